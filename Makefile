@@ -1,0 +1,82 @@
+# Every target sets up what it needs: `.venv` is made from uv.lock, and made again when
+# pyproject.toml or uv.lock changes. Nothing else has to be installed by hand but Python.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Test processes at a time.
+JOBS ?= 2
+# Which fault (kill, power, damage, disk, lock; empty for all) and how often.
+KIND ?=
+N ?=
+
+BIN := .venv/bin
+STAMP := .venv/.made-from-lock
+SOURCES := $(wildcard storage_core connectors streaming_jobs pyspark_shardlog.py tests bench)
+PYTEST := $(BIN)/pytest -n $(JOBS) --dist worksteal
+UV_ENV := UV_PROJECT_ENVIRONMENT=.venv UV_PYTHON_DOWNLOADS=never
+
+# The interpreter to build on; `make PYTHON=/path/to/python3 setup` chooses another.
+PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3; do \
+	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& { command -v "$$name"; break; }; done)
+
+.PHONY: help setup fmt check quick test faults bench clean
+
+help: ## List the targets.
+	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) \
+		| while IFS=$$'\t' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+
+setup: $(STAMP) ## Make .venv with everything that the other targets need.
+
+$(STAMP): pyproject.toml uv.lock
+	@python='$(PYTHON)'; \
+	if [[ -z $$python ]]; then \
+		echo 'shardlog needs Python 3.11 or later, and PATH has none. Get it with one of'; \
+		echo '  apt-get install python3.11 python3.11-venv'; \
+		echo '  pyenv install 3.11'; \
+		echo '  uv python install 3.11'; \
+		echo 'or name one: make PYTHON=/path/to/python3 setup'; \
+		exit 1; \
+	elif command -v uv >/dev/null; then \
+		$(UV_ENV) UV_PYTHON="$$python" uv sync --frozen --quiet; \
+	elif ! "$$python" -m venv .venv; then \
+		echo "$$python lacks its venv module; on Debian: apt-get install python3-venv"; \
+		exit 1; \
+	else \
+		pinned=$$(sed -n '/^name = "uv"$$/{n;s/version = "\(.*\)"/\1/p}' uv.lock); \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv==$$pinned"; \
+		$(UV_ENV) $(BIN)/uv sync --frozen --quiet; \
+	fi >&2
+	@touch $@
+
+fmt: $(STAMP) ## Format the code and mend what ruff can mend.
+	$(BIN)/ruff check --fix --exit-zero $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+check: $(STAMP) ## Check style, formatting, types, spelling, project file and lock; changes nothing.
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy $(SOURCES)
+	$(BIN)/codespell
+	$(BIN)/validate-pyproject pyproject.toml
+	$(BIN)/uv lock --check
+
+quick: $(STAMP) ## Run unit, tidy and a short model test, without FUSE, in under a minute.
+	SHARDLOG_MODEL_EXAMPLES=20 $(PYTEST) -m 'not fuse and not slow' \
+		$(wildcard tests/unit tests/model tests/tidy)
+
+test: $(STAMP) ## Run every test; faults that need FUSE are named when they cannot run.
+	$(PYTEST)
+
+faults: $(STAMP) ## Run the fault tests: N=500 sets every count, KIND=damage runs one kind.
+	$(if $(N),SHARDLOG_FAULT_KILLS=$(N) SHARDLOG_FAULT_POWER=$(N) SHARDLOG_FAULT_DAMAGE=$(N)) \
+		$(PYTEST) -v --durations=0 $(if $(KIND),tests/faults/test_$(KIND).py,tests/faults)
+
+bench: $(STAMP) ## Measure against plain RocksDB and raw files; fails when a row misses its limit.
+	$(BIN)/python -m bench
+
+clean: ## Remove .venv, caches and what a build left.
+	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
