@@ -1,0 +1,81 @@
+"""The public surface of storage_core: one list, guarded here, and nothing drags in Kafka or Spark.
+
+Tests and programs outside this repository import these names. Adding one is a decision; removing
+or renaming one breaks them.
+"""
+
+import json
+import subprocess
+import sys
+
+import storage_core
+from storage_core import errors
+from tests.tidy.tree import PACKAGES, ROOT
+
+PUBLIC = {
+    "AppendReport",
+    "Environment",
+    "Position",
+    "ReadRequest",
+    "Record",
+    "ShardReader",
+    "Stream",
+    "StreamOptions",
+    "StreamReader",
+    "StreamStats",
+    "VerifyReport",
+}
+ERRORS = {
+    "ClosedError",
+    "CorruptionError",
+    "ForeignDataError",
+    "InvalidRequestError",
+    "LostRangeError",
+    "RecordRejectedError",
+    "ShardLockedError",
+    "ShardPoisonedError",
+    "ShardlogError",
+    "UnavailableError",
+    "UnsupportedFormatError",
+}
+FOREIGN = {"confluent_kafka", "fastavro", "hypothesis", "pyspark", "pytest"}
+
+
+def modules_after(statement: str) -> set[str]:
+    """Return the top-level modules a fresh interpreter holds after a statement."""
+    program = f"import json, sys\n{statement}\nprint(json.dumps(list(sys.modules)))"
+    result = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    return {name.split(".")[0] for name in json.loads(result.stdout)}
+
+
+def test_public_names_are_the_guarded_ones() -> None:
+    exported = storage_core.__all__
+    assert len(exported) == len(set(exported))
+    assert set(exported) == PUBLIC | ERRORS
+
+
+def test_every_public_name_is_there() -> None:
+    missing = [name for name in sorted(PUBLIC | ERRORS) if not hasattr(storage_core, name)]
+    assert missing == []
+
+
+def test_every_error_is_public() -> None:
+    defined = {
+        name
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type) and issubclass(kind, errors.ShardlogError)
+    }
+    assert defined == ERRORS
+
+
+def test_importing_the_log_loads_neither_kafka_nor_spark_nor_test_tools() -> None:
+    assert modules_after("import storage_core, storage_core.testing") & FOREIGN == set()
+    assert modules_after("import pytest") & FOREIGN == {"pytest"}
+
+
+def test_every_package_ships_its_types() -> None:
+    shipped = [name for name in PACKAGES if (ROOT / name / "__init__.py").is_file()]
+    assert "storage_core" in shipped
+    assert [name for name in shipped if not (ROOT / name / "py.typed").is_file()] == []

@@ -1,0 +1,65 @@
+"""Files of more than 500 lines and functions of more than 70 fail; there is no exemption list.
+
+A function is measured without its docstring: contracts may be long, mechanics may not.
+"""
+
+import ast
+
+from tests.tidy.tree import Function, python_files
+
+FILE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 70
+
+
+def oversized(path: str, source: str) -> list[str]:
+    """Return what is too long in a file."""
+    complaints = []
+    lines = len(source.splitlines())
+    if lines > FILE_LINES_MAX:
+        complaints.append(f"{path}: {lines} lines, at most {FILE_LINES_MAX}")
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, Function)]
+    return complaints + [
+        f"{path}:{node.lineno}: {node.name} has {function_lines(node)} lines, "
+        f"at most {FUNCTION_LINES_MAX} without its docstring"
+        for node in functions
+        if function_lines(node) > FUNCTION_LINES_MAX
+    ]
+
+
+def function_lines(node: Function) -> int:
+    """Return the lines of a function without decorators and docstring."""
+    lines = (node.end_lineno or node.lineno) - node.lineno + 1
+    if ast.get_docstring(node, clean=False) is not None:
+        docstring = node.body[0]
+        lines -= (docstring.end_lineno or docstring.lineno) - docstring.lineno + 1
+    return lines
+
+
+def function_of(lines: int, docstring_lines: int = 0) -> str:
+    """Return the source of a function of so many lines beside its docstring."""
+    docstring = ['    """Say.', *[""] * (docstring_lines - 2), '    """'] if docstring_lines else []
+    return "\n".join(["def long():", *docstring, *["    x = 1"] * (lines - 1)])
+
+
+def test_no_file_and_no_function_is_too_long() -> None:
+    sources = python_files()
+    assert sources
+    assert [line for path, source in sources.items() for line in oversized(path, source)] == []
+
+
+def test_file_above_the_limit_is_found() -> None:
+    assert oversized("a.py", "x = 1\n" * FILE_LINES_MAX) == []
+    assert oversized("a.py", "x = 1\n" * (FILE_LINES_MAX + 1)) == ["a.py: 501 lines, at most 500"]
+
+
+def test_function_above_the_limit_is_found_even_inside_a_class() -> None:
+    long = function_of(FUNCTION_LINES_MAX + 1)
+    inside = "class A:\n" + "\n".join("    " + line for line in long.splitlines())
+    assert oversized("a.py", function_of(FUNCTION_LINES_MAX)) == []
+    assert len(oversized("a.py", long)) == 1
+    assert len(oversized("a.py", inside)) == 1
+
+
+def test_docstring_does_not_count() -> None:
+    assert oversized("a.py", function_of(FUNCTION_LINES_MAX, docstring_lines=50)) == []
+    assert len(oversized("a.py", function_of(FUNCTION_LINES_MAX + 1, docstring_lines=50))) == 1
