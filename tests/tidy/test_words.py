@@ -46,7 +46,7 @@ def test_empty_name_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["# to{}do: later", "fix{}me", 'PATH = "/ro{}ot/x"', "see /wo{}rk/y", "/ho{}me/me/z"]
+    "line", ["# to{}do: later", "fix{}me", 'PATH = "/roo{}t/x"', "see /wor{}k/y", "/hom{}e/me/z"]
 )
 def test_unwanted_word_is_found(line: str) -> None:
     word = line.format("")
