@@ -1,0 +1,377 @@
+"""A FUSE file system that loses power, runs full and fails fsync on command.
+
+A child process, `python -m tests.faults.lossy_fs MOUNTPOINT`, mounts an empty `LossyDisk`; what
+a power loss leaves is written in `lossy_disk`. Commands are JSON objects, one a line on stdin;
+each is answered by one line on stdout, the state. The first line of stdout says that the mount
+is there. At the end of stdin the file system unmounts itself, so that no mount outlives the
+tests.
+
+* `{"cut": seed}`: power goes now; null drops all that is unsynced, a seed lets some of it survive
+* `{"cut_after": n, "seed": seed}`: power goes instead of the n-th change (write, sync, name)
+* `{"up": true}`: power is back: the mount shows what was left; old handles stay dead (EIO)
+* `{"format": true}`: an empty disk without faults
+* `{"ignore_syncs": bool}`: every fsync answers 0 and keeps nothing
+* `{"syncs_until_failure": n}`: after n more syncs every sync fails with EIO; null ends that
+* `{"bytes_left": n}`: after n more bytes every write, and every new file, fails with ENOSPC
+* `{"sync_delay_s": seconds}`: every sync takes that long
+* `{"hold_syncs": bool}`: syncs wait until this is false again, or power goes
+* `{"wait_for": "down" | "held", "timeout_s": t}`: answers when power is gone, or a sync is held,
+  or after t seconds
+
+Between `cut` and `up` every call fails with EIO. Locks (flock, fcntl) are the kernel's own.
+Contents are not cached against the daemon: attribute and entry time-outs are 0, so a cut is seen
+at once.
+"""
+
+import errno
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from random import Random
+from typing import Any
+
+import mfusepy
+
+from tests.faults.lossy_disk import HIDDEN, Directory, File, LossyDisk, Write
+from tests.faults.lossy_mount import unmount
+
+KEEP_SIZE = 0x01
+PUNCH_HOLE = 0x02
+CAPACITY_BYTES = 1 << 33
+
+
+@dataclass
+class Faults:
+    """What is to go wrong, and what has. Guarded by the lock of `LossyOperations`."""
+
+    is_down: bool = False
+    changes: int = 0
+    changes_until_cut: int | None = None
+    cut_seed: int | None = None
+    ignore_syncs: bool = False
+    syncs: int = 0
+    syncs_until_failure: int | None = None
+    bytes_left: int | None = None
+    sync_delay_s: float = 0.0
+    hold_syncs: bool = False
+    held: int = 0
+
+
+class LossyOperations(mfusepy.Operations):
+    """The calls of the kernel, on a `LossyDisk`, with faults in between."""
+
+    use_ns = True
+
+    def __init__(self) -> None:
+        self.disk = LossyDisk()
+        self.faults = Faults()
+        self.changed = threading.Condition(threading.RLock())
+        self._handles: dict[int, File | Directory] = {}
+        self._last_handle = 0
+
+    def init_with_config(self, conn_info: Any, config_3: Any) -> None:
+        config_3.use_ino = 1
+        config_3.nullpath_ok = 1
+        config_3.attr_timeout = 0.0
+        config_3.entry_timeout = 0.0
+        config_3.negative_timeout = 0.0
+        sys.stdout.write('{"mounted": true}\n')
+        sys.stdout.flush()
+
+    # Power
+
+    def cut(self, seed: int | None) -> None:
+        """Take the power away, and with it every open handle."""
+        with self.changed:
+            self.disk.lose_power(None if seed is None else Random(seed))
+            self._handles.clear()
+            self.faults.is_down = True
+            self.faults.changes_until_cut = None
+            self.changed.notify_all()
+
+    def format(self) -> None:
+        """Begin anew: no files, no handles, no faults."""
+        with self.changed:
+            self.cut(None)
+            self.disk = LossyDisk(self.disk.next_ino)
+            self.faults = Faults()
+
+    @contextmanager
+    def _powered(self) -> Iterator[None]:
+        with self.changed:
+            if self.faults.is_down:
+                raise OSError(errno.EIO, "no power")
+            yield
+
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        with self._powered():
+            self.faults.changes += 1
+            if self.faults.changes_until_cut is not None:
+                self.faults.changes_until_cut -= 1
+                if self.faults.changes_until_cut <= 0:
+                    self.cut(self.faults.cut_seed)
+                    raise OSError(errno.EIO, "no power")
+            yield
+
+    def _take_bytes(self, count: int) -> None:
+        left = self.faults.bytes_left
+        if left is None:
+            return
+        if left < count or left == 0:
+            self.faults.bytes_left = 0
+            raise OSError(errno.ENOSPC, "no space")
+        self.faults.bytes_left = left - count
+
+    # Handles
+
+    def _open(self, node: File | Directory) -> int:
+        self._last_handle += 1
+        self._handles[self._last_handle] = node
+        return self._last_handle
+
+    def _file(self, handle: int) -> File:
+        node = self._handles.get(handle)
+        if not isinstance(node, File):
+            raise OSError(errno.EIO, "handle of before the power loss")
+        return node
+
+    def _file_at(self, path: str | None, handle: int | None) -> File:
+        if path is None or handle:
+            return self._file(handle or 0)
+        return self.disk.find_file(path)
+
+    # Files
+
+    def create(self, path: str, mode: int, fi: Any = None) -> int:
+        with self._change():
+            self._take_bytes(0)
+            file = self.disk.create(path, mode)
+            file.mtime_ns = time.time_ns()
+            return self._open(file)
+
+    def open(self, path: str, flags: int) -> int:
+        with self._powered():
+            file = self.disk.find_file(path)
+            if flags & os.O_TRUNC and file.live:
+                file.write(Write(0, None))
+            return self._open(file)
+
+    def read(self, path: str | None, size: int, offset: int, fh: int) -> bytes:
+        with self._powered():
+            return bytes(memoryview(self._file(fh).live)[offset : offset + size])
+
+    def write(self, path: str | None, data: bytes, offset: int, fh: int) -> int:
+        with self._change():
+            file = self._file(fh)
+            self._take_bytes(len(data))
+            file.write(Write(offset, data))
+            file.mtime_ns = time.time_ns()
+            return len(data)
+
+    def truncate(self, path: str | None, length: int, fh: int | None = None) -> int:
+        with self._change():
+            file = self._file_at(path, fh)
+            self._take_bytes(max(0, length - len(file.live)))
+            file.write(Write(length, None))
+            return 0
+
+    def fallocate(self, path: str | None, mode: int, offset: int, size: int, fh: int) -> int:
+        with self._change():
+            file = self._file(fh)
+            if mode & PUNCH_HOLE:
+                data = bytes(max(0, min(size, len(file.live) - offset)))
+                file.write(Write(offset, data))
+            elif not mode & KEEP_SIZE and offset + size > len(file.live):
+                self._take_bytes(offset + size - len(file.live))
+                file.write(Write(offset + size, None))
+            return 0
+
+    def release(self, path: str | None, fh: int) -> int:
+        with self.changed:
+            self._handles.pop(fh, None)
+        return 0
+
+    def flush(self, path: str | None, fh: int) -> int:
+        return 0
+
+    # Syncs
+
+    def fsync(self, path: str | None, datasync: int, fh: int) -> int:
+        self._sync(fh)
+        return 0
+
+    def fsyncdir(self, path: str | None, datasync: int, fh: int) -> int:
+        self._sync(fh)
+        return 0
+
+    def _sync(self, handle: int) -> None:
+        self._wait_while_slow()
+        with self._change():
+            node = self._handles.get(handle)
+            if node is None:
+                raise OSError(errno.EIO, "handle of before the power loss")
+            self.faults.syncs += 1
+            if self._is_failing_sync():
+                if isinstance(node, File):
+                    node.pending.clear()
+                raise OSError(errno.EIO, "sync fails on command")
+            if self.faults.ignore_syncs:
+                return
+            if isinstance(node, File):
+                node.sync()
+            else:
+                self.disk.sync_directory(node)
+
+    def _is_failing_sync(self) -> bool:
+        left = self.faults.syncs_until_failure
+        if left:
+            self.faults.syncs_until_failure = left - 1
+        return left == 0
+
+    def _wait_while_slow(self) -> None:
+        if self.faults.sync_delay_s:
+            threading.Event().wait(self.faults.sync_delay_s)
+        with self.changed:
+            self.faults.held += 1
+            self.changed.notify_all()
+            self.changed.wait_for(lambda: not self.faults.hold_syncs or self.faults.is_down)
+            self.faults.held -= 1
+
+    # Names
+
+    def getattr(self, path: str | None, fh: int | None = None) -> dict[str, Any]:
+        with self._powered():
+            node = self._handles.get(fh) if fh else None
+            if node is None:
+                if path is None:
+                    raise OSError(errno.EIO, "handle of before the power loss")
+                node = self.disk.find(path)
+            return dict(self.disk.attributes(node))
+
+    def opendir(self, path: str) -> int:
+        with self._powered():
+            return self._open(self.disk.find_directory(path))
+
+    def readdir(self, path: str | None, fh: int) -> list[Any]:
+        with self._powered():
+            node = self._handles.get(fh)
+            if not isinstance(node, Directory):
+                raise OSError(errno.EIO, "handle of before the power loss")
+            return [".", "..", *self._entries(node)]
+
+    def _entries(self, directory: Directory) -> Iterator[tuple[str, dict[str, int], int]]:
+        """Give name, mode and inode: glibc passes over names whose inode is 0."""
+        for name, node in directory.live.items():
+            if not name.startswith(HIDDEN):
+                yield name, {"st_mode": node.mode, "st_ino": node.ino}, 0
+
+    def releasedir(self, path: str | None, fh: int) -> int:
+        return self.release(path, fh)
+
+    def mkdir(self, path: str, mode: int) -> int:
+        with self._change():
+            self._take_bytes(0)
+            self.disk.make_directory(path, mode)
+        return 0
+
+    def rmdir(self, path: str) -> int:
+        with self._change():
+            self.disk.remove_directory(path)
+        return 0
+
+    def unlink(self, path: str) -> int:
+        with self._change():
+            self.disk.unlink(path)
+        return 0
+
+    def rename(self, old: str, new: str) -> int:
+        with self._change():
+            self.disk.rename(old, new)
+        return 0
+
+    def link(self, target: str, source: str) -> int:
+        with self._change():
+            self.disk.link(source, target)
+        return 0
+
+    def chmod(self, path: str | None, mode: int) -> int:
+        return 0
+
+    def chown(self, path: str | None, uid: int, gid: int) -> int:
+        return 0
+
+    def utimens(self, path: str | None, times: Any = None) -> int:
+        return 0
+
+    def statfs(self, path: str) -> dict[str, int]:
+        with self._powered():
+            left = self.faults.bytes_left
+            free = CAPACITY_BYTES - self.disk.used_bytes() if left is None else left
+            blocks = {"f_bavail": free // 4096, "f_bfree": free // 4096}
+            return {"f_bsize": 4096, "f_frsize": 4096, "f_blocks": CAPACITY_BYTES // 4096, **blocks}
+
+
+class LossyFuse(mfusepy.FUSE):
+    """The binding; it refuses rename flags, which `mfusepy` would drop in silence."""
+
+    def rename_fuse_3(self, old: bytes, new: bytes, flags: int) -> int:
+        if flags:
+            return -errno.EINVAL
+        return int(super().rename_fuse_3(old, new, flags))
+
+
+class Control:
+    """Carries out the commands of stdin, on a thread of the daemon."""
+
+    def __init__(self, operations: LossyOperations, mountpoint: str) -> None:
+        self._operations = operations
+        self._mountpoint = mountpoint
+
+    def run(self) -> None:
+        """Answer every command, then unmount."""
+        for line in sys.stdin:
+            command = json.loads(line)
+            self._obey(command)
+            with self._operations.changed:
+                answer = json.dumps(asdict(self._operations.faults))
+            sys.stdout.write(answer + "\n")
+            sys.stdout.flush()
+        unmount(self._mountpoint)
+
+    def _obey(self, command: dict[str, Any]) -> None:
+        faults, changed = self._operations.faults, self._operations.changed
+        with changed:
+            match command:
+                case {"cut": seed}:
+                    self._operations.cut(seed)
+                case {"cut_after": count, "seed": seed}:
+                    faults.changes_until_cut, faults.cut_seed = count, seed
+                case {"up": True}:
+                    faults.is_down = False
+                case {"format": True}:
+                    self._operations.format()
+                case {"wait_for": what, "timeout_s": timeout_s}:
+                    wanted = {"down": lambda: faults.is_down, "held": lambda: faults.held > 0}
+                    changed.wait_for(wanted[what], timeout_s)
+                case _:
+                    for name, value in command.items():
+                        assert hasattr(faults, name), name
+                        setattr(faults, name, value)
+            changed.notify_all()
+
+
+def main(mountpoint: str) -> None:
+    """Mount, and serve until stdin ends."""
+    operations = LossyOperations()
+    threading.Thread(target=Control(operations, mountpoint).run, daemon=True).start()
+    LossyFuse(operations, mountpoint, foreground=True, fsname="lossy")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
