@@ -1,0 +1,22 @@
+"""What the log takes from outside: time, its stores and its markers.
+
+Tests pass others: a clock turned by hand, a disk that fails at the N-th call.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from storage_core import marker, rocks
+from storage_core.clock import Clock, SystemClock
+from storage_core.marker import MarkerWriter
+from storage_core.rocks import KeyValueStore, Recovery
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The outside of one stream."""
+
+    clock: Clock = SystemClock()
+    open_store: Callable[[Path, Recovery], KeyValueStore] = rocks.open_store
+    open_marker: Callable[[Path], tuple[MarkerWriter | None, int]] = marker.open_marker

@@ -1,0 +1,102 @@
+"""Every error shardlog raises; the kind tells the caller what to do.
+
+ShardlogError
+|- InvalidRequestError      fix the code, option or schema (also a ValueError)
+|- ClosedError              the stream or reader was closed
+|- UnavailableError         retry later
+|  `- ShardLockedError      another writer holds the shard; the message names it
+|- ForeignDataError         not ours to touch: another incarnation or lineage; stop
+|- CorruptionError          stop this shard and repair it
+|  |- LostRangeError        acknowledged addresses are gone, or expired
+|  `- UnsupportedFormatError  written by a newer shardlog
+|- ShardPoisonedError       an earlier durable write failed; reopen to recover
+`- RecordRejectedError      this record only
+
+Where an error concerns a place, it carries that place as attributes and says it in its text.
+"""
+
+from pathlib import Path
+from typing import ClassVar
+
+
+class ShardlogError(Exception):
+    """Root of all shardlog errors.
+
+    Attributes:
+        stream: Name of the stream concerned, if known.
+        shard: Number of the shard concerned, if known.
+        path: File or directory concerned, if known.
+        start: First address concerned, if known.
+        end: Exclusive end of the addresses concerned, if known.
+    """
+
+    retriable: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        stream: str | None = None,
+        shard: int | None = None,
+        path: Path | None = None,
+        start: int | None = None,
+        end: int | None = None,
+    ) -> None:
+        """Keep the place and add it to the text."""
+        self.stream = stream
+        self.shard = shard
+        self.path = path
+        self.start = start
+        self.end = end
+        place = []
+        if stream is not None:
+            place.append(f"stream {stream!r}")
+        if shard is not None:
+            place.append(f"shard {shard}")
+        if start is not None and end is not None:
+            place.append(f"addresses [{start}, {end})")
+        if path is not None:
+            place.append(f"file {path}")
+        super().__init__(f"{message} ({', '.join(place)})" if place else message)
+
+
+class InvalidRequestError(ShardlogError, ValueError):
+    """The call, option or schema is wrong; nothing was changed."""
+
+
+class ClosedError(ShardlogError):
+    """The stream or reader was closed."""
+
+
+class UnavailableError(ShardlogError):
+    """A bounded wait ran out; the same call may succeed later."""
+
+    retriable: ClassVar[bool] = True
+
+
+class ShardLockedError(UnavailableError):
+    """Another writer holds the shard."""
+
+
+class ForeignDataError(ShardlogError):
+    """What lies there belongs to another incarnation or lineage; stop, do not retry."""
+
+
+class CorruptionError(ShardlogError):
+    """Bytes on disk are not what was written; stop this shard and repair it."""
+
+
+class LostRangeError(CorruptionError):
+    """Addresses in the range were acknowledged and are gone, or have expired."""
+
+
+class UnsupportedFormatError(CorruptionError):
+    """The data needs a newer shardlog; the message names what is missing."""
+
+
+class ShardPoisonedError(ShardlogError):
+    """An earlier durable write failed; the shard refuses all work until it is reopened."""
+
+
+class RecordRejectedError(ShardlogError):
+    """This record cannot be stored; its neighbours can."""
