@@ -1,0 +1,211 @@
+"""A block: some thousand records, the unit of writing and reading.
+
+    block   = header | one Arrow IPC record-batch message
+    header  = magic 4s | format u16 | codec u8 | spare u8 | mask u32 | shard u32 | lineage 16s |
+              count u32 | first i64 | last i64 | committed_at_ms i64 | spare u32 |
+              xxh3-64 of all before                                              (80 bytes)
+
+The message's schema is not stored; it follows from the format version and the mask. The base
+columns are secondary, primary and payload; each bit of the mask adds one. A column whose bit is not
+set has one value: version and state are zero, addresses are dense, the envelope is absent.
+
+A block names its own place (lineage, shard, first address) and its zone holds the checksum
+of all its bytes: a swapped, stale or torn block cannot pass. Bytes are handed to Arrow only
+after that checksum matched.
+"""
+
+import struct
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import xxhash
+
+from storage_core.errors import CorruptionError
+from storage_core.record import ENVELOPE, Rows
+
+Codec = Literal["none", "lz4", "zstd"]
+
+BLOCK_FORMAT: Final = 1
+MASK_VERSION: Final = 1
+MASK_STATE: Final = 2
+MASK_ADDRESS: Final = 4
+_MASK_ENVELOPE: Final = {"key": 8, "headers": 16, "timestamp": 32, "timestamp_type": 64}
+_MASK_ALL: Final = 127
+
+_MAGIC: Final = b"SLBK"
+_HEADER: Final = struct.Struct("<4sHBBII16sIqqqI")
+_CHECKSUM: Final = struct.Struct("<Q")
+HEADER_BYTES: Final = _HEADER.size + _CHECKSUM.size
+_CODECS: Final[tuple[Codec, ...]] = ("none", "lz4", "zstd")
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPlace:
+    """Where a block belongs; a block that names another place is not accepted."""
+
+    lineage: bytes
+    shard: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A decoded block; `None` columns have one value, see the module's text."""
+
+    first: int
+    last: int
+    committed_at_ms: int
+    batch: pa.RecordBatch
+
+    def __len__(self) -> int:
+        """Return the number of records."""
+        return self.batch.num_rows
+
+    @property
+    def states(self) -> npt.NDArray[np.uint8] | None:
+        """State of each row, or None if all are normal."""
+        return self._optional("state")
+
+    @property
+    def secondaries(self) -> npt.NDArray[np.int32]:
+        """Secondary of each row."""
+        return self.batch.column("secondary").to_numpy()
+
+    @property
+    def primaries(self) -> npt.NDArray[np.int64]:
+        """Primary of each row."""
+        return self.batch.column("primary").to_numpy()
+
+    @property
+    def versions(self) -> npt.NDArray[np.uint16] | None:
+        """Version of each row, or None if all are zero."""
+        return self._optional("version")
+
+    @property
+    def addresses(self) -> npt.NDArray[np.int64]:
+        """Address of each row."""
+        explicit = self._optional("address")
+        return np.arange(self.first, self.last + 1) if explicit is None else explicit
+
+    def _optional(self, name: str) -> npt.NDArray[np.generic] | None:
+        at = self.batch.schema.get_field_index(name)
+        return None if at < 0 else self.batch.column(at).to_numpy()
+
+
+@cache
+def block_schema(mask: int) -> pa.Schema:
+    """Return the schema of a block's message."""
+    fields = [
+        pa.field("secondary", pa.int32(), nullable=False),
+        pa.field("primary", pa.int64(), nullable=False),
+        pa.field("payload", pa.binary()),
+    ]
+    if mask & MASK_VERSION:
+        fields.append(pa.field("version", pa.uint16(), nullable=False))
+    if mask & MASK_STATE:
+        fields.append(pa.field("state", pa.uint8(), nullable=False))
+    if mask & MASK_ADDRESS:
+        fields.append(pa.field("address", pa.int64(), nullable=False))
+    for name, bit in _MASK_ENVELOPE.items():
+        if mask & bit:
+            fields.append(pa.field(name, ENVELOPE[name]))
+    return pa.schema(fields)
+
+
+@cache
+def _write_options(codec: Codec) -> pa.ipc.IpcWriteOptions:
+    return pa.ipc.IpcWriteOptions(compression=None if codec == "none" else codec)
+
+
+def encode_block(  # noqa: PLR0913 - a block's parts
+    rows: Rows,
+    states: npt.NDArray[np.uint8],
+    addresses: npt.NDArray[np.int64],
+    place: BlockPlace,
+    committed_at_ms: int,
+    codec: Codec,
+) -> bytes:
+    """Return the bytes of a block of at least one row."""
+    first, last = int(addresses[0]), int(addresses[-1])
+    columns = [pa.array(rows.secondary), pa.array(rows.primary), rows.payload]
+    mask = 0
+    if rows.version is not None:
+        mask |= MASK_VERSION
+        columns.append(pa.array(rows.version))
+    if states.any():
+        mask |= MASK_STATE
+        columns.append(pa.array(states))
+    if last - first + 1 != len(rows):
+        mask |= MASK_ADDRESS
+        columns.append(pa.array(addresses))
+    for name, bit in _MASK_ENVELOPE.items():
+        if name in rows.envelope:
+            mask |= bit
+            columns.append(rows.envelope[name])
+    message = pa.RecordBatch.from_arrays(columns, schema=block_schema(mask))
+    header = _HEADER.pack(
+        _MAGIC,
+        BLOCK_FORMAT,
+        _CODECS.index(codec),
+        0,
+        mask,
+        place.shard,
+        place.lineage,
+        len(rows),
+        first,
+        last,
+        committed_at_ms,
+        0,
+    )
+    checksum = _CHECKSUM.pack(xxhash.xxh3_64_intdigest(header))
+    return b"".join((header, checksum, _serialize(message, codec)))
+
+
+def _serialize(message: pa.RecordBatch, codec: Codec) -> pa.Buffer:
+    if codec == "none":
+        return message.serialize()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, message.schema, options=_write_options(codec)) as writer:
+        writer.write_batch(message)
+        end = sink.tell()
+    # The stream opens with its schema's message, which is not stored.
+    at = message.schema.serialize().size
+    return sink.getvalue().slice(at, end - at)
+
+
+def block_checksum(data: bytes) -> int:
+    """Return the checksum a block's zone keeps."""
+    return xxhash.xxh3_64_intdigest(data)
+
+
+def decode_block(data: bytes, place: BlockPlace, first: int, checksum: int) -> Block:
+    """Return the block under the key of address `first`, once its bytes are proven.
+
+    Raises:
+        CorruptionError: The bytes are not the block that belongs here.
+    """
+    if len(data) < HEADER_BYTES or block_checksum(data) != checksum:
+        message = "a block's bytes do not match the checksum in its zone"
+        raise CorruptionError(message, shard=place.shard, start=first, end=first + 1)
+    (magic, version, codec, _, mask, shard, lineage, count, head, last, committed_at_ms, _) = (
+        _HEADER.unpack_from(data)
+    )
+    (header_checksum,) = _CHECKSUM.unpack_from(data, _HEADER.size)
+    is_whole = (
+        magic == _MAGIC
+        and version == BLOCK_FORMAT
+        and header_checksum == xxhash.xxh3_64_intdigest(data[: _HEADER.size])
+    )
+    is_ours = (lineage, shard, head) == (place.lineage, place.shard, first)
+    if not is_whole or not is_ours or codec >= len(_CODECS) or mask & ~_MASK_ALL:
+        message = "a block belongs to another place or format"
+        raise CorruptionError(message, shard=place.shard, start=first, end=first + 1)
+    body = pa.py_buffer(data).slice(HEADER_BYTES)
+    batch = pa.ipc.read_record_batch(body, block_schema(mask))
+    if batch.num_rows != count:
+        message = "a block's count differs from its rows"
+        raise CorruptionError(message, shard=place.shard, start=first, end=last + 1)
+    return Block(head, last, committed_at_ms, batch)

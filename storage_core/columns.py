@@ -1,0 +1,117 @@
+"""The columns readers get, assembled from blocks and late records in one pass.
+
+Columns that a block does not store because they have one value are slices of constants.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from storage_core.block import Block
+from storage_core.late_rows import LateRows
+from storage_core.record import ENVELOPE, STATE_AHEAD, STATE_LATE, Array
+
+Positions = npt.NDArray[np.int64]
+
+READ_COLUMNS: Final = (
+    "shard",
+    "secondary",
+    "primary",
+    "version",
+    "address",
+    "late",
+    "payload",
+)
+TAIL_COLUMNS: Final = (*READ_COLUMNS, "state")
+_TYPES: Final[dict[str, pa.DataType]] = {
+    "shard": pa.int32(),
+    "secondary": pa.int32(),
+    "primary": pa.int64(),
+    "version": pa.uint16(),
+    "address": pa.int64(),
+    "late": pa.bool_(),
+    "payload": pa.binary(),
+    "state": pa.uint8(),
+    **ENVELOPE,
+}
+_CONSTANT_ROWS: Final = 2**16
+
+
+@cache
+def read_schema(columns: Sequence[str]) -> pa.Schema:
+    """Return the schema of these columns."""
+    return pa.schema([pa.field(name, _TYPES[name]) for name in columns])
+
+
+def block_columns(
+    block: Block, shard: int, columns: Sequence[str], chosen: Positions | None
+) -> pa.RecordBatch:
+    """Return columns of a block's chosen rows (None: of all)."""
+    count = len(block) if chosen is None else len(chosen)
+    take = None if chosen is None else pa.array(chosen)
+    arrays = [_block_column(block, shard, name, chosen, take, count) for name in columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=read_schema(columns))
+
+
+def late_columns(
+    late: LateRows, shard: int, columns: Sequence[str], chosen: Positions
+) -> pa.RecordBatch:
+    """Return columns of the chosen late records."""
+    take = pa.array(chosen)
+    arrays = []
+    for name in columns:
+        if name == "shard":
+            arrays.append(_constant(name, shard, len(chosen)))
+        elif name in ("secondary", "primary", "address"):
+            arrays.append(pa.array(getattr(late, name)[chosen]))
+        elif name in ("version", "state"):
+            arrays.append(pa.array(late.head[name][chosen], _TYPES[name]))
+        elif name == "late":
+            arrays.append(_constant(name, value=1, count=len(chosen)))
+        else:
+            arrays.append(late.column(name).take(take))
+    return pa.RecordBatch.from_arrays(arrays, schema=read_schema(columns))
+
+
+def _block_column(  # noqa: PLR0911, PLR0913 - one return a kind of column
+    block: Block,
+    shard: int,
+    name: str,
+    chosen: Positions | None,
+    take: Array | None,
+    count: int,
+) -> Array:
+    if name == "shard":
+        return _constant(name, shard, count)
+    if name == "address":
+        addresses = block.addresses
+        return pa.array(addresses if chosen is None else addresses[chosen])
+    if name == "late":
+        states = block.states
+        if states is None:
+            return _constant(name, value=0, count=count)
+        late = (states == STATE_LATE) | (states == STATE_AHEAD)
+        return pa.array(late if chosen is None else late[chosen])
+    at = block.batch.schema.get_field_index(name)
+    if at < 0:
+        if name in ENVELOPE:
+            return pa.nulls(count, ENVELOPE[name])
+        return _constant(name, value=0, count=count)
+    column = block.batch.column(at)
+    return column if take is None else column.take(take)
+
+
+def _constant(name: str, value: int, count: int) -> Array:
+    if count > _CONSTANT_ROWS:
+        return pa.array(np.full(count, value), _TYPES[name])
+    return _constants(name, value).slice(0, count)
+
+
+@cache
+def _constants(name: str, value: int) -> Array:
+    values = np.full(_CONSTANT_ROWS, value)
+    return pa.array(values.astype(np.bool_) if name == "late" else values, _TYPES[name])

@@ -1,0 +1,152 @@
+"""Heads: per secondary the largest primary, its address, and the last normal address.
+
+The writer keeps two tables of one kind: the routing heads, as of the last row written, and
+the committed heads, as of the marker. Only the latter go to disk and answer `latest`.
+
+    head value: primary i64 | address i64 | last i64
+
+A table is four sorted arrays, 28 bytes an id. A head whose `last` is at or above the address
+up to which heads were written is *fresh*: it lives in memory only. Fresh heads are never
+evicted, so what is not in a table is on disk as it stands.
+"""
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from storage_core.keys import INT64_MIN
+from storage_core.routing import Grouping, Routed
+
+_VALUE: Final = struct.Struct("<qqq")
+HEADS_CAPACITY: Final = 2**18
+
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+
+
+def encode_head(primary: int, address: int, last: int) -> bytes:
+    """Return the bytes under a head's key."""
+    return _VALUE.pack(primary, address, last)
+
+
+def decode_head(data: bytes) -> tuple[int, int, int]:
+    """Return primary, address and last address."""
+    primary, address, last = _VALUE.unpack(data)
+    return primary, address, last
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """Heads of some secondaries, ids ascending; address -1 means there is none."""
+
+    ids: Int32s
+    primary: Int64s
+    address: Int64s
+    last: Int64s
+
+    @classmethod
+    def none_for(cls, ids: Int32s) -> "Heads":
+        """Return the absent heads of these ids."""
+        count = len(ids)
+        return cls(ids, np.full(count, INT64_MIN), np.full(count, -1), np.full(count, -1))
+
+    def where(self, mask: npt.NDArray[np.bool_]) -> "Heads":
+        """Return the heads the mask chooses."""
+        return Heads(self.ids[mask], self.primary[mask], self.address[mask], self.last[mask])
+
+
+def heads_after(
+    before: Heads, groups: Grouping, routed: Routed, primaries: Int64s, addresses: Int64s
+) -> Heads:
+    """Return the heads of a batch's secondaries once its rows are in."""
+    address, last = before.address.copy(), before.last.copy()
+    codes = groups.codes
+    if routed.states.any():
+        normal = routed.states == 0
+        codes, primaries, addresses = codes[normal], primaries[normal], addresses[normal]
+    # Of repeated indices numpy keeps the last, which here is the highest address.
+    last[codes] = addresses
+    at_maximum = primaries == routed.maxima[codes]
+    address[codes[at_maximum]] = addresses[at_maximum]
+    return Heads(groups.ids, routed.maxima, address, last)
+
+
+class HeadTable:
+    """Heads in memory, sorted by id. One thread at a time."""
+
+    def __init__(self, capacity: int = HEADS_CAPACITY) -> None:
+        """Start empty; above `capacity` heads that are on disk are let go."""
+        self._capacity = capacity
+        self._heads = Heads.none_for(np.empty(0, dtype=np.int32))
+
+    def __len__(self) -> int:
+        """Return the number of heads in memory."""
+        return len(self._heads.ids)
+
+    @property
+    def heads(self) -> Heads:
+        """All heads in memory."""
+        return self._heads
+
+    def find(self, ids: Int32s) -> tuple[Heads, npt.NDArray[np.bool_]]:
+        """Return the heads of sorted ids, and which of them are in memory."""
+        known = self._heads
+        if len(ids) == len(known.ids) and np.array_equal(ids, known.ids):
+            return known, np.ones(len(ids), dtype=np.bool_)
+        found = Heads.none_for(ids)
+        if not len(known.ids):
+            return found, np.zeros(len(ids), dtype=np.bool_)
+        at = np.minimum(np.searchsorted(known.ids, ids), len(known.ids) - 1)
+        present = known.ids[at] == ids
+        chosen = at[present]
+        found.primary[present] = known.primary[chosen]
+        found.address[present] = known.address[chosen]
+        found.last[present] = known.last[chosen]
+        return found, present
+
+    def put(self, heads: Heads) -> None:
+        """Remember heads, ids ascending, in place of what was known of them."""
+        known = self._heads
+        if len(heads.ids) == len(known.ids) and np.array_equal(heads.ids, known.ids):
+            self._heads = heads
+            return
+        at = np.searchsorted(known.ids, heads.ids)
+        present = np.zeros(len(heads.ids), dtype=np.bool_)
+        inside = at < len(known.ids)
+        present[inside] = known.ids[at[inside]] == heads.ids[inside]
+        slots = at[present]
+        columns = []
+        for old, new in (
+            (known.primary, heads.primary),
+            (known.address, heads.address),
+            (known.last, heads.last),
+        ):
+            column = old.copy()
+            column[slots] = new[present]
+            columns.append(column)
+        fresh = ~present
+        ids = known.ids
+        if fresh.any():
+            where = at[fresh]
+            ids = np.insert(ids, where, heads.ids[fresh])
+            added = (heads.primary[fresh], heads.address[fresh], heads.last[fresh])
+            columns = [
+                np.insert(column, where, new) for column, new in zip(columns, added, strict=True)
+            ]
+        self._heads = Heads(ids, *columns)
+
+    def fresh(self, written_through: int) -> Heads:
+        """Return the heads that are not on disk as they stand."""
+        return self._heads.where(self._heads.last >= written_through)
+
+    def evict(self, written_through: int) -> None:
+        """Above capacity, let go of the oldest heads that are on disk, down to half of it."""
+        count = len(self)
+        if count <= self._capacity:
+            return
+        last = self._heads.last
+        oldest_kept = np.partition(last, count - self._capacity // 2)[count - self._capacity // 2]
+        self._heads = self._heads.where((last >= written_through) | (last >= oldest_kept))

@@ -1,0 +1,156 @@
+"""Every key in a shard's RocksDB, encoded so that byte order is the order of meaning.
+
+Integers are big-endian; signed ones have their sign bit flipped, so that -1 sorts before 0.
+
+    family   key                                            value
+    log      address                                        block (block.py)
+    default  z address                                      zone (zone.py)
+             l window secondary primary address             late or ahead record (late_rows.py)
+             w window                                       window (windows.py)
+             h secondary                                    head (heads.py)
+             m name                                         shard state (shard_state.py)
+
+A family's name is part of the format. Two families, no more: blocks are written in address
+order and must never be rewritten by the compaction of small random keys.
+"""
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+FAMILY_LOG: Final = "log"
+FAMILY_DEFAULT: Final = "default"
+
+PREFIX_ZONE: Final = b"z"
+PREFIX_LATE: Final = b"l"
+PREFIX_WINDOW: Final = b"w"
+PREFIX_HEAD: Final = b"h"
+PREFIX_META: Final = b"m"
+
+INT64_MIN: Final = -(2**63)
+INT64_MAX: Final = 2**63 - 1
+INT32_MIN: Final = -(2**31)
+INT32_MAX: Final = 2**31 - 1
+
+_SIGN_64: Final = 1 << 63
+_SIGN_32: Final = 1 << 31
+
+_LATE_KEY: Final = np.dtype(
+    [
+        ("prefix", "S1"),
+        ("window", ">u8"),
+        ("secondary", ">u4"),
+        ("primary", ">u8"),
+        ("address", ">u8"),
+    ]
+)
+
+
+def encode_int64(value: int) -> bytes:
+    """Return eight bytes that sort like the signed integer."""
+    return (value + _SIGN_64).to_bytes(8, "big")
+
+
+def decode_int64(data: bytes) -> int:
+    """Return what `encode_int64` was given."""
+    return int.from_bytes(data, "big") - _SIGN_64
+
+
+def encode_int32(value: int) -> bytes:
+    """Return four bytes that sort like the signed integer."""
+    return (value + _SIGN_32).to_bytes(4, "big")
+
+
+def decode_int32(data: bytes) -> int:
+    """Return what `encode_int32` was given."""
+    return int.from_bytes(data, "big") - _SIGN_32
+
+
+def log_key(address: int) -> bytes:
+    """Return the key of the block whose first address this is."""
+    return address.to_bytes(8, "big")
+
+
+def decode_log_key(key: bytes) -> int:
+    """Return the first address of the block under this key."""
+    return int.from_bytes(key, "big")
+
+
+def zone_key(address: int) -> bytes:
+    """Return the key of the zone whose first address this is."""
+    return PREFIX_ZONE + address.to_bytes(8, "big")
+
+
+def window_key(window: int) -> bytes:
+    """Return the key of a window."""
+    return PREFIX_WINDOW + encode_int64(window)
+
+
+def decode_window_key(key: bytes) -> int:
+    """Return the window under this key."""
+    return decode_int64(key[1:])
+
+
+def head_key(secondary: int) -> bytes:
+    """Return the key of a secondary's head."""
+    return PREFIX_HEAD + encode_int32(secondary)
+
+
+def decode_head_key(key: bytes) -> int:
+    """Return the secondary whose head is under this key."""
+    return decode_int32(key[1:])
+
+
+def meta_key(name: str) -> bytes:
+    """Return the key of a piece of shard state."""
+    return PREFIX_META + name.encode()
+
+
+def late_key(window: int, secondary: int, primary: int, address: int) -> bytes:
+    """Return the key of one late or ahead record."""
+    return (
+        PREFIX_LATE
+        + encode_int64(window)
+        + encode_int32(secondary)
+        + encode_int64(primary)
+        + address.to_bytes(8, "big")
+    )
+
+
+def late_window_key(window: int) -> bytes:
+    """Return the least key that a late record of this window can have."""
+    return PREFIX_LATE + encode_int64(window)
+
+
+def encode_late_keys(
+    windows: npt.NDArray[np.int64],
+    secondaries: npt.NDArray[np.int32],
+    primaries: npt.NDArray[np.int64],
+    addresses: npt.NDArray[np.int64],
+) -> list[bytes]:
+    """Return `late_key` of every row, built in one pass."""
+    table = np.empty(len(windows), dtype=_LATE_KEY)
+    table["prefix"] = PREFIX_LATE
+    table["window"] = windows.astype(np.uint64) ^ np.uint64(_SIGN_64)
+    table["secondary"] = secondaries.astype(np.uint32) ^ np.uint32(_SIGN_32)
+    table["primary"] = primaries.astype(np.uint64) ^ np.uint64(_SIGN_64)
+    table["address"] = addresses.astype(np.uint64)
+    data = table.tobytes()
+    size = _LATE_KEY.itemsize
+    return [data[at : at + size] for at in range(0, len(data), size)]
+
+
+def decode_late_keys(
+    keys: list[bytes],
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the secondaries, primaries and addresses of late keys."""
+    table = np.frombuffer(b"".join(keys), dtype=_LATE_KEY)
+    secondary = (table["secondary"].astype(np.uint32) ^ np.uint32(_SIGN_32)).view(np.int32)
+    primary = (table["primary"].astype(np.uint64) ^ np.uint64(_SIGN_64)).view(np.int64)
+    return secondary, primary, table["address"].astype(np.int64)
+
+
+def prefix_end(prefix: bytes) -> bytes:
+    """Return the least key above every key with this one-byte prefix."""
+    return bytes([prefix[0] + 1])

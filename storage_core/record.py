@@ -1,0 +1,192 @@
+"""Records as callers see them, and the column batches the log works in.
+
+`Rows` is the one shape in which records move through the log: numpy columns for what is
+computed on, Arrow arrays for what is only carried. `rows_from_arrow` is the single door for
+batches from outside; it takes the exact types or what casts to them without loss.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storage_core.errors import InvalidRequestError
+
+HEADERS_TYPE: Final = pa.list_(
+    pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
+)
+ENVELOPE: Final[dict[str, pa.DataType]] = {
+    "key": pa.binary(),
+    "headers": HEADERS_TYPE,
+    "timestamp": pa.int64(),
+    "timestamp_type": pa.int8(),
+}
+_REQUIRED: Final[dict[str, pa.DataType]] = {"primary": pa.int64(), "secondary": pa.int32()}
+_INPUT: Final[frozenset[str]] = frozenset((*_REQUIRED, "payload", "version", *ENVELOPE))
+
+STATE_NORMAL: Final = 0
+STATE_LATE: Final = 1
+STATE_AHEAD: Final = 2
+STATE_EXPIRED: Final = 3
+
+Array = pa.Array  # type: ignore[type-arg]  # element types differ by column
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record; `payload` None is a tombstone, `late` means late or ahead."""
+
+    primary: int
+    secondary: int
+    version: int
+    address: int
+    payload: bytes | None
+    late: bool
+    shard: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Records of one shard as columns of equal length.
+
+    `version` None means all zero. `envelope` holds only the columns that were given.
+    """
+
+    secondary: npt.NDArray[np.int32]
+    primary: npt.NDArray[np.int64]
+    version: npt.NDArray[np.uint16] | None
+    payload: Array
+    envelope: Mapping[str, Array]
+
+    def __len__(self) -> int:
+        """Return the number of records."""
+        return len(self.primary)
+
+    def slice(self, start: int, end: int) -> "Rows":
+        """Return the records from `start` to before `end`, without copying."""
+        return Rows(
+            self.secondary[start:end],
+            self.primary[start:end],
+            None if self.version is None else self.version[start:end],
+            self.payload.slice(start, end - start),
+            {name: column.slice(start, end - start) for name, column in self.envelope.items()},
+        )
+
+    def take(self, positions: npt.NDArray[np.int64]) -> "Rows":
+        """Return the records at these positions."""
+        chosen = pa.array(positions)
+        return Rows(
+            self.secondary[positions],
+            self.primary[positions],
+            None if self.version is None else self.version[positions],
+            self.payload.take(chosen),
+            {name: column.take(chosen) for name, column in self.envelope.items()},
+        )
+
+    def payload_sizes(self) -> npt.NDArray[np.int64]:
+        """Return the length of each payload; a tombstone's is 0."""
+        offsets = np.frombuffer(self.payload.buffers()[1], dtype=np.int32)
+        at = self.payload.offset
+        return np.diff(offsets[at : at + len(self) + 1]).astype(np.int64)
+
+
+def rows_from_arrow(batch: pa.RecordBatch | pa.Table, payload_bytes_max: int) -> Rows:
+    """Return a caller's batch as rows, or refuse it whole.
+
+    Raises:
+        InvalidRequestError: A column is missing, unknown, null where it may not be, or does
+            not cast without loss; or a payload is too large. The message names the column.
+    """
+    if isinstance(batch, pa.Table):
+        batch = _single_batch(batch)
+    if not isinstance(batch, pa.RecordBatch):
+        message = f"a batch must be a pyarrow RecordBatch or Table, not {type(batch).__name__}"
+        raise InvalidRequestError(message)
+    names = batch.schema.names
+    unknown = sorted(set(names) - _INPUT)
+    if unknown or len(set(names)) != len(names):
+        message = f"unknown or repeated columns: {', '.join(unknown or names)}"
+        raise InvalidRequestError(message)
+    version = None
+    if "version" in names:
+        version = _numbers(batch, "version", pa.uint16())
+        if not version.any():
+            version = None
+    rows = Rows(
+        _numbers(batch, "secondary", pa.int32()),
+        _numbers(batch, "primary", pa.int64()),
+        version,
+        _column(batch, "payload", pa.binary()),
+        {name: _column(batch, name, kind) for name, kind in ENVELOPE.items() if name in names},
+    )
+    check_payload_sizes(rows, payload_bytes_max)
+    return rows
+
+
+def check_payload_sizes(rows: Rows, payload_bytes_max: int) -> None:
+    """Refuse rows of which one payload is too large, naming its position."""
+    if not len(rows):
+        return
+    sizes = rows.payload_sizes()
+    if int(sizes.max()) > payload_bytes_max:
+        at = int(sizes.argmax())
+        message = (
+            f"payload of row {at} has {int(sizes[at])} bytes; "
+            f"payload_bytes_max is {payload_bytes_max}"
+        )
+        raise InvalidRequestError(message)
+
+
+def rows_from_tuples(records: list[tuple[int, int, bytes | None, int]]) -> Rows:
+    """Return (primary, secondary, payload, version) tuples as rows; their values were checked."""
+    primaries, secondaries, payloads, versions = zip(*records, strict=True)
+    version = None if not any(versions) else np.array(versions, dtype=np.uint16)
+    return Rows(
+        np.array(secondaries, dtype=np.int32),
+        np.array(primaries, dtype=np.int64),
+        version,
+        pa.array(payloads, pa.binary()),
+        {},
+    )
+
+
+def no_rows() -> Rows:
+    """Return no rows at all."""
+    empty = np.empty(0, dtype=np.int64)
+    return Rows(empty.astype(np.int32), empty, None, pa.array([], pa.binary()), {})
+
+
+def _single_batch(table: pa.Table) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    if len(batches) == 1:
+        return batches[0]
+    if not batches:
+        return pa.RecordBatch.from_pylist([], schema=table.schema)
+    message = "the table does not fit one Arrow batch; append it in parts"
+    raise InvalidRequestError(message)
+
+
+def _column(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> Array:
+    if name not in batch.schema.names:
+        message = f"column {name!r} is missing"
+        raise InvalidRequestError(message)
+    column = batch.column(name)
+    if column.type == kind:
+        return column
+    try:
+        return pc.cast(column, kind, safe=True)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        message = f"column {name!r} of type {column.type} does not cast to {kind}: {error}"
+        raise InvalidRequestError(message) from error
+
+
+def _numbers(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> npt.NDArray[np.generic]:
+    column = _column(batch, name, kind)
+    if column.null_count:
+        message = f"column {name!r} holds nulls"
+        raise InvalidRequestError(message)
+    return column.to_numpy(zero_copy_only=False)

@@ -1,0 +1,225 @@
+"""What a shard keeps about itself under `m`, beside its rows.
+
+    m next         end of what was written (the tail), end of the last block, counters.
+                   Written by every batch, those without rows too
+    m lineage      16 random bytes made with the shard
+    m generation   u64, raised by every open for writing
+    m born, m start, m floor, m heads    i64: first address ever; log start; least live
+                   primary; address up to which heads are on disk
+    m source       JSON: where the source of the rows stands
+    m lost/<address>, m gap/<address>    exclusive end i64 (and why): acknowledged and gone;
+                   accepted as gone
+    m txn/<name>   rows_done u64 | rows_total u64
+
+Readers in other processes look these up by iterator only: their `get` of a key that is
+ever overwritten goes stale.
+"""
+
+import json
+import struct
+from dataclasses import dataclass, field
+from typing import Final
+
+from storage_core.errors import CorruptionError
+from storage_core.keys import INT64_MIN, PREFIX_META, meta_key
+
+_NEXT: Final = struct.Struct("<qq9Q")
+_INT: Final = struct.Struct("<q")
+_PAIR: Final = struct.Struct("<QQ")
+
+KEY_NEXT: Final = meta_key("next")
+KEY_LINEAGE: Final = meta_key("lineage")
+KEY_GENERATION: Final = meta_key("generation")
+KEY_BORN: Final = meta_key("born")
+KEY_START: Final = meta_key("start")
+KEY_FLOOR: Final = meta_key("floor")
+KEY_HEADS: Final = meta_key("heads")
+KEY_SOURCE: Final = meta_key("source")
+_PREFIX_LOST: Final = meta_key("lost/")
+_PREFIX_GAP: Final = meta_key("gap/")
+_PREFIX_TRANSACTION: Final = meta_key("txn/")
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What a shard has counted since its birth.
+
+    `strays` are rows whose secondary routes to another shard: where there are none, a read
+    by id asks one shard only.
+    """
+
+    records: int = 0
+    late_arrivals: int = 0
+    jitter_absorbed: int = 0
+    ahead: int = 0
+    expired: int = 0
+    duplicates: int = 0
+    blocks: int = 0
+    payload_bytes: int = 0
+    strays: int = 0
+
+    def plus(self, other: "Counters") -> "Counters":
+        """Return the sums."""
+        return Counters(*(a + b for a, b in zip(self.astuple(), other.astuple(), strict=True)))
+
+    def astuple(self) -> tuple[int, ...]:
+        """Return the counts in the order of the format."""
+        return (
+            self.records,
+            self.late_arrivals,
+            self.jitter_absorbed,
+            self.ahead,
+            self.expired,
+            self.duplicates,
+            self.blocks,
+            self.payload_bytes,
+            self.strays,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Where a shard's writing stands: `next` is the exclusive end, `blocks_end` the last block's."""
+
+    next: int
+    blocks_end: int
+    counters: Counters
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class AddressRange:
+    """A half-open range of addresses."""
+
+    start: int
+    end: int
+
+    def overlaps(self, start: int, end: int) -> bool:
+        """Tell whether any address lies in both ranges."""
+        return self.start < end and start < self.end
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionProgress:
+    """How far a transaction has come in this shard."""
+
+    rows_done: int
+    rows_total: int
+
+    @property
+    def is_done(self) -> bool:
+        """Tell whether all its rows are in."""
+        return self.rows_done == self.rows_total
+
+
+@dataclass(frozen=True, slots=True)
+class ShardState:
+    """All that lies under `m`."""
+
+    tail: Tail | None = None
+    lineage: bytes | None = None
+    generation: int = 0
+    born: int = 0
+    start: int = 0
+    floor: int = INT64_MIN
+    heads_through: int = 0
+    source: dict[str, object] | None = None
+    lost: tuple[AddressRange, ...] = ()
+    gaps: tuple[AddressRange, ...] = ()
+    transactions: dict[str, TransactionProgress] = field(default_factory=dict)
+
+
+def encode_tail(tail: Tail) -> bytes:
+    """Return the bytes under `m next`."""
+    return _NEXT.pack(tail.next, tail.blocks_end, *tail.counters.astuple())
+
+
+def decode_tail(data: bytes) -> Tail:
+    """Return what `encode_tail` was given."""
+    next_address, blocks_end, *counts = _NEXT.unpack(data)
+    return Tail(next_address, blocks_end, Counters(*counts))
+
+
+def encode_int(value: int) -> bytes:
+    """Return the bytes of a single number under `m`."""
+    return _INT.pack(value)
+
+
+def encode_source(source: dict[str, object]) -> bytes:
+    """Return the bytes under `m source`."""
+    return json.dumps(source, sort_keys=True).encode()
+
+
+def lost_key(start: int) -> bytes:
+    """Return the key of a lost range."""
+    return _PREFIX_LOST + start.to_bytes(8, "big")
+
+
+def gap_key(start: int) -> bytes:
+    """Return the key of an accepted gap."""
+    return _PREFIX_GAP + start.to_bytes(8, "big")
+
+
+def encode_range_end(end: int, reason: str = "") -> bytes:
+    """Return the bytes under a lost range or gap."""
+    return _INT.pack(end) + reason.encode()
+
+
+def transaction_key(name: str) -> bytes:
+    """Return the key of a transaction's progress."""
+    return _PREFIX_TRANSACTION + name.encode()
+
+
+def encode_progress(progress: TransactionProgress) -> bytes:
+    """Return the bytes under a transaction's key."""
+    return _PAIR.pack(progress.rows_done, progress.rows_total)
+
+
+def decode_progress(data: bytes) -> TransactionProgress:
+    """Return what `encode_progress` was given."""
+    return TransactionProgress(*_PAIR.unpack(data))
+
+
+def decode_state(entries: list[tuple[bytes, bytes]], shard: int) -> ShardState:
+    """Return the state from everything under `m`.
+
+    Raises:
+        CorruptionError: An entry cannot be read.
+    """
+    single = {key: value for key, value in entries if b"/" not in key}
+    try:
+        return ShardState(
+            tail=decode_tail(single[KEY_NEXT]) if KEY_NEXT in single else None,
+            lineage=single.get(KEY_LINEAGE),
+            generation=_int_or(single, KEY_GENERATION, 0),
+            born=_int_or(single, KEY_BORN, 0),
+            start=_int_or(single, KEY_START, 0),
+            floor=_int_or(single, KEY_FLOOR, INT64_MIN),
+            heads_through=_int_or(single, KEY_HEADS, 0),
+            source=json.loads(single[KEY_SOURCE]) if KEY_SOURCE in single else None,
+            lost=_ranges(entries, _PREFIX_LOST),
+            gaps=_ranges(entries, _PREFIX_GAP),
+            transactions={
+                key[len(_PREFIX_TRANSACTION) :].decode(): decode_progress(value)
+                for key, value in entries
+                if key.startswith(_PREFIX_TRANSACTION)
+            },
+        )
+    except (struct.error, ValueError) as error:
+        message = f"the shard's state under {PREFIX_META!r} cannot be read: {error}"
+        raise CorruptionError(message, shard=shard) from error
+
+
+def _int_or(single: dict[bytes, bytes], key: bytes, default: int) -> int:
+    if key not in single:
+        return default
+    value: int = _INT.unpack(single[key])[0]
+    return value
+
+
+def _ranges(entries: list[tuple[bytes, bytes]], prefix: bytes) -> tuple[AddressRange, ...]:
+    found = (
+        AddressRange(int.from_bytes(key[len(prefix) :], "big"), _INT.unpack_from(value)[0])
+        for key, value in entries
+        if key.startswith(prefix)
+    )
+    return tuple(sorted(found))

@@ -1,0 +1,201 @@
+"""A zone: one block's summary, by which scans skip the block without reading it.
+
+    zone = head (fixed) | parts
+    head = previous_end i64 | first i64 | last i64 | primary_min i64 | primary_max i64 |
+           flagged_min i64 | flagged_max i64 | committed_at_ms i64 | checksum u64 | bytes u32 |
+           count u32 | late u32 | ahead u32 | expired u32 | tombstones u32      (96 bytes)
+    part = tag u8 | length u32 | body        unknown tags are skipped
+
+`previous_end` is the end of the zone before it: the zones of a shard form a chain, and a hole
+in a reader's view breaks it. `primary_min/max` span the normal rows, `flagged_min/max` the
+late and ahead ones; an empty span has its minimum above its maximum. `checksum` is the
+xxh3-64 of all bytes of the block.
+
+    tag 1  secondaries as bitmap        least i32 | bits, least significant first
+    tag 2  secondaries as sorted deltas least i32 | width u8 | deltas of that width
+"""
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from storage_core.errors import CorruptionError
+from storage_core.keys import INT64_MAX, INT64_MIN
+from storage_core.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE
+
+_HEAD: Final = struct.Struct("<8qQ6I")
+_PART: Final = struct.Struct("<BI")
+_LEAST: Final = struct.Struct("<i")
+_DELTAS: Final = struct.Struct("<iB")
+_TAG_BITMAP: Final = 1
+_TAG_DELTAS: Final = 2
+_EMPTY_SPAN: Final = (INT64_MAX, INT64_MIN)
+
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """What a zone says of its block."""
+
+    previous_end: int
+    first: int
+    last: int
+    primary_min: int
+    primary_max: int
+    flagged_min: int
+    flagged_max: int
+    committed_at_ms: int
+    checksum: int
+    block_bytes: int
+    count: int
+    late: int
+    ahead: int
+    expired: int
+    tombstones: int
+    parts: bytes
+
+    @property
+    def end(self) -> int:
+        """Exclusive end of the block's addresses."""
+        return self.last + 1
+
+    def may_hold_normal(self, start: int, end: int) -> bool:
+        """Tell whether a normal row can lie in the closed range of primaries."""
+        return self.primary_min <= end and self.primary_max >= start
+
+    def may_hold_flagged(self, start: int, end: int) -> bool:
+        """Tell whether a late or ahead row can lie in the closed range of primaries."""
+        return self.flagged_min <= end and self.flagged_max >= start
+
+    def may_hold_ids(self, ids: Int32s) -> bool:
+        """Tell whether the block has a row of any of these secondaries."""
+        at = 0
+        parts = self.parts
+        while at < len(parts):
+            tag, length = _PART.unpack_from(parts, at)
+            at += _PART.size
+            if tag == _TAG_BITMAP:
+                return _bitmap_holds(parts[at : at + length], ids)
+            if tag == _TAG_DELTAS:
+                return bool(np.isin(ids, _decode_deltas(parts[at : at + length])).any())
+            at += length
+        return True
+
+
+def primary_spans(primaries: Int64s, states: npt.NDArray[np.uint8]) -> tuple[int, int, int, int]:
+    """Return least and largest primary of the normal rows, then of the late and ahead rows."""
+    if not states.any():
+        return int(primaries.min()), int(primaries.max()), *_EMPTY_SPAN
+    normal = primaries[states == 0]
+    flagged = primaries[(states == STATE_LATE) | (states == STATE_AHEAD)]
+    return *_span(normal), *_span(flagged)
+
+
+def state_counts(states: npt.NDArray[np.uint8]) -> tuple[int, int, int]:
+    """Return how many rows are late, ahead and expired."""
+    if not states.any():
+        return 0, 0, 0
+    counts = np.bincount(states, minlength=4)
+    return int(counts[STATE_LATE]), int(counts[STATE_AHEAD]), int(counts[STATE_EXPIRED])
+
+
+def encode_zone(zone: Zone) -> bytes:
+    """Return the bytes under a zone's key."""
+    head = _HEAD.pack(
+        zone.previous_end,
+        zone.first,
+        zone.last,
+        zone.primary_min,
+        zone.primary_max,
+        zone.flagged_min,
+        zone.flagged_max,
+        zone.committed_at_ms,
+        zone.checksum,
+        zone.block_bytes,
+        zone.count,
+        zone.late,
+        zone.ahead,
+        zone.expired,
+        zone.tombstones,
+    )
+    return head + zone.parts
+
+
+def decode_zone(key_address: int, data: bytes, shard: int) -> Zone:
+    """Return what `encode_zone` was given.
+
+    Raises:
+        CorruptionError: The bytes are not a zone of this address.
+    """
+    if len(data) >= _HEAD.size:
+        zone = Zone(*_HEAD.unpack_from(data), data[_HEAD.size :])
+        if zone.first == key_address and zone.last >= zone.first >= zone.previous_end >= 0:
+            return zone
+    message = "a zone does not belong to its key"
+    raise CorruptionError(message, shard=shard, start=key_address, end=key_address + 1)
+
+
+def encode_secondaries(secondaries: Int32s) -> bytes:
+    """Return the set of secondaries as a part: the smaller of bitmap and sorted deltas."""
+    least, largest = int(secondaries.min()), int(secondaries.max())
+    span = largest - least + 1
+    if span <= 8 * len(secondaries):
+        flags = np.zeros(span, dtype=np.uint8)
+        flags[secondaries.astype(np.int64) - least] = 1
+        bitmap = _LEAST.pack(least) + np.packbits(flags, bitorder="little").tobytes()
+        if int(flags.sum()) + _DELTAS.size >= len(bitmap):
+            return _PART.pack(_TAG_BITMAP, len(bitmap)) + bitmap
+        unique = np.flatnonzero(flags) + least
+    else:
+        unique = np.unique(secondaries).astype(np.int64)
+    deltas = np.diff(unique)
+    width = next(w for w in (1, 2, 4) if not len(deltas) or int(deltas.max()) < 256**w)
+    body = _DELTAS.pack(least, width) + deltas.astype(f"<u{width}").tobytes()
+    return _PART.pack(_TAG_DELTAS, len(body)) + body
+
+
+def decode_secondaries(parts: bytes) -> Int64s | None:
+    """Return the sorted set of secondaries in a zone's parts, or None if it holds none."""
+    at = 0
+    while at < len(parts):
+        tag, length = _PART.unpack_from(parts, at)
+        at += _PART.size
+        body = parts[at : at + length]
+        if tag == _TAG_BITMAP:
+            bits = np.unpackbits(np.frombuffer(body, np.uint8, offset=4), bitorder="little")
+            return np.flatnonzero(bits) + _LEAST.unpack_from(body)[0]
+        if tag == _TAG_DELTAS:
+            return _decode_deltas(body)
+        at += length
+    return None
+
+
+def _decode_deltas(body: bytes) -> Int64s:
+    least, width = _DELTAS.unpack_from(body)
+    deltas = np.frombuffer(body, dtype=f"<u{width}", offset=_DELTAS.size)
+    unique = np.empty(len(deltas) + 1, dtype=np.int64)
+    unique[0] = least
+    np.cumsum(deltas, out=unique[1:])
+    unique[1:] += least
+    return unique
+
+
+def _bitmap_holds(body: bytes, ids: Int32s) -> bool:
+    (least,) = _LEAST.unpack_from(body)
+    bits = (len(body) - _LEAST.size) * 8
+    if len(ids) == 1:
+        at = int(ids[0]) - least
+        return 0 <= at < bits and bool(body[_LEAST.size + (at >> 3)] >> (at & 7) & 1)
+    at_many = ids.astype(np.int64) - least
+    at_many = at_many[(at_many >= 0) & (at_many < bits)]
+    flags = np.frombuffer(body, np.uint8, offset=_LEAST.size)
+    return bool(((flags[at_many >> 3] >> (at_many & 7)) & 1).any())
+
+
+def _span(primaries: Int64s) -> tuple[int, int]:
+    return (int(primaries.min()), int(primaries.max())) if len(primaries) else _EMPTY_SPAN
