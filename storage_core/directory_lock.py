@@ -1,0 +1,72 @@
+"""One writer a shard: an exclusive `flock` on the shard's directory itself.
+
+A lock file can be deleted, and then two RocksDB writers destroy each other's MANIFEST; a
+directory in use cannot be. The kernel lets go when the owner ends, however it ends, and a
+frozen owner keeps the lock. `owner.json` tells who holds it; it is information only.
+"""
+
+import fcntl
+import json
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from storage_core.errors import CorruptionError, ShardLockedError
+
+OWNER_FILE: Final = "owner.json"
+
+
+class DirectoryLock:
+    """A held lock; `release` or the end of the process gives it back."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        """Take over an open descriptor that holds the lock."""
+        self.path = path
+        self._descriptor: int | None = descriptor
+
+    @classmethod
+    def acquire(cls, path: Path, *, started_at_ms: int, stream: str, shard: int) -> "DirectoryLock":
+        """Lock a directory at once or not at all.
+
+        Raises:
+            ShardLockedError: Another writer has it; the message says who.
+            CorruptionError: The directory is not there.
+        """
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            message = "the shard's directory is missing"
+            raise CorruptionError(message, stream=stream, shard=shard, path=path) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            message = f"another writer holds the shard: {describe_owner(path)}"
+            raise ShardLockedError(message, stream=stream, shard=shard) from error
+        except BaseException:
+            os.close(descriptor)
+            raise
+        owner = {"pid": os.getpid(), "host": socket.gethostname(), "started_at_ms": started_at_ms}
+        with suppress(OSError):
+            (path / OWNER_FILE).write_text(json.dumps(owner))
+        return cls(path, descriptor)
+
+    def release(self) -> None:
+        """Let go; a second call does nothing."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is None:
+            return
+        with suppress(OSError):
+            (self.path / OWNER_FILE).unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def describe_owner(path: Path) -> str:
+    """Say who wrote `owner.json`, as far as it can be read."""
+    try:
+        owner = json.loads((path / OWNER_FILE).read_text())
+        return f"process {owner['pid']} on {owner['host']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "an unknown process (owner.json cannot be read)"

@@ -1,0 +1,95 @@
+"""Small files that must be whole after any crash: JSON with a checksum, written then published.
+
+A document is the JSON object itself plus `checksum`, the xxh3-64 of its canonical text; a
+flipped bit is told by the file's name, never read as another value.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import xxhash
+
+from storage_core.errors import CorruptionError
+
+_CHECKSUM_FIELD = "checksum"
+
+
+def encode_document(fields: Mapping[str, object]) -> bytes:
+    """Return a JSON object with its checksum."""
+    document = {**fields, _CHECKSUM_FIELD: _checksum(fields)}
+    return json.dumps(document, indent=2, sort_keys=True).encode() + b"\n"
+
+
+def read_document(path: Path) -> dict[str, object]:
+    """Return the JSON object in a file.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        CorruptionError: The file is not what was written.
+    """
+    try:
+        fields = json.loads(path.read_bytes())
+    except ValueError as error:
+        message = f"not the JSON that was written: {error}"
+        raise CorruptionError(message, path=path) from error
+    if not isinstance(fields, dict) or fields.pop(_CHECKSUM_FIELD, None) != _checksum(fields):
+        message = "the file does not match its checksum"
+        raise CorruptionError(message, path=path)
+    return fields
+
+
+def write_once(path: Path, data: bytes) -> bool:
+    """Publish a file that must not exist yet; durable on return.
+
+    Returns:
+        False if somebody else was first; the file is then theirs.
+    """
+    draft = _write_draft(path, data)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return False
+    finally:
+        draft.unlink()
+    sync_directory(path.parent)
+    return True
+
+
+def replace_durably(path: Path, data: bytes) -> None:
+    """Put new contents in a file's place; durable on return."""
+    _write_draft(path, data).rename(path)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Make the entries of a directory durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_file(path: Path) -> None:
+    """Make a file's contents durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_draft(path: Path, data: bytes) -> Path:
+    draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
+    with draft.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    return draft
+
+
+def _checksum(fields: Mapping[str, object]) -> str:
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+    return xxhash.xxh3_64_hexdigest(text.encode())

@@ -1,0 +1,195 @@
+"""The marker: the small file that publishes what is committed in a shard.
+
+Two slots of one layout, 4,096 bytes apart, written in turn, each with its own checksum, so
+that a torn write leaves the other slot whole:
+
+    magic 4s | format u16 | spare u16 | sequence u64 | generation u64 | committed i64 |
+    lineage 16s | xxh3-64 of all before
+
+The valid slot with the highest sequence counts. It is recovery's high-water mark and what
+every reader clips to. Creation, open and close leave both slots valid; a reader that finds
+one invalid retries and then raises, since the other may be the older one. Only an opener
+may go on from one slot.
+
+One thread writes at a time (the shard's commit lock); any process may read.
+"""
+
+import os
+import struct
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Protocol
+
+import xxhash
+
+from storage_core.clock import Clock
+from storage_core.errors import CorruptionError
+
+MARKER_FILE: Final = "marker"
+_MAGIC: Final = b"SLMK"
+_FORMAT: Final = 1
+_BODY: Final = struct.Struct("<4sHHQQq16s")
+_CHECKSUM: Final = struct.Struct("<Q")
+_SLOT_BYTES: Final = _BODY.size + _CHECKSUM.size
+_SLOT_STRIDE: Final = 4096
+_READ_TRIES_MAX: Final = 50
+_READ_PAUSE_S: Final = 0.002
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerState:
+    """What a marker says."""
+
+    sequence: int
+    generation: int
+    committed: int
+    lineage: bytes
+
+
+class MarkerWriter(Protocol):
+    """What a shard needs of its marker file."""
+
+    state: MarkerState
+
+    def publish(self, committed: int) -> None:
+        """Write the other slot and make it durable."""
+        ...
+
+    def write_both(self, state: MarkerState) -> None:
+        """Write both slots, one durable after the other."""
+        ...
+
+    def close(self) -> None:
+        """Close the file."""
+        ...
+
+
+def encode_slot(state: MarkerState) -> bytes:
+    """Return the bytes of one slot."""
+    body = _BODY.pack(
+        _MAGIC, _FORMAT, 0, state.sequence, state.generation, state.committed, state.lineage
+    )
+    return body + _CHECKSUM.pack(xxhash.xxh3_64_intdigest(body))
+
+
+def decode_slot(data: bytes) -> MarkerState | None:
+    """Return what a slot says, or None if its bytes are not whole."""
+    if len(data) < _SLOT_BYTES:
+        return None
+    body = data[: _BODY.size]
+    (checksum,) = _CHECKSUM.unpack_from(data, _BODY.size)
+    if xxhash.xxh3_64_intdigest(body) != checksum:
+        return None
+    magic, version, _, sequence, generation, committed, lineage = _BODY.unpack(body)
+    if magic != _MAGIC or version != _FORMAT or committed < 0:
+        return None
+    return MarkerState(sequence, generation, committed, lineage)
+
+
+def _decode_slots(data: bytes) -> list[MarkerState]:
+    slots = (decode_slot(data[at : at + _SLOT_BYTES]) for at in (0, _SLOT_STRIDE))
+    return [slot for slot in slots if slot is not None]
+
+
+class MarkerFile:
+    """A marker open for writing."""
+
+    def __init__(self, path: Path, descriptor: int, state: MarkerState) -> None:
+        """Take over an open file whose newest state is known."""
+        self._path = path
+        self._descriptor = descriptor
+        self.state = state
+
+    def publish(self, committed: int) -> None:
+        """Write the older slot with a new committed and make it durable."""
+        self._write(replace(self.state, sequence=self.state.sequence + 1, committed=committed))
+
+    def write_both(self, state: MarkerState) -> None:
+        """Write both slots, one durable after the other."""
+        self._write(replace(state, sequence=self.state.sequence + 1))
+        self._write(replace(state, sequence=self.state.sequence + 1))
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+    def _write(self, state: MarkerState) -> None:
+        data = encode_slot(state)
+        written = os.pwrite(self._descriptor, data, (state.sequence & 1) * _SLOT_STRIDE)
+        if written != len(data):
+            message = f"wrote {written} of {len(data)} bytes of the marker {self._path}"
+            raise OSError(message)
+        os.fdatasync(self._descriptor)
+        self.state = state
+
+
+def create_marker(path: Path, committed: int, lineage: bytes) -> None:
+    """Make the marker of a new shard, both slots valid, durable but for its directory entry."""
+    data = bytearray(2 * _SLOT_STRIDE)
+    for sequence in (0, 1):
+        at = sequence * _SLOT_STRIDE
+        slot = encode_slot(MarkerState(sequence, 0, committed, lineage))
+        data[at : at + _SLOT_BYTES] = slot
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        os.write(descriptor, data)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def open_marker(path: Path) -> tuple[MarkerFile | None, int]:
+    """Open a marker for writing, as only the holder of the shard's lock may.
+
+    Returns:
+        The file at its newest valid slot (None if no slot is valid), and how many are.
+
+    Raises:
+        CorruptionError: The file is missing.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        message = "the shard's marker is missing"
+        raise CorruptionError(message, path=path) from error
+    slots = _decode_slots(os.pread(descriptor, 2 * _SLOT_STRIDE, 0))
+    if not slots:
+        os.close(descriptor)
+        return None, 0
+    return MarkerFile(path, descriptor, max(slots, key=lambda slot: slot.sequence)), len(slots)
+
+
+class MarkerReader:
+    """A marker as another process reads it: one `pread` a look."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        """Open the file for reading.
+
+        Raises:
+            CorruptionError: The file is missing.
+        """
+        self._path = path
+        self._clock = clock
+        try:
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError as error:
+            message = "the shard's marker is missing"
+            raise CorruptionError(message, path=path) from error
+
+    def read(self) -> MarkerState:
+        """Return the newest state once both slots are valid.
+
+        Raises:
+            CorruptionError: A slot stays invalid; the writer must reopen the shard.
+        """
+        for _ in range(_READ_TRIES_MAX):
+            slots = _decode_slots(os.pread(self._descriptor, 2 * _SLOT_STRIDE, 0))
+            if len(slots) == 2:  # noqa: PLR2004 - both slots
+                return max(slots, key=lambda slot: slot.sequence)
+            self._clock.sleep(_READ_PAUSE_S)
+        message = "a slot of the marker is damaged; opening the shard for writing mends it"
+        raise CorruptionError(message, path=self._path)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)

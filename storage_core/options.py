@@ -1,0 +1,123 @@
+"""The options of a stream: those fixed at its creation and those that may change.
+
+`StreamOptions` is what a caller hands to `Stream.create`. `resolve` turns it into the two
+records that `stream_file.py` keeps on disk.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, Literal, get_args
+
+from storage_core.block import Codec
+from storage_core.errors import InvalidRequestError
+from storage_core.keys import INT64_MAX
+from storage_core.windows import UNITS_PER_SECOND, Unit, WindowScheme, width_for
+
+SyncLevel = Literal["commit", "interval"]
+
+SHARDS_MAX: Final = 4096
+WINDOWS_MAX: Final = 10_000
+AHEAD_DAYS_DEFAULT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """How a stream is made.
+
+    Attributes:
+        shards: Number of shards, a power of two.
+        unit: What primaries count: seconds to nanoseconds since the epoch, or a sequence.
+        jitter: How far behind its id's largest primary a row may come and still be normal.
+        retention: How long rows are kept, judged by primary; None keeps all.
+        ahead_max: How far ahead of the clock a primary may be and still move its id's head;
+            None means one day, and no bound on a sequence.
+        records_max: Cap on records, oldest go first; None for no cap.
+        bytes_max: Cap on payload bytes, oldest go first; None for no cap.
+        sync: `commit` syncs on every commit, `interval` at most every `sync_interval`.
+        sync_interval: The pause between syncs at level `interval`.
+        payload_bytes_max: A larger payload is refused.
+        block_records: Records at which a block is sealed.
+        block_bytes: Payload bytes at which a block is sealed.
+        codec: Compression of blocks.
+        wait_max: How long a call waits for another that is in its way.
+    """
+
+    shards: int = 4
+    unit: Unit = "ms"
+    jitter: int = 0
+    retention: timedelta | None = None
+    ahead_max: int | None = None
+    records_max: int | None = None
+    bytes_max: int | None = None
+    sync: SyncLevel = "commit"
+    sync_interval: timedelta = timedelta(milliseconds=100)
+    payload_bytes_max: int = 16 * 2**20
+    block_records: int = 2048
+    block_bytes: int = 256 * 2**10
+    codec: Codec = "none"
+    wait_max: timedelta = timedelta(seconds=30)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work, naming the option."""
+        _check_shards(self.shards)
+        _check_choice("unit", self.unit, get_args(Unit))
+        _check_choice("sync", self.sync, get_args(SyncLevel))
+        _check_choice("codec", self.codec, get_args(Codec))
+        _check_int("jitter", self.jitter, 0, INT64_MAX)
+        _check_int("payload_bytes_max", self.payload_bytes_max, 1, 2**30)
+        _check_int("block_records", self.block_records, 1, 2**20)
+        _check_int("block_bytes", self.block_bytes, 1, 2**30)
+        for name in ("ahead_max", "records_max", "bytes_max"):
+            value = getattr(self, name)
+            if value is not None:
+                _check_int(name, value, 0, INT64_MAX)
+        for name in ("sync_interval", "wait_max"):
+            _check_span(name, getattr(self, name))
+        if self.retention is not None:
+            self._check_retention(self.retention)
+
+    @property
+    def scheme(self) -> WindowScheme:
+        """The windows a stream made with these options gets."""
+        return WindowScheme(self.unit, width_for(self.retention, self.unit))
+
+    def resolved_ahead_max(self) -> int | None:
+        """Return the bound on rows from the future in the stream's unit, None for none."""
+        if self.ahead_max is not None or self.unit == "sequence":
+            return self.ahead_max
+        return AHEAD_DAYS_DEFAULT * 86400 * UNITS_PER_SECOND[self.unit]
+
+    def _check_retention(self, retention: timedelta) -> None:
+        _check_span("retention", retention)
+        if self.unit == "sequence":
+            message = "retention: a sequence has no time; use records_max or bytes_max"
+            raise InvalidRequestError(message)
+        units = int(retention.total_seconds()) * UNITS_PER_SECOND[self.unit]
+        if self.scheme.span_count(units) > WINDOWS_MAX:
+            message = f"retention: {retention} covers more than {WINDOWS_MAX} windows"
+            raise InvalidRequestError(message)
+
+
+def _check_shards(shards: int) -> None:
+    _check_int("shards", shards, 1, SHARDS_MAX)
+    if shards & (shards - 1):
+        message = f"shards: {shards} is not a power of two"
+        raise InvalidRequestError(message)
+
+
+def _check_int(name: str, value: object, least: int, most: int) -> None:
+    if type(value) is not int or not least <= value <= most:
+        message = f"{name}: {value!r} is not an integer from {least} to {most}"
+        raise InvalidRequestError(message)
+
+
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        message = f"{name}: {value!r} is not one of {', '.join(choices)}"
+        raise InvalidRequestError(message)
+
+
+def _check_span(name: str, value: object) -> None:
+    if not isinstance(value, timedelta) or value <= timedelta(0):
+        message = f"{name}: {value!r} is not a positive timedelta"
+        raise InvalidRequestError(message)

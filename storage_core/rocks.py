@@ -1,0 +1,423 @@
+"""The only file that knows rocksdict: a shard's key-value store.
+
+Two families under `atomic_flush` (without it, damage to a WAL can leave them at different
+points), raw mode (any other executes pickles on read), strict WAL recovery (any other drops
+synced records without a word). One block cache and one write-buffer budget serve the process.
+
+An iterator ends silently at a block it cannot read; so only this file iterates, and asks for
+the status after every loop. `close` lets go of every iterator first: a live one would keep
+the database open and locked.
+
+rocksdict raises plain `Exception` with RocksDB's status as text; `_translated` holds the one
+table that gives it a kind.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol
+from weakref import WeakSet
+
+from rocksdict import (
+    AccessType,
+    BlockBasedOptions,
+    Cache,
+    DbClosedError,
+    DBCompressionType,
+    DBRecoveryMode,
+    Options,
+    Rdict,
+    ReadOptions,
+    WriteBatch,
+    WriteBufferManager,
+)
+
+from storage_core.errors import (
+    ClosedError,
+    CorruptionError,
+    ShardLockedError,
+    ShardlogError,
+    UnavailableError,
+)
+from storage_core.keys import FAMILY_DEFAULT, FAMILY_LOG
+
+Recovery = Literal["strict", "point_in_time"]
+Item = tuple[bytes, bytes]
+
+BLOCK_CACHE_BYTES: Final = 32 * 2**20
+WRITE_BUFFERS_BYTES: Final = 96 * 2**20
+WRITE_BUFFER_BYTES: Final = 16 * 2**20
+WAL_BYTES_MAX: Final = 64 * 2**20
+_SST_BYTES_TARGET: Final = 64 * 2**20
+
+# The first row that matches gives the kind.
+_KINDS: Final[tuple[tuple[re.Pattern[str], type[ShardlogError]], ...]] = (
+    (re.compile(r"lock hold by current process|While lock file"), ShardLockedError),
+    (
+        re.compile(r"^Corruption|SST file is ahead of WALs|bad magic|checksum mismatch"),
+        CorruptionError,
+    ),
+    (re.compile(r"does not exist|No such file|missing files"), CorruptionError),
+    (re.compile(r"^(IO error|Shutdown in progress|Incomplete|Busy|TimedOut)"), UnavailableError),
+)
+
+
+@dataclass(slots=True)
+class Batch:
+    """Puts and deletes that become durable together or not at all."""
+
+    puts: list[tuple[str, bytes, bytes]] = field(default_factory=list)
+    deletes: list[tuple[str, bytes]] = field(default_factory=list)
+
+    def put(self, key: bytes, value: bytes, family: str = FAMILY_DEFAULT) -> None:
+        """Set a key."""
+        self.puts.append((family, key, value))
+
+    def delete(self, key: bytes, family: str = FAMILY_DEFAULT) -> None:
+        """Remove a key; deletes come before puts."""
+        self.deletes.append((family, key))
+
+
+class StoreView(Protocol):
+    """A moment of a store, to be read by any thread."""
+
+    def items(self, family: str, start: bytes, end: bytes | None) -> Iterator[Item]:
+        """Yield the items from `start` to before `end` in order; raise if one is unreadable."""
+        ...
+
+    def at_or_before(self, family: str, key: bytes) -> Item | None:
+        """Return the item with the largest key that is not above `key`."""
+        ...
+
+    def at_or_after(self, family: str, key: bytes) -> Item | None:
+        """Return the item with the least key that is not below `key`."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the moment."""
+        ...
+
+
+class KeyValueStore(Protocol):
+    """What a shard needs of its store."""
+
+    def write(self, batch: Batch) -> None:
+        """Write a batch, not yet durable."""
+        ...
+
+    def sync(self) -> None:
+        """Make everything written durable."""
+        ...
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        """Return values of the default family. For a writer's own store only."""
+        ...
+
+    def view(self) -> StoreView:
+        """Return a view of this moment."""
+        ...
+
+    def flush(self) -> None:
+        """Move what is in memory to files."""
+        ...
+
+    def close(self) -> None:
+        """Close the store and every view of it."""
+        ...
+
+
+@contextmanager
+def _translated(path: Path, doing: str) -> Iterator[None]:
+    try:
+        yield
+    except ShardlogError:
+        raise
+    except DbClosedError as error:
+        message = f"{doing}: the store is closed"
+        raise ClosedError(message, path=path) from error
+    except Exception as error:
+        text = str(error)
+        kind = next((kind for pattern, kind in _KINDS if pattern.search(text)), CorruptionError)
+        message = f"{doing}: {text}"
+        raise kind(message, path=path) from error
+
+
+@cache
+def _shared_cache() -> Cache:
+    return Cache(BLOCK_CACHE_BYTES)
+
+
+@cache
+def _shared_buffers() -> WriteBufferManager:
+    return WriteBufferManager(WRITE_BUFFERS_BYTES, False)
+
+
+def _options(family: str, recovery: Recovery, write_buffer_bytes: int) -> Options:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    options.set_atomic_flush(True)
+    options.set_paranoid_checks(True)
+    options.set_max_total_wal_size(WAL_BYTES_MAX)
+    options.set_write_buffer_size(write_buffer_bytes)
+    options.set_write_buffer_manager(_shared_buffers())
+    options.set_target_file_size_base(_SST_BYTES_TARGET)
+    options.set_max_open_files(-1)
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(2**20)
+    options.set_stats_dump_period_sec(0)
+    options.set_stats_persist_period_sec(0)
+    mode = {
+        "strict": DBRecoveryMode.absolute_consistency,
+        "point_in_time": DBRecoveryMode.point_in_time,
+    }[recovery]
+    options.set_wal_recovery_mode(mode())
+    table = BlockBasedOptions()
+    if family == FAMILY_LOG:
+        # Blocks compress themselves, are large, and live in the page cache.
+        options.set_compression_type(DBCompressionType.none())
+        table.disable_cache()
+    else:
+        options.set_compression_type(DBCompressionType.lz4())
+        table.set_block_cache(_shared_cache())
+        table.set_bloom_filter(10, False)
+    options.set_block_based_table_factory(table)
+    return options
+
+
+def _open_database(
+    path: Path, access: AccessType, recovery: Recovery, write_buffer_bytes: int
+) -> Rdict:
+    families = {
+        family: _options(family, recovery, write_buffer_bytes)
+        for family in (FAMILY_DEFAULT, FAMILY_LOG)
+    }
+    default = _options(FAMILY_DEFAULT, recovery, write_buffer_bytes)
+    return Rdict(str(path), default, families, access)
+
+
+class _Cursor:
+    """One RocksDB iterator that its store can take away."""
+
+    __slots__ = ("__weakref__", "_iterator", "_path")
+
+    def __init__(self, iterator: Any, path: Path) -> None:
+        self._iterator: Any = iterator
+        self._path = path
+
+    def items(self, start: bytes) -> Iterator[Item]:
+        """Yield items from `start` on."""
+        with _translated(self._path, "reading"):
+            iterator = self._held()
+            iterator.seek(start)
+            while iterator.valid():
+                yield iterator.key(), iterator.value()
+                iterator = self._held()
+                iterator.next()
+            iterator.status()
+
+    def seek(self, key: bytes, *, backwards: bool) -> Item | None:
+        """Return the nearest item at or on that side of the key."""
+        with _translated(self._path, "reading"):
+            iterator = self._held()
+            if backwards:
+                iterator.seek_for_prev(key)
+            else:
+                iterator.seek(key)
+            if iterator.valid():
+                return iterator.key(), iterator.value()
+            iterator.status()
+            return None
+
+    def release(self) -> None:
+        """Let go of the iterator."""
+        self._iterator = None
+
+    def _held(self) -> Any:
+        if self._iterator is None:
+            message = "the store was closed while it was being read"
+            raise ClosedError(message, path=self._path)
+        return self._iterator
+
+
+class RocksView:
+    """A moment of a RocksDB, both families alike. One thread at a time.
+
+    Iterators are kept and used again: a secondary cannot take snapshots, so all its view
+    will ever need are opened together, before anything is read.
+    """
+
+    def __init__(self, store: "RocksStore", sources: dict[str, Any], opened_ahead: int) -> None:
+        """Read through snapshots (a writer's own store) or a secondary's families."""
+        self._store = store
+        self._sources: dict[str, Any] | None = sources
+        self._idle: dict[str, list[_Cursor]] = {
+            family: [self._open(family) for _ in range(opened_ahead)] for family in sources
+        }
+        self._may_open = opened_ahead == 0
+
+    def items(self, family: str, start: bytes, end: bytes | None) -> Iterator[Item]:
+        """Yield the items from `start` to before `end` in order; raise if one is unreadable."""
+        cursor = self._take(family)
+        try:
+            for item in cursor.items(start):
+                if end is not None and item[0] >= end:
+                    break
+                yield item
+        finally:
+            self._idle[family].append(cursor)
+
+    def at_or_before(self, family: str, key: bytes) -> Item | None:
+        """Return the item with the largest key that is not above `key`."""
+        return self._seek(family, key, backwards=True)
+
+    def at_or_after(self, family: str, key: bytes) -> Item | None:
+        """Return the item with the least key that is not below `key`."""
+        return self._seek(family, key, backwards=False)
+
+    def close(self) -> None:
+        """Let go of the moment."""
+        self._sources = None
+        for cursors in self._idle.values():
+            for cursor in cursors:
+                cursor.release()
+
+    def _seek(self, family: str, key: bytes, *, backwards: bool) -> Item | None:
+        cursor = self._take(family)
+        try:
+            return cursor.seek(key, backwards=backwards)
+        finally:
+            self._idle[family].append(cursor)
+
+    def _take(self, family: str) -> _Cursor:
+        if self._sources is None:
+            message = "the store was closed while it was being read"
+            raise ClosedError(message, path=self._store.path)
+        idle = self._idle[family]
+        if not idle:
+            assert self._may_open, "a secondary's view opens all its iterators together"
+            idle.append(self._open(family))
+        return idle.pop()
+
+    def _open(self, family: str) -> _Cursor:
+        assert self._sources is not None
+        options = ReadOptions()
+        if family == FAMILY_LOG:
+            # A block's own checksum covers what this one would.
+            options.set_verify_checksums(False)
+        return self._store.adopt(_Cursor(self._sources[family].iter(options), self._store.path))
+
+
+class RocksStore:
+    """A RocksDB open for writing, or as a secondary of a writer in another process."""
+
+    def __init__(self, path: Path, database: Rdict, *, is_secondary: bool) -> None:
+        """Take over an open database."""
+        self.path = path
+        self._database: Any = database
+        self._log: Any = database.get_column_family(FAMILY_LOG)
+        self._log_handle: Any = database.get_column_family_handle(FAMILY_LOG)
+        self._is_secondary = is_secondary
+        self._cursors: WeakSet[_Cursor] = WeakSet()
+
+    def write(self, batch: Batch) -> None:
+        """Write a batch, not yet durable."""
+        with _translated(self.path, "writing"):
+            writing = WriteBatch(raw_mode=True)
+            for family, key in batch.deletes:
+                if family == FAMILY_LOG:
+                    writing.delete(key, self._log_handle)
+                else:
+                    writing.delete(key)
+            for family, key, value in batch.puts:
+                if family == FAMILY_LOG:
+                    writing.put(key, value, self._log_handle)
+                else:
+                    writing.put(key, value)
+            self._held().write(writing)
+
+    def sync(self) -> None:
+        """Make everything written durable."""
+        with _translated(self.path, "syncing"):
+            self._held().flush_wal(True)
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        """Return values of the default family. For a writer's own store only."""
+        assert not self._is_secondary, "a secondary's get goes stale"
+        with _translated(self.path, "reading"):
+            values: list[bytes | None] = self._held().get(list(keys))
+            return values
+
+    def view(self) -> RocksView:
+        """Return a view of this moment."""
+        with _translated(self.path, "reading"):
+            database = self._held()
+            if self._is_secondary:
+                families = {FAMILY_DEFAULT: database, FAMILY_LOG: self._log}
+                return RocksView(self, families, opened_ahead=2)
+            # IMPORTANT: zones before blocks, so that every zone seen has its block.
+            default = database.snapshot()
+            snapshots = {FAMILY_DEFAULT: default, FAMILY_LOG: self._log.snapshot()}
+            return RocksView(self, snapshots, opened_ahead=0)
+
+    def catch_up(self) -> None:
+        """Follow the writer to about now (a secondary only)."""
+        with _translated(self.path, "following the writer"):
+            self._held().try_catch_up_with_primary()
+
+    def flush(self) -> None:
+        """Move what is in memory to files."""
+        with _translated(self.path, "flushing"):
+            self._held().flush()
+
+    def compact(self) -> None:
+        """Merge all files into the last level."""
+        with _translated(self.path, "compacting"):
+            self._held().compact_range(None, None)
+            self._log.compact_range(None, None)
+
+    def close(self) -> None:
+        """Close the store and every view of it."""
+        database, self._database = self._database, None
+        if database is None:
+            return
+        for cursor in list(self._cursors):
+            cursor.release()
+        self._log = self._log_handle = None
+        with _translated(self.path, "closing"):
+            database.close()
+
+    def adopt(self, cursor: _Cursor) -> _Cursor:
+        """Remember a cursor, to take its iterator away on close."""
+        self._cursors.add(cursor)
+        return cursor
+
+    def _held(self) -> Any:
+        if self._database is None:
+            message = "the store is closed"
+            raise ClosedError(message, path=self.path)
+        return self._database
+
+
+def open_store(
+    path: Path, recovery: Recovery, write_buffer_bytes: int = WRITE_BUFFER_BYTES
+) -> RocksStore:
+    """Open a shard's store for writing, making it if it is not there.
+
+    Raises:
+        CorruptionError: This recovery mode refuses what it found.
+    """
+    with _translated(path, f"opening ({recovery} recovery)"):
+        database = _open_database(path, AccessType.read_write(), recovery, write_buffer_bytes)
+        return RocksStore(path, database, is_secondary=False)
+
+
+def open_secondary(path: Path, private: Path) -> RocksStore:
+    """Open a store that another process writes; `private` is for this instance alone."""
+    with _translated(path, "opening as a reader"):
+        access = AccessType.secondary(str(private))
+        database = _open_database(path, access, "strict", WRITE_BUFFER_BYTES)
+        return RocksStore(path, database, is_secondary=True)
