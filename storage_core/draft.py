@@ -1,0 +1,282 @@
+"""Steps 1 and 2 of the commit path: from rows to one batch of puts.
+
+`ShardWriting` is what a shard remembers between batches (tail, heads, windows); `route` and
+`build` only read it, `accept` moves it once the batch is written. One thread at a time (the
+shard's append lock).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from storage_core.block import BlockPlace
+from storage_core.block_builder import cut_points, put_block
+from storage_core.errors import InvalidRequestError
+from storage_core.heads import Heads, heads_after
+from storage_core.keys import FAMILY_DEFAULT, INT64_MAX, window_key
+from storage_core.late_rows import encode_late_rows
+from storage_core.options import StreamOptions
+from storage_core.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE, Rows, no_rows
+from storage_core.rocks import Batch
+from storage_core.routing import Grouping, Routed, RoutingRules, group, route, saturating_add
+from storage_core.shard_state import (
+    KEY_NEXT,
+    KEY_SOURCE,
+    Counters,
+    Tail,
+    encode_source,
+    encode_tail,
+)
+from storage_core.stream_file import StreamMeta
+from storage_core.windows import (
+    UNITS_PER_SECOND,
+    Window,
+    WindowTable,
+    decode_window,
+    encode_window,
+    summarise,
+)
+
+if TYPE_CHECKING:
+    from storage_core.shard import OpenedShard
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class AppendReport:
+    """What became of a batch's rows.
+
+    `appended` rows are in the log, `late`, `absorbed` and `ahead` among them; `duplicates`
+    were there before; `expired` rows lie below the floor (in the log only if they brought
+    their addresses).
+    """
+
+    appended: int = 0
+    duplicates: int = 0
+    late: int = 0
+    absorbed: int = 0
+    ahead: int = 0
+    expired: int = 0
+
+    def plus(self, other: "AppendReport") -> "AppendReport":
+        """Return the sums."""
+        return AppendReport(
+            self.appended + other.appended,
+            self.duplicates + other.duplicates,
+            self.late + other.late,
+            self.absorbed + other.absorbed,
+            self.ahead + other.ahead,
+            self.expired + other.expired,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is handed to the commit path to become durable together.
+
+    `source` says where the rows' source stands; its `next`, if it has one, moves the tail
+    past addresses that carry no rows.
+    """
+
+    rows: Rows | None
+    addresses: Int64s | None = None
+    source: dict[str, Any] | None = None
+    attachments: tuple[tuple[str, bytes, bytes], ...] = ()
+    duplicates: int = 0
+
+    def without_stored(self, count: int) -> "Entry":
+        """Return the entry without its first rows, counted as duplicates."""
+        if count == 0 or self.rows is None or self.addresses is None:
+            return self
+        rows = self.rows.slice(count, len(self.rows))
+        return replace(self, rows=rows, addresses=self.addresses[count:], duplicates=count)
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedEntry:
+    """An entry whose rows have states and addresses."""
+
+    entry: Entry
+    rows: Rows
+    addresses: Int64s
+    groups: Grouping | None
+    routed: Routed
+    heads: Heads | None
+    report: AppendReport
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One batch ready to be written, and what holds once it is."""
+
+    batch: Batch
+    tail: Tail
+    heads: Heads | None
+    windows: dict[int, Window]
+    heads_through: int | None
+    blocks: int
+    source: dict[str, Any] | None
+    report: AppendReport
+
+
+class ShardWriting:
+    """What a shard remembers between batches."""
+
+    def __init__(self, place: BlockPlace, meta: StreamMeta, opened: "OpenedShard") -> None:
+        """Start from what recovery found."""
+        self._place = place
+        self._meta = meta
+        self._clock_ns = opened.clock.now_ns
+        self._floor = opened.state.floor
+        self._heads = opened.heads
+        self._store = opened.store
+        self._windows = WindowTable(self._load_window)
+        self.tail = opened.tail
+        self.source = opened.state.source
+
+    def route(self, entry: Entry, options: StreamOptions) -> RoutedEntry:
+        """Step 1: choose the new rows, give them addresses and states."""
+        rows, addresses = entry.rows, entry.addresses
+        if rows is None or not len(rows):
+            nothing = Routed(np.empty(0, np.uint8), np.empty(0, np.int64), 0)
+            report = AppendReport(duplicates=entry.duplicates)
+            return RoutedEntry(entry, no_rows(), nothing.maxima, None, nothing, None, report)
+        groups = group(rows.secondary)
+        heads = self._heads.routing_for(groups.ids)
+        routed = route(rows.primary, groups, heads.primary, self._rules(options))
+        late, ahead, expired = (
+            int(np.count_nonzero(routed.states == state)) if routed.states.any() else 0
+            for state in (STATE_LATE, STATE_AHEAD, STATE_EXPIRED)
+        )
+        if addresses is None:
+            if expired:
+                kept = np.flatnonzero(routed.states != STATE_EXPIRED)
+                rows = rows.take(kept)
+                routed = replace(routed, states=routed.states[kept])
+                groups = Grouping(groups.ids, groups.codes[kept])
+            addresses = np.arange(self.tail.next, self.tail.next + len(rows))
+        report = AppendReport(len(rows), entry.duplicates, late, routed.absorbed, ahead, expired)
+        return RoutedEntry(entry, rows, addresses, groups, routed, heads, report)
+
+    def build(self, routed: RoutedEntry, options: StreamOptions) -> Draft:
+        """Step 2: turn them into puts."""
+        entry, rows, addresses = routed.entry, routed.rows, routed.addresses
+        states, report = routed.routed.states, routed.report
+        batch = Batch()
+        sizes = rows.payload_sizes()
+        blocks_end, blocks = self._put_blocks(batch, rows, states, addresses, sizes, options)
+        flagged = np.flatnonzero((states == STATE_LATE) | (states == STATE_AHEAD))
+        if len(flagged):
+            late = encode_late_rows(
+                rows.take(flagged), states[flagged], addresses[flagged], self._meta.scheme
+            )
+            for key, value in late:
+                batch.put(key, value)
+        windows = self._windows.widen(
+            summarise(self._meta.scheme, rows.primary, addresses, sizes, states)
+        )
+        for number, window in windows.items():
+            batch.put(window_key(number), encode_window(window))
+        heads = None
+        if routed.groups is not None and routed.heads is not None:
+            heads = heads_after(routed.heads, routed.groups, routed.routed, rows.primary, addresses)
+        heads_through = self._heads.put_if_due(batch)
+        next_address = max(blocks_end if blocks else self.tail.next, self.tail.next)
+        if entry.source is not None:
+            batch.put(KEY_SOURCE, encode_source(entry.source))
+            next_address = max(next_address, int(entry.source.get("next", 0)))
+        for family, key, value in entry.attachments:
+            batch.put(key, value, family)
+        counters = self.tail.counters.plus(
+            Counters(
+                report.appended,
+                report.late,
+                report.absorbed,
+                report.ahead,
+                report.expired,
+                report.duplicates,
+                blocks,
+                int(sizes.sum()),
+                self._count_strays(rows),
+            )
+        )
+        tail = Tail(next_address, blocks_end, counters)
+        batch.put(KEY_NEXT, encode_tail(tail))
+        source = self.source if entry.source is None else entry.source
+        return Draft(batch, tail, heads, windows, heads_through, blocks, source, report)
+
+    def accept(self, draft: Draft) -> None:
+        """Remember what was written."""
+        self.tail = draft.tail
+        self.source = draft.source
+        self._windows.accept(draft.windows)
+        if draft.heads is not None:
+            self._heads.written(draft.tail.blocks_end, draft.heads, draft.blocks)
+        if draft.heads_through is not None:
+            self._heads.snapshot_written(draft.heads_through)
+
+    def _put_blocks(  # noqa: PLR0913 - the columns of a batch
+        self,
+        batch: Batch,
+        rows: Rows,
+        states: npt.NDArray[np.uint8],
+        addresses: Int64s,
+        sizes: Int64s,
+        options: StreamOptions,
+    ) -> tuple[int, int]:
+        """Cut rows into blocks; return the end of the last one and how many they are."""
+        if not len(rows):
+            return self.tail.blocks_end, 0
+        cuts = cut_points(sizes, options.block_records, options.block_bytes)
+        now_ms = self._clock_ns() // 10**6
+        end = self.tail.blocks_end
+        for first, last in zip(cuts, cuts[1:], strict=False):
+            zone = put_block(
+                batch,
+                rows if len(cuts) == 2 else rows.slice(first, last),  # noqa: PLR2004 - one block
+                states[first:last],
+                addresses[first:last],
+                self._place,
+                previous_end=end,
+                now_ms=now_ms,
+                options=options,
+            )
+            end = zone.end
+        return end, len(cuts) - 1
+
+    def _rules(self, options: StreamOptions) -> RoutingRules:
+        ahead_max = options.resolved_ahead_max()
+        limit = INT64_MAX
+        if ahead_max is not None:
+            now = INT64_MAX
+            if self._meta.unit != "sequence":
+                now = self._clock_ns() // (10**9 // UNITS_PER_SECOND[self._meta.unit])
+            limit = saturating_add(now, ahead_max)
+        return RoutingRules(self._floor, limit, self._meta.jitter)
+
+    def _count_strays(self, rows: Rows) -> int:
+        mask = self._meta.shards - 1
+        if mask == 0 or not len(rows):
+            return 0
+        return int(np.count_nonzero((rows.secondary & mask) != self._place.shard))
+
+    def _load_window(self, window: int) -> Window:
+        (data,) = self._store.get_many([window_key(window)])
+        return Window() if data is None else decode_window(data)
+
+
+def checked_attachments(attachments: Iterable[object]) -> tuple[tuple[str, bytes, bytes], ...]:
+    """Return a caller's attachments, or refuse them."""
+    checked = []
+    for attachment in attachments:
+        match attachment:
+            case (str() as family, bytes() as key, bytes() as value) if family == FAMILY_DEFAULT:
+                checked.append((family, key, value))
+            case _:
+                message = f"an attachment is ('default', key, value) in bytes, not {attachment!r}"
+                raise InvalidRequestError(message)
+    return tuple(checked)

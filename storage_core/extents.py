@@ -1,0 +1,60 @@
+"""Which rows of a batch with addresses of its own are new.
+
+Addresses only go up. A row below the tail is a duplicate if a stored block spans its address
+or the log starts above it; anything else would be a silent drop, so it is refused.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from storage_core.errors import InvalidRequestError
+from storage_core.keys import INT64_MAX
+from storage_core.shard_view import ShardView
+
+
+def checked_addresses(addresses: object, count: int) -> npt.NDArray[np.int64]:
+    """Return a caller's addresses, or refuse them.
+
+    Raises:
+        InvalidRequestError: They are not strictly increasing, not negative, one a row.
+    """
+    array = np.asarray(addresses)
+    if array.dtype.kind not in "iu" and len(array):
+        message = f"addresses must be integers, not {array.dtype}"
+        raise InvalidRequestError(message)
+    if array.ndim != 1 or len(array) != count:
+        message = f"addresses: {array.shape} given for {count} rows"
+        raise InvalidRequestError(message)
+    if len(array) and (int(array.max()) >= INT64_MAX or int(array[0]) < 0):
+        message = f"addresses must lie from 0 to {INT64_MAX - 1}"
+        raise InvalidRequestError(message)
+    array = array.astype(np.int64)
+    if not (array[1:] > array[:-1]).all():
+        message = "addresses must strictly increase"
+        raise InvalidRequestError(message)
+    return array
+
+
+def count_stored(view: ShardView, addresses: npt.NDArray[np.int64], tail: int) -> int:
+    """Return how many rows at the front are stored already; the rest lie at or above the tail.
+
+    Raises:
+        LostRangeError: Some lie in a lost range, which only a repair fills.
+        InvalidRequestError: Some lie below the tail where nothing was ever stored.
+    """
+    count = int(np.searchsorted(addresses, tail))
+    if count == 0:
+        return 0
+    old = addresses[:count]
+    start, end = int(old[0]), int(old[-1]) + 1
+    view.refuse_lost(start, end)
+    spanned = old < view.bounds.start
+    for gap in view.bounds.gaps:
+        spanned |= (old >= gap.start) & (old < gap.end)
+    for zone in view.zones(start, end):
+        spanned |= (old >= zone.first) & (old <= zone.last)
+    if not spanned.all():
+        at = int(old[~spanned][0])
+        message = f"address {at} lies below the tail {tail}, but nothing was stored there"
+        raise InvalidRequestError(message, stream=view.stream, shard=view.shard)
+    return count

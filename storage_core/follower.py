@@ -1,0 +1,267 @@
+"""A shard followed from another process, beside its writer.
+
+It reads through a RocksDB secondary instance, whose directory is private and temporary. What
+a secondary may and may not be trusted with decides the order here:
+
+* the marker is read first, then the instance catches up twice: one catch-up can miss a WAL
+  that was flushed meanwhile, and leaves a hole without an error;
+* all iterators of a scan are opened together, with no catch-up between them;
+* the generation is compared before and after; a new one means a new writer, and the old
+  instance would go on showing what that one has dropped, so it is opened anew;
+* zones form a chain and the tail names its end: a hole shows as a break, and leads to another
+  catch-up, then to a new instance, and only after a bounded time to an error, never to rows.
+
+Everything is clipped to the marker. Any thread may scan; one at a time refreshes.
+"""
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from storage_core import rocks
+from storage_core.block import BlockPlace
+from storage_core.clock import Clock
+from storage_core.errors import ClosedError, CorruptionError, LostRangeError
+from storage_core.head_replay import block_groups, replay_block
+from storage_core.heads import Heads, HeadTable, Int32s, decode_head
+from storage_core.keys import FAMILY_DEFAULT, PREFIX_META, prefix_end
+from storage_core.marker import MARKER_FILE, MarkerReader, MarkerState
+from storage_core.read_request import ReadRequest
+from storage_core.rocks import RocksStore
+from storage_core.scan_shard import all_heads, scan_view
+from storage_core.shard_state import ShardState, decode_state
+from storage_core.shard_view import ShardBounds, ShardView
+from storage_core.stream_file import StreamFiles
+
+_RETRIES_MAX: Final = 40
+_RETRY_PAUSE_S: Final = 0.05
+
+
+class ShardFollower:
+    """Answers reads of one shard that another process may be writing."""
+
+    def __init__(self, files: StreamFiles, shard: int, clock: Clock) -> None:
+        """Open the marker; the store follows when first needed."""
+        self._meta = files.meta
+        self._directory = files.shard_directory(shard)
+        self._place = BlockPlace(files.settings.lineages[shard], shard)
+        self._clock = clock
+        self._marker = MarkerReader(self._directory / MARKER_FILE, clock)
+        self._lock = threading.Lock()
+        self._store: RocksStore | None = None
+        self._private: Path | None = None
+        self._seen: MarkerState | None = None
+        self._caught_up: MarkerState | None = None
+        self._heads_lock = threading.Lock()
+        self._heads = HeadTable()
+        self._heads_end = 0
+        self._is_closed = False
+
+    def committed(self) -> int:
+        """Return the exclusive end of what may be shown, by one look at the marker."""
+        return self._look().committed
+
+    def refresh(self) -> int:
+        """Follow the writer to about now and return committed."""
+        view = self._view()
+        view.close()
+        return view.bounds.committed
+
+    def scan(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
+        """Yield the rows asked for; a view with a hole is replaced, and the scan goes on.
+
+        Raises:
+            LostRangeError: Acknowledged rows in the range are gone.
+            CorruptionError: The hole did not go away in bounded time.
+        """
+        retries = 0
+        while True:
+            view = self._view(is_retry=retries > 0, opens_anew=retries > 1)
+            if request.end_address is None:
+                # A scan that starts over still shows one moment.
+                end = max(view.bounds.committed, request.start_address or 0)
+                request = replace(request, end_address=end)
+            try:
+                for batch, rest in scan_view(view, request):
+                    yield batch
+                    request = rest
+                    retries = 0
+            except LostRangeError:
+                raise
+            except CorruptionError:
+                retries += 1
+                if retries > _RETRIES_MAX:
+                    raise
+                self._clock.sleep(_RETRY_PAUSE_S * (retries > 2))  # noqa: PLR2004 - two retries at once
+            else:
+                return
+            finally:
+                view.close()
+
+    def close(self) -> None:
+        """Let go of everything; a second call does nothing."""
+        with self._lock:
+            if not self._is_closed:
+                self._is_closed = True
+                self._close_store()
+                self._marker.close()
+
+    # --- inside ----------------------------------------------------------------------------
+
+    def _look(self) -> MarkerState:
+        """Read the marker and hold it to what it said before."""
+        if self._is_closed:
+            message = "the reader is closed"
+            raise ClosedError(message, stream=self._meta.name, shard=self._place.shard)
+        state, seen = self._marker.read(), self._seen
+        if state.lineage != self._place.lineage:
+            message = "the marker belongs to another lineage"
+            raise CorruptionError(message, shard=self._place.shard, path=self._directory)
+        if seen is not None:
+            went_back = (
+                state.generation == seen.generation
+                and state.sequence >= seen.sequence
+                and state.committed < seen.committed
+            )
+            if went_back or state.generation < seen.generation:
+                message = "the marker went back; the shard was replaced under this reader"
+                raise CorruptionError(
+                    message,
+                    stream=self._meta.name,
+                    shard=self._place.shard,
+                    start=state.committed,
+                    end=seen.committed,
+                    path=self._directory / MARKER_FILE,
+                )
+        if seen is None or state.sequence > seen.sequence:
+            self._seen = state
+        return state
+
+    def _view(self, *, is_retry: bool = False, opens_anew: bool = False) -> ShardView:
+        with self._lock:
+            if opens_anew:
+                self._close_store()
+            if is_retry:
+                self._caught_up = None
+            for attempt in range(_RETRIES_MAX):
+                found = self._try_view()
+                if found is not None:
+                    return found
+                if attempt:
+                    self._close_store()
+                if attempt > 1:
+                    self._clock.sleep(_RETRY_PAUSE_S)
+        marker = self._look()
+        message = (
+            "the store does not reach what the marker says is committed; "
+            "opening the shard for writing tells what is lost"
+        )
+        raise CorruptionError(
+            message,
+            stream=self._meta.name,
+            shard=self._place.shard,
+            start=0,
+            end=marker.committed,
+            path=self._directory / "db",
+        )
+
+    def _try_view(self) -> ShardView | None:
+        """Return a view that reaches the marker, or None if this look was not good enough."""
+        # IMPORTANT: marker, then two catch-ups, then the view, then the marker again.
+        before = self._look()
+        if self._caught_up is None or self._caught_up.generation != before.generation:
+            self._close_store()
+        store = self._opened_store()
+        if self._caught_up is None or self._caught_up.sequence != before.sequence:
+            store.catch_up()
+            store.catch_up()
+        view = store.view()
+        is_good = False
+        try:
+            entries = list(view.items(FAMILY_DEFAULT, PREFIX_META, prefix_end(PREFIX_META)))
+            state = decode_state(entries, self._place.shard)
+            tail = state.tail
+            if tail is None:
+                is_good = before.committed == 0
+            else:
+                is_good = tail.next >= before.committed
+            is_good = is_good and self._look().generation == before.generation
+        finally:
+            if not is_good:
+                view.close()
+        if not is_good:
+            return None
+        self._caught_up = before
+        bounds = ShardBounds(
+            state.start,
+            before.committed,
+            0 if tail is None else min(tail.blocks_end, before.committed),
+            state.floor,
+            state.lost,
+            state.gaps,
+            0 if tail is None else tail.counters.strays,
+        )
+        return ShardView(
+            self._place,
+            self._meta,
+            bounds,
+            view,
+            lambda shown, ids: self._heads_for(shown, state, ids),
+        )
+
+    def _heads_for(self, view: ShardView, state: ShardState, ids: Int32s | None) -> Heads:
+        """Return heads as of the view: those on disk, and the blocks above them replayed."""
+        with self._heads_lock:
+            if self._heads_end < state.heads_through:
+                # What was replayed may be older than what went to disk since.
+                self._heads = HeadTable()
+                self._heads_end = state.heads_through
+            begin = max(self._heads_end, view.bounds.start)
+            for zone in view.zones(begin, view.bounds.committed):
+                block = view.block(zone)
+                groups = block_groups(block)
+                after = replay_block(block, groups, self._known_heads(view, groups.ids))
+                self._heads.put(after)
+                self._heads_end = zone.end
+            if ids is not None:
+                return self._known_heads(view, ids)
+            return all_heads(view, self._heads.heads)
+
+    def _known_heads(self, view: ShardView, ids: Int32s) -> Heads:
+        heads, present = self._heads.find(ids)
+        for at in np.flatnonzero(~present).tolist():
+            value = view.head_on_disk(int(ids[at]))
+            if value is not None:
+                heads.primary[at], heads.address[at], heads.last[at] = decode_head(value)
+        return heads
+
+    def _opened_store(self) -> RocksStore:
+        if self._store is None:
+            self._private = Path(tempfile.mkdtemp(prefix="shardlog-reader-"))
+            try:
+                self._store = rocks.open_secondary(self._directory / "db", self._private)
+            except BaseException:
+                self._close_store()
+                raise
+            self._caught_up = None
+        return self._store
+
+    def _close_store(self) -> None:
+        store, self._store = self._store, None
+        private, self._private = self._private, None
+        self._caught_up = None
+        with self._heads_lock:
+            self._heads = HeadTable()
+            self._heads_end = 0
+        if store is not None and self._is_closed:
+            # Until then scans keep the instance they began with; it goes with the last.
+            store.close()
+        if private is not None:
+            shutil.rmtree(private, ignore_errors=True)

@@ -1,0 +1,24 @@
+"""Replaying heads from blocks: what their normal rows make of the heads before them."""
+
+import numpy as np
+
+from storage_core.block import Block
+from storage_core.heads import Heads, heads_after
+from storage_core.routing import Grouping, Routed, group
+
+
+def block_groups(block: Block) -> Grouping:
+    """Return the distinct secondaries of a block, ascending."""
+    return group(block.secondaries)
+
+
+def replay_block(block: Block, groups: Grouping, before: Heads) -> Heads:
+    """Return the heads of a block's secondaries once its stored states have spoken."""
+    states = block.states
+    if states is None:
+        states = np.zeros(len(block), dtype=np.uint8)
+    primaries = block.primaries
+    normal = states == 0
+    maxima = before.primary.copy()
+    np.maximum.at(maxima, groups.codes[normal], primaries[normal])
+    return heads_after(before, groups, Routed(states, maxima, 0), primaries, block.addresses)

@@ -1,0 +1,119 @@
+"""A read as a frozen, JSON-able value, and the protocol that answers it.
+
+Every way of reading (the methods of `Stream` and `StreamReader`, Spark partitions, a remote
+service) passes one `ReadRequest` to one `ShardReader`.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Literal, Protocol, get_args
+
+import pyarrow as pa
+
+from storage_core.errors import InvalidRequestError
+from storage_core.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
+
+Order = Literal["arrival", "replay", "time", "primary", "newest"]
+
+COLUMNS = (
+    "shard",
+    "secondary",
+    "primary",
+    "version",
+    "address",
+    "late",
+    "payload",
+    "state",
+    "key",
+    "headers",
+    "timestamp",
+    "timestamp_type",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """Which rows of one shard, and in what order.
+
+    Attributes:
+        shard: The shard's number.
+        start_address: First address, or None for the log's start.
+        end_address: Exclusive end of addresses, or None for committed.
+        start: Least primary, inclusive.
+        end: Largest primary, inclusive.
+        ids: Secondaries, or None for all.
+        versions: Versions, or None for all.
+        columns: Columns wanted, or None for the stream's own.
+        order: `arrival` and `replay` by address (replay shows expired rows and ignores the
+            floor); `time` by (primary, secondary, address); `primary` by (secondary, primary,
+            address); `newest` only the row with the largest primary of each id.
+        limit: Rows per id, 0 for all; for `primary` only.
+    """
+
+    shard: int
+    start_address: int | None = None
+    end_address: int | None = None
+    start: int = INT64_MIN
+    end: int = INT64_MAX
+    ids: tuple[int, ...] | None = None
+    versions: tuple[int, ...] | None = None
+    columns: tuple[str, ...] | None = None
+    order: Order = "arrival"
+    limit: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        if self.order not in get_args(Order):
+            _refuse(f"order {self.order!r} is not one of {', '.join(get_args(Order))}")
+        if self.start > self.end:
+            _refuse(f"start {self.start} is above end {self.end}")
+        addresses = (self.start_address, self.end_address)
+        if any(address is not None and address < 0 for address in addresses):
+            _refuse(f"addresses {addresses} must not be negative")
+        if None not in addresses and (self.start_address or 0) > (self.end_address or 0):
+            _refuse(f"start address {self.start_address} is above end {self.end_address}")
+        if not self.start >= INT64_MIN or not self.end <= INT64_MAX:
+            _refuse("primaries are 64-bit signed integers")
+        if self.limit < 0:
+            _refuse(f"limit {self.limit} is negative")
+        if any(not INT32_MIN <= value <= INT32_MAX for value in self.ids or ()):
+            _refuse("ids are 32-bit signed integers")
+        if any(not 0 <= value < 2**16 for value in self.versions or ()):
+            _refuse("versions are 16-bit unsigned integers")
+        unknown = sorted(set(self.columns or ()) - set(COLUMNS))
+        if unknown:
+            _refuse(f"unknown columns {', '.join(unknown)}; there are {', '.join(COLUMNS)}")
+
+    def to_json(self) -> str:
+        """Return the request as JSON text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "ReadRequest":
+        """Return what `to_json` was given."""
+        try:
+            fields = json.loads(text)
+            for name in ("ids", "versions", "columns"):
+                if fields.get(name) is not None:
+                    fields[name] = tuple(fields[name])
+            return cls(**fields)
+        except (TypeError, AttributeError, json.JSONDecodeError) as error:
+            message = f"not a read request: {error}"
+            raise InvalidRequestError(message) from error
+
+
+class ShardReader(Protocol):
+    """What answers a read: a writer's shard, a follower in another process, later a service."""
+
+    def committed(self) -> int:
+        """Return the exclusive end of what may be shown."""
+        ...
+
+    def scan(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
+        """Yield the rows asked for; never fewer in silence, never one not committed."""
+        ...
+
+
+def _refuse(message: str) -> None:
+    raise InvalidRequestError(message)

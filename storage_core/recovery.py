@@ -1,0 +1,317 @@
+"""Opening a shard for writing: from whatever a crash left to a state that can be trusted.
+
+1. Lock the directory.
+2. Raise the generation in the marker, so that readers start over.
+3. Open the store: strict WAL recovery, on refusal up to the point of damage.
+4. Compare the tail with the marker. Above it: durable rows nobody was told of; adopt them.
+   Below it: acknowledged rows are gone; record the lost range, never reuse its addresses.
+5. Replay heads from the blocks above the last written heads. A block that cannot be read
+   becomes a lost range, and the shard opens.
+6. Publish: sync, then move the marker; both slots are valid afterwards.
+
+An unfinished transaction holds step 6 back: the stream finishes it first (transaction.py), or
+is told to give it up, and then its rows above the marker are removed here.
+
+Nothing scans history, so the time to open does not grow with it.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Final
+
+from storage_core.directory_lock import DirectoryLock
+from storage_core.errors import CorruptionError, ForeignDataError, ShardlogError
+from storage_core.head_replay import block_groups, replay_block
+from storage_core.heads import Heads
+from storage_core.keys import (
+    FAMILY_DEFAULT,
+    FAMILY_LOG,
+    PREFIX_LATE,
+    PREFIX_META,
+    log_key,
+    prefix_end,
+    zone_key,
+)
+from storage_core.marker import MARKER_FILE, MarkerState, MarkerWriter, create_marker
+from storage_core.rocks import Batch, KeyValueStore
+from storage_core.shard import OpenedShard, ShardContext
+from storage_core.shard_heads import ShardHeads
+from storage_core.shard_state import (
+    KEY_BORN,
+    KEY_GENERATION,
+    KEY_LINEAGE,
+    KEY_NEXT,
+    KEY_START,
+    AddressRange,
+    Counters,
+    ShardState,
+    Tail,
+    decode_state,
+    encode_int,
+    encode_range_end,
+    encode_tail,
+    lost_key,
+    transaction_key,
+)
+from storage_core.shard_view import ShardBounds, ShardView
+
+# A lost marker may have been ahead of the store's generation by as many crashed openings.
+_GENERATION_JUMP: Final = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """What an opener gives up by name, because it cannot be had back."""
+
+    marker: bool = False
+    transactions: Collection[str] = ()
+
+
+def open_shard(context: ShardContext, give_up: GiveUp) -> OpenedShard:
+    """Lock and recover one shard.
+
+    Raises:
+        ShardLockedError: Another writer has it.
+        CorruptionError: It cannot be opened as it is; the message says what to do.
+        ForeignDataError: The store belongs to another lineage.
+    """
+    clock = context.environment.clock
+    lock = DirectoryLock.acquire(
+        context.directory,
+        started_at_ms=clock.now_ns() // 10**6,
+        stream=context.meta.name,
+        shard=context.number,
+    )
+    try:
+        return _recover(context, give_up, lock)
+    except CorruptionError as error:
+        lock.release()
+        if error.shard is None:
+            raise type(error)(str(error), stream=context.meta.name, shard=context.number) from error
+        raise
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _recover(context: ShardContext, give_up: GiveUp, lock: DirectoryLock) -> OpenedShard:
+    marker = _open_marker(context, give_up)
+    store: KeyValueStore | None = None
+    try:
+        marker.write_both(_next_generation(marker.state, 0))
+        store = _open_store(context)
+        state, tail = _load_state(context, store, marker)
+        if marker.state.generation <= state.generation:
+            marker.write_both(_next_generation(marker.state, state.generation))
+        if state.lineage != context.lineage or marker.state.lineage != context.lineage:
+            message = "the shard's store or marker belongs to another lineage"
+            raise ForeignDataError(
+                message, stream=context.meta.name, shard=context.number, path=context.directory
+            )
+        given_up = [name for name in give_up.transactions if name in state.transactions]
+        if given_up:
+            state, tail = _remove_above_marker(context, store, marker, state, tail, given_up)
+        return _settle(context, lock, store, marker, state, tail)
+    except BaseException:
+        marker.close()
+        if store is not None:
+            _close_quietly(store)
+        raise
+
+
+def _settle(  # noqa: PLR0913 - everything recovery found
+    context: ShardContext,
+    lock: DirectoryLock,
+    store: KeyValueStore,
+    marker: MarkerWriter,
+    state: ShardState,
+    tail: Tail,
+) -> OpenedShard:
+    """Steps 4 to 6 of the module's text."""
+    committed = marker.state.committed
+    batch = Batch()
+    batch.put(KEY_GENERATION, encode_int(marker.state.generation))
+    lost = list(state.lost)
+    if tail.next < committed:
+        lost.append(AddressRange(tail.next, committed))
+        tail = replace(tail, next=committed)
+    heads = ShardHeads(store.get_many, state.heads_through)
+    lost.extend(_replay_heads(context, store, state, tail, heads))
+    known = set(state.lost)
+    for found in lost:
+        if found not in known:
+            batch.put(lost_key(found.start), encode_range_end(found.end))
+    batch.put(KEY_NEXT, encode_tail(tail))
+    store.write(batch)
+    store.sync()
+    unfinished = [name for name, done in state.transactions.items() if not done.is_done]
+    publishable = committed if unfinished else tail.next
+    marker.write_both(replace(marker.state, committed=publishable))
+    heads.published(publishable)
+    state = replace(state, generation=marker.state.generation, lost=tuple(sorted(set(lost))))
+    clock = context.environment.clock
+    return OpenedShard(lock, store, marker, state, tail, publishable, heads, clock)
+
+
+def _open_marker(context: ShardContext, give_up: GiveUp) -> MarkerWriter:
+    path = context.directory / MARKER_FILE
+    marker, _ = context.environment.open_marker(path)
+    if marker is not None:
+        return marker
+    if not give_up.marker:
+        message = (
+            "no slot of the marker is valid, so what was committed is unknown; "
+            "open with give_up_marker to take what the store still holds"
+        )
+        raise CorruptionError(message, stream=context.meta.name, shard=context.number, path=path)
+    store = _open_store(context)
+    try:
+        state, tail = _read_state(context, store)
+    finally:
+        store.close()
+    create_marker(path, 0 if tail is None else tail.next, context.lineage)
+    marker, _ = context.environment.open_marker(path)
+    assert marker is not None
+    marker.write_both(_next_generation(marker.state, state.generation + _GENERATION_JUMP))
+    return marker
+
+
+def _next_generation(state: MarkerState, at_least: int) -> MarkerState:
+    """Return a marker of the next even generation; odd ones mean that a rebuild is under way."""
+    return replace(state, generation=(max(state.generation, at_least) // 2 + 1) * 2)
+
+
+def _open_store(context: ShardContext) -> KeyValueStore:
+    path = context.directory / "db"
+    open_store = context.environment.open_store
+    try:
+        return open_store(path, "strict")
+    except CorruptionError:
+        # A torn tail is legitimate and refused too; the marker tells whether anything is gone.
+        return open_store(path, "point_in_time")
+
+
+def _read_state(context: ShardContext, store: KeyValueStore) -> tuple[ShardState, Tail | None]:
+    view = store.view()
+    try:
+        entries = list(view.items(FAMILY_DEFAULT, PREFIX_META, prefix_end(PREFIX_META)))
+    finally:
+        view.close()
+    state = decode_state(entries, context.number)
+    return state, state.tail
+
+
+def _load_state(
+    context: ShardContext, store: KeyValueStore, marker: MarkerWriter
+) -> tuple[ShardState, Tail]:
+    """Return what lies under `m`, made first if the store is new or lost all it had."""
+    state, tail = _read_state(context, store)
+    if tail is not None:
+        return state, tail
+    tail = Tail(0, 0, Counters())
+    batch = Batch()
+    batch.put(KEY_LINEAGE, context.lineage)
+    batch.put(KEY_BORN, encode_int(0))
+    batch.put(KEY_START, encode_int(0))
+    batch.put(KEY_GENERATION, encode_int(marker.state.generation))
+    batch.put(KEY_NEXT, encode_tail(tail))
+    store.write(batch)
+    store.sync()
+    return replace(state, lineage=context.lineage), tail
+
+
+def _view_of(
+    context: ShardContext, store: KeyValueStore, state: ShardState, tail: Tail, committed: int
+) -> ShardView:
+    bounds = ShardBounds(
+        state.start,
+        committed,
+        tail.blocks_end,
+        state.floor,
+        state.lost,
+        state.gaps,
+        tail.counters.strays,
+    )
+    return ShardView(context.place, context.meta, bounds, store.view(), _no_heads)
+
+
+def _no_heads(_view: ShardView, _ids: object) -> Heads:
+    message = "recovery asks for no heads"
+    raise AssertionError(message)
+
+
+def _replay_heads(
+    context: ShardContext, store: KeyValueStore, state: ShardState, tail: Tail, heads: ShardHeads
+) -> list[AddressRange]:
+    """Bring heads up to the tail; return the ranges of blocks that cannot be read."""
+    unreadable = []
+    view = _view_of(context, store, state, tail, tail.next)
+    try:
+        for zone in view.zones(max(state.heads_through, state.start), tail.next):
+            if any(lost.overlaps(zone.first, zone.end) for lost in state.lost):
+                continue
+            try:
+                block = view.block(zone)
+            except CorruptionError:
+                unreadable.append(AddressRange(zone.first, zone.end))
+                continue
+            groups = block_groups(block)
+            after = replay_block(block, groups, heads.routing_for(groups.ids))
+            heads.written(zone.end, after, 1)
+    finally:
+        view.close()
+    return unreadable
+
+
+def _remove_above_marker(  # noqa: PLR0913 - everything recovery found
+    context: ShardContext,
+    store: KeyValueStore,
+    marker: MarkerWriter,
+    state: ShardState,
+    tail: Tail,
+    given_up: Collection[str],
+) -> tuple[ShardState, Tail]:
+    """Remove the rows of transactions that are given up: all that stands above the marker."""
+    committed = marker.state.committed
+    batch = Batch()
+    removed = Counters()
+    blocks_end = tail.blocks_end
+    view = _view_of(context, store, state, tail, tail.next)
+    try:
+        for zone in view.zones(committed, tail.next):
+            blocks_end = min(blocks_end, zone.previous_end)
+            batch.delete(log_key(zone.first), FAMILY_LOG)
+            batch.delete(zone_key(zone.first))
+            removed = removed.plus(
+                Counters(
+                    records=zone.count,
+                    late_arrivals=zone.late,
+                    ahead=zone.ahead,
+                    expired=zone.expired,
+                    blocks=1,
+                )
+            )
+        for key, _ in view.meta_items(PREFIX_LATE, prefix_end(PREFIX_LATE)):
+            if int.from_bytes(key[-8:], "big") >= committed:
+                batch.delete(key)
+    finally:
+        view.close()
+    kept = Counters(
+        *(a - b for a, b in zip(tail.counters.astuple(), removed.astuple(), strict=True))
+    )
+    tail = Tail(committed, blocks_end, kept)
+    for name in given_up:
+        batch.delete(transaction_key(name))
+    batch.put(KEY_NEXT, encode_tail(tail))
+    store.write(batch)
+    store.sync()
+    left = {name: at for name, at in state.transactions.items() if name not in given_up}
+    return replace(state, transactions=left), tail
+
+
+def _close_quietly(store: KeyValueStore) -> None:
+    try:
+        store.close()
+    except ShardlogError:
+        # The caller raises what went wrong first.
+        return

@@ -1,0 +1,116 @@
+"""A writer's two head tables and their way to disk.
+
+Routing heads are as of the last row written; committed heads as of the marker. Heads go to
+disk every so many blocks, in the WriteBatch of the block at hand, and only the committed
+ones: what is on disk never speaks of a row above the marker. After a crash the blocks above
+`written_through` are replayed.
+
+Two locks guard it from outside: the shard's append lock (routing side); the committed side
+has a lock of its own, since readers ask it.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from storage_core.heads import Heads, HeadTable, Int32s, decode_head, encode_head
+from storage_core.keys import head_key
+from storage_core.rocks import Batch
+from storage_core.shard_state import KEY_HEADS, encode_int
+
+BLOCKS_PER_SNAPSHOT: Final = 32
+_PENDING_MAX: Final = 64
+
+
+class ShardHeads:
+    """Heads of one shard open for writing."""
+
+    def __init__(
+        self, load: Callable[[list[bytes]], list[bytes | None]], written_through: int
+    ) -> None:
+        """Start with what is on disk; `load` looks head keys up in the writer's store."""
+        self._load = load
+        self._routing = HeadTable()
+        self._committed = HeadTable()
+        self._committed_lock = threading.Lock()
+        self._pending: deque[tuple[int, Heads]] = deque()
+        self._committed_end = written_through
+        self._blocks = 0
+        self.written_through = written_through
+
+    def routing_for(self, ids: Int32s) -> Heads:
+        """Return the heads that the next rows of these sorted ids are compared with."""
+        heads, present = self._routing.find(ids)
+        if not present.all():
+            self._fill(heads, ~present)
+        return heads
+
+    def committed_for(self, ids: Int32s) -> Heads:
+        """Return the heads of sorted ids as of the marker."""
+        with self._committed_lock:
+            self._apply_pending()
+            heads, present = self._committed.find(ids)
+        if not present.all():
+            self._fill(heads, ~present)
+        return heads
+
+    def committed_in_memory(self) -> Heads:
+        """Return the committed heads that may differ from those on disk."""
+        with self._committed_lock:
+            self._apply_pending()
+            return self._committed.heads
+
+    def written(self, end: int, heads: Heads, blocks: int) -> None:
+        """Take over the heads after rows were written; `end` is the rows' exclusive end."""
+        self._blocks += blocks
+        self._routing.put(heads)
+        with self._committed_lock:
+            self._pending.append((end, heads))
+
+    def published(self, committed: int) -> None:
+        """Note that rows below `committed` are committed."""
+        with self._committed_lock:
+            self._committed_end = committed
+            if len(self._pending) > _PENDING_MAX:
+                self._apply_pending()
+
+    def put_if_due(self, batch: Batch) -> int | None:
+        """Add the heads that are not on disk to a batch, if enough blocks have passed.
+
+        Returns:
+            What `written_through` is once the batch is written, or None.
+        """
+        if self._blocks < BLOCKS_PER_SNAPSHOT or self._committed_end <= self.written_through:
+            return None
+        with self._committed_lock:
+            self._apply_pending()
+            through = self._committed_end
+            fresh = self._committed.fresh(self.written_through)
+        columns = (fresh.ids, fresh.primary, fresh.address, fresh.last)
+        for secondary, *head in zip(*(column.tolist() for column in columns), strict=True):
+            batch.put(head_key(secondary), encode_head(*head))
+        batch.put(KEY_HEADS, encode_int(through))
+        return through
+
+    def snapshot_written(self, through: int) -> None:
+        """Note that a batch with heads was written."""
+        self._blocks = 0
+        self.written_through = through
+        self._routing.evict(through)
+        with self._committed_lock:
+            self._committed.evict(through)
+
+    def _apply_pending(self) -> None:
+        while self._pending and self._pending[0][0] <= self._committed_end:
+            self._committed.put(self._pending.popleft()[1])
+
+    def _fill(self, heads: Heads, missing: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
+        at = np.flatnonzero(missing)
+        values = self._load([head_key(int(secondary)) for secondary in heads.ids[at]])
+        for position, value in zip(at.tolist(), values, strict=True):
+            if value is not None:
+                head = decode_head(value)
+                heads.primary[position], heads.address[position], heads.last[position] = head

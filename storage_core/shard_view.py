@@ -1,0 +1,239 @@
+"""A shard at one moment, as reads see it: clipped to committed, its chain of zones proven.
+
+Writers and followers make the same kind of view; all reading code stands on it. The zones of
+a shard form a chain (each names the end of the one before), and the tail names the end of the
+last block: a reader whose store misses a piece in the middle or at the end cannot take the
+rest for the whole. One thread at a time.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from storage_core.block import Block, BlockPlace, decode_block
+from storage_core.errors import CorruptionError, LostRangeError
+from storage_core.heads import Heads, Int32s
+from storage_core.keys import (
+    FAMILY_DEFAULT,
+    FAMILY_LOG,
+    INT64_MAX,
+    INT64_MIN,
+    PREFIX_LATE,
+    PREFIX_ZONE,
+    decode_log_key,
+    decode_window_key,
+    head_key,
+    late_key,
+    late_window_key,
+    log_key,
+    prefix_end,
+    window_key,
+    zone_key,
+)
+from storage_core.rocks import StoreView
+from storage_core.shard_state import AddressRange
+from storage_core.stream_file import StreamMeta
+from storage_core.windows import Window, decode_window
+from storage_core.zone import Zone, decode_zone
+
+_ZONES_END: Final = prefix_end(PREFIX_ZONE)
+_LATE_END: Final = prefix_end(PREFIX_LATE)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardBounds:
+    """What of a shard may be shown."""
+
+    start: int
+    committed: int
+    blocks_end: int
+    floor: int
+    lost: tuple[AddressRange, ...]
+    gaps: tuple[AddressRange, ...]
+    strays: int
+
+
+class ShardView:
+    """One shard at one moment."""
+
+    def __init__(
+        self,
+        place: BlockPlace,
+        meta: StreamMeta,
+        bounds: ShardBounds,
+        store: StoreView,
+        heads_for: Callable[["ShardView", Int32s | None], Heads],
+    ) -> None:
+        """Take over a view of the store; `close` lets go of it."""
+        self.stream = meta.name
+        self.place = place
+        self.scheme = meta.scheme
+        self.id_mask = meta.shards - 1
+        self.bounds = bounds
+        self._store = store
+        self._heads_for = heads_for
+
+    @property
+    def shard(self) -> int:
+        """The shard's number."""
+        return self.place.shard
+
+    def close(self) -> None:
+        """Let go of the moment."""
+        self._store.close()
+
+    def zones(self, start: int, end: int) -> Iterator[Zone]:
+        """Yield the zones with addresses in the range, in order, none missing.
+
+        Raises:
+            CorruptionError: The chain is broken.
+        """
+        begin = self._store.at_or_before(FAMILY_DEFAULT, zone_key(start))
+        key = zone_key(start)
+        if begin is not None and begin[0][:1] == PREFIX_ZONE:
+            key = begin[0]
+        expected: int | None = None
+        for zone_at, data in self._store.items(FAMILY_DEFAULT, key, _ZONES_END):
+            zone = decode_zone(decode_log_key(zone_at[1:]), data, self.shard)
+            reached = max(start, self.bounds.start) if expected is None else expected
+            broken = (
+                zone.first > start and zone.previous_end > reached
+                if expected is None
+                else zone.previous_end != expected
+            )
+            if broken:
+                self._refuse_hole(reached, zone.first)
+            expected = zone.end
+            if zone.first >= end:
+                return
+            if zone.last >= start and not self._is_gap(zone):
+                yield zone
+        reached = max(start, self.bounds.start) if expected is None else expected
+        if self.bounds.blocks_end > reached:
+            self._refuse_hole(reached, min(end, self.bounds.blocks_end))
+
+    def block(self, zone: Zone) -> Block:
+        """Return a zone's block, proven.
+
+        Raises:
+            CorruptionError: The block is missing or damaged.
+        """
+        key = log_key(zone.first)
+        try:
+            item = self._store.at_or_after(FAMILY_LOG, key)
+        except CorruptionError as error:
+            raise self._unreadable(zone, str(error)) from error
+        return self._decoded(zone, item)
+
+    def blocks(self, zones: Iterator[Zone]) -> Iterator[tuple[Zone, Block]]:
+        """Yield zones with their blocks, reading neighbours in one pass."""
+        items: Iterator[tuple[bytes, bytes]] | None = None
+        expected = -1
+        for zone in zones:
+            try:
+                if items is None or zone.previous_end != expected:
+                    items = self._store.items(FAMILY_LOG, log_key(zone.first), None)
+                item = next(items, None)
+            except CorruptionError as error:
+                raise self._unreadable(zone, str(error)) from error
+            expected = zone.end
+            yield zone, self._decoded(zone, item)
+
+    def windows(self, first: int, last: int) -> Iterator[tuple[int, Window]]:
+        """Yield the windows in the closed range of window numbers that have a summary."""
+        for key, data in self._store.items(
+            FAMILY_DEFAULT, window_key(first), window_key(last) + b"\x00"
+        ):
+            yield decode_window_key(key), decode_window(data)
+
+    def late_items(
+        self, window: int, key_first: bytes, key_end: bytes
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield committed late records of one window whose key lies in the range."""
+        end = min(key_end, late_window_key(window) + b"\xff" * 21)
+        for key, value in self._store.items(FAMILY_DEFAULT, key_first, end):
+            if int.from_bytes(key[-8:], "big") < self.bounds.committed:
+                yield key, value
+
+    def last_late_item(self, window: int, secondary: int) -> tuple[bytes, bytes] | None:
+        """Return the committed late record of a window and id with the largest key."""
+        first = late_key(window, secondary, INT64_MIN, 0)
+        key = late_key(window, secondary, INT64_MAX, INT64_MAX)
+        while True:
+            item = self._store.at_or_before(FAMILY_DEFAULT, key)
+            if item is None or item[0] < first:
+                return None
+            if int.from_bytes(item[0][-8:], "big") < self.bounds.committed:
+                return item
+            key = (int.from_bytes(item[0], "big") - 1).to_bytes(len(item[0]), "big")
+
+    def late_window_at_or_after(self, window: int) -> int | None:
+        """Return the first window from this one on that has a late record, committed or not."""
+        item = self._store.at_or_after(FAMILY_DEFAULT, late_window_key(window))
+        if item is None or item[0][:1] != PREFIX_LATE:
+            return None
+        return decode_window_key(item[0][:9])
+
+    def late_window_before(self, window: int | None) -> int | None:
+        """Return the last window below this one (None: of all) that has a late record."""
+        key = _LATE_END if window is None else late_window_key(window)
+        item = self._store.at_or_before(FAMILY_DEFAULT, key)
+        if item is None or item[0][:1] != PREFIX_LATE:
+            return None
+        return decode_window_key(item[0][:9])
+
+    def meta_items(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield items of the default family as they stand."""
+        return self._store.items(FAMILY_DEFAULT, start, end)
+
+    def head_on_disk(self, secondary: int) -> bytes | None:
+        """Return what lies under a secondary's head key; by iterator, since `get` goes stale."""
+        key = head_key(secondary)
+        item = self._store.at_or_after(FAMILY_DEFAULT, key)
+        return item[1] if item is not None and item[0] == key else None
+
+    def heads(self, ids: Int32s | None) -> Heads:
+        """Return the committed heads of sorted ids, or of all."""
+        return self._heads_for(self, ids)
+
+    def refuse_lost(self, start: int, end: int) -> None:
+        """Raise if acknowledged addresses in the range are gone."""
+        for lost in self.bounds.lost:
+            if lost.overlaps(start, end):
+                message = "acknowledged addresses are gone; repair them or accept the loss"
+                raise LostRangeError(
+                    message,
+                    stream=self.stream,
+                    shard=self.shard,
+                    start=lost.start,
+                    end=lost.end,
+                )
+
+    def _is_gap(self, zone: Zone) -> bool:
+        return any(gap.start <= zone.first and zone.end <= gap.end for gap in self.bounds.gaps)
+
+    def _decoded(self, zone: Zone, item: tuple[bytes, bytes] | None) -> Block:
+        if item is None or item[0] != log_key(zone.first):
+            raise self._unreadable(zone, "the block is missing")
+        try:
+            block = decode_block(item[1], self.place, zone.first, zone.checksum)
+        except CorruptionError as error:
+            raise self._unreadable(zone, str(error)) from error
+        if block.last != zone.last or len(block) != zone.count:
+            raise self._unreadable(zone, "the block differs from its zone")
+        return block
+
+    def _unreadable(self, zone: Zone, why: str) -> CorruptionError:
+        return CorruptionError(
+            f"a block cannot be read: {why}",
+            stream=self.stream,
+            shard=self.shard,
+            start=zone.first,
+            end=zone.end,
+        )
+
+    def _refuse_hole(self, start: int, end: int) -> None:
+        message = "the chain of zones is broken"
+        raise CorruptionError(
+            message, stream=self.stream, shard=self.shard, start=start, end=max(start + 1, end)
+        )

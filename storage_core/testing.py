@@ -1,0 +1,136 @@
+"""What tests of code that uses shardlog need: time turned by hand, disks that fail on cue.
+
+Shipped with the package; nothing here is used by it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from storage_core import marker, rocks
+from storage_core.environment import Environment
+from storage_core.marker import MarkerState, MarkerWriter
+from storage_core.rocks import Batch, KeyValueStore, Recovery, StoreView
+
+
+class SimulatedCrash(BaseException):
+    """The process is taken to have died at this call."""
+
+
+@dataclass(slots=True)
+class ManualClock:
+    """A clock that moves when told; `sleep` moves it too."""
+
+    wall_ns: int = 1_700_000_000 * 10**9
+    elapsed_s: float = 0.0
+
+    def now_ns(self) -> int:
+        """Return wall time in nanoseconds since the epoch."""
+        return self.wall_ns
+
+    def monotonic_s(self) -> float:
+        """Return seconds that never run backwards."""
+        return self.elapsed_s
+
+    def sleep(self, seconds: float) -> None:
+        """Move time on."""
+        self.advance(seconds)
+
+    def advance(self, seconds: float) -> None:
+        """Move time on."""
+        self.elapsed_s += seconds
+        self.wall_ns += round(seconds * 10**9)
+
+
+@dataclass(slots=True)
+class FaultyDisk:
+    """Stores and markers that crash at a chosen call.
+
+    Calls that write are counted over all stores and markers opened through it: a write, a
+    sync, a flush, a marker's publication. The call at which it crashes does not happen; from
+    then on none does.
+
+    Attributes:
+        calls: How many writing calls were made.
+        crash_at: The call that crashes, counted from 1; None for never.
+    """
+
+    calls: int = 0
+    crash_at: int | None = None
+    _closers: list[Callable[[], None]] = field(default_factory=list)
+
+    def environment(self, clock: ManualClock) -> Environment:
+        """Return an environment whose disk this is."""
+        return Environment(clock, self.open_store, self.open_marker)
+
+    def open_store(self, path: Path, recovery: Recovery) -> KeyValueStore:
+        """Open a store that crashes on cue."""
+        store = rocks.open_store(path, recovery)
+        self._closers.append(store.close)
+        return _FaultyStore(self, store)
+
+    def open_marker(self, path: Path) -> tuple[MarkerWriter | None, int]:
+        """Open a marker that crashes on cue."""
+        opened, valid = marker.open_marker(path)
+        return (None if opened is None else _FaultyMarker(self, opened)), valid
+
+    def count(self) -> None:
+        """Count a writing call; crash if it is the one, or came after it."""
+        self.calls += 1
+        if self.crash_at is not None and self.calls >= self.crash_at:
+            message = f"crashed at writing call {self.crash_at}"
+            raise SimulatedCrash(message)
+
+    def bury(self) -> None:
+        """Let go of what the dead process held, as the kernel would."""
+        for close in self._closers:
+            close()
+        self._closers.clear()
+
+
+class _FaultyStore:
+    def __init__(self, disk: FaultyDisk, store: KeyValueStore) -> None:
+        self._disk = disk
+        self._store = store
+
+    def write(self, batch: Batch) -> None:
+        self._disk.count()
+        self._store.write(batch)
+
+    def sync(self) -> None:
+        self._disk.count()
+        self._store.sync()
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        return self._store.get_many(keys)
+
+    def view(self) -> StoreView:
+        return self._store.view()
+
+    def flush(self) -> None:
+        self._disk.count()
+        self._store.flush()
+
+    def close(self) -> None:
+        self._store.close()
+
+
+class _FaultyMarker:
+    def __init__(self, disk: FaultyDisk, opened: MarkerWriter) -> None:
+        self._disk = disk
+        self._marker = opened
+
+    @property
+    def state(self) -> MarkerState:
+        return self._marker.state
+
+    def publish(self, committed: int) -> None:
+        self._disk.count()
+        self._marker.publish(committed)
+
+    def write_both(self, state: MarkerState) -> None:
+        self._disk.count()
+        self._marker.write_both(state)
+
+    def close(self) -> None:
+        self._marker.close()

@@ -1,0 +1,200 @@
+"""Transactions: many rows that become visible at once in each shard, and only once.
+
+Leaving the block, in order:
+
+1. Staged files are made durable.
+2. The manifest is published by link(2); the first one under this id wins, and from here on
+   the transaction is finished by whoever opens its shards.
+3. Each shard appends its rows, every batch with (transaction, rows done) beside it; the
+   marker moves once, behind the last batch.
+4. Staging is cleared when every shard has recorded the transaction done.
+
+An exception before step 2 leaves nothing. A replay under the same id stages nothing: it is a
+no-op, or goes on from the manifest where the first one stopped.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from storage_core.block_builder import RecordBuilder
+from storage_core.errors import CorruptionError, InvalidRequestError
+from storage_core.record import rows_from_arrow
+from storage_core.shard import Shard
+from storage_core.staging import (
+    Manifest,
+    StagedShardWriter,
+    begin_attempt,
+    check_transaction_name,
+    mark_done,
+    publish_manifest,
+    read_manifest,
+    read_staged_rows,
+    remove_transaction,
+    staged_transactions,
+    transaction_directory,
+)
+
+
+class Transaction:
+    """Rows gathered under an id; leaving the block without an exception makes them durable."""
+
+    def __init__(
+        self, staging: Path, name: str, rows_total: int, shards: Mapping[int, Shard]
+    ) -> None:
+        """Find out whether this id was seen before.
+
+        Raises:
+            InvalidRequestError: The id was seen with another number of rows.
+        """
+        check_transaction_name(name)
+        self._staging = staging
+        self._name = name
+        self._rows_total = rows_total
+        self._shards = shards
+        self._writers: dict[int, StagedShardWriter] = {}
+        self._builders: dict[int, RecordBuilder] = {}
+        self._attempt: Path | None = None
+        self._manifest = read_manifest(transaction_directory(staging, name))
+        known = self._manifest.rows_total if self._manifest else self._rows_done()
+        if known is not None and known != rows_total:
+            message = f"transaction {name!r} was made with {known} rows, not {rows_total}"
+            raise InvalidRequestError(message)
+        self.is_replay = known is not None
+
+    def append(self, primary: int, secondary: int, payload: bytes | None, version: int = 0) -> None:
+        """Stage one record."""
+        if self.is_replay:
+            return
+        shard = self._route(secondary)
+        builder = self._builders.get(shard)
+        if builder is None:
+            builder = self._builders[shard] = RecordBuilder(self._shards[shard].options)
+        if builder.add(primary, secondary, payload, version):
+            self._flush(shard, builder)
+
+    def append_batch(self, batch: pa.RecordBatch | pa.Table) -> None:
+        """Stage a batch."""
+        if self.is_replay:
+            return
+        options = next(iter(self._shards.values())).options
+        rows = rows_from_arrow(batch, options.payload_bytes_max)
+        mask = self._mask()
+        numbers = rows.secondary & mask
+        for shard in np.unique(numbers).tolist():
+            self._route(shard)
+        for shard in np.unique(numbers).tolist():
+            positions = np.flatnonzero(numbers == shard)
+            builder = self._builders.get(shard)
+            if builder is not None:
+                self._flush(shard, builder)
+            self._writer(shard).write(rows.take(positions))
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Make the rows durable, or leave nothing."""
+        if kind is not None:
+            self._abandon()
+            return
+        if not self.is_replay:
+            self._manifest = self._publish()
+        if self._manifest is not None:
+            finish(self._manifest, self._shards)
+
+    def _publish(self) -> Manifest:
+        try:
+            for shard, builder in self._builders.items():
+                self._flush(shard, builder)
+            staged = sum(writer.rows for writer in self._writers.values())
+            if staged != self._rows_total:
+                message = f"transaction {self._name!r} staged {staged} rows of {self._rows_total}"
+                raise InvalidRequestError(message)
+            if not self._writers:
+                self._writer(min(self._shards))
+            files = {shard: writer.finish() for shard, writer in self._writers.items()}
+            attempt = self._attempt or begin_attempt(self._staging, self._name)
+            return publish_manifest(self._staging, attempt, self._name, files)
+        except BaseException:
+            self._abandon()
+            raise
+
+    def _abandon(self) -> None:
+        for writer in self._writers.values():
+            writer.abandon()
+        if self._attempt is not None and not self._has_manifest():
+            remove_transaction(self._attempt.parent)
+
+    def _has_manifest(self) -> bool:
+        return read_manifest(transaction_directory(self._staging, self._name)) is not None
+
+    def _flush(self, shard: int, builder: RecordBuilder) -> None:
+        if len(builder):
+            self._writer(shard).write(builder.rows())
+            builder.clear()
+
+    def _writer(self, shard: int) -> StagedShardWriter:
+        if shard not in self._writers:
+            if self._attempt is None:
+                self._attempt = begin_attempt(self._staging, self._name)
+            path = self._attempt / f"shard-{shard:04d}.arrow"
+            self._writers[shard] = StagedShardWriter(path)
+        return self._writers[shard]
+
+    def _mask(self) -> int:
+        return next(iter(self._shards.values())).context.meta.shards - 1
+
+    def _route(self, secondary: int) -> int:
+        shard = secondary & self._mask() if type(secondary) is int else 0
+        if shard not in self._shards:
+            message = f"shard {shard} is not open here"
+            raise InvalidRequestError(message)
+        return shard
+
+    def _rows_done(self) -> int | None:
+        """Return the rows of a transaction whose staging is gone because all is done."""
+        found = [shard.transaction_progress(self._name) for shard in self._shards.values()]
+        done = [progress.rows_total for progress in found if progress is not None]
+        return sum(done) if done else None
+
+
+def finish(manifest: Manifest, shards: Mapping[int, Shard]) -> None:
+    """Append a staged transaction to those of its shards that are open.
+
+    Raises:
+        CorruptionError: A staged file that is still needed is missing or damaged.
+    """
+    for number, staged in manifest.shards.items():
+        shard = shards.get(number)
+        if shard is not None:
+            rows = read_staged_rows(manifest, number, shard.options.payload_bytes_max)
+            shard.append_transaction(manifest.transaction, staged.rows, rows)
+            mark_done(manifest, number)
+
+
+def finish_all(staging: Path, shards: Mapping[int, Shard]) -> None:
+    """Finish the transactions that earlier owners of these shards did not.
+
+    Raises:
+        CorruptionError: One was begun and its staging is gone.
+    """
+    for manifest in staged_transactions(staging):
+        finish(manifest, shards)
+    for number, shard in shards.items():
+        for name in shard.unfinished_transactions():
+            message = (
+                f"transaction {name!r} is unfinished and its staged rows are gone; "
+                "open with give_up_transactions to forget it"
+            )
+            raise CorruptionError(message, shard=number, path=staging)
