@@ -1,0 +1,171 @@
+"""Runs writers and followers as child processes and stops them in the middle.
+
+A campaign is a row of cycles on one store, which so grows: start a writer, stop it at a moment
+that chance picks, open the store again, check it against the ledger. Children come from a fork
+server that has loaded everything, which makes a cycle cheap.
+
+Chance comes from one seed (`SHARDLOG_FAULT_SEED` replays it), which a failure names. Moments of
+another process cannot be replayed exactly; what it writes, and roughly when it is hit, can.
+"""
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from random import Random, SystemRandom
+from typing import Any
+
+import pyarrow as pa
+
+from storage_core import Stream, StreamOptions
+from tests.faults.follower import FollowerPlan, run_follower
+from tests.faults.ledger import Ledger, check_sightings, read_notes, stored_rows
+from tests.faults.workload import SHARDS, Stored
+from tests.faults.writer import WriterPlan, run_writer
+
+STREAM = "faults"
+CYCLES_A_STORE = 10
+_START_MAX_S = 60
+
+_children = multiprocessing.get_context("forkserver")
+_children.set_forkserver_preload(["__main__", "tests.faults.follower", "tests.faults.writer"])
+
+
+def start_child(run: Callable[[Any], None], plan: object) -> ForkServerProcess:
+    """Start a function in a process of its own; return when it is about to run."""
+    here, there = _children.Pipe(duplex=False)
+    process = _children.Process(target=_run_child, args=(there, run, plan), daemon=True)
+    process.start()
+    there.close()
+    assert here.poll(_START_MAX_S), "the child process did not start"
+    here.recv()
+    return process
+
+
+def _run_child(parent: Connection, run: Callable[[Any], None], plan: object) -> None:
+    parent.send(None)
+    run(plan)
+
+
+def campaigns(variable: str, default: int) -> list[int]:
+    """Split the wanted number of cycles into campaigns; each number says how many cycles."""
+    cycles = int(os.environ.get(variable, default))
+    sizes = [CYCLES_A_STORE] * (cycles // CYCLES_A_STORE)
+    return sizes + [cycles % CYCLES_A_STORE] * (cycles % CYCLES_A_STORE > 0)
+
+
+def fault_seed() -> int:
+    """Return the seed to replay, or a new one."""
+    return int(os.environ.get("SHARDLOG_FAULT_SEED") or SystemRandom().randrange(2**32))
+
+
+@contextmanager
+def naming_seed(seed: int) -> Iterator[None]:
+    """Add to whatever fails how to run it again."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"to run this again: SHARDLOG_FAULT_SEED={seed}")
+        raise
+
+
+class Campaign:
+    """Cycles on one store."""
+
+    def __init__(self, root: Path, notes: Path, seed: int) -> None:
+        self.root = root
+        self.chance = Random(seed)
+        self.ledger = Ledger()
+        self.cycle = 0
+        self._notes = notes
+        self._sightings = notes / "reader"
+
+    def create(self) -> None:
+        """Make the empty stream."""
+        Stream.create(self.root, STREAM, StreamOptions(shards=SHARDS, block_records=64)).close()
+
+    # Children
+
+    def start_writer(self) -> ForkServerProcess:
+        """Begin a cycle with a writer."""
+        plan = WriterPlan(
+            self.root,
+            STREAM,
+            self.writer_notes(),
+            self.cycle,
+            self.chance.randrange(2**32),
+            write_buffer_bytes=self.chance.choice([64, 256, 16384]) * 1024,
+        )
+        return start_child(run_writer, plan)
+
+    def writer_notes(self) -> Path:
+        """Return where this cycle's writer notes its promises."""
+        return self._notes / f"writer-{self.cycle}"
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """Let a reader follow; at the end it must have seen everything, and without error."""
+        with self._reader() as follower:
+            yield
+            follower.terminate()
+            follower.join(30)
+            last = read_notes(self._sightings)[-1:]
+            assert last == [{"finished": True}], f"the follower ended with {last}"
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Let a reader note what it sees until it is killed."""
+        with self._reader():
+            yield
+
+    @contextmanager
+    def _reader(self) -> Iterator[ForkServerProcess]:
+        self._sightings = self._notes / f"reader-{self.cycle}"
+        follower = start_child(run_follower, FollowerPlan(self.root, STREAM, self._sightings))
+        try:
+            yield follower
+        finally:
+            follower.kill()
+            follower.join()
+
+    # Judgement
+
+    def settle(self) -> list[dict[str, Any]]:
+        """Take over the promises of the cycle's writer and begin the next; return its errors."""
+        others = self.ledger.take_notes(self.writer_notes())
+        self.cycle += 1
+        return [note for note in others if "error" in note]
+
+    def check(self) -> dict[int, list[Stored]]:
+        """Open the store, compare it with the ledger, and return its rows."""
+        with Stream.open(self.root, STREAM) as stream:
+            committed = stream.commit()
+            shards = {
+                shard: list(stored_rows(stream.tail(shard, 0, end)))
+                for shard, end in committed.items()
+            }
+            self.ledger.check(shards, committed)
+            self.ledger.raise_committed(committed)
+            _check_reads(stream, shards)
+        check_sightings(self._sightings, shards)
+        return shards
+
+
+def _check_reads(stream: Stream, shards: dict[int, list[Stored]]) -> None:
+    """Compare `read`, `scan` and `verify` with the tail."""
+    stored = {(shard, row.address): row.row for shard, rows in shards.items() for row in rows}
+    scanned = [place for batch in stream.scan() for place in _places(batch)]
+    assert sorted(scanned) == sorted(stored)
+    order = sorted(
+        stored, key=lambda place: (stored[place].secondary, stored[place].primary, place)
+    )
+    assert _places(stream.read()) == order
+    report = stream.verify()
+    assert report.is_clean, report.problems
+
+
+def _places(rows: pa.Table | pa.RecordBatch) -> list[tuple[Any, Any]]:
+    return list(zip(rows["shard"].to_pylist(), rows["address"].to_pylist(), strict=True))
