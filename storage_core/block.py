@@ -17,7 +17,7 @@ after that checksum matched.
 import struct
 from dataclasses import dataclass
 from functools import cache
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +58,7 @@ class Block:
     first: int
     last: int
     committed_at_ms: int
+    mask: int
     batch: pa.RecordBatch
 
     def __len__(self) -> int:
@@ -67,7 +68,7 @@ class Block:
     @property
     def states(self) -> npt.NDArray[np.uint8] | None:
         """State of each row, or None if all are normal."""
-        return self._optional("state")
+        return self._optional(MASK_STATE, "state")
 
     @property
     def secondaries(self) -> npt.NDArray[np.int32]:
@@ -82,17 +83,16 @@ class Block:
     @property
     def versions(self) -> npt.NDArray[np.uint16] | None:
         """Version of each row, or None if all are zero."""
-        return self._optional("version")
+        return self._optional(MASK_VERSION, "version")
 
     @property
     def addresses(self) -> npt.NDArray[np.int64]:
         """Address of each row."""
-        explicit = self._optional("address")
+        explicit = self._optional(MASK_ADDRESS, "address")
         return np.arange(self.first, self.last + 1) if explicit is None else explicit
 
-    def _optional(self, name: str) -> npt.NDArray[np.generic] | None:
-        at = self.batch.schema.get_field_index(name)
-        return None if at < 0 else self.batch.column(at).to_numpy()
+    def _optional(self, bit: int, name: str) -> Any:
+        return self.batch.column(name).to_numpy() if self.mask & bit else None
 
 
 @cache
@@ -193,12 +193,7 @@ def decode_block(data: bytes, place: BlockPlace, first: int, checksum: int) -> B
     (magic, version, codec, _, mask, shard, lineage, count, head, last, committed_at_ms, _) = (
         _HEADER.unpack_from(data)
     )
-    (header_checksum,) = _CHECKSUM.unpack_from(data, _HEADER.size)
-    is_whole = (
-        magic == _MAGIC
-        and version == BLOCK_FORMAT
-        and header_checksum == xxhash.xxh3_64_intdigest(data[: _HEADER.size])
-    )
+    is_whole = magic == _MAGIC and version == BLOCK_FORMAT
     is_ours = (lineage, shard, head) == (place.lineage, place.shard, first)
     if not is_whole or not is_ours or codec >= len(_CODECS) or mask & ~_MASK_ALL:
         message = "a block belongs to another place or format"
@@ -208,4 +203,4 @@ def decode_block(data: bytes, place: BlockPlace, first: int, checksum: int) -> B
     if batch.num_rows != count:
         message = "a block's count differs from its rows"
         raise CorruptionError(message, shard=place.shard, start=first, end=last + 1)
-    return Block(head, last, committed_at_ms, batch)
+    return Block(head, last, committed_at_ms, mask, batch)

@@ -123,9 +123,14 @@ def cut_points(sizes: npt.NDArray[np.int64], records_max: int, bytes_max: int) -
     count = len(sizes)
     if count <= records_max and int(sizes.sum()) <= bytes_max:
         return [0, count]
-    filled = np.cumsum(sizes) - sizes
-    buckets = np.arange(count) // records_max + filled // bytes_max
-    return [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), count]
+    filled = np.cumsum(sizes)
+    cuts = [0]
+    while cuts[-1] < count:
+        at = cuts[-1]
+        before = int(filled[at - 1]) if at else 0
+        full = int(np.searchsorted(filled, before + bytes_max))
+        cuts.append(min(count, at + records_max, max(at, full) + 1))
+    return cuts
 
 
 def put_block(  # noqa: PLR0913 - a block's parts

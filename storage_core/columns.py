@@ -3,15 +3,14 @@
 Columns that a block does not store because they have one value are slices of constants.
 """
 
-from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from storage_core.block import Block
+from storage_core.block import Block, block_schema
 from storage_core.late_rows import LateRows
 from storage_core.record import ENVELOPE, STATE_AHEAD, STATE_LATE, Array
 
@@ -42,23 +41,44 @@ _CONSTANT_ROWS: Final = 2**16
 
 
 @cache
-def read_schema(columns: Sequence[str]) -> pa.Schema:
+def read_schema(columns: tuple[str, ...]) -> pa.Schema:
     """Return the schema of these columns."""
     return pa.schema([pa.field(name, _TYPES[name]) for name in columns])
 
 
 def block_columns(
-    block: Block, shard: int, columns: Sequence[str], chosen: Positions | None
+    block: Block, shard: int, columns: tuple[str, ...], chosen: Positions | None
 ) -> pa.RecordBatch:
     """Return columns of a block's chosen rows (None: of all)."""
     count = len(block) if chosen is None else len(chosen)
     take = None if chosen is None else pa.array(chosen)
-    arrays = [_block_column(block, shard, name, chosen, take, count) for name in columns]
+    stored = block.batch.columns
+    arrays = []
+    for name, at in _places(columns, block.mask):
+        if at >= 0:
+            arrays.append(stored[at] if take is None else stored[at].take(take))
+        elif name == "address":
+            addresses = block.addresses
+            arrays.append(pa.array(addresses if chosen is None else addresses[chosen]))
+        elif name == "late" and (states := block.states) is not None:
+            late = (states == STATE_LATE) | (states == STATE_AHEAD)
+            arrays.append(pa.array(late if chosen is None else late[chosen]))
+        elif name in ENVELOPE:
+            arrays.append(pa.nulls(count, ENVELOPE[name]))
+        else:
+            arrays.append(_constant(name, shard if name == "shard" else 0, count))
     return pa.RecordBatch.from_arrays(arrays, schema=read_schema(columns))
 
 
+@lru_cache(maxsize=256)
+def _places(columns: tuple[str, ...], mask: int) -> list[tuple[str, int]]:
+    """Return where each column lies in a block, -1 if it is not stored."""
+    schema = block_schema(mask)
+    return [(name, schema.get_field_index(name)) for name in columns]
+
+
 def late_columns(
-    late: LateRows, shard: int, columns: Sequence[str], chosen: Positions
+    late: LateRows, shard: int, columns: tuple[str, ...], chosen: Positions
 ) -> pa.RecordBatch:
     """Return columns of the chosen late records."""
     take = pa.array(chosen)
@@ -77,34 +97,7 @@ def late_columns(
     return pa.RecordBatch.from_arrays(arrays, schema=read_schema(columns))
 
 
-def _block_column(  # noqa: PLR0911, PLR0913 - one return a kind of column
-    block: Block,
-    shard: int,
-    name: str,
-    chosen: Positions | None,
-    take: Array | None,
-    count: int,
-) -> Array:
-    if name == "shard":
-        return _constant(name, shard, count)
-    if name == "address":
-        addresses = block.addresses
-        return pa.array(addresses if chosen is None else addresses[chosen])
-    if name == "late":
-        states = block.states
-        if states is None:
-            return _constant(name, value=0, count=count)
-        late = (states == STATE_LATE) | (states == STATE_AHEAD)
-        return pa.array(late if chosen is None else late[chosen])
-    at = block.batch.schema.get_field_index(name)
-    if at < 0:
-        if name in ENVELOPE:
-            return pa.nulls(count, ENVELOPE[name])
-        return _constant(name, value=0, count=count)
-    column = block.batch.column(at)
-    return column if take is None else column.take(take)
-
-
+@lru_cache(maxsize=64)
 def _constant(name: str, value: int, count: int) -> Array:
     if count > _CONSTANT_ROWS:
         return pa.array(np.full(count, value), _TYPES[name])

@@ -6,14 +6,30 @@ flipped bit is told by the file's name, never read as another value.
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import xxhash
 
-from storage_core.errors import CorruptionError
+from storage_core.errors import CorruptionError, UnavailableError
 
 _CHECKSUM_FIELD = "checksum"
+
+
+@contextmanager
+def file_errors(path: Path, doing: str) -> Iterator[None]:
+    """Give an operating system's refusal a kind and a place.
+
+    Raises:
+        UnavailableError: The disk is full, failing or forbidden; the call may be repeated
+            once that is mended.
+    """
+    try:
+        yield
+    except OSError as error:
+        message = f"{doing}: {error.strerror or error}"
+        raise UnavailableError(message, path=path) from error
 
 
 def encode_document(fields: Mapping[str, object]) -> bytes:
@@ -60,6 +76,15 @@ def write_once(path: Path, data: bytes) -> bool:
 def replace_durably(path: Path, data: bytes) -> None:
     """Put new contents in a file's place; durable on return."""
     _write_draft(path, data).rename(path)
+    sync_directory(path.parent)
+
+
+def make_directories(path: Path) -> None:
+    """Make a directory and those above it that are missing; their names are durable on return."""
+    if path.is_dir():
+        return
+    make_directories(path.parent)
+    path.mkdir(exist_ok=True)
     sync_directory(path.parent)
 
 

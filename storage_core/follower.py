@@ -35,7 +35,7 @@ from storage_core.keys import FAMILY_DEFAULT, PREFIX_META, prefix_end
 from storage_core.marker import MARKER_FILE, MarkerReader, MarkerState
 from storage_core.read_request import ReadRequest
 from storage_core.rocks import RocksStore
-from storage_core.scan_shard import all_heads, scan_view
+from storage_core.scan_shard import all_heads, resumed, scan_view
 from storage_core.shard_state import ShardState, decode_state
 from storage_core.shard_view import ShardBounds, ShardView
 from storage_core.stream_file import StreamFiles
@@ -82,6 +82,7 @@ class ShardFollower:
             CorruptionError: The hole did not go away in bounded time.
         """
         retries = 0
+        reached: int | None = None
         while True:
             view = self._view(is_retry=retries > 0, opens_anew=retries > 1)
             if request.end_address is None:
@@ -89,13 +90,13 @@ class ShardFollower:
                 end = max(view.bounds.committed, request.start_address or 0)
                 request = replace(request, end_address=end)
             try:
-                for batch, rest in scan_view(view, request):
+                for batch, at in scan_view(view, request):
                     yield batch
-                    request = rest
-                    retries = 0
+                    reached, retries = at, 0
             except LostRangeError:
                 raise
             except CorruptionError:
+                request, reached = resumed(request, reached), None
                 retries += 1
                 if retries > _RETRIES_MAX:
                     raise

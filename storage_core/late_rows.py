@@ -52,49 +52,41 @@ def encode_late_rows(
     scheme: WindowScheme,
 ) -> list[tuple[bytes, bytes]]:
     """Return a key and a value for each row; all rows given are late or ahead."""
-    windows = scheme.of_many(rows.primary)
-    keys = encode_late_keys(windows, rows.secondary, rows.primary, addresses)
-    versions = rows.version if rows.version is not None else np.zeros(len(rows), np.uint16)
-    columns = {name: column.to_pylist() for name, column in rows.envelope.items()}
-    values = [
-        _encode_value(
-            int(state),
-            int(version),
-            payload,
-            {name: column[at] for name, column in columns.items()},
-        )
-        for at, (state, version, payload) in enumerate(
-            zip(states, versions, rows.payload.to_pylist(), strict=True)
-        )
-    ]
+    keys = encode_late_keys(
+        scheme.of_many(rows.primary), rows.secondary, rows.primary, addresses
+    )
+    head = np.zeros(len(rows), dtype=_HEAD_DTYPE)
+    head["state"] = states
+    if rows.version is not None:
+        head["version"] = rows.version
+    bodies = [_bodies(head, "payload", rows.payload)]
+    for name, column in rows.envelope.items():
+        head["mask"] |= _BITS[name]
+        if name in ("key", "headers"):
+            bodies.append(_bodies(head, name, column))
+        else:
+            _mark_nulls(head, name, column)
+            head[name] = column.fill_null(0).to_numpy()
+    data = head.tobytes()
+    heads = [data[at : at + _HEAD.size] for at in range(0, len(data), _HEAD.size)]
+    values = [b"".join(parts) for parts in zip(heads, *bodies, strict=True)]
     return list(zip(keys, values, strict=True))
 
 
-def _encode_value(
-    state: int, version: int, payload: bytes | None, envelope: dict[str, object]
-) -> bytes:
-    mask = 0
-    nulls = _BITS["payload"] if payload is None else 0
-    for name, value in envelope.items():
-        mask |= _BITS[name]
-        if value is None:
-            nulls |= _BITS[name]
-    key = envelope.get("key") or b""
-    headers = envelope.get("headers")
-    header_bytes = b"" if headers is None else _encode_headers(headers)  # type: ignore[arg-type]  # the column's type
-    body = payload or b""
-    head = _HEAD.pack(
-        state,
-        nulls,
-        mask,
-        envelope.get("timestamp_type") or 0,
-        version,
-        len(body),
-        len(key),  # type: ignore[arg-type]  # the column's type
-        len(header_bytes),
-        envelope.get("timestamp") or 0,
-    )
-    return b"".join((head, body, key, header_bytes))  # type: ignore[arg-type]  # the column's type
+def _bodies(head: npt.NDArray[np.void], name: str, column: Array) -> list[bytes]:
+    """Return a column's bytes a row, nulls as empty, and note their sizes."""
+    _mark_nulls(head, name, column)
+    if name == "headers":
+        bodies = [_encode_headers(headers or []) for headers in column.to_pylist()]
+    else:
+        bodies = [body or b"" for body in column.to_pylist()]
+    head[f"{name}_bytes"] = [len(body) for body in bodies]
+    return bodies
+
+
+def _mark_nulls(head: npt.NDArray[np.void], name: str, column: Array) -> None:
+    if column.null_count:
+        head["nulls"][column.is_null().to_numpy(zero_copy_only=False)] |= _BITS[name]
 
 
 def _encode_headers(headers: list[dict[str, object]]) -> bytes:

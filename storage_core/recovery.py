@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from storage_core.directory_lock import DirectoryLock
+from storage_core.durable_file import file_errors, sync_directory
 from storage_core.errors import CorruptionError, ForeignDataError, ShardlogError
 from storage_core.head_replay import block_groups, replay_block
 from storage_core.heads import Heads
@@ -83,7 +84,8 @@ def open_shard(context: ShardContext, give_up: GiveUp) -> OpenedShard:
         shard=context.number,
     )
     try:
-        return _recover(context, give_up, lock)
+        with file_errors(context.directory, "opening the shard"):
+            return _recover(context, give_up, lock)
     except CorruptionError as error:
         lock.release()
         if error.shard is None:
@@ -100,6 +102,8 @@ def _recover(context: ShardContext, give_up: GiveUp, lock: DirectoryLock) -> Ope
     try:
         marker.write_both(_next_generation(marker.state, 0))
         store = _open_store(context)
+        # RocksDB makes its directory but nobody else makes the directory's name durable.
+        sync_directory(context.directory)
         state, tail = _load_state(context, store, marker)
         if marker.state.generation <= state.generation:
             marker.write_both(_next_generation(marker.state, state.generation))

@@ -12,6 +12,7 @@ zones skip blocks. Bounds are only a shortcut: they cost time, never a row.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -33,7 +34,7 @@ from storage_core.late_rows import LateRows, decode_late_rows
 from storage_core.read_request import ReadRequest
 from storage_core.record import STATE_EXPIRED
 from storage_core.shard_view import ShardView
-from storage_core.zone import Zone
+from storage_core.zone import Zone, ZoneChunk
 
 Int32s = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
@@ -60,13 +61,19 @@ class RowFilter:
         """Tell whether every primary is wanted."""
         return self.start == INT64_MIN and self.end == INT64_MAX
 
-    def wants_zone(self, zone: Zone, *, flagged: bool) -> bool:
-        """Tell whether a block can hold a wanted row."""
-        return (
-            self.is_all_primaries
-            or zone.may_hold_normal(self.start, self.end)
-            or (flagged and zone.may_hold_flagged(self.start, self.end))
-        ) and (self.ids is None or zone.may_hold_ids(self.ids))
+    def wants_zones(self, chunk: ZoneChunk, *, flagged: bool) -> Mask:
+        """Tell which blocks can hold a wanted primary."""
+        heads = chunk.heads
+        if self.is_all_primaries:
+            return np.ones(len(heads), dtype=np.bool_)
+        wanted: Mask = (heads["primary_min"] <= self.end) & (heads["primary_max"] >= self.start)
+        if flagged:
+            wanted |= (heads["flagged_min"] <= self.end) & (heads["flagged_max"] >= self.start)
+        return wanted
+
+    def wants_ids_of(self, zone: Zone) -> bool:
+        """Tell whether a block can hold a wanted id."""
+        return self.ids is None or zone.may_hold_ids(self.ids)
 
     def choose(self, zone: Zone, block: Block, *, states: Mask | None) -> Positions | None:
         """Return the positions of wanted rows among those `states` admits; None for all."""
@@ -130,7 +137,8 @@ def scan_arrival(view: ShardView, request: ReadRequest) -> Iterator[tuple[pa.Rec
             message, stream=view.stream, shard=view.shard, start=begin, end=view.bounds.start
         )
     view.refuse_lost(begin, end)
-    zones = (zone for zone in view.zones(begin, end) if wanted.wants_zone(zone, flagged=True))
+    found = view.zones(begin, end, partial(wanted.wants_zones, flagged=True))
+    zones = (zone for zone in found if wanted.wants_ids_of(zone))
     for zone, block in view.blocks(zones):
         states = None
         if zone.expired and not is_replay:
@@ -203,13 +211,14 @@ def _normal_zones(view: ShardView, wanted: RowFilter) -> list[Zone]:
     end = min(largest + 1, wanted.address_end)
     if begin >= end:
         return []
-    return [zone for zone in view.zones(begin, end) if wanted.wants_zone(zone, flagged=False)]
+    found = view.zones(begin, end, partial(wanted.wants_zones, flagged=False))
+    return [zone for zone in found if wanted.wants_ids_of(zone)]
 
 
 def _normal_rows(
     view: ShardView, wanted: RowFilter, zones: Sequence[Zone]
 ) -> Iterator[pa.RecordBatch]:
-    chosen_zones = (zone for zone in zones if wanted.wants_zone(zone, flagged=False))
+    chosen_zones = (zone for zone in zones if zone.may_hold_normal(wanted.start, wanted.end))
     for zone, block in view.blocks(chosen_zones):
         states = block.states
         chosen = wanted.choose(zone, block, states=None if states is None else states == 0)

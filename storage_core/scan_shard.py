@@ -16,8 +16,8 @@ from storage_core.shard_view import ShardView
 
 def scan_view(
     view: ShardView, request: ReadRequest
-) -> Iterator[tuple[pa.RecordBatch, ReadRequest]]:
-    """Yield batches, each with the request that goes on behind it."""
+) -> Iterator[tuple[pa.RecordBatch, int | None]]:
+    """Yield batches, each with how far the scan has come: see `resumed`."""
     if request.ids is not None and view.bounds.strays == 0:
         # Every row lies where its id routes to, so other ids are not here.
         ids = tuple(value for value in request.ids if value & view.id_mask == view.shard)
@@ -26,17 +26,28 @@ def scan_view(
         request = replace(request, ids=ids)
     match request.order:
         case "arrival" | "replay":
-            for batch, end in scan_arrival(view, request):
-                yield batch, replace(request, start_address=end)
+            yield from scan_arrival(view, request)
         case "time":
-            for batch, last in scan_time(view, request):
-                yield batch, replace(request, start=min(last + 1, request.end))
+            yield from scan_time(view, request)
         case "primary":
-            for batch in scan_primary(view, request):
-                yield batch, request
+            yield from ((batch, None) for batch in scan_primary(view, request))
         case "newest":
-            for batch in scan_newest(view, request):
-                yield batch, request
+            yield from ((batch, None) for batch in scan_newest(view, request))
+
+
+def resumed(request: ReadRequest, reached: int | None) -> ReadRequest:
+    """Return the request for what a scan has not yielded yet.
+
+    Args:
+        request: What was asked.
+        reached: What came with the last batch: an exclusive end of addresses, a last primary,
+            or None where the one batch is all.
+    """
+    if reached is None:
+        return request
+    if request.order == "time":
+        return replace(request, start=min(reached + 1, request.end))
+    return replace(request, start_address=reached)
 
 
 def all_heads(view: ShardView, in_memory: Heads) -> Heads:

@@ -8,7 +8,11 @@ rest for the whole. One thread at a time.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
+
+import numpy as np
+import numpy.typing as npt
 
 from storage_core.block import Block, BlockPlace, decode_block
 from storage_core.errors import CorruptionError, LostRangeError
@@ -20,7 +24,6 @@ from storage_core.keys import (
     INT64_MIN,
     PREFIX_LATE,
     PREFIX_ZONE,
-    decode_log_key,
     decode_window_key,
     head_key,
     late_key,
@@ -34,10 +37,14 @@ from storage_core.rocks import StoreView
 from storage_core.shard_state import AddressRange
 from storage_core.stream_file import StreamMeta
 from storage_core.windows import Window, decode_window
-from storage_core.zone import Zone, decode_zone
+from storage_core.zone import Zone, ZoneChunk, decode_zones
 
 _ZONES_END: Final = prefix_end(PREFIX_ZONE)
+_ZONES_FIRST: Final = 8
+_ZONES_MOST: Final = 1024
 _LATE_END: Final = prefix_end(PREFIX_LATE)
+
+ZoneMask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,35 +89,62 @@ class ShardView:
         """Let go of the moment."""
         self._store.close()
 
-    def zones(self, start: int, end: int) -> Iterator[Zone]:
+    def zones(
+        self, start: int, end: int, wants: Callable[[ZoneChunk], ZoneMask] | None = None
+    ) -> Iterator[Zone]:
         """Yield the zones with addresses in the range, in order, none missing.
+
+        Args:
+            start: First address.
+            end: Exclusive end of addresses.
+            wants: Says of neighbouring zones which of them are wanted.
 
         Raises:
             CorruptionError: The chain is broken.
         """
+        reached = max(start, self.bounds.start)
+        for chunk in self._zone_chunks(start):
+            heads = chunk.heads
+            self._check_chain(chunk, reached, start)
+            reached = int(heads["last"][-1]) + 1
+            wanted = (heads["last"] >= start) & (heads["first"] < end)
+            if wants is not None:
+                wanted &= wants(chunk)
+            for at in np.flatnonzero(wanted).tolist():
+                zone = chunk.zone(at)
+                if not self._is_gap(zone):
+                    yield zone
+            if int(heads["first"][-1]) >= end:
+                return
+        if self.bounds.blocks_end > reached:
+            self._refuse_hole(reached, min(end, self.bounds.blocks_end))
+
+    def _zone_chunks(self, start: int) -> Iterator[ZoneChunk]:
+        """Yield zones from the one that holds `start` (or the next) on, ever more at a time."""
         begin = self._store.at_or_before(FAMILY_DEFAULT, zone_key(start))
         key = zone_key(start)
         if begin is not None and begin[0][:1] == PREFIX_ZONE:
             key = begin[0]
-        expected: int | None = None
-        for zone_at, data in self._store.items(FAMILY_DEFAULT, key, _ZONES_END):
-            zone = decode_zone(decode_log_key(zone_at[1:]), data, self.shard)
-            reached = max(start, self.bounds.start) if expected is None else expected
-            broken = (
-                zone.first > start and zone.previous_end > reached
-                if expected is None
-                else zone.previous_end != expected
-            )
-            if broken:
-                self._refuse_hole(reached, zone.first)
-            expected = zone.end
-            if zone.first >= end:
-                return
-            if zone.last >= start and not self._is_gap(zone):
-                yield zone
-        reached = max(start, self.bounds.start) if expected is None else expected
-        if self.bounds.blocks_end > reached:
-            self._refuse_hole(reached, min(end, self.bounds.blocks_end))
+        items = self._store.items(FAMILY_DEFAULT, key, _ZONES_END)
+        size = _ZONES_FIRST
+        while taken := list(islice(items, size)):
+            yield decode_zones(taken, self.shard)
+            size = min(2 * size, _ZONES_MOST)
+
+    def _check_chain(self, chunk: ZoneChunk, reached: int, start: int) -> None:
+        """Refuse zones of which one is missing, the first compared with what was reached."""
+        heads = chunk.heads
+        first, previous_end = int(heads["first"][0]), int(heads["previous_end"][0])
+        is_begin = reached == max(start, self.bounds.start)
+        broken_first = (first > start and previous_end > reached) if is_begin else (
+            previous_end != reached
+        )
+        if broken_first:
+            self._refuse_hole(reached, first)
+        breaks = np.flatnonzero(heads["previous_end"][1:] != heads["last"][:-1] + 1)
+        if len(breaks):
+            at = int(breaks[0])
+            self._refuse_hole(int(heads["last"][at]) + 1, int(heads["first"][at + 1]))
 
     def block(self, zone: Zone) -> Block:
         """Return a zone's block, proven.

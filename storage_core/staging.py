@@ -21,7 +21,13 @@ import pyarrow as pa
 import xxhash
 
 from storage_core.clock import Clock
-from storage_core.durable_file import encode_document, read_document, sync_directory, write_once
+from storage_core.durable_file import (
+    encode_document,
+    make_directories,
+    read_document,
+    sync_directory,
+    write_once,
+)
 from storage_core.errors import CorruptionError, InvalidRequestError
 from storage_core.record import ENVELOPE, Rows, rows_from_arrow
 
@@ -143,7 +149,7 @@ def check_transaction_name(transaction: str) -> None:
 def begin_attempt(staging: Path, transaction: str) -> Path:
     """Make a directory for one attempt at a transaction."""
     attempt = transaction_directory(staging, transaction) / secrets.token_hex(8)
-    attempt.mkdir(parents=True)
+    make_directories(attempt)
     return attempt
 
 
@@ -152,8 +158,7 @@ def publish_manifest(
 ) -> Manifest:
     """Make an attempt the transaction, unless another one was first; durable on return."""
     directory = transaction_directory(staging, transaction)
-    for path in (attempt, directory, staging, staging.parent):
-        sync_directory(path)
+    sync_directory(attempt)
     fields = {
         "transaction": transaction,
         "shards": {
@@ -203,8 +208,12 @@ def read_staged_rows(manifest: Manifest, shard: int, payload_bytes_max: int) -> 
 
 
 def mark_done(manifest: Manifest, shard: int) -> None:
-    """Note that a shard has all its rows; the last one clears the staging away."""
+    """Note that a shard has all its rows."""
     (manifest.directory / f"done-{shard:04d}").touch()
+
+
+def clear_if_done(manifest: Manifest) -> None:
+    """Clear the staging away once every shard has all its rows."""
     if all((manifest.directory / f"done-{number:04d}").exists() for number in manifest.shards):
         remove_transaction(manifest.directory)
 

@@ -24,6 +24,8 @@ from typing import Any, Final, Self
 
 from storage_core.durable_file import (
     encode_document,
+    file_errors,
+    make_directories,
     read_document,
     replace_durably,
     sync_directory,
@@ -95,7 +97,7 @@ class StreamFiles:
         if unknown:
             message = f"cannot alter {', '.join(unknown)}; what may change: {sorted(names)}"
             raise InvalidRequestError(message, stream=self.meta.name)
-        with _locked(self.directory):
+        with file_errors(self.directory, "changing options"), _locked(self.directory):
             current = _read_settings(self.directory, self.meta)
             options = replace(current.options, **changes)  # type: ignore[arg-type]  # __post_init__ checks the values
             settings = replace(current, options=options)
@@ -127,33 +129,40 @@ def create_stream(root: Path, name: str, options: StreamOptions) -> StreamFiles:
     """
     check_name(name)
     directory = root / name
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        write_once(root / _ROOT_FILE, _encode_root()) if not (root / _ROOT_FILE).exists() else None
-        directory.mkdir(exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        message = "not a directory"
-        raise InvalidRequestError(message, stream=name, path=root) from error
-    with _locked(directory):
-        if (directory / _STREAM_FILE).exists():
-            message = "the stream exists; open it"
-            raise InvalidRequestError(message, stream=name)
-        _remove_unborn_shards(directory, name)
-        lineages = {}
-        for shard in range(options.shards):
-            lineages[shard] = _create_shard(shard_directory(directory, shard))
-        meta = StreamMeta(
-            name,
-            secrets.token_hex(16),
-            options.unit,
-            options.scheme.width,
-            options.jitter,
-            options.shards,
-        )
-        settings = StreamSettings(options, lineages)
-        replace_durably(directory / _OPTIONS_FILE, _encode_settings(settings))
-        sync_directory(root)
-        write_once(directory / _STREAM_FILE, _encode_meta(meta))
+    for path in (root, directory):
+        if path.exists() and not path.is_dir():
+            message = "not a directory"
+            raise InvalidRequestError(message, stream=name, path=path)
+    with file_errors(directory, "creating the stream"):
+        make_directories(directory)
+        if not (root / _ROOT_FILE).exists():
+            write_once(root / _ROOT_FILE, _encode_root())
+        with _locked(directory):
+            return _create_files(directory, name, options)
+
+
+def _create_files(directory: Path, name: str, options: StreamOptions) -> StreamFiles:
+    if (directory / _STREAM_FILE).exists():
+        message = "the stream exists; open it"
+        raise InvalidRequestError(message, stream=name)
+    _remove_unborn_shards(directory, name)
+    lineages = {
+        shard: _create_shard(shard_directory(directory, shard)) for shard in range(options.shards)
+    }
+    meta = StreamMeta(
+        name,
+        secrets.token_hex(16),
+        options.unit,
+        options.scheme.width,
+        options.jitter,
+        options.shards,
+    )
+    settings = StreamSettings(options, lineages)
+    replace_durably(directory / _OPTIONS_FILE, _encode_settings(settings))
+    # An earlier creation that did not finish may have made these directories.
+    for above in (directory.parent, directory.parent.parent):
+        sync_directory(above)
+    write_once(directory / _STREAM_FILE, _encode_meta(meta))
     return StreamFiles(directory, meta, settings)
 
 

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from storage_core.block_builder import RecordBuilder
+from storage_core.durable_file import file_errors
 from storage_core.errors import CorruptionError, InvalidRequestError
 from storage_core.record import rows_from_arrow
 from storage_core.shard import Shard
@@ -29,6 +30,7 @@ from storage_core.staging import (
     Manifest,
     StagedShardWriter,
     begin_attempt,
+    clear_if_done,
     check_transaction_name,
     mark_done,
     publish_manifest,
@@ -75,12 +77,17 @@ class Transaction:
         if builder is None:
             builder = self._builders[shard] = RecordBuilder(self._shards[shard].options)
         if builder.add(primary, secondary, payload, version):
-            self._flush(shard, builder)
+            with file_errors(self._staging, "staging records"):
+                self._flush(shard, builder)
 
     def append_batch(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Stage a batch."""
         if self.is_replay:
             return
+        with file_errors(self._staging, "staging a batch"):
+            self._stage(batch)
+
+    def _stage(self, batch: pa.RecordBatch | pa.Table) -> None:
         options = next(iter(self._shards.values())).options
         rows = rows_from_arrow(batch, options.payload_bytes_max)
         mask = self._mask()
@@ -108,10 +115,11 @@ class Transaction:
         if kind is not None:
             self._abandon()
             return
-        if not self.is_replay:
-            self._manifest = self._publish()
-        if self._manifest is not None:
-            finish(self._manifest, self._shards)
+        with file_errors(self._staging, "staging a transaction"):
+            if not self.is_replay:
+                self._manifest = self._publish()
+            if self._manifest is not None:
+                finish(self._manifest, self._shards)
 
     def _publish(self) -> Manifest:
         try:
@@ -181,6 +189,7 @@ def finish(manifest: Manifest, shards: Mapping[int, Shard]) -> None:
             rows = read_staged_rows(manifest, number, shard.options.payload_bytes_max)
             shard.append_transaction(manifest.transaction, staged.rows, rows)
             mark_done(manifest, number)
+    clear_if_done(manifest)
 
 
 def finish_all(staging: Path, shards: Mapping[int, Shard]) -> None:

@@ -16,6 +16,7 @@ xxh3-64 of all bytes of the block.
 """
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,6 +28,25 @@ from storage_core.keys import INT64_MAX, INT64_MIN
 from storage_core.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE
 
 _HEAD: Final = struct.Struct("<8qQ6I")
+_HEAD_DTYPE: Final = np.dtype(
+    [
+        ("previous_end", "<i8"),
+        ("first", "<i8"),
+        ("last", "<i8"),
+        ("primary_min", "<i8"),
+        ("primary_max", "<i8"),
+        ("flagged_min", "<i8"),
+        ("flagged_max", "<i8"),
+        ("committed_at_ms", "<i8"),
+        ("checksum", "<u8"),
+        ("block_bytes", "<u4"),
+        ("count", "<u4"),
+        ("late", "<u4"),
+        ("ahead", "<u4"),
+        ("expired", "<u4"),
+        ("tombstones", "<u4"),
+    ]
+)
 _PART: Final = struct.Struct("<BI")
 _LEAST: Final = struct.Struct("<i")
 _DELTAS: Final = struct.Struct("<iB")
@@ -126,18 +146,46 @@ def encode_zone(zone: Zone) -> bytes:
     return head + zone.parts
 
 
+@dataclass(frozen=True, slots=True)
+class ZoneChunk:
+    """Neighbouring zones, their fixed heads as columns; `zone` decodes one."""
+
+    keys: npt.NDArray[np.uint64]
+    heads: npt.NDArray[np.void]
+    values: Sequence[bytes]
+
+    def zone(self, at: int) -> Zone:
+        """Return one of them."""
+        value = self.values[at]
+        return Zone(*_HEAD.unpack_from(value), value[_HEAD.size :])
+
+
+def decode_zones(items: Sequence[tuple[bytes, bytes]], shard: int) -> ZoneChunk:
+    """Return zones from what lies under their keys.
+
+    Raises:
+        CorruptionError: One does not belong to its key.
+    """
+    keys = np.frombuffer(b"".join([key[1:] for key, _ in items]), dtype=">u8").astype(np.uint64)
+    values = [value for _, value in items]
+    if len(keys) == len(items) and min(map(len, values), default=0) >= _HEAD.size:
+        heads = np.frombuffer(b"".join([value[: _HEAD.size] for value in values]), _HEAD_DTYPE)
+        first, last = heads["first"], heads["last"]
+        is_ours = (first.astype(np.uint64) == keys) & (last >= first)
+        if (is_ours & (first >= heads["previous_end"]) & (heads["previous_end"] >= 0)).all():
+            return ZoneChunk(keys, heads, values)
+    start = int.from_bytes(items[0][0][1:], "big") if items else 0
+    message = "a zone does not belong to its key"
+    raise CorruptionError(message, shard=shard, start=start, end=start + 1)
+
+
 def decode_zone(key_address: int, data: bytes, shard: int) -> Zone:
     """Return what `encode_zone` was given.
 
     Raises:
         CorruptionError: The bytes are not a zone of this address.
     """
-    if len(data) >= _HEAD.size:
-        zone = Zone(*_HEAD.unpack_from(data), data[_HEAD.size :])
-        if zone.first == key_address and zone.last >= zone.first >= zone.previous_end >= 0:
-            return zone
-    message = "a zone does not belong to its key"
-    raise CorruptionError(message, shard=shard, start=key_address, end=key_address + 1)
+    return decode_zones([(b"z" + key_address.to_bytes(8, "big"), data)], shard).zone(0)
 
 
 def encode_secondaries(secondaries: Int32s) -> bytes:
