@@ -122,20 +122,20 @@ def _write_options(codec: Codec) -> pa.ipc.IpcWriteOptions:
 
 def encode_block(  # noqa: PLR0913 - a block's parts
     rows: Rows,
-    states: npt.NDArray[np.uint8],
+    states: npt.NDArray[np.uint8] | None,
     addresses: npt.NDArray[np.int64],
     place: BlockPlace,
     committed_at_ms: int,
     codec: Codec,
 ) -> bytes:
-    """Return the bytes of a block of at least one row."""
+    """Return the bytes of a block of at least one row (states None: all normal)."""
     first, last = int(addresses[0]), int(addresses[-1])
     columns = [pa.array(rows.secondary), pa.array(rows.primary), rows.payload]
     mask = 0
     if rows.version is not None:
         mask |= MASK_VERSION
         columns.append(pa.array(rows.version))
-    if states.any():
+    if states is not None:
         mask |= MASK_STATE
         columns.append(pa.array(states))
     if last - first + 1 != len(rows):

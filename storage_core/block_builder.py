@@ -31,7 +31,7 @@ VERSION_MAX = 2**16 - 1
 RECORD_OVERHEAD_BYTES = 32
 
 
-def checked_record(
+def _coerced_record(
     primary: int, secondary: int, payload: bytes | None, version: int, payload_bytes_max: int
 ) -> RecordTuple:
     """Return a record as a tuple of exact types, or refuse it.
@@ -39,22 +39,6 @@ def checked_record(
     Raises:
         InvalidRequestError: A value is of the wrong type or out of range.
     """
-    if (
-        type(primary) is int
-        and type(secondary) is int
-        and type(version) is int
-        and INT64_MIN <= primary <= INT64_MAX
-        and INT32_MIN <= secondary <= INT32_MAX
-        and 0 <= version <= VERSION_MAX
-        and (payload is None or (type(payload) is bytes and len(payload) <= payload_bytes_max))
-    ):
-        return primary, secondary, payload, version
-    return _coerced_record(primary, secondary, payload, version, payload_bytes_max)
-
-
-def _coerced_record(
-    primary: int, secondary: int, payload: bytes | None, version: int, payload_bytes_max: int
-) -> RecordTuple:
     numbers = []
     for name, value, least, most in (
         ("primary", primary, INT64_MIN, INT64_MAX),
@@ -100,13 +84,23 @@ class RecordBuilder:
 
     def add(self, primary: int, secondary: int, payload: bytes | None, version: int) -> bool:
         """Gather a record; return whether the block is full."""
-        records = self._records
-        records.append(
-            checked_record(primary, secondary, payload, version, self._payload_bytes_max)
-        )
-        if payload is not None:
-            self._bytes += len(payload)
-        return len(records) >= self._records_max or self._bytes >= self._bytes_max
+        if (
+            type(primary) is int
+            and type(secondary) is int
+            and type(version) is int
+            and type(payload) is bytes
+            and INT64_MIN <= primary <= INT64_MAX
+            and INT32_MIN <= secondary <= INT32_MAX
+            and 0 <= version <= VERSION_MAX
+            and (size := len(payload)) <= self._payload_bytes_max
+        ):
+            self._records.append((primary, secondary, payload, version))
+            self._bytes += size
+        else:
+            record = _coerced_record(primary, secondary, payload, version, self._payload_bytes_max)
+            self._records.append(record)
+            self._bytes += len(record[2] or b"")
+        return len(self._records) >= self._records_max or self._bytes >= self._bytes_max
 
     def rows(self) -> Rows:
         """Return what was gathered; it stays until `clear`."""
@@ -136,7 +130,7 @@ def cut_points(sizes: npt.NDArray[np.int64], records_max: int, bytes_max: int) -
 def put_block(  # noqa: PLR0913 - a block's parts
     batch: Batch,
     rows: Rows,
-    states: npt.NDArray[np.uint8],
+    states: npt.NDArray[np.uint8] | None,
     addresses: npt.NDArray[np.int64],
     place: BlockPlace,
     *,

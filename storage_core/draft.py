@@ -21,7 +21,15 @@ from storage_core.late_rows import encode_late_rows
 from storage_core.options import StreamOptions
 from storage_core.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE, Rows, no_rows
 from storage_core.rocks import Batch
-from storage_core.routing import Grouping, Routed, RoutingRules, group, route, saturating_add
+from storage_core.routing import (
+    Grouping,
+    Routed,
+    RoutingRules,
+    States,
+    group,
+    route,
+    saturating_add,
+)
 from storage_core.shard_state import (
     KEY_NEXT,
     KEY_SOURCE,
@@ -42,6 +50,8 @@ from storage_core.windows import (
 
 if TYPE_CHECKING:
     from storage_core.shard import OpenedShard
+
+from storage_core.zone import state_counts
 
 Int64s = npt.NDArray[np.int64]
 
@@ -142,21 +152,19 @@ class ShardWriting:
         """Step 1: choose the new rows, give them addresses and states."""
         rows, addresses = entry.rows, entry.addresses
         if rows is None or not len(rows):
-            nothing = Routed(np.empty(0, np.uint8), np.empty(0, np.int64), 0)
+            nothing = Routed(None, np.empty(0, np.int64), 0)
             report = AppendReport(duplicates=entry.duplicates)
             return RoutedEntry(entry, no_rows(), nothing.maxima, None, nothing, None, report)
         groups = group(rows.secondary)
         heads = self._heads.routing_for(groups.ids)
         routed = route(rows.primary, groups, heads.primary, self._rules(options))
-        late, ahead, expired = (
-            int(np.count_nonzero(routed.states == state)) if routed.states.any() else 0
-            for state in (STATE_LATE, STATE_AHEAD, STATE_EXPIRED)
-        )
+        late, ahead, expired = state_counts(routed.states)
         if addresses is None:
-            if expired:
+            if expired and routed.states is not None:
                 kept = np.flatnonzero(routed.states != STATE_EXPIRED)
                 rows = rows.take(kept)
-                routed = replace(routed, states=routed.states[kept])
+                states = routed.states[kept]
+                routed = replace(routed, states=states if states.any() else None)
                 groups = Grouping(groups.ids, groups.codes[kept])
             addresses = np.arange(self.tail.next, self.tail.next + len(rows))
         report = AppendReport(len(rows), entry.duplicates, late, routed.absorbed, ahead, expired)
@@ -169,12 +177,11 @@ class ShardWriting:
         batch = Batch()
         sizes = rows.payload_sizes()
         blocks_end, blocks = self._put_blocks(batch, rows, states, addresses, sizes, options)
-        flagged = np.flatnonzero((states == STATE_LATE) | (states == STATE_AHEAD))
-        if len(flagged):
-            late = encode_late_rows(
+        if states is not None:
+            flagged = np.flatnonzero((states == STATE_LATE) | (states == STATE_AHEAD))
+            for key, value in encode_late_rows(
                 rows.take(flagged), states[flagged], addresses[flagged], self._meta.scheme
-            )
-            for key, value in late:
+            ):
                 batch.put(key, value)
         windows = self._windows.widen(
             summarise(self._meta.scheme, rows.primary, addresses, sizes, states)
@@ -223,7 +230,7 @@ class ShardWriting:
         self,
         batch: Batch,
         rows: Rows,
-        states: npt.NDArray[np.uint8],
+        states: States | None,
         addresses: Int64s,
         sizes: Int64s,
         options: StreamOptions,
@@ -238,7 +245,7 @@ class ShardWriting:
             zone = put_block(
                 batch,
                 rows if len(cuts) == 2 else rows.slice(first, last),  # noqa: PLR2004 - one block
-                states[first:last],
+                _part_of(states, first, last),
                 addresses[first:last],
                 self._place,
                 previous_end=end,
@@ -267,6 +274,13 @@ class ShardWriting:
     def _load_window(self, window: int) -> Window:
         (data,) = self._store.get_many([window_key(window)])
         return Window() if data is None else decode_window(data)
+
+
+def _part_of(states: States | None, first: int, last: int) -> States | None:
+    if states is None:
+        return None
+    part = states[first:last]
+    return part if part.any() else None
 
 
 def checked_attachments(attachments: Iterable[object]) -> tuple[tuple[str, bytes, bytes], ...]:

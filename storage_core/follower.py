@@ -203,7 +203,7 @@ class ShardFollower:
         bounds = ShardBounds(
             state.start,
             before.committed,
-            0 if tail is None else min(tail.blocks_end, before.committed),
+            0 if tail is None else tail.blocks_end,
             state.floor,
             state.lost,
             state.gaps,

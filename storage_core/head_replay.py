@@ -15,10 +15,11 @@ def block_groups(block: Block) -> Grouping:
 def replay_block(block: Block, groups: Grouping, before: Heads) -> Heads:
     """Return the heads of a block's secondaries once its stored states have spoken."""
     states = block.states
-    if states is None:
-        states = np.zeros(len(block), dtype=np.uint8)
     primaries = block.primaries
-    normal = states == 0
     maxima = before.primary.copy()
-    np.maximum.at(maxima, groups.codes[normal], primaries[normal])
+    if states is None:
+        np.maximum.at(maxima, groups.codes, primaries)
+    else:
+        normal = states == 0
+        np.maximum.at(maxima, groups.codes[normal], primaries[normal])
     return heads_after(before, groups, Routed(states, maxima, 0), primaries, block.addresses)

@@ -64,7 +64,7 @@ def heads_after(
     """Return the heads of a batch's secondaries once its rows are in."""
     address, last = before.address.copy(), before.last.copy()
     codes = groups.codes
-    if routed.states.any():
+    if routed.states is not None:
         normal = routed.states == 0
         codes, primaries, addresses = codes[normal], primaries[normal], addresses[normal]
     # Of repeated indices numpy keeps the last, which here is the highest address.
@@ -88,14 +88,16 @@ class HeadTable:
 
     @property
     def heads(self) -> Heads:
-        """All heads in memory."""
-        return self._heads
+        """A copy of all heads in memory."""
+        known = self._heads
+        columns = (known.primary, known.address, known.last)
+        return Heads(known.ids, *(column.copy() for column in columns))
 
     def find(self, ids: Int32s) -> tuple[Heads, npt.NDArray[np.bool_]]:
         """Return the heads of sorted ids, and which of them are in memory."""
         known = self._heads
         if len(ids) == len(known.ids) and np.array_equal(ids, known.ids):
-            return known, np.ones(len(ids), dtype=np.bool_)
+            return self.heads, np.ones(len(ids), dtype=np.bool_)
         found = Heads.none_for(ids)
         if not len(known.ids):
             return found, np.zeros(len(ids), dtype=np.bool_)
@@ -111,32 +113,27 @@ class HeadTable:
         """Remember heads, ids ascending, in place of what was known of them."""
         known = self._heads
         if len(heads.ids) == len(known.ids) and np.array_equal(heads.ids, known.ids):
-            self._heads = heads
+            # A copy, since the table's own columns are written in place.
+            columns = (heads.primary, heads.address, heads.last)
+            self._heads = Heads(known.ids, *(column.copy() for column in columns))
             return
         at = np.searchsorted(known.ids, heads.ids)
         present = np.zeros(len(heads.ids), dtype=np.bool_)
         inside = at < len(known.ids)
         present[inside] = known.ids[at[inside]] == heads.ids[inside]
         slots = at[present]
-        columns = []
-        for old, new in (
-            (known.primary, heads.primary),
-            (known.address, heads.address),
-            (known.last, heads.last),
-        ):
-            column = old.copy()
-            column[slots] = new[present]
-            columns.append(column)
-        fresh = ~present
-        ids = known.ids
-        if fresh.any():
-            where = at[fresh]
-            ids = np.insert(ids, where, heads.ids[fresh])
-            added = (heads.primary[fresh], heads.address[fresh], heads.last[fresh])
-            columns = [
-                np.insert(column, where, new) for column, new in zip(columns, added, strict=True)
-            ]
-        self._heads = Heads(ids, *columns)
+        known.primary[slots] = heads.primary[present]
+        known.address[slots] = heads.address[present]
+        known.last[slots] = heads.last[present]
+        if len(slots) < len(heads.ids):
+            new = heads.where(~present)
+            where = at[~present]
+            self._heads = Heads(
+                np.insert(known.ids, where, new.ids),
+                np.insert(known.primary, where, new.primary),
+                np.insert(known.address, where, new.address),
+                np.insert(known.last, where, new.last),
+            )
 
     def fresh(self, written_through: int) -> Heads:
         """Return the heads that are not on disk as they stand."""

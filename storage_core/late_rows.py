@@ -52,9 +52,7 @@ def encode_late_rows(
     scheme: WindowScheme,
 ) -> list[tuple[bytes, bytes]]:
     """Return a key and a value for each row; all rows given are late or ahead."""
-    keys = encode_late_keys(
-        scheme.of_many(rows.primary), rows.secondary, rows.primary, addresses
-    )
+    keys = encode_late_keys(scheme.of_many(rows.primary), rows.secondary, rows.primary, addresses)
     head = np.zeros(len(rows), dtype=_HEAD_DTYPE)
     head["state"] = states
     if rows.version is not None:

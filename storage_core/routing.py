@@ -48,9 +48,9 @@ class RoutingRules:
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """The states of a batch, its heads afterwards, and what was counted."""
+    """The states of a batch (None: all normal), its heads afterwards, and what was counted."""
 
-    states: States
+    states: States | None
     maxima: Int64s
     absorbed: int
 
@@ -62,6 +62,8 @@ def saturating_add(value: int, delta: int) -> int:
 
 def group(secondaries: Int32s) -> Grouping:
     """Return the distinct secondaries in ascending order and each row's index among them."""
+    if len(secondaries) == 1:
+        return Grouping(secondaries, np.zeros(1, dtype=np.intp))
     least = int(secondaries.min())
     span = int(secondaries.max()) - least + 1
     if span <= _DENSE_SPAN_PER_ROW * len(secondaries) + 1024:
@@ -94,7 +96,7 @@ def route(primaries: Int64s, groups: Grouping, maxima: Int64s, rules: RoutingRul
     if in_bounds and ascends and int(primaries[0]) >= int(maxima.max()):
         after = maxima.copy()
         after[groups.codes] = primaries
-        return Routed(np.zeros(len(primaries), dtype=np.uint8), after, 0)
+        return Routed(None, after, 0)
     return _route_each(primaries, groups, maxima, rules)
 
 
@@ -108,7 +110,7 @@ def _route_each(primaries: Int64s, groups: Grouping, maxima: Int64s, rules: Rout
     behind = (states == 0) & (primaries < before)
     states[behind & (primaries < least)] = STATE_LATE
     absorbed = int(np.count_nonzero(behind & (states == 0)))
-    return Routed(states, after, absorbed)
+    return Routed(states if states.any() else None, after, absorbed)
 
 
 def _running_maxima(moving: Int64s, groups: Grouping, maxima: Int64s) -> tuple[Int64s, Int64s]:

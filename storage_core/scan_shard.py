@@ -14,9 +14,7 @@ from storage_core.scan import scan_arrival, scan_primary, scan_time
 from storage_core.shard_view import ShardView
 
 
-def scan_view(
-    view: ShardView, request: ReadRequest
-) -> Iterator[tuple[pa.RecordBatch, int | None]]:
+def scan_view(view: ShardView, request: ReadRequest) -> Iterator[tuple[pa.RecordBatch, int | None]]:
     """Yield batches, each with how far the scan has come: see `resumed`."""
     if request.ids is not None and view.bounds.strays == 0:
         # Every row lies where its id routes to, so other ids are not here.

@@ -1,17 +1,11 @@
 """A shard open for writing: one ordered log with one writer.
 
 `Shard.commit_path` is the only way rows become durable; everything that must be atomic with
-them goes through it. Two locks: the append lock guards what is written (builder, tail, heads,
-windows), the commit lock guards the sync and the marker. A thread that holds the commit lock
-never takes the append lock; waits for either are bounded.
-
-After a failed durable write nobody knows what the disk holds: the shard is poisoned and
-refuses all work until it is reopened.
+them goes through it. The append lock guards what is written (builder, tail, heads, windows),
+the commit lock the sync and the marker; shard_guard.py says in which order.
 """
 
-import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,25 +15,25 @@ from storage_core.block import BlockPlace
 from storage_core.block_builder import RecordBuilder
 from storage_core.clock import Clock
 from storage_core.directory_lock import DirectoryLock
-from storage_core.draft import AppendReport, Draft, Entry, ShardWriting
+from storage_core.draft import AppendReport, Entry, ShardWriting
 from storage_core.environment import Environment
 from storage_core.errors import (
-    ClosedError,
     CorruptionError,
     InvalidRequestError,
     LostRangeError,
     ShardlogError,
-    ShardPoisonedError,
-    UnavailableError,
 )
 from storage_core.extents import count_stored
 from storage_core.heads import Heads, Int32s
+from storage_core.keys import FAMILY_DEFAULT
+from storage_core.loss import LossLedger
 from storage_core.marker import MarkerWriter
 from storage_core.options import StreamOptions
 from storage_core.read_request import ReadRequest
 from storage_core.record import Rows
 from storage_core.rocks import Batch, KeyValueStore
 from storage_core.scan_shard import all_heads, scan_view
+from storage_core.shard_guard import ShardGuard
 from storage_core.shard_heads import ShardHeads
 from storage_core.shard_state import (
     AddressRange,
@@ -47,9 +41,6 @@ from storage_core.shard_state import (
     Tail,
     TransactionProgress,
     encode_progress,
-    encode_range_end,
-    gap_key,
-    lost_key,
     transaction_key,
 )
 from storage_core.shard_view import ShardBounds, ShardView
@@ -87,7 +78,7 @@ class OpenedShard:
 
 
 class Shard:
-    """One shard's writer; also answers reads of what it has committed."""
+    """One shard's writer; also answers reads of what it has committed. Any thread may call it."""
 
     def __init__(self, context: ShardContext, options: StreamOptions, opened: OpenedShard) -> None:
         """Take over a recovered shard."""
@@ -97,19 +88,17 @@ class Shard:
         self._store = opened.store
         self._marker = opened.marker
         self._heads = opened.heads
-        self._state = opened.state
-        self._lost = opened.state.lost
-        self._gaps = opened.state.gaps
+        self._start = opened.state.start
+        self._floor = opened.state.floor
+        self._loss = LossLedger(opened.state.lost, opened.state.gaps)
         self._transactions = dict(opened.state.transactions)
         self._writing = ShardWriting(context.place, context.meta, opened)
         self._builder = RecordBuilder(options)
-        self._append_lock = threading.RLock()
-        self._commit_lock = threading.Lock()
+        wait_max_s = options.wait_max.total_seconds()
+        self._guard = ShardGuard(context.meta.name, context.number, wait_max_s)
         self._publishable = opened.publishable
         self._holds_publishing = False
         self._synced_at_s = context.environment.clock.monotonic_s()
-        self._poison: BaseException | None = None
-        self._is_closed = False
 
     # --- writing ---------------------------------------------------------------------------
 
@@ -130,43 +119,49 @@ class Shard:
             ShardPoisonedError: A durable write failed, now or before.
             UnavailableError: Another call held the shard for too long.
         """
+        guard = self._guard
         report = AppendReport()
-        with self._appending():
+        with guard.appending():
             if entry is not None:
                 routed = self._writing.route(entry, self.options)  # 1
                 draft = self._writing.build(routed, self.options)  # 2
-                self._write(draft)  # 3
+                with guard.poisoning():
+                    self._store.write(draft.batch)  # 3
+                    self._writing.accept(draft)
+                if not self._holds_publishing:
+                    self._publishable = draft.tail.next
                 report = draft.report
             wanted = self._publishable
         if durable:
-            with self._committing(wanted) as is_needed:
-                if is_needed:
-                    # IMPORTANT: the tail is taken before the sync; rows written during the
-                    # sync may not be durable and must not be published.
-                    durable_end = self._publishable
-                    self._store.sync()  # 4
-                    self._marker.publish(durable_end)  # 5
-                    self._heads.published(durable_end)  # 6
+            with guard.committing():
+                if self._marker.state.committed < wanted:
+                    self._await_interval()
+                    with guard.poisoning():
+                        # IMPORTANT: the tail is taken before the sync; rows written during
+                        # the sync may not be durable and must not be published.
+                        durable_end = self._publishable
+                        self._store.sync()  # 4
+                        self._marker.publish(durable_end)  # 5
+                        self._heads.published(durable_end)  # 6
         return report
 
     def add(self, primary: int, secondary: int, payload: bytes | None, version: int) -> None:
         """Take one record; a full block is written by itself while the caller waits."""
-        lock = self._append_lock
-        if not lock.acquire(blocking=False):
-            self._wait_for(lock, "append")
+        guard = self._guard
+        guard.wait_for_append()
         try:
-            if self._is_closed or self._poison is not None:
-                self._refuse_if_unusable()
+            if not guard.is_usable:
+                guard.refuse_if_unusable()
             if self._builder.add(primary, secondary, payload, version):
                 self._seal()
         finally:
-            lock.release()
+            guard.append_lock.release()
         if self.options.sync == "interval":
             self._commit_if_due()
 
     def append(self, entry: Entry) -> AppendReport:
         """Write a batch behind all records added before it."""
-        with self._appending():
+        with self._guard.appending():
             self._seal()
             report = self.commit_path(self._new_part(entry), durable=False)
         if self.options.sync == "interval":
@@ -175,14 +170,14 @@ class Shard:
 
     def commit(self) -> int:
         """Make everything taken so far durable and return committed."""
-        with self._appending():
+        with self._guard.appending():
             self._seal()
         self.commit_path(None, durable=True)
         return self._marker.state.committed
 
     def discard_unsealed(self) -> None:
         """Forget the records that have not been written."""
-        with self._append_lock:
+        with self._guard.append_lock:
             self._builder.clear()
 
     def append_transaction(
@@ -193,7 +188,7 @@ class Shard:
         Raises:
             InvalidRequestError: The shard knows the transaction with another number of rows.
         """
-        with self._appending():
+        with self._guard.appending():
             progress = self._transactions.get(transaction, TransactionProgress(0, -1))
             if progress.is_done:
                 return
@@ -202,13 +197,14 @@ class Shard:
                 raise InvalidRequestError(message, shard=self.context.number)
             if progress.rows_done == 0:
                 self.commit()
-            begin = self._writing.tail.next
+            begin = self._writing.tail
             self._holds_publishing = True
             try:
                 self._append_staged(transaction, progress.rows_done, rows_total, batches)
             except BaseException as error:
-                # Part of it may be written; only an opener can go on from there.
-                self._poison = error if self._writing.tail.next != begin else self._poison
+                if self._writing.tail is not begin:
+                    # Part of it is written; only an opener can go on from there.
+                    self._guard.poison = self._guard.poison or error
                 raise
             finally:
                 self._holds_publishing = False
@@ -221,43 +217,35 @@ class Shard:
         Raises:
             InvalidRequestError: The range is not wholly lost.
         """
-        with self._appending():
-            covering = [lost for lost in self._lost if lost.start <= start and end <= lost.end]
-            if start >= end or not covering:
-                known = [(lost.start, lost.end) for lost in self._lost]
-                message = f"addresses [{start}, {end}) are not a lost range; lost are {known}"
-                raise InvalidRequestError(message, shard=self.context.number)
-            (lost,) = covering
-            batch = Batch()
-            batch.delete(lost_key(lost.start))
-            rest = [AddressRange(lost.start, start), AddressRange(end, lost.end)]
-            left = [part for part in rest if part.start < part.end]
-            for part in left:
-                batch.put(lost_key(part.start), encode_range_end(part.end))
-            batch.put(gap_key(start), encode_range_end(end, "accepted"))
-            with self._poisoning():
-                self._store.write(batch)
-                self._store.sync()
-            kept = [known for known in self._lost if known != lost]
-            self._lost = tuple(sorted([*kept, *left]))
-            self._gaps = tuple(sorted([*self._gaps, AddressRange(start, end)]))
+        with self._guard.appending():
+            batch, lost, gaps = self._loss.give_up(start, end, self.context.number)
+            self._write_and_sync(batch)
+            self._loss.lost, self._loss.gaps = lost, gaps
 
     def close(self) -> None:
         """Commit, unless poisoned, and let go of everything; a second call does nothing."""
-        if self._is_closed:
+        if self._guard.is_closed:
             return
         try:
-            if self._poison is None:
+            if self._guard.poison is None:
                 self.commit()
         finally:
-            self._is_closed = True
-            self._release()
+            self.abandon()
 
     def abandon(self) -> None:
         """Let go of everything without committing."""
-        if not self._is_closed:
-            self._is_closed = True
-            self._release()
+        if self._guard.is_closed:
+            return
+        self._guard.is_closed = True
+        try:
+            self._store.close()
+        except ShardlogError:
+            # A poisoned store reports its old failure again; the caller was told.
+            if self._guard.poison is None:
+                raise
+        finally:
+            self._marker.close()
+            self._lock.release()
 
     # --- reading ---------------------------------------------------------------------------
 
@@ -275,8 +263,6 @@ class Shard:
         try:
             for batch, _ in scan_view(view, request):
                 yield batch
-        except LostRangeError:
-            raise
         except CorruptionError as error:
             self.note_lost(error)
             raise
@@ -285,18 +271,18 @@ class Shard:
 
     def view(self) -> ShardView:
         """Return the shard at this moment."""
-        self._refuse_if_closed()
-        # IMPORTANT: committed before the view, so that all it covers is in the view.
+        self._guard.refuse_if_closed()
+        # IMPORTANT: committed and tail before the view, so that the view holds all they cover.
         committed = self._marker.state.committed
         tail = self._writing.tail
         store = self._store.view()
         bounds = ShardBounds(
-            self._state.start,
+            self._start,
             committed,
-            min(tail.blocks_end, committed),
-            self._state.floor,
-            self._lost,
-            self._gaps,
+            tail.blocks_end,
+            self._floor,
+            self._loss.lost,
+            self._loss.gaps,
             tail.counters.strays,
         )
         return ShardView(
@@ -307,18 +293,12 @@ class Shard:
         """Record the range of a block that cannot be read, so that it is told from now on."""
         if error.start is None or error.end is None or isinstance(error, LostRangeError):
             return
-        with self._append_lock:
-            if self._poison is not None or self._is_closed:
-                return
-            found = AddressRange(error.start, error.end)
-            if any(lost.start <= found.start and found.end <= lost.end for lost in self._lost):
-                return
-            batch = Batch()
-            batch.put(lost_key(found.start), encode_range_end(found.end, str(error)))
-            with self._poisoning():
-                self._store.write(batch)
-                self._store.sync()
-            self._lost = tuple(sorted([*self._lost, found]))
+        found = AddressRange(error.start, error.end)
+        with self._guard.append_lock:
+            if self._guard.is_usable and not self._loss.covers(found):
+                batch, lost = self._loss.note(found, str(error))
+                self._write_and_sync(batch)
+                self._loss.lost = lost
 
     @property
     def tail(self) -> Tail:
@@ -328,22 +308,12 @@ class Shard:
     @property
     def lost(self) -> tuple[AddressRange, ...]:
         """The ranges that were acknowledged and are gone."""
-        return self._lost
+        return self._loss.lost
 
     @property
     def source(self) -> Mapping[str, object] | None:
         """Where the source of the rows stands, as of the last row written."""
         return self._writing.source
-
-    @property
-    def store(self) -> KeyValueStore:
-        """The shard's store."""
-        return self._store
-
-    @property
-    def generation(self) -> int:
-        """Which opening for writing this is."""
-        return self._marker.state.generation
 
     def transaction_progress(self, transaction: str) -> TransactionProgress | None:
         """Return how far a transaction has come here, None if it is unknown."""
@@ -360,12 +330,10 @@ class Shard:
             self.commit_path(Entry(self._builder.rows()), durable=False)
             self._builder.clear()
 
-    def _write(self, draft: Draft) -> None:
-        with self._poisoning():
-            self._store.write(draft.batch)
-        self._writing.accept(draft)
-        if not self._holds_publishing:
-            self._publishable = draft.tail.next
+    def _write_and_sync(self, batch: Batch) -> None:
+        with self._guard.poisoning():
+            self._store.write(batch)
+            self._store.sync()
 
     def _append_staged(
         self, transaction: str, rows_done: int, rows_total: int, batches: Iterator[Rows]
@@ -383,7 +351,7 @@ class Shard:
     def _append_progress(
         self, transaction: str, rows: Rows | None, progress: TransactionProgress
     ) -> None:
-        attachment = ("default", transaction_key(transaction), encode_progress(progress))
+        attachment = (FAMILY_DEFAULT, transaction_key(transaction), encode_progress(progress))
         self.commit_path(Entry(rows, attachments=(attachment,)), durable=False)
         self._transactions[transaction] = progress
 
@@ -398,6 +366,14 @@ class Shard:
         finally:
             view.close()
 
+    def _await_interval(self) -> None:
+        """At sync level `interval`, let the rest of the interval pass before a sync."""
+        clock = self.context.environment.clock
+        if self.options.sync == "interval":
+            due = self._synced_at_s + self.options.sync_interval.total_seconds()
+            clock.sleep(max(0.0, due - clock.monotonic_s()))
+        self._synced_at_s = clock.monotonic_s()
+
     def _commit_if_due(self) -> None:
         clock = self.context.environment.clock
         due = self._synced_at_s + self.options.sync_interval.total_seconds()
@@ -408,73 +384,3 @@ class Shard:
         if ids is not None:
             return self._heads.committed_for(ids)
         return all_heads(view, self._heads.committed_in_memory())
-
-    @contextmanager
-    def _appending(self) -> Iterator[None]:
-        self._wait_for(self._append_lock, "append")
-        try:
-            self._refuse_if_unusable()
-            yield
-        finally:
-            self._append_lock.release()
-
-    @contextmanager
-    def _committing(self, wanted: int) -> Iterator[bool]:
-        """Hold the commit lock; yield whether `wanted` is not published yet."""
-        self._wait_for(self._commit_lock, "commit")
-        try:
-            self._refuse_if_unusable()
-            if self._marker.state.committed >= wanted:
-                yield False
-                return
-            clock = self.context.environment.clock
-            if self.options.sync == "interval":
-                due = self._synced_at_s + self.options.sync_interval.total_seconds()
-                clock.sleep(max(0.0, due - clock.monotonic_s()))
-            with self._poisoning():
-                yield True
-            self._synced_at_s = clock.monotonic_s()
-        finally:
-            self._commit_lock.release()
-
-    def _wait_for(self, lock: "threading.Lock | threading.RLock", purpose: str) -> None:  # type: ignore[valid-type]  # RLock is a function to mypy
-        if not lock.acquire(timeout=self.options.wait_max.total_seconds()):
-            message = f"waited {self.options.wait_max} to {purpose}; another call holds the shard"
-            raise UnavailableError(
-                message, stream=self.context.meta.name, shard=self.context.number
-            )
-
-    @contextmanager
-    def _poisoning(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException as error:
-            self._poison = error
-            if isinstance(error, ShardlogError | OSError):
-                raise self._poisoned(error) from error
-            raise
-
-    def _poisoned(self, error: BaseException) -> ShardPoisonedError:
-        message = f"a durable write failed: {error}; reopen the stream to recover"
-        return ShardPoisonedError(message, stream=self.context.meta.name, shard=self.context.number)
-
-    def _refuse_if_unusable(self) -> None:
-        self._refuse_if_closed()
-        if self._poison is not None:
-            raise self._poisoned(self._poison) from self._poison
-
-    def _refuse_if_closed(self) -> None:
-        if self._is_closed:
-            message = "the shard is closed"
-            raise ClosedError(message, stream=self.context.meta.name, shard=self.context.number)
-
-    def _release(self) -> None:
-        try:
-            self._store.close()
-        except ShardlogError:
-            # A poisoned store reports its old failure again; the caller was told.
-            if self._poison is None:
-                raise
-        finally:
-            self._marker.close()
-            self._lock.release()

@@ -136,8 +136,8 @@ class ShardView:
         heads = chunk.heads
         first, previous_end = int(heads["first"][0]), int(heads["previous_end"][0])
         is_begin = reached == max(start, self.bounds.start)
-        broken_first = (first > start and previous_end > reached) if is_begin else (
-            previous_end != reached
+        broken_first = (
+            (first > start and previous_end > reached) if is_begin else (previous_end != reached)
         )
         if broken_first:
             self._refuse_hole(reached, first)

@@ -147,11 +147,11 @@ class Stream(StreamReads):
         """
         try:
             shard = self._by_route[secondary & self._mask]
-        except TypeError:
-            shard = self._by_route[0]
-        if shard is None or self._is_closed:
-            self._refuse_if_closed()
-            self._refuse_route(secondary & self._mask)
+        except TypeError as error:
+            message = f"secondary must be an integer, not {type(secondary).__name__}"
+            raise InvalidRequestError(message) from error
+        if shard is None:
+            shard = self._shard(secondary & self._mask)
         shard.add(primary, secondary, payload, version)
 
     def append_batch(

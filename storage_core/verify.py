@@ -126,8 +126,6 @@ def _verify_late(view: ShardView, file: str, problems: list[Problem]) -> tuple[i
 def _disagreement(zone: Zone, block: Block) -> str | None:
     """Say how a zone differs from its block, or None."""
     states = block.states
-    if states is None:
-        states = np.zeros(len(block), dtype=np.uint8)
     spans = (zone.primary_min, zone.primary_max, zone.flagged_min, zone.flagged_max)
     if spans != primary_spans(block.primaries, states):
         return "the zone's primaries differ from the block's"

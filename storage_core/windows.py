@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from storage_core.keys import INT64_MAX, INT64_MIN
+from storage_core.record import STATE_LATE
 
 Unit = Literal["s", "ms", "us", "ns", "sequence"]
 WindowWidth = Literal["minute", "hour", "day", "week", "month", "sequence"]
@@ -134,15 +135,14 @@ def summarise(
     primaries: Int64s,
     addresses: Int64s,
     sizes: Int64s,
-    states: npt.NDArray[np.uint8],
+    states: npt.NDArray[np.uint8] | None,
 ) -> dict[int, Window]:
-    """Return per window what a block's normal and late rows add to it.
+    """Return per window what a batch's normal and late rows add to it (states None: all normal).
 
     Ahead and expired rows move no window: one wrong clock must not hold back expiry.
     """
-    plain = not states.any()
-    if not plain:
-        counted = states <= 1
+    if states is not None:
+        counted = states <= STATE_LATE
         primaries, addresses, sizes = primaries[counted], addresses[counted], sizes[counted]
         states = states[counted]
     if not len(primaries):
@@ -153,16 +153,17 @@ def summarise(
     windows = scheme.of_many(primaries)
     order = np.argsort(windows, kind="stable")
     numbers, starts = np.unique(windows[order], return_index=True)
-    parts = np.split(order, starts[1:])
     return {
-        int(number): _summary(addresses[part], sizes[part], states[part])
-        for number, part in zip(numbers, parts, strict=True)
+        int(number): _summary(
+            addresses[part], sizes[part], None if states is None else states[part]
+        )
+        for number, part in zip(numbers, np.split(order, starts[1:]), strict=True)
     }
 
 
-def _summary(addresses: Int64s, sizes: Int64s, states: npt.NDArray[np.uint8]) -> Window:
-    late = int(states.sum())
-    normal = addresses if late == 0 else addresses[states == 0]
+def _summary(addresses: Int64s, sizes: Int64s, states: npt.NDArray[np.uint8] | None) -> Window:
+    late = 0 if states is None else int(states.sum())
+    normal = addresses if states is None or late == 0 else addresses[states == 0]
     bounds = (int(normal[0]), int(normal[-1])) if len(normal) else (INT64_MAX, -1)
     return Window(*bounds, len(addresses), late, int(sizes.sum()))
 

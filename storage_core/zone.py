@@ -107,18 +107,20 @@ class Zone:
         return True
 
 
-def primary_spans(primaries: Int64s, states: npt.NDArray[np.uint8]) -> tuple[int, int, int, int]:
+def primary_spans(
+    primaries: Int64s, states: npt.NDArray[np.uint8] | None
+) -> tuple[int, int, int, int]:
     """Return least and largest primary of the normal rows, then of the late and ahead rows."""
-    if not states.any():
+    if states is None:
         return int(primaries.min()), int(primaries.max()), *_EMPTY_SPAN
     normal = primaries[states == 0]
     flagged = primaries[(states == STATE_LATE) | (states == STATE_AHEAD)]
     return *_span(normal), *_span(flagged)
 
 
-def state_counts(states: npt.NDArray[np.uint8]) -> tuple[int, int, int]:
+def state_counts(states: npt.NDArray[np.uint8] | None) -> tuple[int, int, int]:
     """Return how many rows are late, ahead and expired."""
-    if not states.any():
+    if states is None:
         return 0, 0, 0
     counts = np.bincount(states, minlength=4)
     return int(counts[STATE_LATE]), int(counts[STATE_AHEAD]), int(counts[STATE_EXPIRED])
