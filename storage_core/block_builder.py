@@ -74,6 +74,10 @@ class RecordBuilder:
         """Start empty."""
         self._records: list[RecordTuple] = []
         self._bytes = 0
+        self.limit(options)
+
+    def limit(self, options: StreamOptions) -> None:
+        """Take over the limits of changed options."""
         self._records_max = options.block_records
         self._bytes_max = options.block_bytes
         self._payload_bytes_max = options.payload_bytes_max

@@ -16,7 +16,7 @@ from storage_core.block import BlockPlace
 from storage_core.block_builder import cut_points, put_block
 from storage_core.errors import InvalidRequestError
 from storage_core.heads import Heads, heads_after
-from storage_core.keys import FAMILY_DEFAULT, INT64_MAX, window_key
+from storage_core.keys import FAMILY_DEFAULT, INT64_MAX, PREFIXES_OWN, window_key
 from storage_core.late_rows import encode_late_rows
 from storage_core.options import StreamOptions
 from storage_core.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE, Rows, no_rows
@@ -283,14 +283,22 @@ def _part_of(states: States | None, first: int, last: int) -> States | None:
     return part if part.any() else None
 
 
-def checked_attachments(attachments: Iterable[object]) -> tuple[tuple[str, bytes, bytes], ...]:
+def checked_attachments(attachments: object) -> tuple[tuple[str, bytes, bytes], ...]:
     """Return a caller's attachments, or refuse them."""
     checked = []
+    if not isinstance(attachments, Iterable):
+        message = f"attachments are (family, key, value), not {attachments!r}"
+        raise InvalidRequestError(message)
     for attachment in attachments:
         match attachment:
-            case (str() as family, bytes() as key, bytes() as value) if family == FAMILY_DEFAULT:
+            case (str() as family, bytes() as key, bytes() as value) if (
+                family == FAMILY_DEFAULT and key and key[:1] not in PREFIXES_OWN
+            ):
                 checked.append((family, key, value))
             case _:
-                message = f"an attachment is ('default', key, value) in bytes, not {attachment!r}"
+                message = (
+                    f"an attachment is ('default', key, value) in bytes, its key not beginning "
+                    f"with one of {PREFIXES_OWN!r}; not {attachment!r}"
+                )
                 raise InvalidRequestError(message)
     return tuple(checked)

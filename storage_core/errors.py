@@ -16,7 +16,7 @@ Where an error concerns a place, it carries that place as attributes and says it
 """
 
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class ShardlogError(Exception):
@@ -32,7 +32,7 @@ class ShardlogError(Exception):
 
     retriable: ClassVar[bool] = False
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a place
         self,
         message: str,
         *,
@@ -43,6 +43,7 @@ class ShardlogError(Exception):
         end: int | None = None,
     ) -> None:
         """Keep the place and add it to the text."""
+        self.message = message
         self.stream = stream
         self.shard = shard
         self.path = path
@@ -58,6 +59,17 @@ class ShardlogError(Exception):
         if path is not None:
             place.append(f"file {path}")
         super().__init__(f"{message} ({', '.join(place)})" if place else message)
+
+    def placed(self, stream: str, shard: int) -> Self:
+        """Return this error with the stream and shard it did not know."""
+        return type(self)(
+            self.message,
+            stream=self.stream or stream,
+            shard=shard if self.shard is None else self.shard,
+            path=self.path,
+            start=self.start,
+            end=self.end,
+        )
 
 
 class InvalidRequestError(ShardlogError, ValueError):

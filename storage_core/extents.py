@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from storage_core.errors import InvalidRequestError
-from storage_core.keys import INT64_MAX
+from storage_core.keys import ADDRESS_MAX
 from storage_core.shard_view import ShardView
 
 
@@ -18,15 +18,19 @@ def checked_addresses(addresses: object, count: int) -> npt.NDArray[np.int64]:
     Raises:
         InvalidRequestError: They are not strictly increasing, not negative, one a row.
     """
-    array = np.asarray(addresses)
+    try:
+        array = np.asarray(addresses)
+    except ValueError as error:
+        message = f"addresses are not one column: {error}"
+        raise InvalidRequestError(message) from error
+    if array.ndim != 1 or len(array) != count:
+        message = f"addresses of shape {array.shape} given for {count} rows"
+        raise InvalidRequestError(message)
     if array.dtype.kind not in "iu" and len(array):
         message = f"addresses must be integers, not {array.dtype}"
         raise InvalidRequestError(message)
-    if array.ndim != 1 or len(array) != count:
-        message = f"addresses: {array.shape} given for {count} rows"
-        raise InvalidRequestError(message)
-    if len(array) and (int(array.max()) >= INT64_MAX or int(array[0]) < 0):
-        message = f"addresses must lie from 0 to {INT64_MAX - 1}"
+    if len(array) and (int(array.max()) >= ADDRESS_MAX or int(array[0]) < 0):
+        message = f"addresses must lie from 0 to {ADDRESS_MAX - 1}"
         raise InvalidRequestError(message)
     array = array.astype(np.int64)
     if not (array[1:] > array[:-1]).all():

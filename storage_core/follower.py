@@ -28,7 +28,7 @@ import pyarrow as pa
 from storage_core import rocks
 from storage_core.block import BlockPlace
 from storage_core.clock import Clock
-from storage_core.errors import ClosedError, CorruptionError, LostRangeError
+from storage_core.errors import ClosedError, CorruptionError, ForeignDataError, LostRangeError
 from storage_core.head_replay import block_groups, replay_block
 from storage_core.heads import Heads, HeadTable, Int32s, decode_head
 from storage_core.keys import FAMILY_DEFAULT, PREFIX_META, prefix_end
@@ -124,7 +124,7 @@ class ShardFollower:
         state, seen = self._marker.read(), self._seen
         if state.lineage != self._place.lineage:
             message = "the marker belongs to another lineage"
-            raise CorruptionError(message, shard=self._place.shard, path=self._directory)
+            raise ForeignDataError(message, shard=self._place.shard, path=self._directory)
         if seen is not None:
             went_back = (
                 state.generation == seen.generation

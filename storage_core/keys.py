@@ -28,8 +28,13 @@ PREFIX_WINDOW: Final = b"w"
 PREFIX_HEAD: Final = b"h"
 PREFIX_META: Final = b"m"
 
+# Keys that begin so are written by the log alone.
+PREFIXES_OWN: Final = b"zlwhmi"
+
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
+# Far below int64's end, so that a tail can always grow.
+ADDRESS_MAX: Final = 2**62
 INT32_MIN: Final = -(2**31)
 INT32_MAX: Final = 2**31 - 1
 

@@ -20,34 +20,30 @@ class LossLedger:
         self.gaps = gaps
 
     def covers(self, found: AddressRange) -> bool:
-        """Tell whether a range is known to be lost."""
-        return any(lost.start <= found.start and found.end <= lost.end for lost in self.lost)
+        """Tell whether a range is known to be lost or given up."""
+        known = (*self.lost, *self.gaps)
+        return any(one.start <= found.start and found.end <= one.end for one in known)
 
-    def note(self, found: AddressRange, why: str) -> tuple[Batch, _Ranges]:
+    def note(self, found: AddressRange) -> tuple[Batch, _Ranges]:
         """Return what to write and what is lost afterwards."""
         batch = Batch()
-        batch.put(lost_key(found.start), encode_range_end(found.end, why))
+        batch.put(lost_key(found.start), encode_range_end(found.end, "unreadable"))
         return batch, tuple(sorted([*self.lost, found]))
 
     def give_up(self, start: int, end: int, shard: int) -> tuple[Batch, _Ranges, _Ranges]:
-        """Return what to write, what is lost and what is a gap once a range is given up.
+        """Return what to write, what is lost and what is a gap once ranges are given up.
 
         Raises:
-            InvalidRequestError: The range is not wholly lost.
+            InvalidRequestError: There is no lost range in [start, end), or only part of one.
         """
-        covering = [lost for lost in self.lost if lost.start <= start and end <= lost.end]
-        if start >= end or not covering:
+        touched = [lost for lost in self.lost if lost.overlaps(start, end)]
+        if not touched or any(lost.start < start or end < lost.end for lost in touched):
             known = [(lost.start, lost.end) for lost in self.lost]
-            message = f"addresses [{start}, {end}) are not a lost range; lost are {known}"
+            message = f"[{start}, {end}) must hold whole lost ranges; lost are {known}"
             raise InvalidRequestError(message, shard=shard)
-        lost = covering[0]
-        rest = (AddressRange(lost.start, start), AddressRange(end, lost.end))
-        left = [part for part in rest if part.start < part.end]
         batch = Batch()
-        batch.delete(lost_key(lost.start))
-        for part in left:
-            batch.put(lost_key(part.start), encode_range_end(part.end))
-        batch.put(gap_key(start), encode_range_end(end, "accepted"))
-        kept = [known for known in self.lost if known != lost]
-        gaps = (*self.gaps, AddressRange(start, end))
-        return batch, tuple(sorted([*kept, *left])), tuple(sorted(gaps))
+        for lost in touched:
+            batch.delete(lost_key(lost.start))
+            batch.put(gap_key(lost.start), encode_range_end(lost.end, "given up"))
+        kept = tuple(lost for lost in self.lost if lost not in touched)
+        return batch, kept, tuple(sorted([*self.gaps, *touched]))

@@ -150,7 +150,7 @@ def open_marker(path: Path) -> tuple[MarkerFile | None, int]:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError as error:
-        message = "the shard's marker is missing"
+        message = "the shard's marker is missing; open with give_up_marker to go on without it"
         raise CorruptionError(message, path=path) from error
     slots = _decode_slots(os.pread(descriptor, 2 * _SLOT_STRIDE, 0))
     if not slots:

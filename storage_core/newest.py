@@ -37,22 +37,20 @@ def scan_newest(view: ShardView, request: ReadRequest) -> Iterator[pa.RecordBatc
         )
         if address >= 0 and primary >= wanted.start
     }
-    ahead = _newest_flagged(view, wanted, best)
     headless = {
-        secondary
-        for secondary, (_, address) in best.items()
-        if any(gap.start <= address < gap.end for gap in view.bounds.gaps)
+        secondary for secondary, (_, address) in best.items() if not _is_shown(view, address)
     }
+    for secondary in headless:
+        del best[secondary]
+    ahead = _newest_flagged(view, wanted, best, headless)
     addresses = sorted(
-        address
-        for secondary, (_, address) in best.items()
-        if secondary not in ahead and secondary not in headless
+        address for secondary, (_, address) in best.items() if secondary not in ahead
     )
     batches = [*_rows_at(view, wanted, addresses)]
     batches.extend(
         late_columns(late, view.shard, columns, np.array([0])) for late in ahead.values()
     )
-    batches.extend(_last_rows(view, request, columns, headless - set(ahead)))
+    batches.extend(_last_rows(view, request, columns, headless))
     if batches:
         rows = sort_rows(concat_batches(batches), ("secondary",))
         yield rows.select(list(asked.columns))
@@ -61,7 +59,7 @@ def scan_newest(view: ShardView, request: ReadRequest) -> Iterator[pa.RecordBatc
 def _last_rows(
     view: ShardView, request: ReadRequest, columns: tuple[str, ...], ids: set[int]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the newest row that is left of ids whose head's row was lost and given up."""
+    """Yield the newest row of ids whose head's row is not in the view, late or ahead or not."""
     for secondary in ids:
         asked = replace(request, ids=(secondary,), order="primary", limit=0, columns=columns)
         for rows in scan_primary(view, asked):
@@ -69,7 +67,7 @@ def _last_rows(
 
 
 def _newest_flagged(
-    view: ShardView, wanted: RowFilter, best: dict[int, _Place]
+    view: ShardView, wanted: RowFilter, best: dict[int, _Place], headless: set[int]
 ) -> dict[int, LateRows]:
     """Return the late or ahead records that are newer than the ids' heads."""
     if wanted.ids is None:
@@ -77,11 +75,17 @@ def _newest_flagged(
     else:
         ids = set(wanted.ids.tolist())
     found = {}
-    for secondary in ids:
+    for secondary in ids - headless:
         late = _largest_flagged(view, secondary, best.get(secondary, (wanted.start, -1)))
         if late is not None:
             found[secondary] = late
     return found
+
+
+def _is_shown(view: ShardView, address: int) -> bool:
+    """Tell whether a head's row is in the view: committed there, and not given up."""
+    is_given_up = any(gap.start <= address < gap.end for gap in view.bounds.gaps)
+    return address < view.bounds.committed and not is_given_up
 
 
 def _largest_flagged(view: ShardView, secondary: int, head: _Place) -> LateRows | None:

@@ -74,7 +74,8 @@ class StreamOptions:
         for name in ("sync_interval", "wait_max"):
             _check_span(name, getattr(self, name))
         if self.retention is not None:
-            self._check_retention(self.retention)
+            _check_span("retention", self.retention)
+        self.check_retention(self.scheme)
 
     @property
     def scheme(self) -> WindowScheme:
@@ -87,13 +88,17 @@ class StreamOptions:
             return self.ahead_max
         return AHEAD_DAYS_DEFAULT * 86400 * UNITS_PER_SECOND[self.unit]
 
-    def _check_retention(self, retention: timedelta) -> None:
+    def check_retention(self, scheme: WindowScheme) -> None:
+        """Refuse a retention of too many windows of this scheme."""
+        retention = self.retention
+        if retention is None:
+            return
         _check_span("retention", retention)
         if self.unit == "sequence":
             message = "retention: a sequence has no time; use records_max or bytes_max"
             raise InvalidRequestError(message)
         units = int(retention.total_seconds()) * UNITS_PER_SECOND[self.unit]
-        if self.scheme.span_count(units) > WINDOWS_MAX:
+        if scheme.span_count(units) > WINDOWS_MAX:
             message = f"retention: {retention} covers more than {WINDOWS_MAX} windows"
             raise InvalidRequestError(message)
 

@@ -1,4 +1,4 @@
-"""A position: an exact place in a stream, one type for offsets, backups and reads as of a moment."""
+"""A position: an exact place in a stream, for offsets, backups and reads as of a moment."""
 
 import json
 from dataclasses import dataclass
@@ -31,8 +31,11 @@ class Position:
         """Return what `to_json` was given."""
         try:
             fields = json.loads(text)
-            shards = {int(n): ShardPosition(*place) for n, place in fields["shards"].items()}
-            return cls(fields["incarnation"], shards)
-        except (TypeError, KeyError, AttributeError, ValueError) as error:
+            shards = {
+                int(n): ShardPosition(str(lineage), int(address))
+                for n, (lineage, address) in fields["shards"].items()
+            }
+            return cls(str(fields["incarnation"]), shards)
+        except (TypeError, KeyError, AttributeError, ValueError, RecursionError) as error:
             message = f"not a position: {error}"
             raise InvalidRequestError(message) from error

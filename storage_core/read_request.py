@@ -64,6 +64,7 @@ class ReadRequest:
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
+        self._check_types()
         if self.order not in get_args(Order):
             _refuse(f"order {self.order!r} is not one of {', '.join(get_args(Order))}")
         if self.start > self.end:
@@ -85,6 +86,14 @@ class ReadRequest:
         if unknown:
             _refuse(f"unknown columns {', '.join(unknown)}; there are {', '.join(COLUMNS)}")
 
+    def _check_types(self) -> None:
+        numbers = (self.shard, self.start, self.end, self.limit)
+        optional = (self.start_address, self.end_address)
+        listed = (*(self.ids or ()), *(self.versions or ()))
+        given = (*numbers, *(value for value in optional if value is not None), *listed)
+        if any(type(value) is not int for value in given):
+            _refuse("shard, addresses, primaries, ids, versions and limit are integers")
+
     def to_json(self) -> str:
         """Return the request as JSON text."""
         return json.dumps(asdict(self))
@@ -98,7 +107,7 @@ class ReadRequest:
                 if fields.get(name) is not None:
                     fields[name] = tuple(fields[name])
             return cls(**fields)
-        except (TypeError, AttributeError, json.JSONDecodeError) as error:
+        except (TypeError, AttributeError, RecursionError, json.JSONDecodeError) as error:
             message = f"not a read request: {error}"
             raise InvalidRequestError(message) from error
 

@@ -86,11 +86,9 @@ def open_shard(context: ShardContext, give_up: GiveUp) -> OpenedShard:
     try:
         with file_errors(context.directory, "opening the shard"):
             return _recover(context, give_up, lock)
-    except CorruptionError as error:
+    except ShardlogError as error:
         lock.release()
-        if error.shard is None:
-            raise type(error)(str(error), stream=context.meta.name, shard=context.number) from error
-        raise
+        raise error.placed(context.meta.name, context.number) from error
     except BaseException:
         lock.release()
         raise
@@ -112,7 +110,8 @@ def _recover(context: ShardContext, give_up: GiveUp, lock: DirectoryLock) -> Ope
             raise ForeignDataError(
                 message, stream=context.meta.name, shard=context.number, path=context.directory
             )
-        given_up = [name for name in give_up.transactions if name in state.transactions]
+        unfinished = _unfinished(state)
+        given_up = [name for name in give_up.transactions if name in unfinished]
         if given_up:
             state, tail = _remove_above_marker(context, store, marker, state, tail, given_up)
         return _settle(context, lock, store, marker, state, tail)
@@ -148,8 +147,7 @@ def _settle(  # noqa: PLR0913 - everything recovery found
     batch.put(KEY_NEXT, encode_tail(tail))
     store.write(batch)
     store.sync()
-    unfinished = [name for name, done in state.transactions.items() if not done.is_done]
-    publishable = committed if unfinished else tail.next
+    publishable = committed if _unfinished(state) else tail.next
     marker.write_both(replace(marker.state, committed=publishable))
     heads.published(publishable)
     state = replace(state, generation=marker.state.generation, lost=tuple(sorted(set(lost))))
@@ -157,9 +155,34 @@ def _settle(  # noqa: PLR0913 - everything recovery found
     return OpenedShard(lock, store, marker, state, tail, publishable, heads, clock)
 
 
+def _unfinished(state: ShardState) -> list[str]:
+    return [name for name, progress in state.transactions.items() if not progress.is_done]
+
+
+def _refuse_missing_current(context: ShardContext) -> None:
+    """Refuse what RocksDB would take for a new store, and clear away.
+
+    Raises:
+        CorruptionError: There are a store's files, but not the one that names them.
+    """
+    directory = context.directory / "db"
+    if (directory / "CURRENT").exists():
+        return
+    if any(directory.glob("*.sst")) or any(directory.glob("*.log")):
+        message = "the store's CURRENT is missing; restore it from a backup or name the MANIFEST"
+        raise CorruptionError(
+            message,
+            stream=context.meta.name,
+            shard=context.number,
+            path=directory / "CURRENT",
+        )
+
+
 def _open_marker(context: ShardContext, give_up: GiveUp) -> MarkerWriter:
     path = context.directory / MARKER_FILE
-    marker, _ = context.environment.open_marker(path)
+    marker = None
+    if path.exists() or not give_up.marker:
+        marker, _ = context.environment.open_marker(path)
     if marker is not None:
         return marker
     if not give_up.marker:
@@ -186,6 +209,7 @@ def _next_generation(state: MarkerState, at_least: int) -> MarkerState:
 
 
 def _open_store(context: ShardContext) -> KeyValueStore:
+    _refuse_missing_current(context)
     path = context.directory / "db"
     open_store = context.environment.open_store
     try:

@@ -51,6 +51,8 @@ BLOCK_CACHE_BYTES: Final = 32 * 2**20
 WRITE_BUFFERS_BYTES: Final = 96 * 2**20
 WRITE_BUFFER_BYTES: Final = 16 * 2**20
 WAL_BYTES_MAX: Final = 64 * 2**20
+# How many iterators of a family one read uses at once, at most.
+_CURSORS: Final = {FAMILY_DEFAULT: 3, FAMILY_LOG: 2}
 _SST_BYTES_TARGET: Final = 64 * 2**20
 
 # The first row that matches gives the kind.
@@ -139,6 +141,8 @@ def _translated(path: Path, doing: str) -> Iterator[None]:
         message = f"{doing}: the store is closed"
         raise ClosedError(message, path=path) from error
     except Exception as error:
+        if type(error) is not Exception:
+            raise
         text = str(error)
         kind = next((kind for pattern, kind in _KINDS if pattern.search(text)), CorruptionError)
         message = f"{doing}: {text}"
@@ -246,18 +250,21 @@ class _Cursor:
 class RocksView:
     """A moment of a RocksDB, both families alike. One thread at a time.
 
-    Iterators are kept and used again: a secondary cannot take snapshots, so all its view
-    will ever need are opened together, before anything is read.
+    All iterators it will ever need are opened together, before anything is read, and used
+    again and again.
+
+    NOTE: rocksdict's snapshots (0.3.29) do not hold for iterators, a secondary has none, and
+    letting go of one makes RocksDB rewrite the oldest files. An iterator keeps its moment.
     """
 
-    def __init__(self, store: "RocksStore", sources: dict[str, Any], opened_ahead: int) -> None:
-        """Read through snapshots (a writer's own store) or a secondary's families."""
+    def __init__(self, store: "RocksStore", families: dict[str, Any]) -> None:
+        """Open the iterators."""
         self._store = store
-        self._sources: dict[str, Any] | None = sources
+        self._is_open = True
         self._idle: dict[str, list[_Cursor]] = {
-            family: [self._open(family) for _ in range(opened_ahead)] for family in sources
+            family: [self._open(family, source) for _ in range(_CURSORS[family])]
+            for family, source in families.items()
         }
-        self._may_open = opened_ahead == 0
 
     def items(self, family: str, start: bytes, end: bytes | None) -> Iterator[Item]:
         """Yield the items from `start` to before `end` in order; raise if one is unreadable."""
@@ -280,7 +287,7 @@ class RocksView:
 
     def close(self) -> None:
         """Let go of the moment."""
-        self._sources = None
+        self._is_open = False
         for cursors in self._idle.values():
             for cursor in cursors:
                 cursor.release()
@@ -293,22 +300,18 @@ class RocksView:
             self._idle[family].append(cursor)
 
     def _take(self, family: str) -> _Cursor:
-        if self._sources is None:
+        if not self._is_open:
             message = "the store was closed while it was being read"
             raise ClosedError(message, path=self._store.path)
-        idle = self._idle[family]
-        if not idle:
-            assert self._may_open, "a secondary's view opens all its iterators together"
-            idle.append(self._open(family))
-        return idle.pop()
+        assert self._idle[family], f"a read used more than {_CURSORS[family]} iterators at once"
+        return self._idle[family].pop()
 
-    def _open(self, family: str) -> _Cursor:
-        assert self._sources is not None
+    def _open(self, family: str, source: Any) -> _Cursor:
         options = ReadOptions()
         if family == FAMILY_LOG:
             # A block's own checksum covers what this one would.
             options.set_verify_checksums(False)
-        return self._store.adopt(_Cursor(self._sources[family].iter(options), self._store.path))
+        return self._store.adopt(_Cursor(source.iter(options), self._store.path))
 
 
 class RocksStore:
@@ -354,14 +357,8 @@ class RocksStore:
     def view(self) -> RocksView:
         """Return a view of this moment."""
         with _translated(self.path, "reading"):
-            database = self._held()
-            if self._is_secondary:
-                families = {FAMILY_DEFAULT: database, FAMILY_LOG: self._log}
-                return RocksView(self, families, opened_ahead=2)
             # IMPORTANT: zones before blocks, so that every zone seen has its block.
-            default = database.snapshot()
-            snapshots = {FAMILY_DEFAULT: default, FAMILY_LOG: self._log.snapshot()}
-            return RocksView(self, snapshots, opened_ahead=0)
+            return RocksView(self, {FAMILY_DEFAULT: self._held(), FAMILY_LOG: self._log})
 
     def catch_up(self) -> None:
         """Follow the writer to about now (a secondary only)."""

@@ -5,7 +5,8 @@ them goes through it. The append lock guards what is written (builder, tail, hea
 the commit lock the sync and the marker; shard_guard.py says in which order.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +21,8 @@ from storage_core.environment import Environment
 from storage_core.errors import (
     CorruptionError,
     InvalidRequestError,
-    LostRangeError,
     ShardlogError,
+    UnavailableError,
 )
 from storage_core.extents import count_stored
 from storage_core.heads import Heads, Int32s
@@ -96,6 +97,8 @@ class Shard:
         self._builder = RecordBuilder(options)
         wait_max_s = options.wait_max.total_seconds()
         self._guard = ShardGuard(context.meta.name, context.number, wait_max_s)
+        self._written = 0
+        self._synced = 0
         self._publishable = opened.publishable
         self._holds_publishing = False
         self._synced_at_s = context.environment.clock.monotonic_s()
@@ -128,21 +131,24 @@ class Shard:
                 with guard.poisoning():
                     self._store.write(draft.batch)  # 3
                     self._writing.accept(draft)
+                self._written += 1
                 if not self._holds_publishing:
                     self._publishable = draft.tail.next
                 report = draft.report
-            wanted = self._publishable
+            wanted = self._written
         if durable:
             with guard.committing():
-                if self._marker.state.committed < wanted:
+                if self._synced < wanted or self._marker.state.committed < self._publishable:
                     self._await_interval()
                     with guard.poisoning():
                         # IMPORTANT: the tail is taken before the sync; rows written during
                         # the sync may not be durable and must not be published.
-                        durable_end = self._publishable
+                        written, durable_end = self._written, self._publishable
                         self._store.sync()  # 4
-                        self._marker.publish(durable_end)  # 5
-                        self._heads.published(durable_end)  # 6
+                        self._synced = written
+                        if durable_end > self._marker.state.committed:
+                            self._marker.publish(durable_end)  # 5
+                            self._heads.published(durable_end)  # 6
         return report
 
     def add(self, primary: int, secondary: int, payload: bytes | None, version: int) -> None:
@@ -212,10 +218,10 @@ class Shard:
             self.commit_path(None, durable=True)
 
     def accept_loss(self, start: int, end: int) -> None:
-        """Give up lost addresses by name; reads pass over them from then on.
+        """Give up the lost ranges in [start, end); reads pass over them from then on.
 
         Raises:
-            InvalidRequestError: The range is not wholly lost.
+            InvalidRequestError: It holds no lost range, or only a part of one.
         """
         with self._guard.appending():
             batch, lost, gaps = self._loss.give_up(start, end, self.context.number)
@@ -263,8 +269,8 @@ class Shard:
         try:
             for batch, _ in scan_view(view, request):
                 yield batch
-        except CorruptionError as error:
-            self.note_lost(error)
+        except CorruptionError:
+            self.note_lost(view.unreadable)
             raise
         finally:
             view.close()
@@ -289,16 +295,21 @@ class Shard:
             self.context.place, self.context.meta, bounds, store, self._committed_heads
         )
 
-    def note_lost(self, error: CorruptionError) -> None:
-        """Record the range of a block that cannot be read, so that it is told from now on."""
-        if error.start is None or error.end is None or isinstance(error, LostRangeError):
-            return
-        found = AddressRange(error.start, error.end)
+    def note_lost(self, found: Iterable[AddressRange]) -> None:
+        """Record the ranges of blocks that cannot be read, so that they are told from now on."""
+        for block in found:
+            with self._guard.append_lock:
+                if self._guard.is_usable and not self._loss.covers(block):
+                    batch, lost = self._loss.note(block)
+                    self._write_and_sync(batch)
+                    self._loss.lost = lost
+
+    def alter(self, options: StreamOptions) -> None:
+        """Take over changed options."""
         with self._guard.append_lock:
-            if self._guard.is_usable and not self._loss.covers(found):
-                batch, lost = self._loss.note(found, str(error))
-                self._write_and_sync(batch)
-                self._loss.lost = lost
+            self.options = options
+            self._builder.limit(options)
+            self._guard.wait_max_s = options.wait_max.total_seconds()
 
     @property
     def tail(self) -> Tail:
@@ -377,8 +388,13 @@ class Shard:
     def _commit_if_due(self) -> None:
         clock = self.context.environment.clock
         due = self._synced_at_s + self.options.sync_interval.total_seconds()
-        if clock.monotonic_s() >= due and not self._holds_publishing:
-            self.commit_path(None, durable=True)
+        if clock.monotonic_s() < due or self._holds_publishing:
+            return
+        if self._guard.commit_lock.acquire(blocking=False):
+            self._guard.commit_lock.release()
+            # The rows are taken; that somebody else syncs at this moment is no failure.
+            with suppress(UnavailableError):
+                self.commit_path(None, durable=True)
 
     def _committed_heads(self, view: ShardView, ids: Int32s | None) -> Heads:
         if ids is not None:

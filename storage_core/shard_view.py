@@ -77,6 +77,7 @@ class ShardView:
         self.scheme = meta.scheme
         self.id_mask = meta.shards - 1
         self.bounds = bounds
+        self.unreadable: list[AddressRange] = []
         self._store = store
         self._heads_for = heads_for
 
@@ -186,7 +187,7 @@ class ShardView:
         """Yield committed late records of one window whose key lies in the range."""
         end = min(key_end, late_window_key(window) + b"\xff" * 21)
         for key, value in self._store.items(FAMILY_DEFAULT, key_first, end):
-            if int.from_bytes(key[-8:], "big") < self.bounds.committed:
+            if self._is_shown(key):
                 yield key, value
 
     def last_late_item(self, window: int, secondary: int) -> tuple[bytes, bytes] | None:
@@ -197,7 +198,7 @@ class ShardView:
             item = self._store.at_or_before(FAMILY_DEFAULT, key)
             if item is None or item[0] < first:
                 return None
-            if int.from_bytes(item[0][-8:], "big") < self.bounds.committed:
+            if self._is_shown(item[0]):
                 return item
             key = (int.from_bytes(item[0], "big") - 1).to_bytes(len(item[0]), "big")
 
@@ -243,6 +244,13 @@ class ShardView:
                     end=lost.end,
                 )
 
+    def _is_shown(self, late_key_bytes: bytes) -> bool:
+        """Tell whether a late record is committed and its block was not given up."""
+        address = int.from_bytes(late_key_bytes[-8:], "big")
+        return address < self.bounds.committed and not any(
+            gap.start <= address < gap.end for gap in self.bounds.gaps
+        )
+
     def _is_gap(self, zone: Zone) -> bool:
         return any(gap.start <= zone.first and zone.end <= gap.end for gap in self.bounds.gaps)
 
@@ -258,6 +266,7 @@ class ShardView:
         return block
 
     def _unreadable(self, zone: Zone, why: str) -> CorruptionError:
+        self.unreadable.append(AddressRange(zone.first, zone.end))
         return CorruptionError(
             f"a block cannot be read: {why}",
             stream=self.stream,

@@ -140,9 +140,10 @@ def transaction_directory(staging: Path, transaction: str) -> Path:
 
 def check_transaction_name(transaction: str) -> None:
     """Refuse a name that cannot be kept."""
-    size = len(transaction.encode()) if isinstance(transaction, str) else 0
+    is_text = isinstance(transaction, str) and transaction.isprintable()
+    size = len(transaction.encode()) if is_text else 0
     if not 0 < size <= NAME_BYTES_MAX:
-        message = f"a transaction's id is text of 1 to {NAME_BYTES_MAX} bytes"
+        message = f"a transaction's id is text of 1 to {NAME_BYTES_MAX} printable bytes"
         raise InvalidRequestError(message)
 
 
@@ -219,10 +220,19 @@ def clear_if_done(manifest: Manifest) -> None:
 
 
 def remove_transaction(directory: Path) -> None:
-    """Clear a transaction's staging away, its manifest first."""
+    """Clear a transaction's staging away, its manifest first; if it is there."""
+    if not directory.is_dir():
+        return
     (directory / MANIFEST_FILE).unlink(missing_ok=True)
     sync_directory(directory)
     shutil.rmtree(directory, ignore_errors=True)
+
+
+def remove_attempt(attempt: Path) -> None:
+    """Clear one attempt away, and the transaction's directory if nothing else is in it."""
+    shutil.rmtree(attempt, ignore_errors=True)
+    with suppress(OSError):
+        attempt.parent.rmdir()
 
 
 def staged_transactions(staging: Path) -> Iterator[Manifest]:

@@ -16,12 +16,14 @@ from storage_core.draft import AppendReport, Entry, checked_attachments
 from storage_core.environment import Environment
 from storage_core.errors import ClosedError, InvalidRequestError
 from storage_core.extents import checked_addresses
+from storage_core.keys import ADDRESS_MAX
 from storage_core.options import StreamOptions
 from storage_core.read_request import ShardReader
 from storage_core.reads import StreamReads
 from storage_core.record import Rows, rows_from_arrow
 from storage_core.recovery import GiveUp, open_shard
 from storage_core.shard import Shard, ShardContext
+from storage_core.shard_state import encode_source
 from storage_core.staging import remove_transaction, sweep_abandoned, transaction_directory
 from storage_core.stream_file import StreamFiles, create_stream, read_stream
 from storage_core.transaction import Transaction, finish_all
@@ -227,7 +229,7 @@ class Stream(StreamReads):
         self._refuse_if_closed()
         self._files = self._files.altered(options)
         for shard in self._shards.values():
-            shard.options = self._files.settings.options
+            shard.alter(self._files.settings.options)
 
     # --- the rest --------------------------------------------------------------------------
 
@@ -324,7 +326,7 @@ def _shard_numbers(files: StreamFiles, shards: Iterable[int] | None) -> Sequence
     there = sorted(files.settings.lineages)
     if shards is None:
         return there
-    numbers = sorted(set(shards))
+    numbers = sorted(set(shards), key=repr)
     unknown = [number for number in numbers if number not in files.settings.lineages]
     if unknown or not numbers:
         message = f"there are no shards {unknown}; there are {there[0]} to {there[-1]}"
@@ -335,8 +337,13 @@ def _shard_numbers(files: StreamFiles, shards: Iterable[int] | None) -> Sequence
 def _checked_source(source: dict[str, Any] | None) -> dict[str, Any] | None:
     if source is None:
         return None
-    next_address = source.get("next", 0)
-    if not isinstance(source, dict) or type(next_address) is not int or next_address < 0:
+    next_address = source.get("next", 0) if isinstance(source, dict) else None
+    if type(next_address) is not int or not 0 <= next_address <= ADDRESS_MAX:
         message = f"source is a dict whose `next`, if given, is an address; not {source!r}"
         raise InvalidRequestError(message)
+    try:
+        encode_source(source)
+    except (TypeError, ValueError) as error:
+        message = f"source does not fit JSON: {error}"
+        raise InvalidRequestError(message) from error
     return source

@@ -100,6 +100,7 @@ class StreamFiles:
         with file_errors(self.directory, "changing options"), _locked(self.directory):
             current = _read_settings(self.directory, self.meta)
             options = replace(current.options, **changes)  # type: ignore[arg-type]  # __post_init__ checks the values
+            options.check_retention(self.meta.scheme)
             settings = replace(current, options=options)
             replace_durably(self.directory / _OPTIONS_FILE, _encode_settings(settings))
         return replace(self, settings=settings)
@@ -177,10 +178,13 @@ def read_stream(root: Path, name: str) -> StreamFiles:
     check_name(name)
     directory = root / name
     try:
-        read_document(root / _ROOT_FILE)
+        version = read_document(root / _ROOT_FILE).get("format_version")
     except (FileNotFoundError, NotADirectoryError) as error:
         message = "not a shardlog root: it has no root.json"
         raise InvalidRequestError(message, stream=name, path=root) from error
+    if version != FORMAT_VERSION:
+        message = f"root format version {version}; this shardlog reads {FORMAT_VERSION}"
+        raise UnsupportedFormatError(message, path=root / _ROOT_FILE)
     try:
         meta = _read_meta(directory)
     except (FileNotFoundError, NotADirectoryError) as error:

@@ -36,7 +36,7 @@ from storage_core.staging import (
     publish_manifest,
     read_manifest,
     read_staged_rows,
-    remove_transaction,
+    remove_attempt,
     staged_transactions,
     transaction_directory,
 )
@@ -141,11 +141,8 @@ class Transaction:
     def _abandon(self) -> None:
         for writer in self._writers.values():
             writer.abandon()
-        if self._attempt is not None and not self._has_manifest():
-            remove_transaction(self._attempt.parent)
-
-    def _has_manifest(self) -> bool:
-        return read_manifest(transaction_directory(self._staging, self._name)) is not None
+        if self._attempt is not None and self._manifest is None:
+            remove_attempt(self._attempt)
 
     def _flush(self, shard: int, builder: RecordBuilder) -> None:
         if len(builder):

@@ -1,6 +1,7 @@
 """Verify: read every block, zone and late row of a shard and tell what is wrong.
 
-It never stops at the first problem: each becomes a line that names shard, file and addresses.
+Each problem becomes a line that names shard, file and addresses. It goes on behind a block that
+cannot be read; behind a broken chain of zones it cannot.
 Late records and the rows flagged in blocks must be the same, in number and by a sum over
 their places.
 """
@@ -88,7 +89,7 @@ def _verify_blocks(
             try:
                 block = view.block(zone)
             except CorruptionError as error:
-                shard.note_lost(error)
+                shard.note_lost(view.unreadable)
                 problems.append(Problem(view.shard, file, zone.first, zone.end, str(error)))
                 continue
             blocks += 1

@@ -86,11 +86,11 @@ class Zone:
 
     def may_hold_normal(self, start: int, end: int) -> bool:
         """Tell whether a normal row can lie in the closed range of primaries."""
-        return self.primary_min <= end and self.primary_max >= start
+        return self.primary_min <= min(end, self.primary_max) and self.primary_max >= start
 
     def may_hold_flagged(self, start: int, end: int) -> bool:
         """Tell whether a late or ahead row can lie in the closed range of primaries."""
-        return self.flagged_min <= end and self.flagged_max >= start
+        return self.flagged_min <= min(end, self.flagged_max) and self.flagged_max >= start
 
     def may_hold_ids(self, ids: Int32s) -> bool:
         """Tell whether the block has a row of any of these secondaries."""
