@@ -1,0 +1,1 @@
+"""Unit tests: no process beside this one, no network, one claim a test."""
