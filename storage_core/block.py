@@ -3,7 +3,7 @@
     block   = header | one Arrow IPC record-batch message
     header  = magic 4s | format u16 | codec u8 | spare u8 | mask u32 | shard u32 | lineage 16s |
               count u32 | first i64 | last i64 | committed_at_ms i64 | spare u32 |
-              xxh3-64 of all before                                              (80 bytes)
+              xxh3-64 of all before                                              (72 bytes)
 
 The message's schema is not stored; it follows from the format version and the mask. The base
 columns are secondary, primary and payload; each bit of the mask adds one. A column whose bit is not
@@ -68,7 +68,8 @@ class Block:
     @property
     def states(self) -> npt.NDArray[np.uint8] | None:
         """State of each row, or None if all are normal."""
-        return self._optional(MASK_STATE, "state")
+        states: npt.NDArray[np.uint8] | None = self._optional(MASK_STATE, "state")
+        return states
 
     @property
     def secondaries(self) -> npt.NDArray[np.int32]:
@@ -83,7 +84,8 @@ class Block:
     @property
     def versions(self) -> npt.NDArray[np.uint16] | None:
         """Version of each row, or None if all are zero."""
-        return self._optional(MASK_VERSION, "version")
+        versions: npt.NDArray[np.uint16] | None = self._optional(MASK_VERSION, "version")
+        return versions
 
     @property
     def addresses(self) -> npt.NDArray[np.int64]:
@@ -91,14 +93,14 @@ class Block:
         explicit = self._optional(MASK_ADDRESS, "address")
         return np.arange(self.first, self.last + 1) if explicit is None else explicit
 
-    def _optional(self, bit: int, name: str) -> Any:
+    def _optional(self, bit: int, name: str) -> Any:  # noqa: ANN401 - the column's type
         return self.batch.column(name).to_numpy() if self.mask & bit else None
 
 
 @cache
 def block_schema(mask: int) -> pa.Schema:
     """Return the schema of a block's message."""
-    fields = [
+    fields: list[pa.Field[Any]] = [
         pa.field("secondary", pa.int32(), nullable=False),
         pa.field("primary", pa.int64(), nullable=False),
         pa.field("payload", pa.binary()),
@@ -193,7 +195,12 @@ def decode_block(data: bytes, place: BlockPlace, first: int, checksum: int) -> B
     (magic, version, codec, _, mask, shard, lineage, count, head, last, committed_at_ms, _) = (
         _HEADER.unpack_from(data)
     )
-    is_whole = magic == _MAGIC and version == BLOCK_FORMAT
+    (header_checksum,) = _CHECKSUM.unpack_from(data, _HEADER.size)
+    is_whole = (
+        magic == _MAGIC
+        and version == BLOCK_FORMAT
+        and header_checksum == xxhash.xxh3_64_intdigest(data[: _HEADER.size])
+    )
     is_ours = (lineage, shard, head) == (place.lineage, place.shard, first)
     if not is_whole or not is_ours or codec >= len(_CODECS) or mask & ~_MASK_ALL:
         message = "a block belongs to another place or format"

@@ -32,7 +32,7 @@ RECORD_OVERHEAD_BYTES = 32
 
 
 def _coerced_record(
-    primary: int, secondary: int, payload: bytes | None, version: int, payload_bytes_max: int
+    primary: object, secondary: object, payload: object, version: object, payload_bytes_max: int
 ) -> RecordTuple:
     """Return a record as a tuple of exact types, or refuse it.
 
@@ -46,7 +46,7 @@ def _coerced_record(
         ("version", version, 0, VERSION_MAX),
     ):
         try:
-            number = index(value)
+            number = index(value)  # type: ignore[arg-type]  # refused below
         except TypeError as error:
             message = f"{name} must be an integer, not {type(value).__name__}"
             raise InvalidRequestError(message) from error
@@ -54,15 +54,16 @@ def _coerced_record(
             message = f"{name} {number} is outside {least} to {most}"
             raise InvalidRequestError(message)
         numbers.append(number)
-    if payload is not None:
-        if not isinstance(payload, bytes | bytearray | memoryview):
-            message = f"payload must be bytes or None, not {type(payload).__name__}"
-            raise InvalidRequestError(message)
-        payload = bytes(payload)
-        if len(payload) > payload_bytes_max:
-            message = f"payload has {len(payload)} bytes; payload_bytes_max is {payload_bytes_max}"
-            raise InvalidRequestError(message)
-    return numbers[0], numbers[1], payload, numbers[2]
+    if payload is None:
+        return numbers[0], numbers[1], None, numbers[2]
+    if not isinstance(payload, bytes | bytearray | memoryview):
+        message = f"payload must be bytes or None, not {type(payload).__name__}"
+        raise InvalidRequestError(message)
+    body = bytes(payload)
+    if len(body) > payload_bytes_max:
+        message = f"payload has {len(body)} bytes; payload_bytes_max is {payload_bytes_max}"
+        raise InvalidRequestError(message)
+    return numbers[0], numbers[1], body, numbers[2]
 
 
 class RecordBuilder:

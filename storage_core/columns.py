@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from storage_core.arrow import Array, int_array, nulls
 from storage_core.block import Block, block_schema
 from storage_core.late_rows import LateRows
-from storage_core.record import ENVELOPE, STATE_AHEAD, STATE_LATE, Array
+from storage_core.record import ENVELOPE, STATE_AHEAD, STATE_LATE
 
 Positions = npt.NDArray[np.int64]
 
@@ -51,7 +52,7 @@ def block_columns(
 ) -> pa.RecordBatch:
     """Return columns of a block's chosen rows (None: of all)."""
     count = len(block) if chosen is None else len(chosen)
-    take = None if chosen is None else pa.array(chosen)
+    take = None if chosen is None else int_array(chosen)
     stored = block.batch.columns
     arrays = []
     for name, at in _places(columns, block.mask):
@@ -64,7 +65,7 @@ def block_columns(
             late = (states == STATE_LATE) | (states == STATE_AHEAD)
             arrays.append(pa.array(late if chosen is None else late[chosen]))
         elif name in ENVELOPE:
-            arrays.append(pa.nulls(count, ENVELOPE[name]))
+            arrays.append(nulls(count, ENVELOPE[name]))
         else:
             arrays.append(_constant(name, shard if name == "shard" else 0, count))
     return pa.RecordBatch.from_arrays(arrays, schema=read_schema(columns))
@@ -81,7 +82,7 @@ def late_columns(
     late: LateRows, shard: int, columns: tuple[str, ...], chosen: Positions
 ) -> pa.RecordBatch:
     """Return columns of the chosen late records."""
-    take = pa.array(chosen)
+    take = int_array(chosen)
     arrays = []
     for name in columns:
         if name == "shard":

@@ -7,6 +7,7 @@ shard's append lock).
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -241,7 +242,7 @@ class ShardWriting:
         cuts = cut_points(sizes, options.block_records, options.block_bytes)
         now_ms = self._clock_ns() // 10**6
         end = self.tail.blocks_end
-        for first, last in zip(cuts, cuts[1:], strict=False):
+        for first, last in pairwise(cuts):
             zone = put_block(
                 batch,
                 rows if len(cuts) == 2 else rows.slice(first, last),  # noqa: PLR2004 - one block

@@ -189,10 +189,7 @@ class ShardFollower:
             entries = list(view.items(FAMILY_DEFAULT, PREFIX_META, prefix_end(PREFIX_META)))
             state = decode_state(entries, self._place.shard)
             tail = state.tail
-            if tail is None:
-                is_good = before.committed == 0
-            else:
-                is_good = tail.next >= before.committed
+            is_good = before.committed <= (0 if tail is None else tail.next)
             is_good = is_good and self._look().generation == before.generation
         finally:
             if not is_good:

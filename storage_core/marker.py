@@ -49,7 +49,10 @@ class MarkerState:
 class MarkerWriter(Protocol):
     """What a shard needs of its marker file."""
 
-    state: MarkerState
+    @property
+    def state(self) -> MarkerState:
+        """What the marker says."""
+        ...
 
     def publish(self, committed: int) -> None:
         """Write the other slot and make it durable."""

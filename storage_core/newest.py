@@ -70,10 +70,8 @@ def _newest_flagged(
     view: ShardView, wanted: RowFilter, best: dict[int, _Place], headless: set[int]
 ) -> dict[int, LateRows]:
     """Return the late or ahead records that are newer than the ids' heads."""
-    if wanted.ids is None:
-        ids = _ids_with_late_rows(view) | set(best)
-    else:
-        ids = set(wanted.ids.tolist())
+    asked = None if wanted.ids is None else set(wanted.ids.tolist())
+    ids = _ids_with_late_rows(view) | set(best) if asked is None else asked
     found = {}
     for secondary in ids - headless:
         late = _largest_flagged(view, secondary, best.get(secondary, (wanted.start, -1)))

@@ -11,7 +11,6 @@ from storage_core.environment import Environment
 from storage_core.errors import ClosedError, InvalidRequestError
 from storage_core.follower import ShardFollower
 from storage_core.position import Position, ShardPosition
-from storage_core.read_request import ShardReader
 from storage_core.reads import StreamReads
 from storage_core.stream_file import StreamFiles, read_stream
 
@@ -29,6 +28,7 @@ class StreamReader(StreamReads):
         self, files: StreamFiles, followers: Mapping[int, ShardFollower], clock: Clock
     ) -> None:
         """Take over followers; use `open`."""
+        super().__init__(self._open_followers)
         self._files = files
         self._followers = followers
         self._clock = clock
@@ -112,9 +112,6 @@ class StreamReader(StreamReads):
     ) -> None:
         """Close."""
         self.close()
-
-    def _shard_readers(self) -> Mapping[int, ShardReader]:
-        return self._open_followers()
 
     def _open_followers(self) -> Mapping[int, ShardFollower]:
         if self._is_closed:

@@ -4,7 +4,6 @@ Each method builds one `ReadRequest` a shard and passes it to that shard's `Shar
 nothing here knows how a shard answers.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -28,12 +27,12 @@ _THREADS_MAX: Final = 8
 _READ_ORDER: Final = ("secondary", "primary", "shard", "address")
 
 
-class StreamReads(ABC):
+class StreamReads:
     """The read calls of a stream. Any thread may call them."""
 
-    @abstractmethod
-    def _shard_readers(self) -> Mapping[int, ShardReader]:
-        """Return what answers for each shard; raise if closed."""
+    def __init__(self, shard_readers: Callable[[], Mapping[int, ShardReader]]) -> None:
+        """Read through what is returned for each shard; it raises once the stream is closed."""
+        self._shard_readers = shard_readers
 
     def read(  # noqa: PLR0913 - the contract's signature
         self,
@@ -184,7 +183,7 @@ class StreamReads(ABC):
     def _all_ids(self) -> set[int]:
         ids: set[int] = set()
         for batch in self.scan(columns=("secondary",)):
-            ids.update(batch.column(0).unique().to_pylist())
+            ids.update(batch.column(0).unique().to_numpy().tolist())
         return ids
 
     @staticmethod

@@ -7,13 +7,14 @@ batches from outside; it takes the exact types or what casts to them without los
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from storage_core.arrow import Array, binary_sizes, int_array
 from storage_core.errors import InvalidRequestError
 
 HEADERS_TYPE: Final = pa.list_(
@@ -32,8 +33,6 @@ STATE_NORMAL: Final = 0
 STATE_LATE: Final = 1
 STATE_AHEAD: Final = 2
 STATE_EXPIRED: Final = 3
-
-Array = pa.Array  # type: ignore[type-arg]  # element types differ by column
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ class Rows:
 
     def take(self, positions: npt.NDArray[np.int64]) -> "Rows":
         """Return the records at these positions."""
-        chosen = pa.array(positions)
+        chosen = int_array(positions)
         return Rows(
             self.secondary[positions],
             self.primary[positions],
@@ -89,12 +88,10 @@ class Rows:
 
     def payload_sizes(self) -> npt.NDArray[np.int64]:
         """Return the length of each payload; a tombstone's is 0."""
-        offsets = np.frombuffer(self.payload.buffers()[1], dtype=np.int32)
-        at = self.payload.offset
-        return np.diff(offsets[at : at + len(self) + 1]).astype(np.int64)
+        return binary_sizes(self.payload)
 
 
-def rows_from_arrow(batch: pa.RecordBatch | pa.Table, payload_bytes_max: int) -> Rows:
+def rows_from_arrow(batch: object, payload_bytes_max: int) -> Rows:
     """Return a caller's batch as rows, or refuse it whole.
 
     Raises:
@@ -184,7 +181,7 @@ def _column(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> Array:
         raise InvalidRequestError(message) from error
 
 
-def _numbers(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> npt.NDArray[np.generic]:
+def _numbers(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> Any:  # noqa: ANN401 - the kind says the dtype
     column = _column(batch, name, kind)
     if column.null_count:
         message = f"column {name!r} holds nulls"

@@ -105,11 +105,7 @@ def _recover(context: ShardContext, give_up: GiveUp, lock: DirectoryLock) -> Ope
         state, tail = _load_state(context, store, marker)
         if marker.state.generation <= state.generation:
             marker.write_both(_next_generation(marker.state, state.generation))
-        if state.lineage != context.lineage or marker.state.lineage != context.lineage:
-            message = "the shard's store or marker belongs to another lineage"
-            raise ForeignDataError(
-                message, stream=context.meta.name, shard=context.number, path=context.directory
-            )
+        _refuse_foreign(context, state, marker)
         unfinished = _unfinished(state)
         given_up = [name for name in give_up.transactions if name in unfinished]
         if given_up:
@@ -120,6 +116,14 @@ def _recover(context: ShardContext, give_up: GiveUp, lock: DirectoryLock) -> Ope
         if store is not None:
             _close_quietly(store)
         raise
+
+
+def _refuse_foreign(context: ShardContext, state: ShardState, marker: MarkerWriter) -> None:
+    if not state.lineage == marker.state.lineage == context.lineage:
+        message = "the shard's store or marker belongs to another lineage"
+        raise ForeignDataError(
+            message, stream=context.meta.name, shard=context.number, path=context.directory
+        )
 
 
 def _settle(  # noqa: PLR0913 - everything recovery found

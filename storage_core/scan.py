@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from storage_core.arrow import concat, int_array
 from storage_core.block import Block
 from storage_core.columns import (
     READ_COLUMNS,
@@ -140,9 +141,8 @@ def scan_arrival(view: ShardView, request: ReadRequest) -> Iterator[tuple[pa.Rec
     found = view.zones(begin, end, partial(wanted.wants_zones, flagged=True))
     zones = (zone for zone in found if wanted.wants_ids_of(zone))
     for zone, block in view.blocks(zones):
-        states = None
-        if zone.expired and not is_replay:
-            states = block.states != STATE_EXPIRED
+        states = block.states if zone.expired and not is_replay else None
+        states = None if states is None else states != STATE_EXPIRED
         chosen = wanted.choose(zone, block, states=states)
         if chosen is None or len(chosen):
             yield block_columns(block, view.shard, wanted.columns, chosen), zone.end
@@ -268,7 +268,7 @@ def sort_rows(rows: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
     columns = [rows.column(name).to_numpy() for name in keys]
     if rows.num_rows < 2 or _is_sorted(columns):  # noqa: PLR2004 - one row is sorted
         return rows
-    return rows.take(pa.array(np.lexsort(columns[::-1])))
+    return rows.take(int_array(np.lexsort(columns[::-1])))
 
 
 def limit_rows(rows: pa.RecordBatch, limit: int) -> pa.RecordBatch:
@@ -291,7 +291,7 @@ def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
     try:
-        return pa.concat_batches(batches)
+        return concat(batches)
     except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
         message = f"the rows do not fit one Arrow batch; read less at once or scan: {error}"
         raise InvalidRequestError(message) from error

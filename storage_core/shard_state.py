@@ -79,7 +79,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Where a shard's writing stands: `next` is the exclusive end, `blocks_end` the last block's."""
+    """Where writing stands: `next` is the exclusive end, `blocks_end` the last block's."""
 
     next: int
     blocks_end: int

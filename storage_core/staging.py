@@ -82,7 +82,8 @@ class StagedShardWriter:
         names = tuple(batch.schema.names)
         if self._writer is None:
             self._names = names
-            self._writer = pa.ipc.new_stream(pa.PythonFile(self._file, "w"), batch.schema)
+            sink = pa.PythonFile(self._file, "w")  # type: ignore[arg-type]  # a file by its methods
+            self._writer = pa.ipc.new_stream(sink, batch.schema)
         if names != self._names:
             message = f"columns {names} differ from the transaction's first batch, {self._names}"
             raise InvalidRequestError(message)
@@ -140,8 +141,7 @@ def transaction_directory(staging: Path, transaction: str) -> Path:
 
 def check_transaction_name(transaction: str) -> None:
     """Refuse a name that cannot be kept."""
-    is_text = isinstance(transaction, str) and transaction.isprintable()
-    size = len(transaction.encode()) if is_text else 0
+    size = len(transaction.encode()) if transaction.isprintable() else 0
     if not 0 < size <= NAME_BYTES_MAX:
         message = f"a transaction's id is text of 1 to {NAME_BYTES_MAX} printable bytes"
         raise InvalidRequestError(message)

@@ -18,7 +18,6 @@ from storage_core.errors import ClosedError, InvalidRequestError
 from storage_core.extents import checked_addresses
 from storage_core.keys import ADDRESS_MAX
 from storage_core.options import StreamOptions
-from storage_core.read_request import ShardReader
 from storage_core.reads import StreamReads
 from storage_core.record import Rows, rows_from_arrow
 from storage_core.recovery import GiveUp, open_shard
@@ -60,6 +59,7 @@ class Stream(StreamReads):
         self, files: StreamFiles, shards: Mapping[int, Shard], environment: Environment
     ) -> None:
         """Take over opened shards; use `create` or `open`."""
+        super().__init__(self._open_shards)
         self._files = files
         self._shards = shards
         self._environment = environment
@@ -85,7 +85,7 @@ class Stream(StreamReads):
         return cls.open(root, name, environment=environment)
 
     @classmethod
-    def open(
+    def open(  # noqa: PLR0913 - what an opener may say
         cls,
         root: str | PathLike[str],
         name: str,
@@ -292,9 +292,6 @@ class Stream(StreamReads):
                 shard.discard_unsealed()
         self.close()
 
-    def _shard_readers(self) -> Mapping[int, ShardReader]:
-        return self._open_shards()
-
     def _open_shards(self) -> Mapping[int, Shard]:
         self._refuse_if_closed()
         return self._shards
@@ -302,7 +299,8 @@ class Stream(StreamReads):
     def _shard(self, number: int) -> Shard:
         shard = self._open_shards().get(number)
         if shard is None:
-            self._refuse_route(number)
+            message = f"shard {number} is not open here; open are {sorted(self._shards)}"
+            raise InvalidRequestError(message, stream=self._files.meta.name)
         return shard
 
     def _routed(self, rows: Rows) -> Iterator[tuple[Shard, Rows]]:
@@ -317,10 +315,6 @@ class Stream(StreamReads):
             message = "the stream is closed"
             raise ClosedError(message, stream=self._files.meta.name)
 
-    def _refuse_route(self, number: int) -> Any:
-        message = f"shard {number} is not open here; open are {sorted(self._shards)}"
-        raise InvalidRequestError(message, stream=self._files.meta.name)
-
 
 def _shard_numbers(files: StreamFiles, shards: Iterable[int] | None) -> Sequence[int]:
     there = sorted(files.settings.lineages)
@@ -334,16 +328,17 @@ def _shard_numbers(files: StreamFiles, shards: Iterable[int] | None) -> Sequence
     return numbers
 
 
-def _checked_source(source: dict[str, Any] | None) -> dict[str, Any] | None:
+def _checked_source(source: object) -> dict[str, Any] | None:
     if source is None:
         return None
-    next_address = source.get("next", 0) if isinstance(source, dict) else None
+    fields: dict[str, Any] = source if isinstance(source, dict) else {"next": None}
+    next_address = fields.get("next", 0)
     if type(next_address) is not int or not 0 <= next_address <= ADDRESS_MAX:
         message = f"source is a dict whose `next`, if given, is an address; not {source!r}"
         raise InvalidRequestError(message)
     try:
-        encode_source(source)
+        encode_source(fields)
     except (TypeError, ValueError) as error:
         message = f"source does not fit JSON: {error}"
         raise InvalidRequestError(message) from error
-    return source
+    return fields

@@ -113,7 +113,7 @@ def shard_directory(stream_directory: Path, shard: int) -> Path:
 
 def check_name(name: str) -> None:
     """Refuse a name that is not in Kafka's alphabet."""
-    if not isinstance(name, str) or not _NAME.match(name) or name in (".", ".."):
+    if not _NAME.match(str(name)) or name in (".", ".."):
         shown = repr(name if len(repr(name)) <= 80 else str(name)[:60] + "…")  # noqa: PLR2004 - a line
         message = (
             f"bad stream name {shown}: use 1 to 249 letters, digits, dots, dashes, underscores"

@@ -125,10 +125,7 @@ class Transaction:
         try:
             for shard, builder in self._builders.items():
                 self._flush(shard, builder)
-            staged = sum(writer.rows for writer in self._writers.values())
-            if staged != self._rows_total:
-                message = f"transaction {self._name!r} staged {staged} rows of {self._rows_total}"
-                raise InvalidRequestError(message)
+            self._check_total()
             if not self._writers:
                 self._writer(min(self._shards))
             files = {shard: writer.finish() for shard, writer in self._writers.items()}
@@ -137,6 +134,12 @@ class Transaction:
         except BaseException:
             self._abandon()
             raise
+
+    def _check_total(self) -> None:
+        staged = sum(writer.rows for writer in self._writers.values())
+        if staged != self._rows_total:
+            message = f"transaction {self._name!r} staged {staged} rows of {self._rows_total}"
+            raise InvalidRequestError(message)
 
     def _abandon(self) -> None:
         for writer in self._writers.values():

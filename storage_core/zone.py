@@ -18,7 +18,7 @@ xxh3-64 of all bytes of the block.
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -159,7 +159,8 @@ class ZoneChunk:
     def zone(self, at: int) -> Zone:
         """Return one of them."""
         value = self.values[at]
-        return Zone(*_HEAD.unpack_from(value), value[_HEAD.size :])
+        head: tuple[Any, ...] = (*_HEAD.unpack_from(value), value[_HEAD.size :])
+        return Zone(*head)
 
 
 def decode_zones(items: Sequence[tuple[bytes, bytes]], shard: int) -> ZoneChunk:
@@ -218,7 +219,8 @@ def decode_secondaries(parts: bytes) -> Int64s | None:
         body = parts[at : at + length]
         if tag == _TAG_BITMAP:
             bits = np.unpackbits(np.frombuffer(body, np.uint8, offset=4), bitorder="little")
-            return np.flatnonzero(bits) + _LEAST.unpack_from(body)[0]
+            least: int = _LEAST.unpack_from(body)[0]
+            return np.flatnonzero(bits) + least
         if tag == _TAG_DELTAS:
             return _decode_deltas(body)
         at += length

@@ -1,0 +1,44 @@
+"""The few Arrow calls whose published types say less, or other, than what they do.
+
+The stubs (20.0) lag behind the library: `pa.array` of numpy integers is typed as booleans,
+`concat_batches` is unknown. Everything here is typed as it behaves.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+_untyped: Any = pa
+Array: TypeAlias = "pa.Array[Any]"  # element types differ by column
+
+
+def int_array(values: npt.NDArray[np.integer[Any]], kind: pa.DataType | None = None) -> Array:
+    """Return numpy integers as an Arrow array."""
+    array: Array = _untyped.array(values, kind)
+    return array
+
+
+def nulls(count: int, kind: pa.DataType) -> Array:
+    """Return an array of nulls."""
+    array: Array = _untyped.nulls(count, kind)
+    return array
+
+
+def concat(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return batches of one schema as one."""
+    joined: pa.RecordBatch = _untyped.concat_batches(batches)
+    return joined
+
+
+def binary_sizes(column: Array) -> npt.NDArray[np.int64]:
+    """Return the length of each value of a binary column; a null's is what lies under it."""
+    if not len(column):
+        return np.empty(0, dtype=np.int64)
+    buffers: Any = column.buffers()
+    offsets = np.frombuffer(buffers[1], dtype=np.int32)
+    at = column.offset
+    sizes: npt.NDArray[np.int64] = np.diff(offsets[at : at + len(column) + 1]).astype(np.int64)
+    return sizes
