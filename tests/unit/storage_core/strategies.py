@@ -6,11 +6,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from hypothesis import settings
 from hypothesis import strategies as st
 
+from storage_core.arrow import Array
 from storage_core.block import BlockPlace
 from storage_core.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
-from storage_core.record import ENVELOPE, Array, Rows
+from storage_core.record import ENVELOPE, Rows
+
+few = settings(max_examples=25)
+"""Each run draws others, so that a property costs little and is searched again and again."""
+many = settings(max_examples=150)
 
 int64s = st.one_of(
     st.integers(INT64_MIN, INT64_MAX),

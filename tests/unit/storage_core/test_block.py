@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import xxhash
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_core import CorruptionError
@@ -26,6 +26,7 @@ from storage_core.block import (
 from storage_core.record import ENVELOPE, Rows
 from tests.unit.storage_core.strategies import (
     addresses_of,
+    few,
     int32_array,
     int64_array,
     places,
@@ -60,7 +61,7 @@ def with_header(data: bytes, offset: int, value: bytes) -> bytes:
     return bytes(header) + checksum + data[HEADER_BYTES:]
 
 
-@settings(max_examples=40)
+@few
 @given(st.data(), rows(), places, st.sampled_from(CODECS))
 def test_block_comes_back(data, given_rows, place, codec):
     states = data.draw(states_of(len(given_rows)))
@@ -101,6 +102,7 @@ def row_columns(given_rows: Rows) -> dict[str, object]:
     }
 
 
+@few
 @given(st.integers(0, 127))
 def test_each_bit_of_the_mask_adds_one_column(mask):
     assert len(block_schema(mask)) == 3 + mask.bit_count()
@@ -136,6 +138,7 @@ def test_codec_makes_repetitive_blocks_smaller(codec):
     assert len(packed) < len(plain) / 3
 
 
+@few
 @given(st.data())
 def test_flipped_bit_is_refused(data):
     whole = bytearray(three_row_block())
@@ -146,6 +149,7 @@ def test_flipped_bit_is_refused(data):
         decode_block(bytes(whole), HERE, 10, checksum)
 
 
+@few
 @given(st.data())
 def test_cut_block_is_refused(data):
     whole = three_row_block()

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_core import InvalidRequestError, StreamOptions
@@ -16,6 +16,7 @@ from storage_core.rocks import Batch
 from storage_core.zone import decode_zone
 from tests.unit.storage_core.strategies import (
     addresses_of,
+    few,
     int32s,
     int64_array,
     int64s,
@@ -41,6 +42,7 @@ def added(*record: Any, payload_bytes_max: int = 12) -> dict[str, object]:
     }
 
 
+@few
 @given(int64s, int32s, payloads, uint16s)
 def test_record_within_its_types_is_taken_as_it_is(primary, secondary, payload, version):
     assert added(primary, secondary, payload, version) == {
@@ -132,6 +134,7 @@ def test_gathered_rows_stay_until_cleared():
     assert len(builder) == 0
 
 
+@few
 @given(row_sizes, st.integers(1, 40), st.integers(1, 200))
 def test_cuts_cover_all_rows_once_in_order(sizes, records_max, bytes_max):
     cuts = cut_points(sizes, records_max, bytes_max)
@@ -139,6 +142,7 @@ def test_cuts_cover_all_rows_once_in_order(sizes, records_max, bytes_max):
     assert all(a < b for a, b in pairwise(cuts))
 
 
+@few
 @given(row_sizes, st.integers(1, 40), st.integers(1, 200))
 def test_no_cut_is_above_its_records_nor_a_row_above_its_bytes(sizes, records_max, bytes_max):
     cuts = cut_points(sizes, records_max, bytes_max)
@@ -151,7 +155,7 @@ def test_rows_within_both_targets_stay_one_block():
     assert cut_points(int64_array([5, 5]), 2, 10) == [0, 2]
 
 
-@settings(max_examples=25)
+@few
 @given(st.data(), rows())
 def test_zone_put_beside_a_block_tells_its_rows(data, given_rows):
     count = len(given_rows)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from storage_core import keys
 from tests.unit.storage_core.strategies import (
     addresses_one,
+    few,
     int32_array,
     int32s,
     int64_array,
@@ -16,54 +17,64 @@ from tests.unit.storage_core.strategies import (
 late_places = st.tuples(int64s, int32s, int64s, addresses_one)
 
 
+@few
 @given(int64s)
 def test_int64_comes_back(value):
     assert keys.decode_int64(keys.encode_int64(value)) == value
 
 
+@few
 @given(int32s)
 def test_int32_comes_back(value):
     assert keys.decode_int32(keys.encode_int32(value)) == value
 
 
+@few
 @given(int64s, int64s)
 def test_int64_sorts_as_its_bytes(a, b):
     assert (a < b) == (keys.encode_int64(a) < keys.encode_int64(b))
 
 
+@few
 @given(int32s, int32s)
 def test_int32_sorts_as_its_bytes(a, b):
     assert (a < b) == (keys.encode_int32(a) < keys.encode_int32(b))
 
 
+@few
 @given(addresses_one, addresses_one)
 def test_blocks_and_zones_sort_by_address(a, b):
     assert (a < b) == (keys.log_key(a) < keys.log_key(b)) == (keys.zone_key(a) < keys.zone_key(b))
 
 
+@few
 @given(addresses_one)
 def test_address_of_a_block_comes_back(address):
     assert keys.decode_log_key(keys.log_key(address)) == address
     assert keys.decode_log_key(keys.zone_key(address)[1:]) == address
 
 
+@few
 @given(int64s, int64s)
 def test_windows_come_back_and_sort(a, b):
     assert keys.decode_window_key(keys.window_key(a)) == a
     assert (a < b) == (keys.window_key(a) < keys.window_key(b))
 
 
+@few
 @given(int32s, int32s)
 def test_heads_come_back_and_sort(a, b):
     assert keys.decode_head_key(keys.head_key(a)) == a
     assert (a < b) == (keys.head_key(a) < keys.head_key(b))
 
 
+@few
 @given(late_places, late_places)
 def test_late_records_sort_by_window_id_primary_address(a, b):
     assert (a < b) == (keys.late_key(*a) < keys.late_key(*b))
 
 
+@few
 @given(st.lists(late_places, min_size=1))
 def test_late_keys_of_many_are_the_keys_of_each(places):
     windows, ids, primaries, addresses = zip(*places, strict=True)
@@ -73,6 +84,7 @@ def test_late_keys_of_many_are_the_keys_of_each(places):
     assert many == [keys.late_key(*place) for place in places]
 
 
+@few
 @given(st.lists(late_places, min_size=1))
 def test_late_keys_come_back(places):
     found = keys.decode_late_keys([keys.late_key(*place) for place in places])
@@ -81,6 +93,7 @@ def test_late_keys_come_back(places):
     ]
 
 
+@few
 @given(late_places)
 def test_late_key_lies_in_its_window_only(place):
     key, window = keys.late_key(*place), place[0]
@@ -97,6 +110,7 @@ PREFIXES = [
 ]
 
 
+@few
 @given(st.sampled_from(PREFIXES), st.binary(max_size=30))
 def test_end_of_a_prefix_lies_above_its_keys_and_below_the_next_prefix(prefix, rest):
     end = keys.prefix_end(prefix)

@@ -19,10 +19,12 @@ from storage_core.zone import (
     state_counts,
 )
 from tests.unit.storage_core.strategies import (
+    few,
     int32_array,
     int32s,
     int64_array,
     int64s,
+    many,
     states_of,
 )
 
@@ -48,6 +50,7 @@ def spanning(normal_min: int, normal_max: int, flagged_min: int, flagged_max: in
     )
 
 
+@few
 @given(
     st.lists(st.integers(0, INT64_MAX - 1), min_size=3, max_size=3).map(sorted),
     st.lists(int64s, min_size=5, max_size=5),
@@ -61,6 +64,7 @@ def test_zone_comes_back(places, spans, checksum, numbers, ids):
     assert decode_zone(zone.first, encode_zone(zone), 0) == zone
 
 
+@few
 @given(id_sets)
 def test_set_of_secondaries_comes_back_sorted(ids):
     found = decode_secondaries(encode_secondaries(ids))
@@ -68,6 +72,7 @@ def test_set_of_secondaries_comes_back_sorted(ids):
     assert found.tolist() == sorted(set(ids.tolist()))
 
 
+@many
 @given(id_sets, st.lists(int32s, min_size=1, max_size=5))
 def test_zone_knows_exactly_which_ids_its_block_holds(ids, asked):
     zone = replace(A_ZONE, parts=encode_secondaries(ids))
@@ -89,6 +94,7 @@ def test_smaller_of_bitmap_and_deltas_is_kept(ids, tag):
     assert encode_secondaries(int32_array(list(ids)))[0] == tag
 
 
+@few
 @given(id_sets)
 def test_neither_encoding_would_have_been_much_smaller(ids):
     span = int(ids.max()) - int(ids.min()) + 1
@@ -109,6 +115,7 @@ def test_zone_without_a_set_may_hold_any_id():
     assert decode_secondaries(b"") is None
 
 
+@many
 @given(st.data(), st.lists(int64s, min_size=1, max_size=20), int64s, int64s)
 def test_spans_never_deny_a_row(data, primaries, start, end):
     states = data.draw(states_of(len(primaries)))
@@ -127,6 +134,7 @@ def test_empty_span_holds_nothing_unless_all_is_asked():
     assert primary_spans(int64_array([1, 2]), states) == (INT64_MAX, INT64_MIN) * 2
 
 
+@few
 @given(st.integers(1, 20).flatmap(states_of))
 def test_states_are_counted(states):
     found = [] if states is None else states.tolist()

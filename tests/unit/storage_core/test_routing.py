@@ -1,0 +1,134 @@
+"""Routing by vectors is routing row by row: the table of the module's text as a plain loop."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage_core.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
+from storage_core.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE, STATE_NORMAL
+from storage_core.routing import RoutingRules, group, route, saturating_add
+from tests.unit.storage_core.strategies import few, int32_array, int32s, int64_array, int64s, many
+
+NO_RULES = RoutingRules(INT64_MIN, INT64_MAX, 0)
+Result = tuple[list[int], dict[int, int], int]
+
+near = st.integers(-8, 8)
+primaries = st.one_of(near, near, int64s)
+ids = st.one_of(st.integers(-2, 2), st.just(7), st.integers(0, 2000), int32s)
+batches = st.one_of(
+    st.lists(st.tuples(primaries, ids), min_size=1, max_size=30),
+    st.lists(st.tuples(near, st.just(1)), min_size=30, max_size=100),
+    st.lists(st.tuples(st.just(3), st.integers(0, 2)), min_size=1, max_size=40),
+    st.lists(st.tuples(near, st.sampled_from([INT32_MIN, -1, 0, INT32_MAX])), min_size=1),
+)
+rules = st.builds(
+    RoutingRules,
+    st.sampled_from([INT64_MIN, -5, 0, 3, INT64_MAX]),
+    st.sampled_from([INT64_MAX, 6, 2, -4, INT64_MIN]),
+    st.sampled_from([0, 1, 3, 2**40, INT64_MAX]),
+)
+known_heads = st.dictionaries(st.integers(-2, 7), st.one_of(near, int64s), max_size=6)
+
+
+def route_plainly(
+    rows: Sequence[tuple[int, int]], heads: Mapping[int, int], in_force: RoutingRules
+) -> Result:
+    """Route one row after the other."""
+    states, maxima, absorbed = [], dict(heads), 0
+    for primary, secondary in rows:
+        largest = maxima.get(secondary, INT64_MIN)
+        state = STATE_NORMAL
+        if primary < in_force.floor:
+            state = STATE_EXPIRED
+        elif primary > in_force.ahead_limit:
+            state = STATE_AHEAD
+        elif primary >= largest:
+            maxima[secondary] = primary
+        elif primary >= largest - in_force.jitter:
+            absorbed += 1
+        else:
+            state = STATE_LATE
+        states.append(state)
+    present = {secondary: maxima.get(secondary, INT64_MIN) for _, secondary in rows}
+    return states, present, absorbed
+
+
+def route_by_vectors(
+    rows: Sequence[tuple[int, int]], heads: Mapping[int, int], in_force: RoutingRules
+) -> Result:
+    """Route a batch as the shard does."""
+    groups = group(int32_array([secondary for _, secondary in rows]))
+    before = int64_array([heads.get(secondary, INT64_MIN) for secondary in groups.ids.tolist()])
+    routed = route(int64_array([primary for primary, _ in rows]), groups, before, in_force)
+    states = [0] * len(rows) if routed.states is None else routed.states.tolist()
+    maxima = dict(zip(groups.ids.tolist(), routed.maxima.tolist(), strict=True))
+    return states, maxima, routed.absorbed
+
+
+@many
+@given(batches, known_heads, rules)
+def test_vectors_decide_as_the_loop_does(rows, heads, in_force):
+    assert route_by_vectors(rows, heads, in_force) == route_plainly(rows, heads, in_force)
+
+
+@few
+@given(batches, known_heads, rules, st.integers(0, 30))
+def test_batch_cut_in_two_is_routed_as_one(rows, heads, in_force, cut):
+    states, maxima, absorbed = [], dict(heads), 0
+    for part in (rows[:cut], rows[cut:]):
+        if part:
+            found = route_by_vectors(part, maxima, in_force)
+            states += found[0]
+            maxima.update(found[1])
+            absorbed += found[2]
+    assert (states, absorbed) == route_by_vectors(rows, heads, in_force)[::2]
+
+
+@few
+@given(st.lists(st.one_of(int32s, st.integers(0, 50)), min_size=1, max_size=80))
+def test_groups_are_the_distinct_ids_in_order(secondaries):
+    groups = group(int32_array(secondaries))
+    assert groups.ids.tolist() == sorted(set(secondaries))
+    assert groups.ids[groups.codes].tolist() == secondaries
+    assert groups.ids.dtype == np.int32
+
+
+@pytest.mark.parametrize("primary", [INT64_MIN, -1, INT64_MAX])
+def test_single_row_of_a_new_id_is_normal_and_becomes_its_head(primary):
+    assert route_by_vectors([(primary, 5)], {}, NO_RULES) == ([0], {5: primary}, 0)
+
+
+def test_long_run_of_one_id_is_compared_with_its_running_maximum():
+    rows = [(value, 1) for value in (*range(1000), 998, 999, *range(500, 1001))]
+    expected = route_plainly(rows, {}, RoutingRules(INT64_MIN, INT64_MAX, 3))
+    assert route_by_vectors(rows, {}, RoutingRules(INT64_MIN, INT64_MAX, 3)) == expected
+
+
+def test_equal_primaries_are_normal_however_many():
+    assert route_by_vectors([(5, 1)] * 100, {1: 5}, NO_RULES) == ([0] * 100, {1: 5}, 0)
+
+
+def test_more_ids_than_sixteen_bits_are_told_apart():
+    rows = [(value % 5, value * 3) for value in range(70_000)] + [(0, 3)]
+    assert route_by_vectors(rows, {}, NO_RULES) == route_plainly(rows, {}, NO_RULES)
+
+
+def test_row_both_below_the_floor_and_ahead_is_expired():
+    assert route_by_vectors([(5, 1)], {}, RoutingRules(6, 4, 0))[0] == [STATE_EXPIRED]
+
+
+def test_rows_ahead_and_expired_move_no_head():
+    assert route_by_vectors([(50, 1), (-50, 2)], {1: 3, 2: 4}, RoutingRules(0, 10, 0)) == (
+        [STATE_AHEAD, STATE_EXPIRED],
+        {1: 3, 2: 4},
+        0,
+    )
+
+
+@few
+@given(int64s, int64s)
+def test_sums_saturate_at_both_ends(a, b):
+    assert saturating_add(a, b) == min(max(a + b, INT64_MIN), INT64_MAX)
