@@ -33,12 +33,12 @@ def concat(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return joined
 
 
-def binary_sizes(column: Array) -> npt.NDArray[np.int64]:
+def binary_sizes(column: Array) -> npt.NDArray[np.int32]:
     """Return the length of each value of a binary column; a null's is what lies under it."""
     if not len(column):
-        return np.empty(0, dtype=np.int64)
+        return np.empty(0, dtype=np.int32)
     buffers: Any = column.buffers()
     offsets = np.frombuffer(buffers[1], dtype=np.int32)
     at = column.offset
-    sizes: npt.NDArray[np.int64] = np.diff(offsets[at : at + len(column) + 1]).astype(np.int64)
-    return sizes
+    offsets = offsets[at : at + len(column) + 1]
+    return offsets[1:] - offsets[:-1]

@@ -4,10 +4,13 @@
 is added, so that a refused one changes nothing.
 """
 
+import struct
 from operator import index
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from storage_core.block import BlockPlace, block_checksum, encode_block
 from storage_core.errors import InvalidRequestError
@@ -21,59 +24,32 @@ from storage_core.keys import (
     zone_key,
 )
 from storage_core.options import StreamOptions
-from storage_core.record import Rows, rows_from_tuples
+from storage_core.record import Rows
 from storage_core.rocks import Batch
 from storage_core.zone import Zone, encode_secondaries, encode_zone, primary_spans, state_counts
 
-RecordTuple = tuple[int, int, bytes | None, int]
-
-VERSION_MAX = 2**16 - 1
-RECORD_OVERHEAD_BYTES = 32
-
-
-def _coerced_record(
-    primary: object, secondary: object, payload: object, version: object, payload_bytes_max: int
-) -> RecordTuple:
-    """Return a record as a tuple of exact types, or refuse it.
-
-    Raises:
-        InvalidRequestError: A value is of the wrong type or out of range.
-    """
-    numbers = []
-    for name, value, least, most in (
-        ("primary", primary, INT64_MIN, INT64_MAX),
-        ("secondary", secondary, INT32_MIN, INT32_MAX),
-        ("version", version, 0, VERSION_MAX),
-    ):
-        try:
-            number = index(value)  # type: ignore[arg-type]  # refused below
-        except TypeError as error:
-            message = f"{name} must be an integer, not {type(value).__name__}"
-            raise InvalidRequestError(message) from error
-        if not least <= number <= most:
-            message = f"{name} {number} is outside {least} to {most}"
-            raise InvalidRequestError(message)
-        numbers.append(number)
-    if payload is None:
-        return numbers[0], numbers[1], None, numbers[2]
-    if not isinstance(payload, bytes | bytearray | memoryview):
-        message = f"payload must be bytes or None, not {type(payload).__name__}"
-        raise InvalidRequestError(message)
-    body = bytes(payload)
-    if len(body) > payload_bytes_max:
-        message = f"payload has {len(body)} bytes; payload_bytes_max is {payload_bytes_max}"
-        raise InvalidRequestError(message)
-    return numbers[0], numbers[1], body, numbers[2]
+VERSION_MAX: Final = 2**16 - 1
+# Packing checks types and ranges in one call.
+_pack_numbers: Final = struct.Struct("<qiH").pack
+_NUMBERS_DTYPE: Final = np.dtype([("primary", "<i8"), ("secondary", "<i4"), ("version", "<u2")])
 
 
 class RecordBuilder:
     """Records of one shard on their way to a block."""
 
-    __slots__ = ("_bytes", "_bytes_max", "_payload_bytes_max", "_records", "_records_max")
+    __slots__ = (
+        "_bytes",
+        "_bytes_max",
+        "_numbers",
+        "_payload_bytes_max",
+        "_payloads",
+        "_records_max",
+    )
 
     def __init__(self, options: StreamOptions) -> None:
         """Start empty."""
-        self._records: list[RecordTuple] = []
+        self._numbers: list[bytes] = []
+        self._payloads: list[bytes | None] = []
         self._bytes = 0
         self.limit(options)
 
@@ -85,44 +61,80 @@ class RecordBuilder:
 
     def __len__(self) -> int:
         """Return the number of records gathered."""
-        return len(self._records)
+        return len(self._payloads)
 
     def add(self, primary: int, secondary: int, payload: bytes | None, version: int) -> bool:
-        """Gather a record; return whether the block is full."""
-        if (
-            type(primary) is int
-            and type(secondary) is int
-            and type(version) is int
-            and type(payload) is bytes
-            and INT64_MIN <= primary <= INT64_MAX
-            and INT32_MIN <= secondary <= INT32_MAX
-            and 0 <= version <= VERSION_MAX
-            and (size := len(payload)) <= self._payload_bytes_max
-        ):
-            self._records.append((primary, secondary, payload, version))
+        """Gather a record; return whether the block is full.
+
+        Raises:
+            InvalidRequestError: A value is of the wrong type or out of range.
+        """
+        try:
+            numbers = _pack_numbers(primary, secondary, version)
+        except struct.error as error:
+            raise _refused_numbers(primary, secondary, version) from error
+        if payload is not None:
+            if type(payload) is not bytes:
+                payload = _as_bytes(payload)
+            size = len(payload)
+            if size > self._payload_bytes_max:
+                message = (
+                    f"payload has {size} bytes; payload_bytes_max is {self._payload_bytes_max}"
+                )
+                raise InvalidRequestError(message)
             self._bytes += size
-        else:
-            record = _coerced_record(primary, secondary, payload, version, self._payload_bytes_max)
-            self._records.append(record)
-            self._bytes += len(record[2] or b"")
-        return len(self._records) >= self._records_max or self._bytes >= self._bytes_max
+        self._numbers.append(numbers)
+        self._payloads.append(payload)
+        return len(self._payloads) >= self._records_max or self._bytes >= self._bytes_max
 
     def rows(self) -> Rows:
         """Return what was gathered; it stays until `clear`."""
-        return rows_from_tuples(self._records)
+        table = np.frombuffer(b"".join(self._numbers), dtype=_NUMBERS_DTYPE)
+        version = np.ascontiguousarray(table["version"])
+        return Rows(
+            np.ascontiguousarray(table["secondary"]),
+            np.ascontiguousarray(table["primary"]),
+            version if version.any() else None,
+            pa.array(self._payloads, pa.binary()),
+            {},
+        )
 
     def clear(self) -> None:
         """Start anew."""
-        self._records = []
+        self._numbers = []
+        self._payloads = []
         self._bytes = 0
 
 
-def cut_points(sizes: npt.NDArray[np.int64], records_max: int, bytes_max: int) -> list[int]:
+def _refused_numbers(primary: object, secondary: object, version: object) -> InvalidRequestError:
+    """Say which number does not fit its column."""
+    for name, value, least, most in (
+        ("primary", primary, INT64_MIN, INT64_MAX),
+        ("secondary", secondary, INT32_MIN, INT32_MAX),
+        ("version", version, 0, VERSION_MAX),
+    ):
+        try:
+            number = index(value)  # type: ignore[arg-type]  # refused below
+        except TypeError:
+            return InvalidRequestError(f"{name} must be an integer, not {type(value).__name__}")
+        if not least <= number <= most:
+            return InvalidRequestError(f"{name} {number} is outside {least} to {most}")
+    return InvalidRequestError("a number does not fit its column")
+
+
+def _as_bytes(payload: object) -> bytes:
+    if isinstance(payload, bytes | bytearray | memoryview):
+        return bytes(payload)
+    message = f"payload must be bytes or None, not {type(payload).__name__}"
+    raise InvalidRequestError(message)
+
+
+def cut_points(sizes: npt.NDArray[np.int32], records_max: int, bytes_max: int) -> list[int]:
     """Return where rows of these sizes are cut so that no block is much above its target."""
     count = len(sizes)
     if count <= records_max and int(sizes.sum()) <= bytes_max:
         return [0, count]
-    filled = np.cumsum(sizes)
+    filled = np.cumsum(sizes, dtype=np.int64)
     cuts = [0]
     while cuts[-1] < count:
         at = cuts[-1]

@@ -233,7 +233,7 @@ class ShardWriting:
         rows: Rows,
         states: States | None,
         addresses: Int64s,
-        sizes: Int64s,
+        sizes: npt.NDArray[np.int32],
         options: StreamOptions,
     ) -> tuple[int, int]:
         """Cut rows into blocks; return the end of the last one and how many they are."""

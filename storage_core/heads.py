@@ -98,11 +98,13 @@ class HeadTable:
         known = self._heads
         if len(ids) == len(known.ids) and np.array_equal(ids, known.ids):
             return self.heads, np.ones(len(ids), dtype=np.bool_)
-        found = Heads.none_for(ids)
         if not len(known.ids):
-            return found, np.zeros(len(ids), dtype=np.bool_)
+            return Heads.none_for(ids), np.zeros(len(ids), dtype=np.bool_)
         at = np.minimum(np.searchsorted(known.ids, ids), len(known.ids) - 1)
         present = known.ids[at] == ids
+        if present.all():
+            return Heads(ids, known.primary[at], known.address[at], known.last[at]), present
+        found = Heads.none_for(ids)
         chosen = at[present]
         found.primary[present] = known.primary[chosen]
         found.address[present] = known.address[chosen]

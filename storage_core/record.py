@@ -86,7 +86,7 @@ class Rows:
             {name: column.take(chosen) for name, column in self.envelope.items()},
         )
 
-    def payload_sizes(self) -> npt.NDArray[np.int64]:
+    def payload_sizes(self) -> npt.NDArray[np.int32]:
         """Return the length of each payload; a tombstone's is 0."""
         return binary_sizes(self.payload)
 
@@ -136,19 +136,6 @@ def check_payload_sizes(rows: Rows, payload_bytes_max: int) -> None:
             f"payload_bytes_max is {payload_bytes_max}"
         )
         raise InvalidRequestError(message)
-
-
-def rows_from_tuples(records: list[tuple[int, int, bytes | None, int]]) -> Rows:
-    """Return (primary, secondary, payload, version) tuples as rows; their values were checked."""
-    primaries, secondaries, payloads, versions = zip(*records, strict=True)
-    version = None if not any(versions) else np.array(versions, dtype=np.uint16)
-    return Rows(
-        np.array(secondaries, dtype=np.int32),
-        np.array(primaries, dtype=np.int64),
-        version,
-        pa.array(payloads, pa.binary()),
-        {},
-    )
 
 
 def no_rows() -> Rows:

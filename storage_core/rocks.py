@@ -14,10 +14,10 @@ table that gives it a kind.
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Final, Literal, Protocol
 from weakref import WeakSet
 
@@ -131,22 +131,33 @@ class KeyValueStore(Protocol):
         ...
 
 
-@contextmanager
-def _translated(path: Path, doing: str) -> Iterator[None]:
-    try:
-        yield
-    except ShardlogError:
-        raise
-    except DbClosedError as error:
-        message = f"{doing}: the store is closed"
-        raise ClosedError(message, path=path) from error
-    except Exception as error:
-        if type(error) is not Exception:
-            raise
-        text = str(error)
-        kind = next((kind for pattern, kind in _KINDS if pattern.search(text)), CorruptionError)
-        message = f"{doing}: {text}"
-        raise kind(message, path=path) from error
+class _translated:  # noqa: N801 - reads as a verb in `with`
+    """Gives what rocksdict raises inside the block a kind and a place."""
+
+    __slots__ = ("_doing", "_path")
+
+    def __init__(self, path: Path, doing: str) -> None:
+        self._path = path
+        self._doing = doing
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, DbClosedError):
+            message = f"{self._doing}: the store is closed"
+            raise ClosedError(message, path=self._path) from error
+        # NOTE: rocksdict raises Exception itself; anything more special is not its own.
+        if type(error) is Exception:
+            text = str(error)
+            found = (kind for pattern, kind in _KINDS if pattern.search(text))
+            message = f"{self._doing}: {text}"
+            raise next(found, CorruptionError)(message, path=self._path) from error
 
 
 @cache

@@ -91,9 +91,14 @@ def route(primaries: Int64s, groups: Grouping, maxima: Int64s, rules: RoutingRul
         maxima: Head of each of `groups.ids`; int64's least where there is none.
         rules: Floor, limit and jitter in force.
     """
-    in_bounds = int(primaries.min()) >= rules.floor and int(primaries.max()) <= rules.ahead_limit
-    ascends = bool((primaries[1:] >= primaries[:-1]).all())
-    if in_bounds and ascends and int(primaries[0]) >= int(maxima.max()):
+    least, largest = int(primaries[0]), int(primaries[-1])
+    is_plain = (
+        least >= rules.floor
+        and largest <= rules.ahead_limit
+        and least >= int(maxima.max())
+        and bool((primaries[1:] >= primaries[:-1]).all())
+    )
+    if is_plain:
         after = maxima.copy()
         after[groups.codes] = primaries
         return Routed(None, after, 0)

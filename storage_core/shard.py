@@ -99,6 +99,7 @@ class Shard:
         self._guard = ShardGuard(context.meta.name, context.number, wait_max_s)
         self._written = 0
         self._synced = 0
+        self._syncs_by_interval = options.sync == "interval"
         self._publishable = opened.publishable
         self._holds_publishing = False
         self._synced_at_s = context.environment.clock.monotonic_s()
@@ -154,7 +155,8 @@ class Shard:
     def add(self, primary: int, secondary: int, payload: bytes | None, version: int) -> None:
         """Take one record; a full block is written by itself while the caller waits."""
         guard = self._guard
-        guard.wait_for_append()
+        if not guard.append_lock.acquire(blocking=False):
+            guard.wait_for_append()
         try:
             if not guard.is_usable:
                 guard.refuse_if_unusable()
@@ -162,7 +164,7 @@ class Shard:
                 self._seal()
         finally:
             guard.append_lock.release()
-        if self.options.sync == "interval":
+        if self._syncs_by_interval:
             self._commit_if_due()
 
     def append(self, entry: Entry) -> AppendReport:
@@ -170,7 +172,7 @@ class Shard:
         with self._guard.appending():
             self._seal()
             report = self.commit_path(self._new_part(entry), durable=False)
-        if self.options.sync == "interval":
+        if self._syncs_by_interval:
             self._commit_if_due()
         return report
 
@@ -210,7 +212,7 @@ class Shard:
             except BaseException as error:
                 if self._writing.tail is not begin:
                     # Part of it is written; only an opener can go on from there.
-                    self._guard.poison = self._guard.poison or error
+                    self._guard.fail(error)
                 raise
             finally:
                 self._holds_publishing = False
@@ -242,7 +244,7 @@ class Shard:
         """Let go of everything without committing."""
         if self._guard.is_closed:
             return
-        self._guard.is_closed = True
+        self._guard.close()
         try:
             self._store.close()
         except ShardlogError:
@@ -308,6 +310,7 @@ class Shard:
         """Take over changed options."""
         with self._guard.append_lock:
             self.options = options
+            self._syncs_by_interval = options.sync == "interval"
             self._builder.limit(options)
             self._guard.wait_max_s = options.wait_max.total_seconds()
 
@@ -380,7 +383,7 @@ class Shard:
     def _await_interval(self) -> None:
         """At sync level `interval`, let the rest of the interval pass before a sync."""
         clock = self.context.environment.clock
-        if self.options.sync == "interval":
+        if self._syncs_by_interval:
             due = self._synced_at_s + self.options.sync_interval.total_seconds()
             clock.sleep(max(0.0, due - clock.monotonic_s()))
         self._synced_at_s = clock.monotonic_s()

@@ -30,14 +30,20 @@ class ShardGuard:
         self.commit_lock = threading.Lock()
         self.poison: BaseException | None = None
         self.is_closed = False
+        self.is_usable = True
         self._appending = _Held(self, is_commit=False)
         self._committing = _Held(self, is_commit=True)
         self._poisoning = _Poisoning(self)
 
-    @property
-    def is_usable(self) -> bool:
-        """Tell whether the shard takes work."""
-        return not self.is_closed and self.poison is None
+    def close(self) -> None:
+        """Refuse all work from here on."""
+        self.is_closed = True
+        self.is_usable = False
+
+    def fail(self, error: BaseException) -> None:
+        """Refuse all work until the shard is reopened, because of this error."""
+        self.poison = self.poison or error
+        self.is_usable = False
 
     def appending(self) -> "_Held":
         """Hold the append lock of a usable shard."""
@@ -140,6 +146,6 @@ class _Poisoning:
     ) -> None:
         if error is None:
             return
-        self._guard.poison = error
+        self._guard.fail(error)
         if isinstance(error, ShardlogError | OSError):
             raise self._guard.poisoned(error) from error

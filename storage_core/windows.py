@@ -134,7 +134,7 @@ def summarise(
     scheme: WindowScheme,
     primaries: Int64s,
     addresses: Int64s,
-    sizes: Int64s,
+    sizes: npt.NDArray[np.int32],
     states: npt.NDArray[np.uint8] | None,
 ) -> dict[int, Window]:
     """Return per window what a batch's normal and late rows add to it (states None: all normal).
@@ -161,7 +161,9 @@ def summarise(
     }
 
 
-def _summary(addresses: Int64s, sizes: Int64s, states: npt.NDArray[np.uint8] | None) -> Window:
+def _summary(
+    addresses: Int64s, sizes: npt.NDArray[np.int32], states: npt.NDArray[np.uint8] | None
+) -> Window:
     late = 0 if states is None else int(states.sum())
     normal = addresses if states is None or late == 0 else addresses[states == 0]
     bounds = (int(normal[0]), int(normal[-1])) if len(normal) else (INT64_MAX, -1)

@@ -195,6 +195,8 @@ def encode_secondaries(secondaries: Int32s) -> bytes:
     """Return the set of secondaries as a part: the smaller of bitmap and sorted deltas."""
     least, largest = int(secondaries.min()), int(secondaries.max())
     span = largest - least + 1
+    if span == 1:
+        return _PART.pack(_TAG_DELTAS, _DELTAS.size) + _DELTAS.pack(least, 1)
     if span <= 8 * len(secondaries):
         flags = np.zeros(span, dtype=np.uint8)
         flags[secondaries.astype(np.int64) - least] = 1
