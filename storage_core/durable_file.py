@@ -6,6 +6,7 @@ flipped bit is told by the file's name, never read as another value.
 
 import json
 import os
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -107,7 +108,7 @@ def sync_file(path: Path) -> None:
 
 
 def _write_draft(path: Path, data: bytes) -> Path:
-    draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}.draft")
     with draft.open("wb") as file:
         file.write(data)
         file.flush()

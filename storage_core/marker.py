@@ -113,8 +113,9 @@ class MarkerFile:
         self._write(replace(state, sequence=self.state.sequence + 1))
 
     def close(self) -> None:
-        """Close the file."""
-        os.close(self._descriptor)
+        """Close the file; a later write fails instead of hitting another file."""
+        descriptor, self._descriptor = self._descriptor, -1
+        os.close(descriptor)
 
     def _write(self, state: MarkerState) -> None:
         data = encode_slot(state)

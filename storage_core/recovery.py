@@ -331,7 +331,7 @@ def _remove_above_marker(  # noqa: PLR0913 - everything recovery found
     kept = Counters(
         *(a - b for a, b in zip(tail.counters.astuple(), removed.astuple(), strict=True))
     )
-    tail = Tail(committed, blocks_end, kept)
+    tail = Tail(min(tail.next, committed), blocks_end, kept)
     for name in given_up:
         batch.delete(transaction_key(name))
     batch.put(KEY_NEXT, encode_tail(tail))

@@ -226,13 +226,12 @@ class _Cursor:
     def items(self, start: bytes) -> Iterator[Item]:
         """Yield items from `start` on."""
         with _translated(self._path, "reading"):
-            iterator = self._held()
-            iterator.seek(start)
-            while iterator.valid():
-                yield iterator.key(), iterator.value()
-                iterator = self._held()
-                iterator.next()
-            iterator.status()
+            # IMPORTANT: no name here holds the iterator across a yield; `release` must end it.
+            self._held().seek(start)
+            while self._held().valid():
+                yield self._held().key(), self._held().value()
+                self._held().next()
+            self._held().status()
 
     def seek(self, key: bytes, *, backwards: bool) -> Item | None:
         """Return the nearest item at or on that side of the key."""

@@ -199,7 +199,12 @@ class Shard:
         with self._guard.appending():
             progress = self._transactions.get(transaction, TransactionProgress(0, -1))
             if progress.is_done:
+                # Done in memory is not yet durable.
+                self.commit_path(None, durable=True)
                 return
+            if any(name != transaction for name in self.unfinished_transactions()):
+                message = f"another transaction than {transaction!r} is unfinished; reopen first"
+                raise UnavailableError(message, shard=self.context.number)
             if progress.rows_total not in (-1, rows_total):
                 message = f"transaction {transaction!r} has {progress.rows_total} rows here"
                 raise InvalidRequestError(message, shard=self.context.number)
@@ -231,29 +236,37 @@ class Shard:
             self._loss.lost, self._loss.gaps = lost, gaps
 
     def close(self) -> None:
-        """Commit, unless poisoned, and let go of everything; a second call does nothing."""
-        if self._guard.is_closed:
-            return
+        """Commit, unless poisoned, and let go of everything; a second call does nothing.
+
+        Raises:
+            UnavailableError: Another call holds the shard; it is still open.
+            ShardPoisonedError: The commit failed; the shard is closed all the same.
+        """
         try:
-            if self._guard.poison is None:
+            if self._guard.is_usable:
                 self.commit()
         finally:
             self.abandon()
 
     def abandon(self) -> None:
-        """Let go of everything without committing."""
-        if self._guard.is_closed:
-            return
-        self._guard.close()
-        try:
-            self._store.close()
-        except ShardlogError:
-            # A poisoned store reports its old failure again; the caller was told.
-            if self._guard.poison is None:
-                raise
-        finally:
-            self._marker.close()
-            self._lock.release()
+        """Let go of everything without committing, once no other call is inside.
+
+        Raises:
+            UnavailableError: Another call holds the shard; it is still open.
+        """
+        with self._guard.ending():
+            if self._guard.is_closed:
+                return
+            self._guard.close()
+            try:
+                self._store.close()
+            except ShardlogError:
+                # A poisoned store reports its old failure again; the caller was told.
+                if self._guard.poison is None:
+                    raise
+            finally:
+                self._marker.close()
+                self._lock.release()
 
     # --- reading ---------------------------------------------------------------------------
 

@@ -7,6 +7,8 @@ refuses everything until it is reopened.
 """
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -56,6 +58,23 @@ class ShardGuard:
     def poisoning(self) -> "_Poisoning":
         """Poison the shard if the block fails, whatever the reason."""
         return self._poisoning
+
+    @contextmanager
+    def ending(self) -> Iterator[None]:
+        """Hold both locks, whether the shard is usable or not.
+
+        Raises:
+            UnavailableError: Another call kept one for too long.
+        """
+        self.wait_for_append()
+        try:
+            self.wait_for_commit()
+            try:
+                yield
+            finally:
+                self.commit_lock.release()
+        finally:
+            self.append_lock.release()
 
     def wait_for_append(self) -> None:
         """Take the append lock, in bounded time.

@@ -268,13 +268,16 @@ class Stream(StreamReads):
         return report
 
     def close(self) -> None:
-        """Commit and let go of the shards; closing twice is fine."""
-        if self._is_closed:
-            return
-        self._is_closed = True
+        """Commit and let go of the shards; closing twice is fine.
+
+        Raises:
+            UnavailableError: Another call holds a shard; that shard is still open, close again.
+            ShardPoisonedError: The last commit failed; the shards are closed all the same.
+        """
         with ExitStack() as each:
             for shard in self._shards.values():
                 each.callback(shard.close)
+        self._is_closed = True
 
     def __enter__(self) -> Self:
         """Return the stream."""

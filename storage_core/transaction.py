@@ -198,7 +198,10 @@ def finish_all(staging: Path, shards: Mapping[int, Shard]) -> None:
     Raises:
         CorruptionError: One was begun and its staging is gone.
     """
-    for manifest in staged_transactions(staging):
+    begun = {name for shard in shards.values() for name in shard.unfinished_transactions()}
+    manifests = list(staged_transactions(staging))
+    # IMPORTANT: what is begun goes first; rows of another behind it would publish half of it.
+    for manifest in sorted(manifests, key=lambda staged: staged.transaction not in begun):
         finish(manifest, shards)
     for number, shard in shards.items():
         for name in shard.unfinished_transactions():
