@@ -1,0 +1,144 @@
+"""Rounds of contestants, and the rows of figures that are drawn from them.
+
+A contestant does a fixed piece of work once and says how it went. A round runs all contestants
+of an experiment one after the other, every second round in reverse order, so that whatever
+drifts (a neighbour's load, a disk that fills) meets both sides alike. A row compares within a
+round first and takes the median over the rounds after: pairs, not averages.
+"""
+
+import os
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Measured = Mapping[str, float]
+Contestant = Callable[[], Measured]
+Round = Mapping[str, Measured]
+Figure = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table.
+
+    Attributes:
+        name: Unique, `experiment/row`.
+        text: What is measured, in a sentence that stands alone.
+        top: Contestant and field that are measured.
+        bottom: What `top` is divided by, or None where the figure stands for itself.
+        sense: On which side of the limit is good.
+        limit: Beyond it the command fails; None where the figure is only reported.
+        wanted: What we are after.
+    """
+
+    name: str
+    text: str
+    top: Figure
+    bottom: Figure | None = None
+    sense: Literal["at least", "at most"] = "at least"
+    limit: float | None = None
+    wanted: float | None = None
+
+    def value(self, measured: Round) -> float:
+        """Return the row's figure for one round."""
+        figure = measured[self.top[0]][self.top[1]]
+        if self.bottom is None:
+            return figure
+        return figure / measured[self.bottom[0]][self.bottom[1]]
+
+    def meets(self, bound: float | None, figure: float) -> bool:
+        """Tell whether a figure is on the good side of a bound."""
+        if bound is None:
+            return True
+        return figure >= bound if self.sense == "at least" else figure <= bound
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """Contestants that are measured together, and the rows they yield.
+
+    `contestants` makes everything ready under an empty directory, yields the contestants by
+    name, and lets go of all. `rounds_max` bounds the rounds where one takes minutes.
+    """
+
+    name: str
+    rows: tuple[Row, ...]
+    contestants: Callable[[Path], AbstractContextManager[Mapping[str, Contestant]]]
+    rounds_max: int | None = None
+    is_default: bool = True
+    bytes_needed: int = 2 * 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class RowResult:
+    """A row's figures, one a round."""
+
+    row: Row
+    figures: tuple[float, ...]
+    top: float
+    bottom: float | None
+
+    @property
+    def median(self) -> float:
+        """The figure that is judged."""
+        return statistics.median(self.figures)
+
+    @property
+    def is_missed(self) -> bool:
+        """Tell whether the row is beyond its limit."""
+        return not self.row.meets(self.row.limit, self.median)
+
+    @property
+    def verdict(self) -> str:
+        """What to make of it, in a word."""
+        if self.is_missed:
+            return "MISSED"
+        if self.row.limit is None and self.row.wanted is None:
+            return "reported"
+        return "wanted" if self.row.meets(self.row.wanted, self.median) else "passed"
+
+
+def run_rounds(
+    contestants: Mapping[str, Contestant], rounds: int, started: Callable[[int, str], None]
+) -> Iterator[Round]:
+    """Yield rounds; `started` is told the round's number and the contestant at each start."""
+    names = list(contestants)
+    for number in range(rounds):
+        measured: dict[str, Measured] = {}
+        for name in names if number % 2 == 0 else reversed(names):
+            started(number, name)
+            # What one contestant left to be written must not slow the next.
+            os.sync()
+            measured[name] = contestants[name]()
+        yield measured
+
+
+def row_results(rows: Iterable[Row], rounds: Sequence[Round]) -> list[RowResult]:
+    """Return what the rounds say of each row."""
+    return [
+        RowResult(
+            row,
+            tuple(row.value(measured) for measured in rounds),
+            _median_of(rounds, row.top),
+            None if row.bottom is None else _median_of(rounds, row.bottom),
+        )
+        for row in rows
+    ]
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value below which this share of the values lies, by nearest rank."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def latencies(seconds: Sequence[float]) -> dict[str, float]:
+    """Return the fields p50 and p99."""
+    return {"p50": percentile(seconds, 0.5), "p99": percentile(seconds, 0.99)}
+
+
+def _median_of(rounds: Sequence[Round], figure: Figure) -> float:
+    return statistics.median(measured[figure[0]][figure[1]] for measured in rounds)

@@ -1,0 +1,67 @@
+"""Directories for one run of the benchmarks: empty when handed out, gone afterwards.
+
+A child process is started as a module of this package; it answers in lines of JSON.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+_ROOT: Final = Path(__file__).parents[1]
+
+
+@contextmanager
+def empty_directory(parent: Path) -> Iterator[Path]:
+    """Make a directory that goes, with all in it, when the block ends."""
+    path = Path(tempfile.mkdtemp(prefix="shardlog-bench-", dir=parent))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+class ChildProcess:
+    """A process of its own that runs one of `bench/child.py`'s tasks."""
+
+    def __init__(self, task: str, *arguments: str | int | Path) -> None:
+        """Start it."""
+        command = [sys.executable, "-m", "bench.child", task, *map(str, arguments)]
+        self._process = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True)
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether it has not ended."""
+        return self._process.poll() is None
+
+    def answer(self) -> dict[str, float]:
+        """Wait for its next line and return it."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            message = f"{self._process.args!r} ended with {self._process.wait()} and no answer"
+            raise RuntimeError(message)
+        answer: dict[str, float] = json.loads(line)
+        return answer
+
+    def kill(self) -> None:
+        """End it where it stands, with SIGKILL."""
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+@contextmanager
+def child_process(task: str, *arguments: str | int | Path) -> Iterator[ChildProcess]:
+    """Run a task in a process of its own; what is left of it at the end is killed."""
+    child = ChildProcess(task, *arguments)
+    try:
+        yield child
+    finally:
+        child.kill()
