@@ -36,6 +36,7 @@ _TYPES: Final[dict[str, pa.DataType]] = {
     "late": pa.bool_(),
     "payload": pa.binary(),
     "state": pa.uint8(),
+    "committed_at_ms": pa.int64(),
     **ENVELOPE,
 }
 _CONSTANT_ROWS: Final = 2**16
@@ -51,24 +52,50 @@ def block_columns(
     block: Block, shard: int, columns: tuple[str, ...], chosen: Positions | None
 ) -> pa.RecordBatch:
     """Return columns of a block's chosen rows (None: of all)."""
-    count = len(block) if chosen is None else len(chosen)
-    take = None if chosen is None else int_array(chosen)
-    stored = block.batch.columns
+    if chosen is None:
+        return _whole_block(block, shard, columns)
+    count = len(chosen)
+    take = int_array(chosen)
     arrays = []
     for name, at in _places(columns, block.mask):
         if at >= 0:
-            arrays.append(stored[at] if take is None else stored[at].take(take))
+            arrays.append(block.batch.column(at).take(take))
         elif name == "address":
-            addresses = block.addresses
-            arrays.append(pa.array(addresses if chosen is None else addresses[chosen]))
+            arrays.append(int_array(block.addresses[chosen]))
         elif name == "late" and (states := block.states) is not None:
-            late = (states == STATE_LATE) | (states == STATE_AHEAD)
-            arrays.append(pa.array(late if chosen is None else late[chosen]))
-        elif name in ENVELOPE:
-            arrays.append(nulls(count, ENVELOPE[name]))
+            arrays.append(pa.array(_is_late(states)[chosen]))
         else:
-            arrays.append(_constant(name, shard if name == "shard" else 0, count))
+            arrays.append(_fixed(block, name, shard, count))
     return pa.RecordBatch.from_arrays(arrays, schema=read_schema(columns))
+
+
+def _whole_block(block: Block, shard: int, columns: tuple[str, ...]) -> pa.RecordBatch:
+    """Return columns of all rows: what is stored is handed on as it lies."""
+    count = len(block)
+    arrays = []
+    for name, at in _places(columns, block.mask):
+        if at >= 0:
+            arrays.append(block.batch.column(at))
+        elif name == "address":
+            arrays.append(int_array(block.addresses))
+        elif name == "late" and (states := block.states) is not None:
+            arrays.append(pa.array(_is_late(states)))
+        else:
+            arrays.append(_fixed(block, name, shard, count))
+    return pa.RecordBatch.from_arrays(arrays, schema=read_schema(columns))
+
+
+def _is_late(states: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    return (states == STATE_LATE) | (states == STATE_AHEAD)
+
+
+def _fixed(block: Block, name: str, shard: int, count: int) -> Array:
+    """Return a column that the block does not store, since it has one value."""
+    if name == "committed_at_ms":
+        return int_array(np.full(count, block.committed_at_ms))
+    if name in ENVELOPE:
+        return nulls(count, ENVELOPE[name])
+    return _constant(name, shard if name == "shard" else 0, count)
 
 
 @lru_cache(maxsize=256)
@@ -89,7 +116,7 @@ def late_columns(
             arrays.append(_constant(name, shard, len(chosen)))
         elif name in ("secondary", "primary", "address"):
             arrays.append(pa.array(getattr(late, name)[chosen]))
-        elif name in ("version", "state"):
+        elif name in ("version", "state", "committed_at_ms"):
             arrays.append(pa.array(late.head[name][chosen], _TYPES[name]))
         elif name == "late":
             arrays.append(_constant(name, value=1, count=len(chosen)))

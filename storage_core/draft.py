@@ -177,11 +177,18 @@ class ShardWriting:
         states, report = routed.routed.states, routed.report
         batch = Batch()
         sizes = rows.payload_sizes()
-        blocks_end, blocks = self._put_blocks(batch, rows, states, addresses, sizes, options)
+        now_ms = self._clock_ns() // 10**6
+        blocks_end, blocks = self._put_blocks(
+            batch, rows, states, addresses, sizes, options, now_ms
+        )
         if states is not None:
             flagged = np.flatnonzero((states == STATE_LATE) | (states == STATE_AHEAD))
             for key, value in encode_late_rows(
-                rows.take(flagged), states[flagged], addresses[flagged], self._meta.scheme
+                rows.take(flagged),
+                states[flagged],
+                addresses[flagged],
+                self._meta.scheme,
+                now_ms,
             ):
                 batch.put(key, value)
         windows = self._windows.widen(
@@ -235,12 +242,12 @@ class ShardWriting:
         addresses: Int64s,
         sizes: npt.NDArray[np.int32],
         options: StreamOptions,
+        now_ms: int,
     ) -> tuple[int, int]:
         """Cut rows into blocks; return the end of the last one and how many they are."""
         if not len(rows):
             return self.tail.blocks_end, 0
         cuts = cut_points(sizes, options.block_records, options.block_bytes)
-        now_ms = self._clock_ns() // 10**6
         end = self.tail.blocks_end
         for first, last in pairwise(cuts):
             zone = put_block(

@@ -44,6 +44,16 @@ _RETRIES_MAX: Final = 40
 _RETRY_PAUSE_S: Final = 0.05
 
 
+class _ReplayedHeads:
+    """Heads of the blocks in [begin, end) of one instance; below lies what it has on disk."""
+
+    def __init__(self, store: RocksStore | None, begin: int) -> None:
+        self.store = store
+        self.begin = begin
+        self.end = begin
+        self.table = HeadTable()
+
+
 class ShardFollower:
     """Answers reads of one shard that another process may be writing."""
 
@@ -60,8 +70,7 @@ class ShardFollower:
         self._seen: MarkerState | None = None
         self._caught_up: MarkerState | None = None
         self._heads_lock = threading.Lock()
-        self._heads = HeadTable()
-        self._heads_end = 0
+        self._replayed = _ReplayedHeads(None, 0)
         self._is_closed = False
 
     def committed(self) -> int:
@@ -211,34 +220,32 @@ class ShardFollower:
             self._meta,
             bounds,
             view,
-            lambda shown, ids: self._heads_for(shown, state, ids),
+            lambda shown, ids: self._heads_for(shown, store, state, ids),
         )
 
-    def _heads_for(self, view: ShardView, state: ShardState, ids: Int32s | None) -> Heads:
+    def _heads_for(
+        self, view: ShardView, store: RocksStore, state: ShardState, ids: Int32s | None
+    ) -> Heads:
         """Return heads as of the view: those on disk, and the blocks above them replayed."""
         with self._heads_lock:
-            if self._heads_end < state.heads_through:
-                # What was replayed may be older than what went to disk since.
-                self._heads = HeadTable()
-                self._heads_end = state.heads_through
-            begin = max(self._heads_end, view.bounds.start)
+            replayed = self._replayed
+            is_older = replayed.store is not store or replayed.begin < state.heads_through
+            if is_older:
+                # What was replayed may be older than what this view has on disk.
+                replayed = self._replayed = _ReplayedHeads(store, state.heads_through)
+            elif replayed.begin > state.heads_through:
+                # A newer view was here first; its heads do not go with this one's disk.
+                replayed = _ReplayedHeads(store, state.heads_through)
+            begin = max(replayed.end, view.bounds.start)
             for zone in view.zones(begin, view.bounds.committed):
                 block = view.block(zone)
                 groups = block_groups(block)
-                after = replay_block(block, groups, self._known_heads(view, groups.ids))
-                self._heads.put(after)
-                self._heads_end = zone.end
+                before = _known_heads(view, replayed.table, groups.ids)
+                replayed.table.put(replay_block(block, groups, before))
+                replayed.end = zone.end
             if ids is not None:
-                return self._known_heads(view, ids)
-            return all_heads(view, self._heads.heads)
-
-    def _known_heads(self, view: ShardView, ids: Int32s) -> Heads:
-        heads, present = self._heads.find(ids)
-        for at in np.flatnonzero(~present).tolist():
-            value = view.head_on_disk(int(ids[at]))
-            if value is not None:
-                heads.primary[at], heads.address[at], heads.last[at] = decode_head(value)
-        return heads
+                return _known_heads(view, replayed.table, ids)
+            return all_heads(view, replayed.table.heads)
 
     def _opened_store(self) -> RocksStore:
         if self._store is None:
@@ -255,11 +262,18 @@ class ShardFollower:
         store, self._store = self._store, None
         private, self._private = self._private, None
         self._caught_up = None
-        with self._heads_lock:
-            self._heads = HeadTable()
-            self._heads_end = 0
+        self._replayed = _ReplayedHeads(None, 0)
         if store is not None and self._is_closed:
             # Until then scans keep the instance they began with; it goes with the last.
             store.close()
         if private is not None:
             shutil.rmtree(private, ignore_errors=True)
+
+
+def _known_heads(view: ShardView, table: HeadTable, ids: Int32s) -> Heads:
+    heads, present = table.find(ids)
+    for at in np.flatnonzero(~present).tolist():
+        value = view.head_on_disk(int(ids[at]))
+        if value is not None:
+            heads.primary[at], heads.address[at], heads.last[at] = decode_head(value)
+    return heads

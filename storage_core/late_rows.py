@@ -7,8 +7,9 @@ this is an LSM tree and still ordered.
     key    l window secondary primary address
     value  head | payload | key | headers
     head   state u8 | nulls u8 | mask u8 | timestamp_type i8 | version u16 |
-           payload_bytes u32 | key_bytes u32 | headers_bytes u32 | timestamp i64     (26 bytes)
-    headers  count u16, then per header: key_bytes u32 | value_bytes i32 (-1 null) | key | value
+           payload_bytes u32 | key_bytes u32 | headers_bytes u32 | timestamp i64 |
+           committed_at_ms i64                                                       (34 bytes)
+    headers  count u32, then per header: key_bytes u32 | value_bytes i32 (-1 null) | key | value
 """
 
 import struct
@@ -25,7 +26,7 @@ from storage_core.keys import decode_late_keys, encode_late_keys
 from storage_core.record import ENVELOPE, Rows
 from storage_core.windows import WindowScheme
 
-_HEAD: Final = struct.Struct("<BBBbHIIIq")
+_HEAD: Final = struct.Struct("<BBBbHIIIqq")
 _HEAD_DTYPE: Final = np.dtype(
     [
         ("state", "u1"),
@@ -37,10 +38,11 @@ _HEAD_DTYPE: Final = np.dtype(
         ("key_bytes", "<u4"),
         ("headers_bytes", "<u4"),
         ("timestamp", "<i8"),
+        ("committed_at_ms", "<i8"),
     ]
 )
 _HEADER: Final = struct.Struct("<Ii")
-_COUNT: Final = struct.Struct("<H")
+_COUNT: Final = struct.Struct("<I")
 _BITS: Final = {"payload": 1, "key": 2, "headers": 4, "timestamp": 8, "timestamp_type": 16}
 
 Headers = list[dict[str, object]] | None
@@ -51,11 +53,13 @@ def encode_late_rows(
     states: npt.NDArray[np.uint8],
     addresses: npt.NDArray[np.int64],
     scheme: WindowScheme,
+    committed_at_ms: int,
 ) -> list[tuple[bytes, bytes]]:
     """Return a key and a value for each row; all rows given are late or ahead."""
     keys = encode_late_keys(scheme.of_many(rows.primary), rows.secondary, rows.primary, addresses)
     head = np.zeros(len(rows), dtype=_HEAD_DTYPE)
     head["state"] = states
+    head["committed_at_ms"] = committed_at_ms
     if rows.version is not None:
         head["version"] = rows.version
     bodies = [_bodies(head, "payload", rows.payload)]

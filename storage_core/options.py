@@ -17,6 +17,7 @@ SyncLevel = Literal["commit", "interval"]
 
 SHARDS_MAX: Final = 4096
 WINDOWS_MAX: Final = 10_000
+WAIT_MAX: Final = timedelta(days=1)
 AHEAD_DAYS_DEFAULT: Final = 1
 
 
@@ -73,6 +74,9 @@ class StreamOptions:
                 _check_int(name, value, 0, INT64_MAX)
         for name in ("sync_interval", "wait_max"):
             _check_span(name, getattr(self, name))
+            if getattr(self, name) > WAIT_MAX:
+                message = f"{name}: {getattr(self, name)} is above {WAIT_MAX}"
+                raise InvalidRequestError(message)
         if self.retention is not None:
             _check_span("retention", self.retention)
         self.check_retention(self.scheme)

@@ -25,6 +25,7 @@ COLUMNS = (
     "late",
     "payload",
     "state",
+    "committed_at_ms",
     "key",
     "headers",
     "timestamp",
@@ -69,11 +70,7 @@ class ReadRequest:
             _refuse(f"order {self.order!r} is not one of {', '.join(get_args(Order))}")
         if self.start > self.end:
             _refuse(f"start {self.start} is above end {self.end}")
-        addresses = (self.start_address, self.end_address)
-        if any(address is not None and address < 0 for address in addresses):
-            _refuse(f"addresses {addresses} must not be negative")
-        if None not in addresses and (self.start_address or 0) > (self.end_address or 0):
-            _refuse(f"start address {self.start_address} is above end {self.end_address}")
+        self._check_addresses()
         if not self.start >= INT64_MIN or not self.end <= INT64_MAX:
             _refuse("primaries are 64-bit signed integers")
         if self.limit < 0:
@@ -82,9 +79,18 @@ class ReadRequest:
             _refuse("ids are 32-bit signed integers")
         if any(not 0 <= value < 2**16 for value in self.versions or ()):
             _refuse("versions are 16-bit unsigned integers")
+        if not all(isinstance(column, str) for column in self.columns or ()):
+            _refuse("columns are names")
         unknown = sorted(set(self.columns or ()) - set(COLUMNS))
         if unknown:
             _refuse(f"unknown columns {', '.join(unknown)}; there are {', '.join(COLUMNS)}")
+
+    def _check_addresses(self) -> None:
+        addresses = (self.start_address, self.end_address)
+        if any(address is not None and address < 0 for address in addresses):
+            _refuse(f"addresses {addresses} must not be negative")
+        if None not in addresses and (self.start_address or 0) > (self.end_address or 0):
+            _refuse(f"start address {self.start_address} is above end {self.end_address}")
 
     def _check_types(self) -> None:
         numbers = (self.shard, self.start, self.end, self.limit)

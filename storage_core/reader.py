@@ -76,6 +76,9 @@ class StreamReader(StreamReads):
             Whether the address is committed.
         """
         follower = self._follower(shard)
+        if type(address) is not int or not isinstance(timeout, int | float):
+            message = f"wait for an address and a number of seconds, not {address!r}, {timeout!r}"
+            raise InvalidRequestError(message)
         deadline = self._clock.monotonic_s() + timeout
         pause = _WAIT_PAUSE_FIRST_S
         while follower.committed() <= address:

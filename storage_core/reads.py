@@ -101,6 +101,7 @@ class StreamReads:
             LostRangeError: Addresses below the log's start, or lost.
         """
         readers = self._shard_readers()
+        shard = _integer("shard", shard)
         if shard not in readers:
             message = f"shard {shard} is not open here; open are {sorted(readers)}"
             raise InvalidRequestError(message)
@@ -135,13 +136,16 @@ class StreamReads:
 
         Ahead records count. An id without records is an absent key.
         """
-        request = replace(_request("newest", ids, None, None, 1, None, READ_COLUMNS))
-        newest: dict[int, Record] = {}
-        for record in _records(iter(self._gather(request))):
-            known = newest.get(record.secondary)
-            if known is None or (known.primary, known.shard) < (record.primary, record.shard):
-                newest[record.secondary] = record
-        return newest
+        columns = (*READ_COLUMNS, "committed_at_ms")
+        newest: dict[int, tuple[tuple[int, int, int], Record]] = {}
+        for batch in self._gather(_request("newest", ids, None, None, 1, None, columns)):
+            committed_at = batch.column("committed_at_ms").to_numpy().tolist()
+            for record, at in zip(_records(iter([batch])), committed_at, strict=True):
+                rank = (record.primary, at, record.shard)
+                known = newest.get(record.secondary)
+                if known is None or known[0] < rank:
+                    newest[record.secondary] = rank, record
+        return {secondary: record for secondary, (_, record) in newest.items()}
 
     def earliest(self, ids: Ids, from_: int) -> int | None:
         """Return the least primary of these ids that is not below `from_`, or None."""
@@ -215,10 +219,17 @@ def _request(  # noqa: PLR0913 - a request's parts
         end=INT64_MAX if end is None else _integer("end", end),
         ids=None if ids is None else _integers("ids", ids),
         versions=None if versions is None else _integers("versions", versions),
-        columns=None if columns is None else tuple(columns),
+        columns=None if columns is None else _names(columns),
         order=order,
         limit=_integer("limit", limit),
     )
+
+
+def _names(columns: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
+        message = f"columns are a list of names, not {columns!r}"
+        raise InvalidRequestError(message)
+    return tuple(columns)
 
 
 def _integers(name: str, values: int | Iterable[int]) -> tuple[int, ...]:

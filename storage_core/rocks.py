@@ -84,7 +84,7 @@ class Batch:
 
 
 class StoreView(Protocol):
-    """A moment of a store, to be read by any thread."""
+    """A moment of a store; one thread at a time."""
 
     def items(self, family: str, start: bytes, end: bytes | None) -> Iterator[Item]:
         """Yield the items from `start` to before `end` in order; raise if one is unreadable."""

@@ -7,7 +7,7 @@ the commit lock the sync and the marker; shard_guard.py says in which order.
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -185,11 +185,11 @@ class Shard:
 
     def discard_unsealed(self) -> None:
         """Forget the records that have not been written."""
-        with self._guard.append_lock:
+        with self._guard.appending():
             self._builder.clear()
 
     def append_transaction(
-        self, transaction: str, rows_total: int, batches: Iterator[Rows]
+        self, transaction: str, planned: TransactionProgress, batches: Iterator[Rows]
     ) -> None:
         """Append a staged transaction's rows, all visible at once, going on where it stopped.
 
@@ -197,15 +197,15 @@ class Shard:
             InvalidRequestError: The shard knows the transaction with another number of rows.
         """
         with self._guard.appending():
-            progress = self._transactions.get(transaction, TransactionProgress(0, -1))
-            if progress.is_done:
+            progress = self._transactions.get(transaction, planned)
+            if progress.is_done and transaction in self._transactions:
                 # Done in memory is not yet durable.
                 self.commit_path(None, durable=True)
                 return
             if any(name != transaction for name in self.unfinished_transactions()):
                 message = f"another transaction than {transaction!r} is unfinished; reopen first"
                 raise UnavailableError(message, shard=self.context.number)
-            if progress.rows_total not in (-1, rows_total):
+            if progress.rows_total != planned.rows_total:
                 message = f"transaction {transaction!r} has {progress.rows_total} rows here"
                 raise InvalidRequestError(message, shard=self.context.number)
             if progress.rows_done == 0:
@@ -213,7 +213,7 @@ class Shard:
             begin = self._writing.tail
             self._holds_publishing = True
             try:
-                self._append_staged(transaction, progress.rows_done, rows_total, batches)
+                self._append_staged(transaction, progress, batches)
             except BaseException as error:
                 if self._writing.tail is not begin:
                     # Part of it is written; only an opener can go on from there.
@@ -232,7 +232,7 @@ class Shard:
         """
         with self._guard.appending():
             batch, lost, gaps = self._loss.give_up(start, end, self.context.number)
-            self._write_and_sync(batch)
+            self._write_loss(batch)
             self._loss.lost, self._loss.gaps = lost, gaps
 
     def close(self) -> None:
@@ -313,15 +313,20 @@ class Shard:
     def note_lost(self, found: Iterable[AddressRange]) -> None:
         """Record the ranges of blocks that cannot be read, so that they are told from now on."""
         for block in found:
-            with self._guard.append_lock:
+            # A read does not wait behind a transaction to record what the next one finds again.
+            if not self._guard.append_lock.acquire(blocking=False):
+                return
+            try:
                 if self._guard.is_usable and not self._loss.covers(block):
                     batch, lost = self._loss.note(block)
-                    self._write_and_sync(batch)
+                    self._write_loss(batch)
                     self._loss.lost = lost
+            finally:
+                self._guard.append_lock.release()
 
     def alter(self, options: StreamOptions) -> None:
         """Take over changed options."""
-        with self._guard.append_lock:
+        with self._guard.appending():
             self.options = options
             self._syncs_by_interval = options.sync == "interval"
             self._builder.limit(options)
@@ -357,23 +362,25 @@ class Shard:
             self.commit_path(Entry(self._builder.rows()), durable=False)
             self._builder.clear()
 
-    def _write_and_sync(self, batch: Batch) -> None:
-        with self._guard.poisoning():
+    def _write_loss(self, batch: Batch) -> None:
+        with self._guard.committing(), self._guard.poisoning():
             self._store.write(batch)
             self._store.sync()
+            # A new sequence tells readers to look again.
+            self._marker.publish(self._marker.state.committed)
 
     def _append_staged(
-        self, transaction: str, rows_done: int, rows_total: int, batches: Iterator[Rows]
+        self, transaction: str, progress: TransactionProgress, batches: Iterator[Rows]
     ) -> None:
-        if rows_total == 0:
-            self._append_progress(transaction, None, TransactionProgress(0, 0))
+        if progress.rows_total == 0:
+            self._append_progress(transaction, None, progress)
         passed = 0
         for rows in batches:
-            skipped = max(0, min(len(rows), rows_done - passed))
+            skipped = max(0, min(len(rows), progress.rows_done - passed))
             passed += len(rows)
             if skipped < len(rows):
-                progress = TransactionProgress(passed, rows_total)
-                self._append_progress(transaction, rows.slice(skipped, len(rows)), progress)
+                part = rows.slice(skipped, len(rows))
+                self._append_progress(transaction, part, replace(progress, rows_done=passed))
 
     def _append_progress(
         self, transaction: str, rows: Rows | None, progress: TransactionProgress
@@ -412,7 +419,13 @@ class Shard:
             with suppress(UnavailableError):
                 self.commit_path(None, durable=True)
 
-    def _committed_heads(self, view: ShardView, ids: Int32s | None) -> Heads:
+    def _committed_heads(self, _view: ShardView, ids: Int32s | None) -> Heads:
         if ids is not None:
             return self._heads.committed_for(ids)
-        return all_heads(view, self._heads.committed_in_memory())
+        # IMPORTANT: memory before the disk; a head that leaves memory meanwhile is on disk then.
+        in_memory = self._heads.committed_in_memory()
+        later = self.view()
+        try:
+            return all_heads(later, in_memory)
+        finally:
+            later.close()

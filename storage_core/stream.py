@@ -81,7 +81,11 @@ class Stream(StreamReads):
         Raises:
             InvalidRequestError: The name is bad or taken.
         """
-        create_stream(Path(root), name, options or StreamOptions())
+        chosen: object = StreamOptions() if options is None else options
+        if not isinstance(chosen, StreamOptions):
+            message = f"options are StreamOptions, not {type(chosen).__name__}"
+            raise InvalidRequestError(message)
+        create_stream(Path(root), name, chosen)
         return cls.open(root, name, environment=environment)
 
     @classmethod
@@ -114,6 +118,8 @@ class Stream(StreamReads):
         outside = environment or Environment()
         files = read_stream(Path(root), name)
         numbers = _shard_numbers(files, shards)
+        if isinstance(give_up_transactions, str):
+            give_up_transactions = (give_up_transactions,)
         given_up = frozenset(give_up_transactions)
         opened: dict[int, Shard] = {}
         with ExitStack() as undo:
@@ -319,10 +325,13 @@ class Stream(StreamReads):
             raise ClosedError(message, stream=self._files.meta.name)
 
 
-def _shard_numbers(files: StreamFiles, shards: Iterable[int] | None) -> Sequence[int]:
+def _shard_numbers(files: StreamFiles, shards: object) -> Sequence[int]:
     there = sorted(files.settings.lineages)
     if shards is None:
         return there
+    if not isinstance(shards, Iterable):
+        message = f"shards are a list of numbers, not {shards!r}"
+        raise InvalidRequestError(message, stream=files.meta.name)
     numbers = sorted(set(shards), key=repr)
     unknown = [number for number in numbers if number not in files.settings.lineages]
     if unknown or not numbers:

@@ -111,13 +111,20 @@ def shard_directory(stream_directory: Path, shard: int) -> Path:
     return stream_directory / f"shard-{shard:04d}"
 
 
-def check_name(name: str) -> None:
+def check_name(name: object) -> None:
     """Refuse a name that is not in Kafka's alphabet."""
-    if not _NAME.match(str(name)) or name in (".", ".."):
+    if not isinstance(name, str) or not _NAME.match(name) or name in (".", ".."):
         shown = repr(name if len(repr(name)) <= 80 else str(name)[:60] + "…")  # noqa: PLR2004 - a line
         message = (
             f"bad stream name {shown}: use 1 to 249 letters, digits, dots, dashes, underscores"
         )
+        raise InvalidRequestError(message)
+
+
+def check_root(root: Path) -> None:
+    """Refuse a path that no file system can hold."""
+    if "\0" in str(root):
+        message = f"bad root {str(root)!r}: a path holds no NUL"
         raise InvalidRequestError(message)
 
 
@@ -129,8 +136,9 @@ def create_stream(root: Path, name: str, options: StreamOptions) -> StreamFiles:
         CorruptionError: Shards with data lie there, but no stream.json.
     """
     check_name(name)
+    check_root(root)
     directory = root / name
-    for path in (root, directory):
+    for path in (directory, *directory.parents):
         if path.exists() and not path.is_dir():
             message = "not a directory"
             raise InvalidRequestError(message, stream=name, path=path)
@@ -176,6 +184,7 @@ def read_stream(root: Path, name: str) -> StreamFiles:
         CorruptionError: A file is damaged or missing.
     """
     check_name(name)
+    check_root(root)
     directory = root / name
     try:
         version = read_document(root / _ROOT_FILE).get("format_version")

@@ -14,6 +14,7 @@ no-op, or goes on from the manifest where the first one stopped.
 """
 
 from collections.abc import Mapping
+from operator import index
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -23,9 +24,10 @@ import pyarrow as pa
 
 from storage_core.block_builder import RecordBuilder
 from storage_core.durable_file import file_errors
-from storage_core.errors import CorruptionError, InvalidRequestError
+from storage_core.errors import ClosedError, CorruptionError, InvalidRequestError
 from storage_core.record import rows_from_arrow
 from storage_core.shard import Shard
+from storage_core.shard_state import TransactionProgress
 from storage_core.staging import (
     Manifest,
     StagedShardWriter,
@@ -61,6 +63,7 @@ class Transaction:
         self._writers: dict[int, StagedShardWriter] = {}
         self._builders: dict[int, RecordBuilder] = {}
         self._attempt: Path | None = None
+        self._is_over = False
         self._manifest = read_manifest(transaction_directory(staging, name))
         known = self._manifest.rows_total if self._manifest else self._rows_done()
         if known is not None and known != rows_total:
@@ -70,6 +73,7 @@ class Transaction:
 
     def append(self, primary: int, secondary: int, payload: bytes | None, version: int = 0) -> None:
         """Stage one record."""
+        self._refuse_if_over()
         if self.is_replay:
             return
         shard = self._route(secondary)
@@ -82,6 +86,7 @@ class Transaction:
 
     def append_batch(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Stage a batch."""
+        self._refuse_if_over()
         if self.is_replay:
             return
         with file_errors(self._staging, "staging a batch"):
@@ -112,6 +117,7 @@ class Transaction:
         trace: TracebackType | None,
     ) -> None:
         """Make the rows durable, or leave nothing."""
+        self._is_over = True
         if kind is not None:
             self._abandon()
             return
@@ -134,6 +140,11 @@ class Transaction:
         except BaseException:
             self._abandon()
             raise
+
+    def _refuse_if_over(self) -> None:
+        if self._is_over:
+            message = f"transaction {self._name!r} was left; its rows are decided"
+            raise ClosedError(message)
 
     def _check_total(self) -> None:
         staged = sum(writer.rows for writer in self._writers.values())
@@ -164,7 +175,11 @@ class Transaction:
         return next(iter(self._shards.values())).context.meta.shards - 1
 
     def _route(self, secondary: int) -> int:
-        shard = secondary & self._mask() if type(secondary) is int else 0
+        try:
+            shard = index(secondary) & self._mask()
+        except TypeError as error:
+            message = f"secondary must be an integer, not {type(secondary).__name__}"
+            raise InvalidRequestError(message) from error
         if shard not in self._shards:
             message = f"shard {shard} is not open here"
             raise InvalidRequestError(message)
@@ -173,8 +188,8 @@ class Transaction:
     def _rows_done(self) -> int | None:
         """Return the rows of a transaction whose staging is gone because all is done."""
         found = [shard.transaction_progress(self._name) for shard in self._shards.values()]
-        done = [progress.rows_total for progress in found if progress is not None]
-        return sum(done) if done else None
+        known = (progress.rows_of_all_shards for progress in found if progress is not None)
+        return next(known, None)
 
 
 def finish(manifest: Manifest, shards: Mapping[int, Shard]) -> None:
@@ -187,7 +202,8 @@ def finish(manifest: Manifest, shards: Mapping[int, Shard]) -> None:
         shard = shards.get(number)
         if shard is not None:
             rows = read_staged_rows(manifest, number, shard.options.payload_bytes_max)
-            shard.append_transaction(manifest.transaction, staged.rows, rows)
+            planned = TransactionProgress(0, staged.rows, manifest.rows_total)
+            shard.append_transaction(manifest.transaction, planned, rows)
             mark_done(manifest, number)
     clear_if_done(manifest)
 
