@@ -17,8 +17,8 @@ from storage_core.zone import decode_zone
 from tests.unit.storage_core.strategies import (
     addresses_of,
     few,
+    int32_array,
     int32s,
-    int64_array,
     int64s,
     payloads,
     rows,
@@ -26,7 +26,7 @@ from tests.unit.storage_core.strategies import (
     uint16s,
 )
 
-row_sizes = st.lists(st.integers(0, 50), min_size=1, max_size=200).map(int64_array)
+row_sizes = st.lists(st.integers(0, 50), min_size=1, max_size=200).map(int32_array)
 
 
 def added(*record: Any, payload_bytes_max: int = 12) -> dict[str, object]:
@@ -152,7 +152,7 @@ def test_no_cut_is_above_its_records_nor_a_row_above_its_bytes(sizes, records_ma
 
 
 def test_rows_within_both_targets_stay_one_block():
-    assert cut_points(int64_array([5, 5]), 2, 10) == [0, 2]
+    assert cut_points(int32_array([5, 5]), 2, 10) == [0, 2]
 
 
 @few

@@ -18,7 +18,7 @@ CARRIED = ("payload", *ENVELOPE)
 
 def kept_and_read(given_rows: Rows, states: list[int], addresses: "np.ndarray") -> LateRows:
     """Store rows as late ones and read them in the order of their keys."""
-    items = encode_late_rows(given_rows, np.array(states, np.uint8), addresses, SCHEME)
+    items = encode_late_rows(given_rows, np.array(states, np.uint8), addresses, SCHEME, 77)
     keys, values = zip(*sorted(items), strict=True)
     return decode_late_rows(list(keys), list(values))
 
@@ -34,6 +34,7 @@ def test_late_rows_come_back_with_all_they_carry(data, given_rows):
     expected = given_rows.take(at)
     assert late.secondary.tolist() == expected.secondary.tolist()
     assert late.primary.tolist() == expected.primary.tolist()
+    assert set(late.head["committed_at_ms"].tolist()) == {77}
     assert late.head["state"].tolist() == [states[place] for place in at]
     assert {name: late.column(name).to_pylist() for name in CARRIED} == carried(expected)
 
@@ -57,7 +58,7 @@ def test_key_of_a_late_row_names_its_place(data, given_rows):
         addresses.tolist(),
         strict=True,
     )
-    assert [key for key, _ in encode_late_rows(given_rows, states, addresses, SCHEME)] == [
+    assert [key for key, _ in encode_late_rows(given_rows, states, addresses, SCHEME, 0)] == [
         late_key(SCHEME.of(primary), secondary, primary, address)
         for secondary, primary, address in places
     ]

@@ -135,7 +135,7 @@ def test_widening_never_narrows(a, b):
 def test_summaries_are_what_a_plain_loop_finds(data, scheme, primaries):
     count = len(primaries)
     addresses, states = data.draw(addresses_of(count)), data.draw(states_of(count))
-    sizes = np.arange(count)
+    sizes = np.arange(count, dtype=np.int32)
     plain: dict[int, Window] = {}
     for primary, address, size, state in zip(
         primaries, addresses.tolist(), sizes.tolist(), states_or_zeros(states, count), strict=True

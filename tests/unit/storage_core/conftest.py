@@ -1,0 +1,43 @@
+"""Fixtures of the unit tests.
+
+Stores live in memory where the machine has a file system for it: what a disk may lose is the
+business of the fault tests, and here only costs time.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.storage_core.workbench import Workbench
+
+MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of one's own is made in it
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    """An empty folder that is gone afterwards."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def make_bench(root: Path) -> Iterator[Callable[..., Workbench]]:
+    """Make workbenches, each with a stream of one shard unless told otherwise."""
+    benches: list[Workbench] = []
+
+    def make(**options: Any) -> Workbench:
+        benches.append(Workbench(root, f"stream-{len(benches)}", **options))
+        return benches[-1]
+
+    yield make
+    for bench in benches:
+        bench.clear_away()
+
+
+@pytest.fixture
+def bench(make_bench: Callable[..., Workbench]) -> Workbench:
+    """A workbench with a stream of one shard."""
+    return make_bench()

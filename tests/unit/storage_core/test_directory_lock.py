@@ -1,0 +1,70 @@
+"""The lock: one holder, whatever is deleted inside the directory, and it says who."""
+
+import os
+import shutil
+
+import pytest
+
+from storage_core import CorruptionError, ShardLockedError
+from storage_core.directory_lock import OWNER_FILE, DirectoryLock, describe_owner
+
+
+def acquire(path) -> DirectoryLock:
+    return DirectoryLock.acquire(path, started_at_ms=5, stream="clicks", shard=3)
+
+
+def test_second_holder_is_refused_and_told_who_holds_it(root):
+    lock = acquire(root)
+    with pytest.raises(ShardLockedError, match=rf"process {os.getpid()} on .*'clicks', shard 3"):
+        acquire(root)
+    lock.release()
+
+
+def test_lock_holds_though_everything_inside_is_deleted(root):
+    lock = acquire(root)
+    for path in root.iterdir():
+        path.unlink()
+    with pytest.raises(ShardLockedError, match="an unknown process"):
+        acquire(root)
+    lock.release()
+
+
+def test_released_lock_can_be_had(root):
+    for _ in range(3):
+        lock = acquire(root)
+        lock.release()
+        lock.release()
+
+
+def test_failed_attempt_leaves_the_owner_in_place(root):
+    lock = acquire(root)
+    with pytest.raises(ShardLockedError):
+        acquire(root)
+    assert str(os.getpid()) in describe_owner(root)
+    lock.release()
+    assert not (root / OWNER_FILE).exists()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "5", '{"pid": 1}'])
+def test_unreadable_owner_is_no_obstacle(root, text):
+    (root / OWNER_FILE).write_text(text)
+    assert "unknown process" in describe_owner(root)
+    acquire(root).release()
+
+
+def test_missing_directory_is_damage(root):
+    with pytest.raises(CorruptionError, match=r"missing.*shard 3.*gone"):
+        acquire(root / "gone")
+
+
+def test_file_in_place_of_the_directory_is_damage(root):
+    (root / "file").touch()
+    with pytest.raises(CorruptionError, match="missing"):
+        acquire(root / "file")
+
+
+def test_release_of_a_directory_that_is_gone_is_quiet(root):
+    (root / "shard").mkdir()
+    lock = acquire(root / "shard")
+    shutil.rmtree(root / "shard")
+    lock.release()

@@ -1,0 +1,202 @@
+"""The marker: whatever is torn or damaged, the newest whole slot counts or nobody goes on."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage_core import CorruptionError
+from storage_core.marker import (
+    MarkerFile,
+    MarkerReader,
+    MarkerState,
+    create_marker,
+    decode_slot,
+    encode_slot,
+    open_marker,
+)
+from storage_core.testing import ManualClock
+from tests.unit.storage_core.strategies import addresses_one, few
+from tests.unit.storage_core.workbench import flip_bit
+
+LINEAGE = b"lineage of 16 by"
+SLOTS = (0, 4096)
+states = st.builds(
+    MarkerState,
+    st.integers(0, 2**64 - 1),
+    st.integers(0, 2**64 - 1),
+    addresses_one,
+    st.binary(min_size=16, max_size=16),
+)
+
+
+@pytest.fixture
+def path(root):
+    create_marker(root / "marker", 0, LINEAGE)
+    return root / "marker"
+
+
+def opened(path) -> MarkerFile:
+    """Open a marker of which a slot is whole."""
+    marker, _ = open_marker(path)
+    assert marker is not None
+    return marker
+
+
+def publish(path, *ends: int) -> None:
+    marker = opened(path)
+    for end in ends:
+        marker.publish(end)
+    marker.close()
+
+
+@few
+@given(states)
+def test_slot_comes_back(state):
+    assert decode_slot(encode_slot(state)) == state
+
+
+@few
+@given(st.data(), states)
+def test_slot_with_a_flipped_bit_is_nothing(data, state):
+    slot = bytearray(encode_slot(state))
+    at = data.draw(st.integers(0, len(slot) * 8 - 1))
+    slot[at // 8] ^= 1 << at % 8
+    assert decode_slot(bytes(slot)) is None
+
+
+@few
+@given(st.data(), states)
+def test_slot_that_is_cut_is_nothing(data, state):
+    slot = encode_slot(state)
+    assert decode_slot(slot[: data.draw(st.integers(0, len(slot) - 1))]) is None
+
+
+def test_empty_slot_is_nothing():
+    assert decode_slot(bytes(100)) is None
+
+
+def test_negative_committed_is_nothing():
+    assert decode_slot(encode_slot(MarkerState(1, 1, -1, LINEAGE))) is None
+
+
+def test_new_marker_has_two_slots_and_says_where_it_begins(root):
+    create_marker(root / "marker", 7, LINEAGE)
+    marker, valid = open_marker(root / "marker")
+    assert marker is not None
+    assert (valid, marker.state.committed, marker.state.generation) == (2, 7, 0)
+    marker.close()
+
+
+def test_publishing_writes_the_slots_in_turn(path):
+    images = [path.read_bytes()]
+    for end in (5, 6, 7):
+        publish(path, end)
+        images.append(path.read_bytes())
+    changed = [
+        [slot for slot in SLOTS if a[slot : slot + 60] != b[slot : slot + 60]]
+        for a, b in pairwise(images)
+    ]
+    assert changed == [[SLOTS[0]], [SLOTS[1]], [SLOTS[0]]]
+
+
+@pytest.mark.parametrize("torn", SLOTS)
+def test_opener_goes_on_from_the_whole_slot(path, torn):
+    publish(path, 5, 6)
+    flip_bit(path, torn + 20)
+    marker, valid = open_marker(path)
+    assert marker is not None
+    assert (valid, marker.state.committed) == (1, 6 if torn == SLOTS[0] else 5)
+    marker.close()
+
+
+def test_writing_both_mends_a_torn_slot(path):
+    publish(path, 5, 6)
+    flip_bit(path, SLOTS[1] + 20)
+    marker = opened(path)
+    marker.write_both(marker.state)
+    marker.close()
+    assert open_marker_count(path) == 2
+
+
+def open_marker_count(path) -> int:
+    marker, valid = open_marker(path)
+    if marker is not None:
+        marker.close()
+    return valid
+
+
+def test_no_whole_slot_is_no_marker(path):
+    for slot in SLOTS:
+        flip_bit(path, slot)
+    assert open_marker(path) == (None, 0)
+
+
+@pytest.mark.parametrize("size", [0, 1, 55, 4096, 4096 + 55])
+def test_cut_marker_has_the_slots_that_are_left(path, size):
+    path.write_bytes(path.read_bytes()[:size])
+    assert open_marker_count(path) == (size >= 4096)
+
+
+def test_missing_marker_is_told_by_its_path(root):
+    for open_it in (open_marker, lambda path: MarkerReader(path, ManualClock())):
+        with pytest.raises(CorruptionError, match=r"missing.*marker"):
+            open_it(root / "marker")
+
+
+def test_reader_sees_each_publication_at_once(path):
+    reader, marker = MarkerReader(path, ManualClock()), opened(path)
+    seen = []
+    for end in (3, 9):
+        marker.publish(end)
+        seen.append(reader.read().committed)
+    assert seen == [3, 9]
+    reader.close()
+    marker.close()
+
+
+@pytest.mark.parametrize("torn", SLOTS)
+def test_reader_never_trusts_one_slot_alone(path, torn):
+    publish(path, 5, 6)
+    flip_bit(path, torn + 20)
+    clock, reader = ManualClock(), MarkerReader(path, ManualClock())
+    with pytest.raises(CorruptionError, match="opening the shard for writing mends it"):
+        MarkerReader(path, clock).read()
+    assert 0 < clock.elapsed_s < 1
+    reader.close()
+
+
+def test_reader_waits_for_a_slot_that_is_being_written(path):
+    whole = path.read_bytes()
+    flip_bit(path, SLOTS[1] + 20)
+    reader = MarkerReader(path, MendingClock(lambda: path.write_bytes(whole)))
+    assert reader.read().committed == 0
+    reader.close()
+
+
+class MendingClock:
+    """A clock during whose third pause something happens."""
+
+    def __init__(self, happens: Callable[[], object]) -> None:
+        self._happens = happens
+        self._pauses = 0
+
+    def now_ns(self) -> int:
+        return 0
+
+    def monotonic_s(self) -> float:
+        return 0.0
+
+    def sleep(self, _seconds: float) -> None:
+        self._pauses += 1
+        if self._pauses == 3:
+            self._happens()
+
+
+def test_sequence_goes_on_after_a_reopen(path):
+    publish(path, 5, 6, 7)
+    marker = opened(path)
+    assert (marker.state.sequence, marker.state.committed) == (4, 7)
+    marker.close()

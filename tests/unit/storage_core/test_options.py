@@ -1,0 +1,82 @@
+"""Options: what cannot work is refused by the option's name, before anything is made."""
+
+from datetime import timedelta
+
+import pytest
+
+from storage_core import InvalidRequestError, StreamOptions
+from storage_core.options import WINDOWS_MAX
+from storage_core.windows import WindowScheme
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("shards", 0),
+        ("shards", 3),
+        ("shards", -2),
+        ("shards", 8192),
+        ("shards", 2.0),
+        ("shards", True),
+        ("unit", "minutes"),
+        ("unit", None),
+        ("jitter", -1),
+        ("jitter", 1.5),
+        ("jitter", 2**63),
+        ("ahead_max", -1),
+        ("ahead_max", "1d"),
+        ("records_max", -1),
+        ("bytes_max", 0.5),
+        ("retention", 3600),
+        ("retention", timedelta(0)),
+        ("retention", timedelta(seconds=-1)),
+        ("retention", timedelta(days=400_000)),
+        ("sync", "never"),
+        ("sync_interval", 0.1),
+        ("sync_interval", timedelta(0)),
+        ("wait_max", timedelta(0)),
+        ("wait_max", None),
+        ("payload_bytes_max", 0),
+        ("payload_bytes_max", 2**31),
+        ("block_records", 0),
+        ("block_bytes", 0),
+        ("codec", "gzip"),
+    ],
+)
+def test_option_that_cannot_work_is_refused_by_name(name, value):
+    with pytest.raises(InvalidRequestError, match=rf"^{name}: "):
+        StreamOptions(**{name: value})
+
+
+def test_sequence_takes_no_retention_in_time():
+    with pytest.raises(InvalidRequestError, match=r"^retention: a sequence"):
+        StreamOptions(unit="sequence", retention=timedelta(days=1))
+
+
+def test_defaults_are_a_stream_that_works():
+    assert StreamOptions() == StreamOptions(shards=4, unit="ms", jitter=0, sync="commit")
+
+
+@pytest.mark.parametrize(
+    ("unit", "ahead_max"),
+    [("s", 86_400), ("ms", 86_400 * 10**3), ("us", 86_400 * 10**6), ("ns", 86_400 * 10**9)],
+)
+def test_row_may_be_one_day_ahead_unless_told(unit, ahead_max):
+    assert StreamOptions(unit=unit).resolved_ahead_max() == ahead_max
+
+
+def test_sequence_has_no_bound_ahead_unless_told():
+    assert StreamOptions(unit="sequence").resolved_ahead_max() is None
+    assert StreamOptions(unit="sequence", ahead_max=5).resolved_ahead_max() == 5
+
+
+@pytest.mark.parametrize("days", [1, 7, 30, 365, 3650])
+def test_retention_never_covers_more_windows_than_allowed(days):
+    options = StreamOptions(retention=timedelta(days=days))
+    assert options.scheme.span_count(days * 86_400_000) <= WINDOWS_MAX
+
+
+def test_retention_is_judged_by_the_windows_there_are():
+    options = StreamOptions(retention=timedelta(days=10))
+    with pytest.raises(InvalidRequestError, match=r"^retention: "):
+        options.check_retention(WindowScheme("ms", "minute"))

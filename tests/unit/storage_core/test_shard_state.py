@@ -1,0 +1,117 @@
+"""Shard state: what lies under `m` comes back, and what cannot be read is told."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage_core import CorruptionError
+from storage_core.keys import INT64_MIN
+from storage_core.shard_state import (
+    KEY_GENERATION,
+    KEY_NEXT,
+    KEY_SOURCE,
+    AddressRange,
+    Counters,
+    ShardState,
+    Tail,
+    TransactionProgress,
+    decode_progress,
+    decode_state,
+    decode_tail,
+    encode_int,
+    encode_progress,
+    encode_range_end,
+    encode_source,
+    encode_tail,
+    gap_key,
+    lost_key,
+    transaction_key,
+)
+from tests.unit.storage_core.strategies import addresses_one, few
+
+counts = st.integers(0, 2**64 - 1)
+counters = st.builds(Counters, *[st.integers(0, 2**40) for _ in range(9)])
+ranges = st.builds(lambda start, size: AddressRange(start, start + size), addresses_one, st.just(1))
+
+
+@few
+@given(addresses_one, addresses_one, counters)
+def test_tail_comes_back(next_address, blocks_end, counted):
+    tail = Tail(next_address, blocks_end, counted)
+    assert decode_tail(encode_tail(tail)) == tail
+
+
+@few
+@given(counts, counts, counts)
+def test_progress_comes_back(done, total, of_all_shards):
+    progress = TransactionProgress(done, total, of_all_shards)
+    assert decode_progress(encode_progress(progress)) == progress
+    assert progress.is_done == (done == total)
+
+
+@few
+@given(counters, counters)
+def test_counters_add_up_field_by_field(a, b):
+    assert a.plus(b).astuple() == tuple(map(sum, zip(a.astuple(), b.astuple(), strict=True)))
+
+
+@few
+@given(st.sets(ranges), st.sets(ranges), st.dictionaries(st.text(min_size=1), counts))
+def test_ranges_and_transactions_come_back(lost, gaps, transactions):
+    entries = [(lost_key(one.start), encode_range_end(one.end, "why")) for one in lost]
+    entries += [(gap_key(one.start), encode_range_end(one.end)) for one in gaps]
+    progress = {name: TransactionProgress(done, done, done) for name, done in transactions.items()}
+    entries += [(transaction_key(name), encode_progress(at)) for name, at in progress.items()]
+    state = decode_state(entries, 0)
+    assert (state.lost, state.gaps) == (tuple(sorted(lost)), tuple(sorted(gaps)))
+    assert state.transactions == progress
+
+
+@pytest.mark.parametrize("name", ["next", "floor", "a/b", "lost/", "\x00"])
+def test_no_name_of_a_transaction_is_taken_for_something_else(name):
+    state = decode_state(
+        [(transaction_key(name), encode_progress(TransactionProgress(1, 2, 3)))], 0
+    )
+    assert state == ShardState(transactions={name: TransactionProgress(1, 2, 3)})
+
+
+def test_source_comes_back_with_its_nesting():
+    source: dict[str, object] = {"next": 5, "epoch": None, "topic": {"id": "ü", "list": [1, 2]}}
+    assert decode_state([(KEY_SOURCE, encode_source(source))], 0).source == source
+
+
+def test_empty_store_has_the_state_of_birth():
+    assert decode_state([], 0) == ShardState()
+    assert ShardState().floor == INT64_MIN
+
+
+def test_entries_of_another_kind_are_passed_over():
+    assert decode_state([(b"mnews", b"?")], 0) == ShardState()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (KEY_NEXT, b"short"),
+        (KEY_GENERATION, b"short"),
+        (KEY_SOURCE, b"{"),
+        (KEY_SOURCE, b"\xff"),
+        (lost_key(5), b""),
+        (transaction_key("t"), b"short"),
+        (transaction_key("t")[:-1] + b"\xff", encode_progress(TransactionProgress(1, 1, 1))),
+    ],
+)
+def test_entry_that_cannot_be_read_is_told_with_its_shard(key, value):
+    with pytest.raises(CorruptionError, match="shard 6"):
+        decode_state([(key, value)], 6)
+
+
+@few
+@given(ranges, ranges)
+def test_ranges_overlap_iff_an_address_lies_in_both(a, b):
+    shared = set(range(a.start, a.end)) & set(range(b.start, b.end))
+    assert a.overlaps(b.start, b.end) == bool(shared)
+
+
+def test_number_comes_back_from_its_eight_bytes():
+    assert decode_state([(KEY_GENERATION, encode_int(2**62))], 0).generation == 2**62

@@ -1,0 +1,181 @@
+"""Staging: the first manifest is the transaction, and a damaged file is told before its rows."""
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from storage_core import CorruptionError, InvalidRequestError
+from storage_core.record import Rows
+from storage_core.staging import (
+    ABANDONED_AFTER_S,
+    MANIFEST_FILE,
+    Manifest,
+    StagedShardWriter,
+    begin_attempt,
+    check_transaction_name,
+    clear_if_done,
+    mark_done,
+    publish_manifest,
+    read_manifest,
+    read_staged_rows,
+    remove_attempt,
+    remove_transaction,
+    staged_transactions,
+    sweep_abandoned,
+    transaction_directory,
+)
+from storage_core.testing import ManualClock
+from tests.unit.storage_core.strategies import few, int32_array, int64_array, rows
+from tests.unit.storage_core.test_block import row_columns, three_rows
+from tests.unit.storage_core.workbench import flip_bit
+
+
+def staged(staging, name: str, *parts: Rows, shard: int = 0) -> Manifest:
+    """Stage rows of one shard and publish them."""
+    attempt = begin_attempt(staging, name)
+    writer = StagedShardWriter(attempt / f"shard-{shard:04d}.arrow")
+    for part in parts:
+        writer.write(part)
+    return publish_manifest(staging, attempt, name, {shard: writer.finish()})
+
+
+def primaries(manifest: Manifest, shard: int = 0) -> list[int]:
+    parts = read_staged_rows(manifest, shard, 100)
+    return [primary for part in parts for primary in part.primary.tolist()]
+
+
+@few
+@given(rows())
+def test_staged_rows_come_back(tmp_path_factory, given_rows):
+    manifest = staged(tmp_path_factory.mktemp("staging"), "t", given_rows)
+    (back,) = read_staged_rows(manifest, 0, 100)
+    assert row_columns(back) == row_columns(given_rows)
+
+
+def test_rows_come_back_in_the_order_they_were_staged(root):
+    manifest = staged(root, "t", three_rows(), three_rows().take(int64_array([2, 0])))
+    assert primaries(manifest) == [1, 2, 3, 3, 1]
+    assert manifest.rows_total == 5
+
+
+def test_shard_without_rows_comes_back_empty(root):
+    assert primaries(staged(root, "t")) == []
+
+
+def test_manifest_comes_back(root):
+    manifest = staged(root, "t/ü", three_rows(), shard=3)
+    assert read_manifest(manifest.directory) == manifest
+    assert list(staged_transactions(root)) == [manifest]
+    assert manifest.transaction == "t/ü"
+
+
+def test_first_manifest_wins(root):
+    first = staged(root, "t", three_rows())
+    second = staged(root, "t", three_rows(), three_rows())
+    assert second == first
+    assert primaries(second) == [1, 2, 3]
+
+
+def test_other_columns_in_a_later_batch_are_refused(root):
+    writer = StagedShardWriter(begin_attempt(root, "t") / "x.arrow")
+    writer.write(three_rows())
+    with pytest.raises(InvalidRequestError, match=r"key.*differ from the transaction's first"):
+        writer.write(three_rows(key=three_rows().payload))
+    writer.abandon()
+
+
+@pytest.mark.parametrize("byte", [0, 100, -1])
+def test_damaged_file_is_told_before_any_of_its_rows(root, byte):
+    manifest = staged(root, "t", three_rows())
+    flip_bit(manifest.directory / manifest.shards[0].file, byte)
+    with pytest.raises(CorruptionError, match=r"'t' is missing or damaged.*shard 0.*\.arrow"):
+        next(read_staged_rows(manifest, 0, 100))
+
+
+def test_missing_and_cut_files_are_told(root):
+    manifest = staged(root, "t", three_rows())
+    path = manifest.directory / manifest.shards[0].file
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(CorruptionError, match="missing or damaged"):
+        primaries(manifest)
+    path.unlink()
+    with pytest.raises(CorruptionError, match="missing or damaged"):
+        primaries(manifest)
+
+
+def test_damaged_manifest_is_told(root):
+    manifest = staged(root, "t", three_rows())
+    flip_bit(manifest.directory / MANIFEST_FILE, 20)
+    with pytest.raises(CorruptionError, match=r"manifest\.json"):
+        list(staged_transactions(root))
+
+
+def test_attempt_without_a_manifest_is_no_transaction(root):
+    begin_attempt(root, "t")
+    assert list(staged_transactions(root)) == []
+    assert read_manifest(transaction_directory(root, "t")) is None
+
+
+def test_removed_attempt_leaves_others_of_its_transaction(root):
+    mine, other = begin_attempt(root, "t"), begin_attempt(root, "t")
+    remove_attempt(mine)
+    assert (mine.exists(), other.exists()) == (False, True)
+    remove_attempt(other)
+    assert list(root.iterdir()) == []
+
+
+def test_staging_goes_when_the_last_shard_is_done(root):
+    attempt = begin_attempt(root, "t")
+    files = {n: StagedShardWriter(attempt / f"{n}.arrow").finish() for n in (0, 2)}
+    manifest = publish_manifest(root, attempt, "t", files)
+    mark_done(manifest, 0)
+    clear_if_done(manifest)
+    assert read_manifest(manifest.directory) == manifest
+    mark_done(manifest, 2)
+    clear_if_done(manifest)
+    assert list(root.iterdir()) == []
+
+
+def test_removing_what_is_not_there_is_quiet(root):
+    remove_transaction(root / "gone")
+    assert list(staged_transactions(root / "gone")) == []
+    assert sweep_abandoned(root / "gone", ManualClock()) == 0
+
+
+@pytest.mark.parametrize(("age_s", "swept"), [(-60, 0), (60, 1)])
+def test_abandoned_attempt_is_swept_after_its_age_only(root, age_s, swept):
+    directory = begin_attempt(root, "t").parent
+    clock = ManualClock()
+    made_s = clock.now_ns() / 10**9 - ABANDONED_AFTER_S - age_s
+    os.utime(directory, (made_s, made_s))
+    assert sweep_abandoned(root, clock) == swept
+    assert directory.exists() == (not swept)
+
+
+def test_published_transaction_is_never_swept(root):
+    manifest = staged(root, "t", three_rows())
+    os.utime(manifest.directory, (0, 0))
+    assert sweep_abandoned(root, ManualClock()) == 0
+    assert primaries(manifest) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["a", "a/b", "..", "ü" * 256, " ", "a" * 512])
+def test_any_printable_text_names_a_transaction_inside_staging(root, name):
+    check_transaction_name(name)
+    assert transaction_directory(root, name).parent == root
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a" * 513, "ü" * 257, "a\x00", "a\n", "\ud800", None, 5, b"a"]
+)
+def test_text_that_cannot_be_kept_names_no_transaction(bench, name):
+    with pytest.raises(InvalidRequestError, match="a transaction's id is text"):
+        bench.stream.transaction(name, 1)
+
+
+def test_rows_of_another_size_are_refused_on_the_way_back(root):
+    big = Rows(int32_array([1]), int64_array([1]), None, three_rows().payload.slice(0, 1), {})
+    manifest = staged(root, "t", big.take(np.zeros(3, dtype=np.int64)))
+    assert primaries(manifest) == [1, 1, 1]

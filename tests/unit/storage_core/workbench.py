@@ -1,0 +1,207 @@
+"""The vocabulary of the unit tests: a stream on a bench, used, broken and looked at.
+
+bench.append([10, 20])          two rows of id 1, primaries 10 and 20
+bench.commit()                  durable and visible
+bench.crash()                   the process is gone; nothing was committed on the way
+bench.reopen()                  close, if open, and open again
+bench.lose_tail_since(copy)     power was lost: the store is what it was at the copy
+bench.damage_block(first)       one bit of a stored block is flipped
+bench.primaries()               what `read` shows
+rows_of(batches)                batches as a list of dictionaries
+"""
+
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from storage_core import AppendReport, Environment, Stream, StreamOptions, StreamReader
+from storage_core.keys import FAMILY_LOG, log_key
+from storage_core.record import ENVELOPE
+from storage_core.rocks import Batch, RocksStore, open_store
+from storage_core.shard import Shard
+from tests.unit.storage_core.disks import ReinedDisk
+
+TYPES: Mapping[str, pa.DataType] = {
+    "primary": pa.int64(),
+    "secondary": pa.int32(),
+    "payload": pa.binary(),
+    "version": pa.uint16(),
+    **ENVELOPE,
+}
+
+
+def batch_of(primary: Iterable[int], **columns: Any) -> pa.RecordBatch:
+    """Return a batch; a column given as one value is the same in each row."""
+    primaries = list(primary)
+    given = {"secondary": 1, "payload": b"x", **columns, "primary": primaries}
+    return pa.RecordBatch.from_pydict(
+        {
+            name: pa.array(
+                value if isinstance(value, list | range) else [value] * len(primaries),
+                TYPES[name],
+            )
+            for name, value in given.items()
+        }
+    )
+
+
+def rows_of(batches: pa.Table | Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
+    """Return the rows of batches or of a table."""
+    if isinstance(batches, pa.Table):
+        return batches.to_pylist()
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def column_of(batches: pa.Table | Iterable[pa.RecordBatch], name: str) -> list[Any]:
+    """Return one column of batches or of a table."""
+    return [row[name] for row in rows_of(batches)]
+
+
+def flip_bit(path: Path, byte: int, bit: int = 0) -> None:
+    """Change one bit of a file; a negative byte counts from the end."""
+    data = bytearray(path.read_bytes())
+    data[byte] ^= 1 << bit
+    path.write_bytes(data)
+
+
+class Workbench:
+    """One stream, and what may befall it."""
+
+    def __init__(
+        self,
+        root: Path,
+        name: str,
+        *,
+        environment: Environment | None = None,
+        disk: ReinedDisk | None = None,
+        **options: Any,
+    ) -> None:
+        self.root = root
+        self.name = name
+        self.environment = disk.environment if disk is not None else environment
+        self._copies = 0
+        options.setdefault("shards", 1)
+        self.stream = Stream.create(
+            root, name, StreamOptions(**options), environment=self.environment
+        )
+
+    # --- use ---------------------------------------------------------------------------------
+
+    def append(self, primary: Iterable[int], **columns: Any) -> AppendReport:
+        """Append a batch; `addresses`, `source`, `shard`, `attachments` go to the call."""
+        call = {
+            key: columns.pop(key)
+            for key in ("addresses", "source", "shard", "attachments")
+            if key in columns
+        }
+        return self.stream.append_batch(batch_of(primary, **columns), **call)
+
+    def commit(self) -> dict[int, int]:
+        return self.stream.commit()
+
+    def primaries(self, **request: Any) -> list[int]:
+        """Return the primaries that `read` shows, in its order."""
+        return column_of(self.stream.read(**request), "primary")
+
+    def arrivals(self, **request: Any) -> list[int]:
+        """Return the primaries that `scan` shows, in its order."""
+        return column_of(self.stream.scan(**request), "primary")
+
+    def tail(self, start: int = 0, end: int | None = None) -> list[dict[str, Any]]:
+        """Return the rows that `tail` shows of shard 0."""
+        return rows_of(self.stream.tail(0, start, end))
+
+    def read_beside(self) -> StreamReader:
+        """Return a reader as another process has it."""
+        return StreamReader.open(self.root, self.name)
+
+    # --- ends and beginnings -----------------------------------------------------------------
+
+    def close(self) -> None:
+        self.stream.close()
+
+    def open(self, **how: Any) -> Stream:
+        """Open the stream again; it must be closed."""
+        how.setdefault("environment", self.environment)
+        self.stream = Stream.open(self.root, self.name, **how)
+        return self.stream
+
+    def reopen(self, **how: Any) -> Stream:
+        self.close()
+        return self.open(**how)
+
+    def crash(self) -> None:
+        """Let the process be gone: what was not written is lost, nothing is committed."""
+        for shard in self.shards():
+            shard.abandon()
+
+    def clear_away(self) -> None:
+        """Let go of everything, whatever state it is in."""
+        self.crash()
+
+    def shards(self) -> list[Shard]:
+        return list(self.stream._shards.values())
+
+    @property
+    def shard(self) -> Shard:
+        return self.stream._shards[0]
+
+    # --- what lies on the disk ---------------------------------------------------------------
+
+    @property
+    def directory(self) -> Path:
+        return self.root / self.name
+
+    @property
+    def shard_directory(self) -> Path:
+        return self.directory / "shard-0000"
+
+    @property
+    def database(self) -> Path:
+        return self.shard_directory / "db"
+
+    @property
+    def marker(self) -> Path:
+        return self.shard_directory / "marker"
+
+    @property
+    def staging(self) -> Path:
+        return self.directory / "staging"
+
+    def store(self) -> RocksStore:
+        """Open the store of shard 0 behind the stream's back; the stream must be closed."""
+        return open_store(self.database, "strict")
+
+    def change(self, *puts: tuple[str, bytes, bytes], deletes: Iterable[bytes] = ()) -> None:
+        """Put and delete keys behind the stream's back."""
+        batch = Batch()
+        for family, key, value in puts:
+            batch.put(key, value, family)
+        for key in deletes:
+            batch.delete(key)
+        store = self.store()
+        store.write(batch)
+        store.close()
+
+    def damage_block(self, first: int) -> None:
+        """Flip a bit of a block; its own checksum is all that can tell."""
+        store = self.store()
+        item = store.view().at_or_after(FAMILY_LOG, log_key(first))
+        store.close()
+        assert item is not None
+        self.change((FAMILY_LOG, item[0], item[1][:-1] + bytes([item[1][-1] ^ 1])))
+
+    def copy_database(self) -> Path:
+        """Keep the store as it is; the stream may be open, what was synced is in the copy."""
+        self._copies += 1
+        copy = self.directory.with_name(f"{self.name}-copy-{self._copies}")
+        shutil.copytree(self.database, copy)
+        return copy
+
+    def lose_tail_since(self, copy: Path) -> None:
+        """Let the store be what it was, as after a disk that forgot synced writes."""
+        shutil.rmtree(self.database)
+        shutil.copytree(copy, self.database)
