@@ -86,7 +86,8 @@ def _whole_block(block: Block, shard: int, columns: tuple[str, ...]) -> pa.Recor
 
 
 def _is_late(states: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    return (states == STATE_LATE) | (states == STATE_AHEAD)
+    late: npt.NDArray[np.bool_] = (states == STATE_LATE) | (states == STATE_AHEAD)
+    return late
 
 
 def _fixed(block: Block, name: str, shard: int, count: int) -> Array:

@@ -100,6 +100,7 @@ class StreamReader(StreamReads):
     def close(self) -> None:
         """Let go of everything; closing twice is fine."""
         self._is_closed = True
+        self._stop_threads()
         for follower in self._followers.values():
             follower.close()
 

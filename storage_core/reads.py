@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from heapq import merge
 from operator import index
-from typing import Final
+from typing import Final, TypeVar
 
 import pyarrow as pa
 
@@ -22,8 +22,11 @@ from storage_core.routing import saturating_add
 from storage_core.scan import concat_batches, empty_rows, limit_rows, sort_rows
 
 Ids = int | Iterable[int] | None
+_A = TypeVar("_A")
+_B = TypeVar("_B")
 
 _THREADS_MAX: Final = 8
+_IDS_IN_TURN_MAX: Final = 16
 _READ_ORDER: Final = ("secondary", "primary", "shard", "address")
 
 
@@ -33,6 +36,7 @@ class StreamReads:
     def __init__(self, shard_readers: Callable[[], Mapping[int, ShardReader]]) -> None:
         """Read through what is returned for each shard; it raises once the stream is closed."""
         self._shard_readers = shard_readers
+        self._threads: ThreadPoolExecutor | None = None
 
     def read(  # noqa: PLR0913 - the contract's signature
         self,
@@ -178,11 +182,24 @@ class StreamReads:
         """Return every shard's batches, shards read beside each other."""
         readers = self._shard_readers()
         asked = [(reader, replace(request, shard=number)) for number, reader in readers.items()]
-        if len(asked) == 1:
-            return list(asked[0][0].scan(asked[0][1]))
-        with ThreadPoolExecutor(min(_THREADS_MAX, len(asked))) as threads:
-            parts = threads.map(lambda one: list(one[0].scan(one[1])), asked)
-            return [batch for part in parts for batch in part]
+        if request.ids is not None and len(request.ids) <= _IDS_IN_TURN_MAX:
+            # An id lies in one shard as a rule; the others answer faster than a thread wakes.
+            return [batch for reader, one in asked for batch in reader.scan(one)]
+        parts = self._beside_each_other(lambda one: list(one[0].scan(one[1])), asked)
+        return [batch for part in parts for batch in part]
+
+    def _beside_each_other(self, do: Callable[[_A], _B], things: Sequence[_A]) -> list[_B]:
+        """Do something to each of several things, in threads where there is more than one."""
+        if len(things) <= 1:
+            return [do(thing) for thing in things]
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_THREADS_MAX, "shardlog")
+        return list(self._threads.map(do, things))
+
+    def _stop_threads(self) -> None:
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.shutdown(wait=True)
 
     def _all_ids(self) -> set[int]:
         ids: set[int] = set()

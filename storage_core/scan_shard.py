@@ -16,12 +16,10 @@ from storage_core.shard_view import ShardView
 
 def scan_view(view: ShardView, request: ReadRequest) -> Iterator[tuple[pa.RecordBatch, int | None]]:
     """Yield batches, each with how far the scan has come: see `resumed`."""
-    if request.ids is not None and view.bounds.strays == 0:
-        # Every row lies where its id routes to, so other ids are not here.
-        ids = tuple(value for value in request.ids if value & view.id_mask == view.shard)
-        if not ids:
-            return
-        request = replace(request, ids=ids)
+    asked = routed_here(request, view.id_mask, view.bounds.strays)
+    if asked is None:
+        return
+    request = asked
     match request.order:
         case "arrival" | "replay":
             yield from scan_arrival(view, request)
@@ -31,6 +29,17 @@ def scan_view(view: ShardView, request: ReadRequest) -> Iterator[tuple[pa.Record
             yield from ((batch, None) for batch in scan_primary(view, request))
         case "newest":
             yield from ((batch, None) for batch in scan_newest(view, request))
+
+
+def routed_here(request: ReadRequest, id_mask: int, strays: int) -> ReadRequest | None:
+    """Return a request without the ids that route to other shards; None if no id is left.
+
+    Where a shard has strays, rows that do not route to it, all ids stay.
+    """
+    if request.ids is None or strays:
+        return request
+    ids = tuple(value for value in request.ids if value & id_mask == request.shard)
+    return replace(request, ids=ids) if ids else None
 
 
 def resumed(request: ReadRequest, reached: int | None) -> ReadRequest:

@@ -33,7 +33,7 @@ from storage_core.options import StreamOptions
 from storage_core.read_request import ReadRequest
 from storage_core.record import Rows
 from storage_core.rocks import Batch, KeyValueStore
-from storage_core.scan_shard import all_heads, scan_view
+from storage_core.scan_shard import all_heads, routed_here, scan_view
 from storage_core.shard_guard import ShardGuard
 from storage_core.shard_heads import ShardHeads
 from storage_core.shard_state import (
@@ -183,6 +183,11 @@ class Shard:
         self.commit_path(None, durable=True)
         return self._marker.state.committed
 
+    @property
+    def needs_commit(self) -> bool:
+        """Tell whether something was taken that may not be durable."""
+        return not self._guard.is_usable or len(self._builder) > 0 or self._synced < self._written
+
     def discard_unsealed(self) -> None:
         """Forget the records that have not been written."""
         with self._guard.appending():
@@ -280,6 +285,10 @@ class Shard:
         Raises:
             LostRangeError: Acknowledged rows in the range are gone.
         """
+        strays = self._writing.tail.counters.strays
+        if routed_here(request, self.context.meta.shards - 1, strays) is None:
+            self._guard.refuse_if_closed()
+            return
         view = self.view()
         try:
             for batch, _ in scan_view(view, request):

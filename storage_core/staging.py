@@ -139,11 +139,12 @@ def transaction_directory(staging: Path, transaction: str) -> Path:
     return staging / xxhash.xxh3_128_hexdigest(transaction.encode())
 
 
-def check_transaction_name(transaction: str) -> None:
+def check_transaction_name(transaction: object) -> None:
     """Refuse a name that cannot be kept."""
-    size = len(transaction.encode()) if transaction.isprintable() else 0
+    is_text = isinstance(transaction, str) and transaction.isprintable()
+    size = len(str(transaction).encode()) if is_text else 0
     if not 0 < size <= NAME_BYTES_MAX:
-        message = f"a transaction's id is text of 1 to {NAME_BYTES_MAX} printable bytes"
+        message = f"a transaction's id is printable text of 1 to {NAME_BYTES_MAX} bytes"
         raise InvalidRequestError(message)
 
 

@@ -1,13 +1,12 @@
 """A stream open for writing: its shards, and the calls that reach all of them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -27,8 +26,6 @@ from storage_core.staging import remove_transaction, sweep_abandoned, transactio
 from storage_core.stream_file import StreamFiles, create_stream, read_stream
 from storage_core.transaction import Transaction, finish_all
 from storage_core.verify import VerifyReport, verify_shard
-
-_COMMIT_THREADS_MAX: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,12 +211,9 @@ class Stream(StreamReads):
 
     def commit(self) -> dict[int, int]:
         """Make all that was appended before durable; return each shard's committed."""
-        self._refuse_if_closed()
-        if len(self._shards) == 1:
-            return {number: shard.commit() for number, shard in self._shards.items()}
-        with ThreadPoolExecutor(min(_COMMIT_THREADS_MAX, len(self._shards))) as threads:
-            ends = list(threads.map(Shard.commit, self._shards.values()))
-        return dict(zip(self._shards, ends, strict=True))
+        shards = self._open_shards()
+        self._beside_each_other(Shard.commit, [s for s in shards.values() if s.needs_commit])
+        return {number: shard.committed() for number, shard in shards.items()}
 
     def accept_loss(self, shard: int, start: int, end: int) -> None:
         """Give up a lost range by name, so that reads pass over it.
@@ -284,6 +278,7 @@ class Stream(StreamReads):
             for shard in self._shards.values():
                 each.callback(shard.close)
         self._is_closed = True
+        self._stop_threads()
 
     def __enter__(self) -> Self:
         """Return the stream."""
