@@ -45,6 +45,17 @@ def start_child(run: Callable[[Any], None], plan: object) -> ForkServerProcess:
     return process
 
 
+def start_talking_child(
+    run: Callable[[Connection, Any], None], plan: object
+) -> tuple[ForkServerProcess, Connection]:
+    """Start a function in a process of its own, with a connection to it."""
+    here, there = _children.Pipe()
+    process = _children.Process(target=run, args=(there, plan), daemon=True)
+    process.start()
+    there.close()
+    return process, here
+
+
 def _run_child(parent: Connection, run: Callable[[Any], None], plan: object) -> None:
     parent.send(None)
     run(plan)

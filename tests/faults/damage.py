@@ -1,0 +1,135 @@
+"""Ways to spoil one file of a store, and the choice of what to spoil.
+
+A `Damage` names a file and what happens to it; it can be printed and done again. `plan_damages`
+gives for each kind of file as many random ones as wanted (a flipped bit, 4 KiB of zeros, a
+truncation) and every damage of which there are only a few: the file gone, WAL and MANIFEST cut at
+each end of a record, blocks of an SST exchanged.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Literal
+
+from tests.faults.file_formats import Span, data_blocks, family_of, record_ends, values
+from tests.faults.known_store import STREAM
+
+FileKind = Literal[
+    "WAL", "MANIFEST", "CURRENT", "log SST", "default SST", "marker", "stream.json", "options.json"
+]
+PAGE = 4096
+_SST_END_BYTES = 3000
+_SLOT_BYTES = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What happens to one file, `path` from the root on."""
+
+    path: Path
+    what: Literal["flip", "zero", "cut", "remove", "exchange"]
+    at: int = 0
+    bit: int = 0
+    spans: tuple[Span, ...] = ()
+
+    def inflict(self, root: Path) -> None:
+        """Do it to a copy of the store."""
+        path = root / self.path
+        if self.what == "remove":
+            path.unlink()
+        elif self.what == "cut":
+            os.truncate(path, self.at)
+        else:
+            data = bytearray(path.read_bytes())
+            self._spoil(data)
+            path.write_bytes(data)
+
+    def _spoil(self, data: bytearray) -> None:
+        if self.what == "flip":
+            data[self.at] ^= 1 << self.bit
+        elif self.what == "zero":
+            end = min(self.at + PAGE, len(data))
+            data[self.at : end] = bytes(end - self.at)
+        else:
+            one, other = self.spans
+            kept = data[one.start : one.end]
+            data[one.start : one.end] = data[other.start : other.end]
+            data[other.start : other.end] = kept
+
+
+def plan_damages(root: Path, kind: FileKind, count: int, chance: Random) -> list[Damage]:
+    """Choose what to do to the files of one kind, at least `count` damages."""
+    files = sorted(path for path in files_of(root, kind) if path.stat().st_size)
+    assert files, f"the known store has no {kind}"
+    damages = [_random_damage(root, chance.choice(files), i, chance) for i in range(count)]
+    for path in files:
+        few = _few_damages(path, kind, chance)
+        damages += [replace(damage, path=path.relative_to(root)) for damage in few]
+    return damages
+
+
+def files_of(root: Path, kind: FileKind) -> list[Path]:
+    """Return the files of one kind."""
+    stream = root / STREAM
+    match kind:
+        case "WAL":
+            return list(stream.glob("shard-*/db/*.log"))
+        case "MANIFEST":
+            return list(stream.glob("shard-*/db/MANIFEST-*"))
+        case "log SST" | "default SST":
+            found = stream.glob("shard-*/db/*.sst")
+            return [path for path in found if family_of(path) == kind.removesuffix(" SST")]
+        case "CURRENT":
+            return list(stream.glob("shard-*/db/CURRENT"))
+        case "marker":
+            return list(stream.glob("shard-*/marker"))
+        case "stream.json" | "options.json":
+            return [stream / kind]
+
+
+def _random_damage(root: Path, path: Path, number: int, chance: Random) -> Damage:
+    size = path.stat().st_size
+    relative = path.relative_to(root)
+    match number % 4:
+        case 0:
+            return Damage(relative, "flip", chance.randrange(size), chance.randrange(8))
+        case 1:
+            return Damage(relative, "flip", _tender_place(path, chance), chance.randrange(8))
+        case 2:
+            return Damage(relative, "zero", chance.randrange(size) // PAGE * PAGE)
+        case _:
+            return Damage(relative, "cut", chance.randrange(size))
+
+
+def _tender_place(path: Path, chance: Random) -> int:
+    """Return a place in a marker's slot, or near the end, where an SST names the rest."""
+    size = path.stat().st_size
+    if path.name == "marker":
+        return chance.choice([0, PAGE]) + chance.randrange(_SLOT_BYTES)
+    return size - 1 - chance.randrange(min(size, _SST_END_BYTES))
+
+
+def _few_damages(path: Path, kind: FileKind, chance: Random) -> Iterator[Damage]:
+    yield Damage(path, "remove")
+    yield Damage(path, "cut", 0)
+    if kind in ("WAL", "MANIFEST"):
+        ends = record_ends(path)
+        for end in ends[:-1]:
+            yield Damage(path, "cut", end)
+    if kind == "log SST":
+        blocks = data_blocks(path)
+        yield from _exchange(path, blocks, chance)
+        yield from _exchange(path, [v for block in blocks for v in values(path, block)], chance)
+
+
+def _exchange(path: Path, spans: list[Span], chance: Random) -> Iterator[Damage]:
+    """Exchange two pieces of equal length, if there are such."""
+    sizes: dict[int, list[Span]] = {}
+    for span in spans:
+        sizes.setdefault(span.end - span.start, []).append(span)
+    alike = [group for group in sizes.values() if len(group) > 1]
+    if alike:
+        one, other = chance.sample(chance.choice(alike), 2)
+        yield Damage(path, "exchange", spans=(one, other))

@@ -1,0 +1,135 @@
+"""A writer in another process that does what it is told, one order after the other.
+
+`RemoteWriter.do(function, *arguments)` runs `function(stream, *arguments)` over there and
+returns what it returns, or raises what it raises. `start` and `finish` are its two halves, for
+what blocks. The child may stop itself in the middle (`stopping_store`): it says so first.
+"""
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from storage_core import Environment, Stream
+from storage_core.rocks import Batch, KeyValueStore, Recovery, open_store
+from tests.faults.campaign import start_talking_child
+
+ANSWER_MAX_S = 60
+STOPPED = "stopped itself"
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePlan:
+    """Which stream to open, and with what store; shard 0 may stop its process at a write."""
+
+    root: Path
+    name: str
+    write_buffer_bytes: int = 256 * 1024
+    stop_at_write: int | None = None
+
+
+class StoppingStore:
+    """A store that stops its process before a chosen write, as a debugger or a pause would."""
+
+    def __init__(self, store: KeyValueStore, at_write: int, parent: Connection) -> None:
+        self._store = store
+        self._writes_left = at_write
+        self._parent = parent
+
+    def write(self, batch: Batch) -> None:
+        self._writes_left -= 1
+        if self._writes_left == 0:
+            self._parent.send(STOPPED)
+            os.kill(os.getpid(), signal.SIGSTOP)
+        self._store.write(batch)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+def serve_writer(parent: Connection, plan: RemotePlan) -> None:
+    """Open the stream and obey until the parent hangs up."""
+    opening = partial(open_store, write_buffer_bytes=plan.write_buffer_bytes)
+
+    def open_stopping(path: Path, recovery: Recovery) -> KeyValueStore:
+        store = opening(path, recovery)
+        if plan.stop_at_write is None or path.parent.name != "shard-0000":
+            return store
+        return StoppingStore(store, plan.stop_at_write, parent)
+
+    environment = Environment(open_store=open_stopping)
+    try:
+        stream = Stream.open(plan.root, plan.name, environment=environment)
+    except Exception as error:  # noqa: BLE001 - the parent raises it
+        parent.send(error)
+        return
+    parent.send(None)
+    while True:
+        try:
+            function, arguments = parent.recv()
+        except EOFError:
+            return
+        try:
+            answer = function(stream, *arguments)
+        except Exception as error:  # noqa: BLE001 - the parent raises it
+            answer = error
+        parent.send(answer)
+
+
+class RemoteWriter:
+    """The parent's end: a context manager that kills the child when left."""
+
+    def __init__(self, root: Path, name: str, **plan: Any) -> None:
+        self._plan = RemotePlan(root, name, **plan)
+
+    def __enter__(self) -> Self:
+        self.process, self._child = start_talking_child(serve_writer, self._plan)
+        self.finish()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+    def do(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Run a function on the remote stream."""
+        self.start(function, *arguments)
+        return self.finish()
+
+    def start(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Give an order without waiting."""
+        self._child.send((function, arguments))
+
+    def finish(self) -> Any:
+        """Wait for the answer to the last order."""
+        assert self._child.poll(ANSWER_MAX_S), "the writer does not answer"
+        answer = self._child.recv()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def freeze(self) -> None:
+        """Stop the process where it is."""
+        self._signal(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """Let it go on."""
+        self._signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.process.kill()
+        self.process.join()
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self.process.pid is not None
+        os.kill(self.process.pid, number)

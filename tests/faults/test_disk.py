@@ -1,0 +1,226 @@
+"""Goal: a full disk, a failing fsync or a slow one costs time and a typed error, never a promise.
+
+Method: one scenario (open, append, commit, batch, transaction, close) on a disk that fails at
+each of many points. What the caller gets is typed; what failed stays refused until the stream is
+opened again; then everything promised is there and the stream goes on. After a failed fsync
+power goes too: what was adopted from memory that never reached the disk must not come to be
+missed.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from time import monotonic
+
+import pytest
+
+from storage_core import ShardlogError, ShardPoisonedError, Stream, StreamOptions, StreamReader
+from tests.faults.ledger import Ledger, stored_rows
+from tests.faults.lossy_mount import LossyMount
+from tests.faults.workload import SHARDS, lane_row, transaction_rows
+from tests.faults.writer import table_of
+
+pytestmark = pytest.mark.fuse
+
+STREAM = "disk"
+SYNCS = range(2, 110, 9)
+DELAY_S = 1.0
+BYTES = range(0, 430_000, 36_000)
+
+
+class Scenario:
+    """A stream on a lossy disk, and what was promised to its caller."""
+
+    def __init__(self, disk: LossyMount) -> None:
+        self.disk = disk
+        self.root = disk.path / "root"
+        self.ledger = Ledger()
+        self.rows = dict.fromkeys(range(4), 0)
+        Stream.create(self.root, STREAM, StreamOptions(shards=SHARDS, block_records=64)).close()
+
+    def append(self, stream: Stream, lane: int, count: int) -> None:
+        """Append rows one by one; they are not promised yet."""
+        for _ in range(count):
+            stream.append(*lane_row(lane, self.rows[lane]))
+            self.rows[lane] += 1
+
+    def append_batch(self, stream: Stream, lane: int, count: int) -> None:
+        """Append rows as one batch."""
+        start = self.rows[lane]
+        stream.append_batch(table_of([lane_row(lane, start + i) for i in range(count)]))
+        self.rows[lane] += count
+
+    def commit(self, stream: Stream) -> None:
+        """Commit, and hold the stream to it."""
+        appended = dict(self.rows)
+        self.ledger.raise_committed(stream.commit())
+        self.ledger.lanes.update(appended)
+
+    def run_transaction(self, stream: Stream, number: int) -> None:
+        """Append a whole transaction, and hold the stream to it."""
+        rows = transaction_rows(number)
+        with stream.transaction(f"t{number}", len(rows)) as staged:
+            staged.append_batch(table_of(rows))
+        self.ledger.transactions.add(number)
+
+    def run(self) -> None:
+        """Do everything once; the first error ends it."""
+        with Stream.open(self.root, STREAM) as stream:
+            self.append(stream, 0, 150)
+            self.commit(stream)
+            self.append_batch(stream, 1, 300)
+            self.commit(stream)
+            self.run_transaction(stream, 9)
+            self.append(stream, 0, 10)
+            self.commit(stream)
+
+    def expect_promises_kept(self) -> None:
+        """Open the stream, check everything, append some more."""
+        with Stream.open(self.root, STREAM) as stream:
+            ends = stream.commit()
+            shards = {
+                shard: list(stored_rows(stream.tail(shard, 0, end))) for shard, end in ends.items()
+            }
+            self.ledger.check(shards, ends)
+            assert stream.verify().is_clean
+            self.rows = dict.fromkeys(self.rows, 0)
+            self.append(stream, 2, 40)
+            stream.commit()
+
+
+@pytest.fixture
+def scenario(disk: LossyMount) -> Scenario:
+    return Scenario(disk)
+
+
+def anew(disk: LossyMount) -> Scenario:
+    """Return a scenario on an empty disk."""
+    disk.order(format=True)
+    return Scenario(disk)
+
+
+@pytest.mark.parametrize("syncs", SYNCS)
+def test_failing_sync_is_typed_and_loses_no_promise(scenario: Scenario, syncs: int) -> None:
+    scenario.disk.order(syncs_until_failure=syncs)
+    with suppress(ShardlogError):
+        scenario.run()
+    scenario.disk.order(syncs_until_failure=None)
+    scenario.expect_promises_kept()
+    scenario.disk.cut_and_restore()
+    scenario.ledger.lanes.pop(2, None)
+    scenario.expect_promises_kept()
+
+
+@pytest.mark.parametrize("left", BYTES)
+def test_full_disk_is_typed_and_loses_no_promise(scenario: Scenario, left: int) -> None:
+    scenario.disk.order(bytes_left=left)
+    with suppress(ShardlogError):
+        scenario.run()
+    scenario.disk.order(bytes_left=None)
+    scenario.expect_promises_kept()
+
+
+def fail_syncs(disk: LossyMount) -> None:
+    disk.order(syncs_until_failure=0)
+
+
+def fill(disk: LossyMount) -> None:
+    disk.order(bytes_left=0)
+
+
+@pytest.mark.parametrize("spoil", [fail_syncs, fill])
+def test_shard_refuses_everything_after_a_failed_write(scenario: Scenario, spoil) -> None:
+    stream = Stream.open(scenario.root, STREAM)
+    scenario.append(stream, 0, 50)
+    scenario.commit(stream)
+    spoil(scenario.disk)
+    scenario.append(stream, 0, 50)
+    for call in (stream.commit, stream.commit, lambda: scenario.append(stream, 0, 200)):
+        with pytest.raises(ShardPoisonedError):
+            call()
+    scenario.disk.restore_power()
+    with pytest.raises(ShardPoisonedError):
+        stream.commit()
+    with suppress(ShardlogError):
+        stream.close()
+    scenario.expect_promises_kept()
+
+
+@pytest.mark.parametrize("spoil", [fail_syncs, fill])
+def test_failed_commit_leaves_a_with_block_as_poisoned(scenario: Scenario, spoil) -> None:
+    def commit_on_a_spoilt_disk() -> None:
+        with Stream.open(scenario.root, STREAM) as stream:
+            scenario.append(stream, 0, 50)
+            spoil(scenario.disk)
+            stream.commit()
+
+    with pytest.raises(ShardPoisonedError):
+        commit_on_a_spoilt_disk()
+
+
+@pytest.mark.parametrize("spoil", [fail_syncs, fill])
+def test_creation_on_a_failing_disk_is_typed_and_can_be_repeated(disk: LossyMount, spoil) -> None:
+    spoil(disk)
+    with pytest.raises(ShardlogError):
+        Stream.create(disk.path / "root", STREAM, StreamOptions(shards=1))
+    disk.restore_power()
+    with Stream.create(disk.path / "root", STREAM, StreamOptions(shards=1)) as stream:
+        stream.append(1, 1, b"works")
+
+
+def test_committed_does_not_move_while_a_sync_is_slow(scenario: Scenario) -> None:
+    with (
+        Stream.open(scenario.root, STREAM) as stream,
+        StreamReader.open(scenario.root, STREAM) as reader,
+    ):
+        scenario.append(stream, 0, 50)
+        with slow_commit(scenario, stream) as commit:
+            assert stream.committed() == reader.refresh() == dict.fromkeys(range(SHARDS), 0)
+            assert stream.read().num_rows == reader.read().num_rows == 0
+            assert commit.is_alive()
+        assert stream.committed() == reader.refresh()
+        assert stream.read().num_rows == reader.read().num_rows == 50
+
+
+def test_power_loss_during_a_slow_sync_breaks_no_promise(scenario: Scenario) -> None:
+    stream = Stream.open(scenario.root, STREAM)
+    scenario.append(stream, 0, 50)
+    scenario.commit(stream)
+    scenario.append(stream, 0, 50)
+    with suppress(ShardlogError), slow_commit(scenario, stream):
+        scenario.disk.cut_power()
+    with suppress(ShardlogError):
+        stream.close()
+    scenario.disk.restore_power()
+    scenario.expect_promises_kept()
+
+
+def test_commit_takes_as_long_as_its_syncs(scenario: Scenario) -> None:
+    with Stream.open(scenario.root, STREAM) as stream:
+        scenario.append(stream, 0, 50)
+        scenario.disk.order(sync_delay_s=DELAY_S)
+        began_s = monotonic()
+        scenario.commit(stream)
+        assert monotonic() - began_s >= 2 * DELAY_S
+        scenario.disk.order(sync_delay_s=0.0)
+    scenario.expect_promises_kept()
+
+
+@contextmanager
+def slow_commit(scenario: Scenario, stream: Stream) -> Iterator[threading.Thread]:
+    """Commit on a thread whose first sync waits until the block is left."""
+    scenario.disk.order(hold_syncs=True)
+    commit = threading.Thread(target=_commit_quietly, args=(stream,))
+    commit.start()
+    try:
+        assert scenario.disk.wait_until("held")
+        yield commit
+    finally:
+        scenario.disk.order(hold_syncs=False)
+        commit.join(30)
+    assert not commit.is_alive()
+
+
+def _commit_quietly(stream: Stream) -> None:
+    with suppress(ShardlogError):
+        stream.commit()
