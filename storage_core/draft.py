@@ -98,6 +98,7 @@ class Entry:
     source: dict[str, Any] | None = None
     attachments: tuple[tuple[str, bytes, bytes], ...] = ()
     duplicates: int = 0
+    is_from_builder: bool = False
 
     def without_stored(self, count: int) -> "Entry":
         """Return the entry without its first rows, counted as duplicates."""

@@ -17,6 +17,7 @@ SyncLevel = Literal["commit", "interval"]
 
 SHARDS_MAX: Final = 4096
 WINDOWS_MAX: Final = 10_000
+PAYLOAD_BYTES_MAX: Final = 2**30
 WAIT_MAX: Final = timedelta(days=1)
 AHEAD_DAYS_DEFAULT: Final = 1
 
@@ -65,7 +66,7 @@ class StreamOptions:
         _check_choice("sync", self.sync, get_args(SyncLevel))
         _check_choice("codec", self.codec, get_args(Codec))
         _check_int("jitter", self.jitter, 0, INT64_MAX)
-        _check_int("payload_bytes_max", self.payload_bytes_max, 1, 2**30)
+        _check_int("payload_bytes_max", self.payload_bytes_max, 1, PAYLOAD_BYTES_MAX)
         _check_int("block_records", self.block_records, 1, 2**20)
         _check_int("block_bytes", self.block_bytes, 1, 2**30)
         for name in ("ahead_max", "records_max", "bytes_max"):

@@ -1,13 +1,14 @@
 """Opening a shard for writing: from whatever a crash left to a state that can be trusted.
 
 1. Lock the directory.
-2. Raise the generation in the marker, so that readers start over.
+2. Raise the generation in the marker, so that readers let go of what they hold.
 3. Open the store: strict WAL recovery, on refusal up to the point of damage.
 4. Compare the tail with the marker. Above it: durable rows nobody was told of; adopt them.
    Below it: acknowledged rows are gone; record the lost range, never reuse its addresses.
 5. Replay heads from the blocks above the last written heads. A block that cannot be read
    becomes a lost range, and the shard opens.
-6. Publish: sync, then move the marker; both slots are valid afterwards.
+6. Publish: sync, then move the marker and raise the generation again, for readers that came
+   while the store was being recovered; both slots are valid afterwards.
 
 An unfinished transaction holds step 6 back: the stream finishes it first (transaction.py), or
 is told to give it up, and then its rows above the marker are removed here.
@@ -136,8 +137,11 @@ def _settle(  # noqa: PLR0913 - everything recovery found
 ) -> OpenedShard:
     """Steps 4 to 6 of the module's text."""
     committed = marker.state.committed
+    # IMPORTANT: raised once more, now that the store is recovered. A reader that came between
+    # has opened it with rows that recovery has dropped, and would go on showing them.
+    final = _next_generation(marker.state, state.generation)
     batch = Batch()
-    batch.put(KEY_GENERATION, encode_int(marker.state.generation))
+    batch.put(KEY_GENERATION, encode_int(final.generation))
     lost = list(state.lost)
     if tail.next < committed:
         lost.append(AddressRange(tail.next, committed))
@@ -152,7 +156,7 @@ def _settle(  # noqa: PLR0913 - everything recovery found
     store.write(batch)
     store.sync()
     publishable = committed if _unfinished(state) else tail.next
-    marker.write_both(replace(marker.state, committed=publishable))
+    marker.write_both(replace(final, committed=publishable))
     heads.published(publishable)
     state = replace(state, generation=marker.state.generation, lost=tuple(sorted(set(lost))))
     clock = context.environment.clock
@@ -200,7 +204,8 @@ def _open_marker(context: ShardContext, give_up: GiveUp) -> MarkerWriter:
         state, tail = _read_state(context, store)
     finally:
         store.close()
-    create_marker(path, 0 if tail is None else tail.next, context.lineage)
+    begun = [state.transactions[name].begin for name in _unfinished(state)]
+    create_marker(path, min([0 if tail is None else tail.next, *begun]), context.lineage)
     marker, _ = context.environment.open_marker(path)
     assert marker is not None
     marker.write_both(_next_generation(marker.state, state.generation + _GENERATION_JUMP))

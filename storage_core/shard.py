@@ -16,7 +16,7 @@ from storage_core.block import BlockPlace
 from storage_core.block_builder import RecordBuilder
 from storage_core.clock import Clock
 from storage_core.directory_lock import DirectoryLock
-from storage_core.draft import AppendReport, Entry, ShardWriting
+from storage_core.draft import AppendReport, Draft, Entry, ShardWriting
 from storage_core.environment import Environment
 from storage_core.errors import (
     CorruptionError,
@@ -131,10 +131,7 @@ class Shard:
                 draft = self._writing.build(routed, self.options)  # 2
                 with guard.poisoning():
                     self._store.write(draft.batch)  # 3
-                    self._writing.accept(draft)
-                self._written += 1
-                if not self._holds_publishing:
-                    self._publishable = draft.tail.next
+                    self._remember(entry, draft)
                 report = draft.report
             wanted = self._written
         if durable:
@@ -215,6 +212,7 @@ class Shard:
                 raise InvalidRequestError(message, shard=self.context.number)
             if progress.rows_done == 0:
                 self.commit()
+                progress = replace(progress, begin=self._writing.tail.next)
             begin = self._writing.tail
             self._holds_publishing = True
             try:
@@ -368,8 +366,16 @@ class Shard:
 
     def _seal(self) -> None:
         if len(self._builder):
-            self.commit_path(Entry(self._builder.rows()), durable=False)
+            self.commit_path(Entry(self._builder.rows(), is_from_builder=True), durable=False)
+
+    def _remember(self, entry: Entry, draft: Draft) -> None:
+        """Take over what was written; an interruption in here poisons the shard."""
+        self._writing.accept(draft)
+        if entry.is_from_builder:
             self._builder.clear()
+        if not self._holds_publishing:
+            self._publishable = draft.tail.next
+        self._written += 1
 
     def _write_loss(self, batch: Batch) -> None:
         with self._guard.committing(), self._guard.poisoning():

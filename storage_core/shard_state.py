@@ -9,7 +9,8 @@
     m source       JSON: where the source of the rows stands
     m lost/<address>, m gap/<address>    exclusive end i64 (and why): acknowledged and gone;
                    accepted as gone
-    m txn/<name>   rows_done u64 | rows_total u64 | rows of all shards u64
+    m txn/<name>   rows_done u64 | rows_total u64 | rows of all shards u64 |
+                   address where it begins i64
 
 Readers in other processes look these up by iterator only: their `get` of a key that is
 ever overwritten goes stale.
@@ -25,7 +26,7 @@ from storage_core.keys import INT64_MIN, PREFIX_META, meta_key
 
 _NEXT: Final = struct.Struct("<qq9Q")
 _INT: Final = struct.Struct("<q")
-_PROGRESS: Final = struct.Struct("<QQQ")
+_PROGRESS: Final = struct.Struct("<QQQq")
 
 KEY_NEXT: Final = meta_key("next")
 KEY_LINEAGE: Final = meta_key("lineage")
@@ -105,6 +106,7 @@ class TransactionProgress:
     rows_done: int
     rows_total: int
     rows_of_all_shards: int
+    begin: int
 
     @property
     def is_done(self) -> bool:
@@ -172,7 +174,9 @@ def transaction_key(name: str) -> bytes:
 
 def encode_progress(progress: TransactionProgress) -> bytes:
     """Return the bytes under a transaction's key."""
-    return _PROGRESS.pack(progress.rows_done, progress.rows_total, progress.rows_of_all_shards)
+    return _PROGRESS.pack(
+        progress.rows_done, progress.rows_total, progress.rows_of_all_shards, progress.begin
+    )
 
 
 def decode_progress(data: bytes) -> TransactionProgress:

@@ -29,6 +29,7 @@ from storage_core.durable_file import (
     write_once,
 )
 from storage_core.errors import CorruptionError, InvalidRequestError
+from storage_core.options import PAYLOAD_BYTES_MAX
 from storage_core.record import ENVELOPE, Rows, rows_from_arrow
 
 MANIFEST_FILE: Final = "manifest.json"
@@ -144,7 +145,7 @@ def check_transaction_name(transaction: object) -> None:
     is_text = isinstance(transaction, str) and transaction.isprintable()
     size = len(str(transaction).encode()) if is_text else 0
     if not 0 < size <= NAME_BYTES_MAX:
-        message = f"a transaction's id is printable text of 1 to {NAME_BYTES_MAX} bytes"
+        message = f"a transaction's id is text of 1 to {NAME_BYTES_MAX} printable bytes"
         raise InvalidRequestError(message)
 
 
@@ -184,12 +185,18 @@ def read_manifest(directory: Path) -> Manifest | None:
         document: dict[str, Any] = read_document(directory / MANIFEST_FILE)
     except FileNotFoundError:
         return None
+    except CorruptionError as error:
+        message = (
+            f"{error.message}; which transaction it was is not known any more: "
+            "restore the file, or remove its directory to give the transaction up"
+        )
+        raise CorruptionError(message, path=error.path) from error
     shards = {int(shard): StagedFile(*fields) for shard, fields in document["shards"].items()}
     return Manifest(directory, document["transaction"], shards)
 
 
-def read_staged_rows(manifest: Manifest, shard: int, payload_bytes_max: int) -> Iterator[Rows]:
-    """Yield a shard's staged rows, once the whole file is proven.
+def read_staged_rows(manifest: Manifest, shard: int) -> Iterator[Rows]:
+    """Yield a shard's staged rows, once the whole file is proven; they were accepted when staged.
 
     Raises:
         CorruptionError: The file is missing or damaged.
@@ -206,7 +213,7 @@ def read_staged_rows(manifest: Manifest, shard: int, payload_bytes_max: int) -> 
         return
     with pa.OSFile(str(path), "rb") as file, pa.ipc.open_stream(file) as batches:
         for batch in batches:
-            yield rows_from_arrow(batch, payload_bytes_max)
+            yield rows_from_arrow(batch, PAYLOAD_BYTES_MAX)
 
 
 def mark_done(manifest: Manifest, shard: int) -> None:
@@ -240,7 +247,7 @@ def staged_transactions(staging: Path) -> Iterator[Manifest]:
     """Yield the transactions that have a manifest."""
     if not staging.is_dir():
         return
-    for directory in sorted(staging.iterdir()):
+    for directory in sorted(path for path in staging.iterdir() if path.is_dir()):
         manifest = read_manifest(directory)
         if manifest is not None:
             yield manifest
@@ -252,7 +259,7 @@ def sweep_abandoned(staging: Path, clock: Clock) -> int:
     if not staging.is_dir():
         return swept
     oldest_s = clock.now_ns() / 10**9 - ABANDONED_AFTER_S
-    for directory in sorted(staging.iterdir()):
+    for directory in sorted(path for path in staging.iterdir() if path.is_dir()):
         with suppress(FileNotFoundError):
             if not (directory / MANIFEST_FILE).exists() and directory.stat().st_mtime < oldest_s:
                 shutil.rmtree(directory, ignore_errors=True)

@@ -1,7 +1,7 @@
 """A stream open for writing: its shards, and the calls that reach all of them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from storage_core.draft import AppendReport, Entry, checked_attachments
 from storage_core.environment import Environment
-from storage_core.errors import ClosedError, InvalidRequestError
+from storage_core.errors import ClosedError, InvalidRequestError, ShardlogError
 from storage_core.extents import checked_addresses
 from storage_core.keys import ADDRESS_MAX
 from storage_core.options import StreamOptions
@@ -130,7 +130,7 @@ class Stream(StreamReads):
                 )
                 recovered = open_shard(context, GiveUp(give_up_marker, given_up))
                 opened[number] = Shard(context, files.settings.options, recovered)
-                undo.callback(opened[number].abandon)
+                undo.callback(_abandon_quietly, opened[number])
             staging = files.staging_directory
             for transaction in given_up:
                 remove_transaction(transaction_directory(staging, transaction))
@@ -291,10 +291,16 @@ class Stream(StreamReads):
         trace: TracebackType | None,
     ) -> None:
         """Close; after an exception what was not sealed is discarded."""
-        if kind is not None and not self._is_closed:
+        if error is None or self._is_closed:
+            self.close()
+            return
+        try:
             for shard in self._shards.values():
                 shard.discard_unsealed()
-        self.close()
+            self.close()
+        except ShardlogError as closing:
+            # The first error is the one that matters.
+            error.add_note(f"while closing: {closing}")
 
     def _open_shards(self) -> Mapping[int, Shard]:
         self._refuse_if_closed()
@@ -333,6 +339,12 @@ def _shard_numbers(files: StreamFiles, shards: object) -> Sequence[int]:
         message = f"there are no shards {unknown}; there are {there[0]} to {there[-1]}"
         raise InvalidRequestError(message, stream=files.meta.name)
     return numbers
+
+
+def _abandon_quietly(shard: Shard) -> None:
+    """Let go of a shard because of an error that matters more than one of letting go."""
+    with suppress(ShardlogError):
+        shard.abandon()
 
 
 def _checked_source(source: object) -> dict[str, Any] | None:

@@ -201,8 +201,8 @@ def finish(manifest: Manifest, shards: Mapping[int, Shard]) -> None:
     for number, staged in manifest.shards.items():
         shard = shards.get(number)
         if shard is not None:
-            rows = read_staged_rows(manifest, number, shard.options.payload_bytes_max)
-            planned = TransactionProgress(0, staged.rows, manifest.rows_total)
+            rows = read_staged_rows(manifest, number)
+            planned = TransactionProgress(0, staged.rows, manifest.rows_total, shard.tail.next)
             shard.append_transaction(manifest.transaction, planned, rows)
             mark_done(manifest, number)
     clear_if_done(manifest)
