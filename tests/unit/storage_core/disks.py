@@ -22,9 +22,15 @@ class ReinedDisk:
         self.clock = ManualClock()
         self.syncs = 0
         self.failing: set[str] = set()
+        """Which calls fail: `write`, `sync`, `stalled sync`, or the `third write` from now on."""
+        self._writes_left = 2
         self.stalled = threading.Event()
         self._open_gate = threading.Event()
         self._open_gate.set()
+
+    def reset(self) -> None:
+        """Count from zero."""
+        self.syncs = 0
 
     @property
     def environment(self) -> Environment:
@@ -46,6 +52,9 @@ class ReinedDisk:
 
     def asked(self, call: str) -> None:
         """Count a call; fail or stall as told."""
+        if call == "write" and "third write" in self.failing:
+            self._writes_left -= 1
+            call = "third write" if self._writes_left < 0 else call
         if call in self.failing:
             message = f"IO error: no space left ({call})"
             raise UnavailableError(message)
@@ -53,6 +62,9 @@ class ReinedDisk:
             self.syncs += 1
             self.stalled.set()
             assert self._open_gate.wait(STALL_MAX_S), "nobody let the disk go on"
+            if "stalled sync" in self.failing:
+                message = "IO error: input/output error (sync)"
+                raise UnavailableError(message)
 
 
 class _ReinedStore:

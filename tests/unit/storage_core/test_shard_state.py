@@ -42,9 +42,9 @@ def test_tail_comes_back(next_address, blocks_end, counted):
 
 
 @few
-@given(counts, counts, counts)
-def test_progress_comes_back(done, total, of_all_shards):
-    progress = TransactionProgress(done, total, of_all_shards)
+@given(counts, counts, counts, addresses_one)
+def test_progress_comes_back(done, total, of_all_shards, begin):
+    progress = TransactionProgress(done, total, of_all_shards, begin)
     assert decode_progress(encode_progress(progress)) == progress
     assert progress.is_done == (done == total)
 
@@ -60,7 +60,9 @@ def test_counters_add_up_field_by_field(a, b):
 def test_ranges_and_transactions_come_back(lost, gaps, transactions):
     entries = [(lost_key(one.start), encode_range_end(one.end, "why")) for one in lost]
     entries += [(gap_key(one.start), encode_range_end(one.end)) for one in gaps]
-    progress = {name: TransactionProgress(done, done, done) for name, done in transactions.items()}
+    progress = {
+        name: TransactionProgress(done, done, done, 0) for name, done in transactions.items()
+    }
     entries += [(transaction_key(name), encode_progress(at)) for name, at in progress.items()]
     state = decode_state(entries, 0)
     assert (state.lost, state.gaps) == (tuple(sorted(lost)), tuple(sorted(gaps)))
@@ -70,9 +72,9 @@ def test_ranges_and_transactions_come_back(lost, gaps, transactions):
 @pytest.mark.parametrize("name", ["next", "floor", "a/b", "lost/", "\x00"])
 def test_no_name_of_a_transaction_is_taken_for_something_else(name):
     state = decode_state(
-        [(transaction_key(name), encode_progress(TransactionProgress(1, 2, 3)))], 0
+        [(transaction_key(name), encode_progress(TransactionProgress(1, 2, 3, 4)))], 0
     )
-    assert state == ShardState(transactions={name: TransactionProgress(1, 2, 3)})
+    assert state == ShardState(transactions={name: TransactionProgress(1, 2, 3, 4)})
 
 
 def test_source_comes_back_with_its_nesting():
@@ -98,7 +100,7 @@ def test_entries_of_another_kind_are_passed_over():
         (KEY_SOURCE, b"\xff"),
         (lost_key(5), b""),
         (transaction_key("t"), b"short"),
-        (transaction_key("t")[:-1] + b"\xff", encode_progress(TransactionProgress(1, 1, 1))),
+        (transaction_key("t")[:-1] + b"\xff", encode_progress(TransactionProgress(1, 1, 1, 1))),
     ],
 )
 def test_entry_that_cannot_be_read_is_told_with_its_shard(key, value):

@@ -2,7 +2,6 @@
 
 import os
 
-import numpy as np
 import pytest
 from hypothesis import given
 
@@ -27,7 +26,7 @@ from storage_core.staging import (
     transaction_directory,
 )
 from storage_core.testing import ManualClock
-from tests.unit.storage_core.strategies import few, int32_array, int64_array, rows
+from tests.unit.storage_core.strategies import few, int64_array, rows
 from tests.unit.storage_core.test_block import row_columns, three_rows
 from tests.unit.storage_core.workbench import flip_bit
 
@@ -42,7 +41,7 @@ def staged(staging, name: str, *parts: Rows, shard: int = 0) -> Manifest:
 
 
 def primaries(manifest: Manifest, shard: int = 0) -> list[int]:
-    parts = read_staged_rows(manifest, shard, 100)
+    parts = read_staged_rows(manifest, shard)
     return [primary for part in parts for primary in part.primary.tolist()]
 
 
@@ -50,7 +49,7 @@ def primaries(manifest: Manifest, shard: int = 0) -> list[int]:
 @given(rows())
 def test_staged_rows_come_back(tmp_path_factory, given_rows):
     manifest = staged(tmp_path_factory.mktemp("staging"), "t", given_rows)
-    (back,) = read_staged_rows(manifest, 0, 100)
+    (back,) = read_staged_rows(manifest, 0)
     assert row_columns(back) == row_columns(given_rows)
 
 
@@ -91,7 +90,7 @@ def test_damaged_file_is_told_before_any_of_its_rows(root, byte):
     manifest = staged(root, "t", three_rows())
     flip_bit(manifest.directory / manifest.shards[0].file, byte)
     with pytest.raises(CorruptionError, match=r"'t' is missing or damaged.*shard 0.*\.arrow"):
-        next(read_staged_rows(manifest, 0, 100))
+        next(read_staged_rows(manifest, 0))
 
 
 def test_missing_and_cut_files_are_told(root):
@@ -173,9 +172,3 @@ def test_any_printable_text_names_a_transaction_inside_staging(root, name):
 def test_text_that_cannot_be_kept_names_no_transaction(bench, name):
     with pytest.raises(InvalidRequestError, match="a transaction's id is text"):
         bench.stream.transaction(name, 1)
-
-
-def test_rows_of_another_size_are_refused_on_the_way_back(root):
-    big = Rows(int32_array([1]), int64_array([1]), None, three_rows().payload.slice(0, 1), {})
-    manifest = staged(root, "t", big.take(np.zeros(3, dtype=np.int64)))
-    assert primaries(manifest) == [1, 1, 1]

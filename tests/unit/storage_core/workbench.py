@@ -11,7 +11,9 @@ rows_of(batches)                batches as a list of dictionaries
 """
 
 import shutil
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from storage_core.keys import FAMILY_LOG, log_key
 from storage_core.record import ENVELOPE
 from storage_core.rocks import Batch, RocksStore, open_store
 from storage_core.shard import Shard
-from tests.unit.storage_core.disks import ReinedDisk
+from tests.unit.storage_core.disks import STALL_MAX_S, BesideThread, ReinedDisk
 
 TYPES: Mapping[str, pa.DataType] = {
     "primary": pa.int64(),
@@ -110,9 +112,24 @@ class Workbench:
         """Return the primaries that `scan` shows, in its order."""
         return column_of(self.stream.scan(**request), "primary")
 
-    def tail(self, start: int = 0, end: int | None = None) -> list[dict[str, Any]]:
-        """Return the rows that `tail` shows of shard 0."""
-        return rows_of(self.stream.tail(0, start, end))
+    def tail(self, name: str, start: int = 0, end: int | None = None) -> list[Any]:
+        """Return one column of what `tail` shows of shard 0."""
+        return column_of(self.stream.tail(0, start, end), name)
+
+    @contextmanager
+    def held_by_another_thread(self) -> Iterator[None]:
+        """Let another thread be inside the shard, where only one can append."""
+        inside, leave = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with self.shard._guard.appending():
+                inside.set()
+                assert leave.wait(STALL_MAX_S)
+
+        with BesideThread(hold):
+            inside.wait()
+            yield
+            leave.set()
 
     def read_beside(self) -> StreamReader:
         """Return a reader as another process has it."""

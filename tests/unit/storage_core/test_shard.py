@@ -1,0 +1,507 @@
+"""The writer of a shard: taken, written, durable, visible, in this order and under all waits."""
+
+from datetime import timedelta
+
+import pytest
+
+from storage_core import (
+    AppendReport,
+    InvalidRequestError,
+    ShardlogError,
+    ShardPoisonedError,
+    UnavailableError,
+)
+from storage_core.keys import FAMILY_DEFAULT, INT64_MAX, INT64_MIN
+from storage_core.shard_state import KEY_FLOOR, encode_int
+from tests.unit.storage_core.disks import BesideThread, ReinedDisk
+from tests.unit.storage_core.workbench import Workbench, batch_of
+
+SHORT = timedelta(milliseconds=20)
+
+
+@pytest.fixture
+def disk():
+    return ReinedDisk()
+
+
+@pytest.fixture
+def reined(make_bench, disk):
+    """A workbench whose disk the test holds by the reins; waits are short."""
+    return make_bench(disk=disk, wait_max=SHORT)
+
+
+# --- taken, written, durable, visible ---------------------------------------------------------
+
+
+def test_nothing_is_shown_before_its_commit(bench):
+    bench.append([1, 2])
+    bench.stream.append(3, 1, b"")
+    assert (bench.primaries(), bench.stream.committed()) == ([], {0: 0})
+    assert bench.commit() == {0: 3}
+    assert bench.primaries() == [1, 2, 3]
+
+
+def test_commit_without_anything_new_is_quiet(reined, disk):
+    reined.append([1])
+    reined.commit()
+    disk.reset()
+    assert reined.commit() == {0: 1}
+    assert disk.syncs == 0
+
+
+def test_full_builder_writes_by_itself_unseen(make_bench):
+    bench = make_bench(block_records=3)
+    for primary in range(7):
+        bench.stream.append(primary, 1, b"")
+    assert (bench.shard.tail.next, bench.primaries()) == (6, [])
+
+
+def test_builder_full_of_bytes_writes_by_itself(make_bench):
+    bench = make_bench(block_bytes=10)
+    for _ in range(4):
+        bench.stream.append(1, 1, b"12345")
+    assert bench.shard.tail.next == 4
+
+
+def test_single_records_and_batches_keep_the_order_of_their_calls(bench):
+    bench.stream.append(5, 1, b"")
+    bench.append([6, 7])
+    bench.stream.append(8, 1, b"")
+    bench.commit()
+    assert bench.arrivals() == [5, 6, 7, 8]
+
+
+def test_large_batch_is_cut_into_blocks(make_bench):
+    bench = make_bench(block_records=100)
+    bench.append(range(1000))
+    bench.commit()
+    assert [batch.num_rows for batch in bench.stream.tail(0)] == [100] * 10
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        (2**63, 1, b""),
+        (1, 2**31, b""),
+        (1, 1, "text"),
+        (1, 1, b"123456"),
+        (1, 1, b"", -1),
+        (None, 1, b""),
+    ],
+)
+def test_refused_record_changes_nothing(make_bench, record):
+    bench = make_bench(payload_bytes_max=5)
+    bench.stream.append(1, 1, b"12345")
+    with pytest.raises(InvalidRequestError):
+        bench.stream.append(*record)
+    assert bench.commit() == {0: 1}
+
+
+def test_refused_batch_changes_nothing(make_bench):
+    bench = make_bench(payload_bytes_max=5)
+    with pytest.raises(InvalidRequestError, match="payload of row 1 has 6 bytes"):
+        bench.append([1, 2], payload=[b"", b"123456"])
+    with pytest.raises(InvalidRequestError, match="colour"):
+        bench.stream.append_batch(batch_of([1]).append_column("colour", batch_of([1])["payload"]))
+    assert (bench.commit(), bench.stream.stats().records) == ({0: 0}, 0)
+
+
+# --- what is written with rows ----------------------------------------------------------------
+
+
+def test_source_is_kept_with_its_rows_and_the_newest_counts(bench):
+    for epoch in (1, 2):
+        bench.append([epoch], source={"next": epoch, "epoch": epoch})
+    bench.append([3])
+    bench.reopen()
+    assert bench.stream.source(0) == {"next": 2, "epoch": 2}
+
+
+def test_attachments_are_kept_with_their_rows(bench):
+    bench.append([1], attachments=[("default", b"xnote", b"1"), ("default", b"xnote2", b"2")])
+    bench.close()
+    store = bench.store()
+    assert store.get_many([b"xnote", b"xnote2"]) == [b"1", b"2"]
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "attachments",
+    [
+        5,
+        [5],
+        [("log", b"k", b"v")],
+        [("default", "k", b"v")],
+        [("default", b"k")],
+        [("default", b"mnext", b"v")],
+        [("default", b"", b"v")],
+    ],
+)
+def test_attachment_that_does_not_fit_is_refused_with_its_rows(bench, attachments):
+    with pytest.raises(InvalidRequestError, match="attachment"):
+        bench.append([1], attachments=attachments)
+    assert bench.commit() == {0: 0}
+
+
+@pytest.mark.parametrize(
+    "source", [5, [1], "next", {"next": -1}, {"next": "1"}, {"next": 2**63}, {"raw": b"bytes"}]
+)
+def test_source_that_does_not_fit_is_refused_with_its_rows(bench, source):
+    with pytest.raises(InvalidRequestError, match="source"):
+        bench.append([1], source=source)
+    assert (bench.commit(), bench.stream.source(0)) == ({0: 0}, None)
+
+
+@pytest.mark.parametrize(
+    "append",
+    [
+        lambda bench: bench.append([], source={"epoch": 5}),
+        lambda bench: bench.append([], attachments=[("default", b"xnote", b"1")]),
+        lambda bench: bench.append([1], addresses=[0], source={"epoch": 5}),
+    ],
+    ids=["source", "attachment", "source of duplicates"],
+)
+def test_commit_syncs_what_moves_no_tail(reined, disk, append):
+    reined.append([1], addresses=[0])
+    reined.commit()
+    append(reined)
+    disk.reset()
+    reined.commit()
+    assert disk.syncs == 1
+
+
+# --- states -----------------------------------------------------------------------------------
+
+
+def test_report_tells_what_became_of_each_row(make_bench, disk):
+    bench = make_bench(disk=disk, jitter=5, unit="s", ahead_max=100)
+    now = disk.clock.now_ns() // 10**9
+    report = bench.append([now, now - 3, now - 50, now + 101, now + 1])
+    assert report == AppendReport(appended=5, late=1, absorbed=1, ahead=1)
+    bench.commit()
+    assert bench.tail("state") == [0, 0, 1, 2, 0]
+    assert bench.tail("late") == [False, False, True, True, False]
+
+
+def test_row_ahead_does_not_make_its_id_late(make_bench, disk):
+    bench = make_bench(disk=disk, unit="s", ahead_max=0)
+    now = disk.clock.now_ns() // 10**9
+    assert bench.append([now + 10**9, now - 10]).late == 0
+
+
+def test_clock_that_moves_on_makes_rows_normal(make_bench, disk):
+    bench = make_bench(disk=disk, unit="s", ahead_max=0)
+    soon = disk.clock.now_ns() // 10**9 + 60
+    assert bench.append([soon]).ahead == 1
+    disk.clock.advance(60)
+    assert bench.append([soon]).ahead == 0
+
+
+def test_sequence_knows_no_ahead(make_bench):
+    assert make_bench(unit="sequence").append([INT64_MAX, INT64_MIN]).ahead == 0
+
+
+def with_floor(bench: Workbench, floor: int) -> None:
+    """Let everything below a primary be expired."""
+    bench.close()
+    bench.change((FAMILY_DEFAULT, KEY_FLOOR, encode_int(floor)))
+    bench.open()
+
+
+def test_expired_row_without_an_address_is_counted_and_dropped(bench):
+    with_floor(bench, 100)
+    assert bench.append([99, 100]) == AppendReport(appended=1, expired=1)
+    assert bench.commit() == {0: 1}
+    assert bench.primaries() == [100]
+
+
+def test_expired_row_with_an_address_is_kept_for_the_replay_only(bench):
+    with_floor(bench, 100)
+    assert bench.append([99, 100], addresses=[5, 6]) == AppendReport(appended=2, expired=1)
+    bench.commit()
+    assert (bench.primaries(), bench.arrivals()) == ([100], [100])
+    assert bench.tail("state") == [3, 0]
+
+
+def test_batch_of_expired_rows_only_writes_no_block(bench):
+    with_floor(bench, 100)
+    assert bench.append([1, 2]) == AppendReport(expired=2)
+    assert bench.commit() == {0: 0}
+    assert bench.stream.stats().expired == 2
+
+
+def test_rows_below_a_new_floor_are_hidden_but_replayed(bench):
+    bench.append([1, 100, 50])
+    with_floor(bench, 60)
+    assert (bench.primaries(), bench.arrivals()) == ([100], [100])
+    assert bench.tail("primary") == [1, 100, 50]
+    assert bench.stream.latest()[1].primary == 100
+
+
+def test_heads_are_restored_by_a_reopen(make_bench):
+    bench = make_bench(jitter=2)
+    bench.append([10])
+    bench.reopen()
+    assert bench.append([9, 7]) == AppendReport(appended=2, absorbed=1, late=1)
+
+
+def test_heads_are_restored_by_a_crash_of_what_was_not_committed(bench):
+    bench.append([10])
+    bench.crash()
+    bench.open()
+    assert bench.append([9]).late == 1
+
+
+def test_heads_survive_many_blocks_and_reopens(make_bench):
+    bench = make_bench(block_records=1)
+    for round_number in range(3):
+        bench.append(range(round_number * 40, round_number * 40 + 40), secondary=list(range(40)))
+        bench.commit()
+        bench.append([1000], secondary=99)
+        bench.reopen()
+    assert bench.append([79] * 40, secondary=list(range(40))).late == 40
+
+
+# --- sync levels ------------------------------------------------------------------------------
+
+
+def test_level_commit_syncs_at_each_commit(reined, disk):
+    disk.reset()
+    for primary in range(3):
+        reined.append([primary])
+        reined.commit()
+    assert disk.syncs == 3
+
+
+def test_level_interval_commits_by_itself_once_it_is_due(make_bench, disk):
+    bench = make_bench(disk=disk, sync="interval", sync_interval=timedelta(seconds=5))
+    bench.append([1])
+    assert bench.stream.committed() == {0: 0}
+    disk.clock.advance(5)
+    bench.append([2])
+    assert bench.primaries() == [1, 2]
+
+
+def test_level_interval_makes_commit_wait_for_the_interval(make_bench, disk):
+    bench = make_bench(disk=disk, sync="interval", sync_interval=timedelta(seconds=5))
+    bench.append([1])
+    before = disk.clock.monotonic_s()
+    assert bench.commit() == {0: 1}
+    assert disk.clock.monotonic_s() - before == pytest.approx(5)
+
+
+def test_level_interval_takes_a_row_once_though_another_call_is_syncing(make_bench, disk):
+    bench = make_bench(disk=disk, sync="interval", wait_max=SHORT)
+    bench.append([1])
+    disk.stall()
+    with BesideThread(bench.commit):
+        disk.stalled.wait()
+        disk.clock.advance(60)
+        bench.append([2])
+        disk.go_on()
+    bench.commit()
+    assert bench.primaries() == [1, 2]
+
+
+# --- several callers --------------------------------------------------------------------------
+
+
+def test_append_does_not_wait_for_a_sync(reined, disk):
+    reined.append([1])
+    disk.stall()
+    with BesideThread(reined.commit):
+        disk.stalled.wait()
+        reined.append([2])
+        disk.go_on()
+    assert reined.commit() == {0: 2}
+
+
+def test_rows_written_during_a_sync_are_not_published_by_it(reined, disk):
+    reined.append([1])
+    disk.stall()
+    with BesideThread(reined.commit):
+        disk.stalled.wait()
+        reined.append([2])
+        disk.go_on()
+    assert reined.primaries() == [1]
+
+
+def test_one_sync_serves_all_that_wait(make_bench, disk):
+    bench = make_bench(disk=disk)
+    bench.append([1])
+    disk.stall()
+    disk.reset()
+    with BesideThread(bench.commit):
+        disk.stalled.wait()
+        bench.append([2])
+        with BesideThread(bench.commit), BesideThread(bench.commit), BesideThread(bench.commit):
+            disk.go_on()
+    assert (disk.syncs, bench.primaries()) == (2, [1, 2])
+
+
+def test_wait_for_another_commit_is_bounded(reined, disk):
+    reined.append([1])
+    disk.stall()
+    with BesideThread(reined.commit):
+        disk.stalled.wait()
+        reined.append([2])
+        with pytest.raises(UnavailableError, match=r"waited 0\.02 s to commit"):
+            reined.commit()
+        disk.go_on()
+    assert reined.commit() == {0: 2}
+
+
+def test_wait_for_another_append_is_bounded_and_takes_nothing(reined):
+    with reined.held_by_another_thread():
+        for call in (lambda: reined.append([1]), lambda: reined.stream.append(1, 1, b"")):
+            with pytest.raises(UnavailableError, match="to append; another call holds the shard"):
+                call()
+    assert reined.commit() == {0: 0}
+
+
+def test_threads_append_side_by_side_and_nothing_is_lost_or_doubled(make_bench):
+    bench = make_bench(block_records=50)
+
+    def write(thread: int) -> None:
+        for primary in range(300):
+            bench.stream.append(primary, thread, b"")
+            if primary % 100 == 99:
+                bench.append([primary], secondary=thread, version=1)
+                bench.commit()
+
+    with BesideThread(lambda: write(0)), BesideThread(lambda: write(1)):
+        write(2)
+    for thread in range(3):
+        assert bench.primaries(ids=thread, versions=0) == list(range(300))
+        assert bench.primaries(ids=thread, versions=1) == [99, 199, 299]
+    assert bench.stream.verify().is_clean
+
+
+# --- poison -----------------------------------------------------------------------------------
+
+
+def append_and_commit(bench: Workbench) -> None:
+    bench.append([1])
+    bench.commit()
+
+
+@pytest.mark.parametrize("call", ["write", "sync"])
+def test_failed_durable_write_is_told_with_its_cause(reined, disk, call):
+    disk.failing = {call}
+    with pytest.raises(ShardPoisonedError, match=r"no space left.*reopen.*shard 0") as told:
+        append_and_commit(reined)
+    assert isinstance(told.value.__cause__, UnavailableError)
+
+
+def poisoned(bench: Workbench, disk: ReinedDisk) -> Workbench:
+    """Let a commit fail; the disk is well again afterwards."""
+    bench.append([1])
+    bench.commit()
+    bench.append([2])
+    disk.failing = {"sync"}
+    with pytest.raises(ShardPoisonedError):
+        bench.commit()
+    disk.failing = set()
+    return bench
+
+
+def transact(bench: Workbench) -> None:
+    with bench.stream.transaction("t", 1) as transaction:
+        transaction.append(3, 1, b"")
+
+
+REFUSED = {
+    "append": lambda bench: bench.stream.append(3, 1, b""),
+    "append_batch": lambda bench: bench.append([3]),
+    "commit": lambda bench: bench.commit(),
+    "alter": lambda bench: bench.stream.alter(codec="lz4"),
+    "accept_loss": lambda bench: bench.stream.accept_loss(0, 0, 1),
+    "transaction": transact,
+}
+
+
+@pytest.mark.parametrize("call", REFUSED)
+def test_poisoned_shard_refuses_all_work_until_it_is_reopened(reined, disk, call):
+    bench = poisoned(reined, disk)
+    with pytest.raises(ShardPoisonedError):
+        REFUSED[call](bench)
+    bench.reopen()
+    bench.append([3])
+    bench.commit()
+    assert bench.primaries()[-1] == 3
+
+
+def test_poisoned_shard_still_shows_what_was_committed(reined, disk):
+    assert poisoned(reined, disk).primaries() == [1]
+
+
+def test_reopen_finds_what_the_failed_write_left_and_adopts_it(reined, disk):
+    bench = poisoned(reined, disk)
+    bench.reopen()
+    assert (bench.primaries(), bench.stream.committed()) == ([1, 2], {0: 2})
+
+
+def test_poisoned_shard_closes_quietly_and_frees_its_lock(reined, disk):
+    bench = poisoned(reined, disk)
+    bench.close()
+    bench.close()
+    bench.open()
+
+
+def test_failed_commit_of_a_close_is_told_and_frees_the_lock(reined, disk):
+    reined.append([1])
+    disk.failing = {"sync"}
+    with pytest.raises(ShardPoisonedError):
+        reined.close()
+    disk.failing = set()
+    assert reined.open().committed() == {0: 1}
+
+
+def test_leaving_the_block_of_a_poisoned_stream_frees_its_lock(reined, disk):
+    reined.append([1])
+    disk.failing = {"sync"}
+    with pytest.raises(ShardPoisonedError), reined.stream as stream:
+        stream.commit()
+    disk.failing = set()
+    reined.open()
+
+
+def test_failed_write_of_one_shard_leaves_the_others_usable(make_bench, disk):
+    bench = make_bench(disk=disk, shards=2)
+    disk.failing = {"write"}
+    with pytest.raises(ShardPoisonedError):
+        bench.append([1], secondary=0)
+    disk.failing = set()
+    bench.append([2], secondary=1)
+    with pytest.raises(ShardlogError):
+        bench.append([1], secondary=0)
+    assert bench.shards()[1].commit() == 1
+
+
+def test_open_that_fails_frees_the_lock(reined, disk):
+    reined.close()
+    disk.failing = {"write"}
+    with pytest.raises(UnavailableError):
+        reined.open()
+    disk.failing = set()
+    reined.open()
+
+
+def test_waiting_calls_learn_of_the_poison(make_bench, disk):
+    bench = make_bench(disk=disk)
+    bench.append([1])
+    learned: list[BaseException] = []
+    disk.stall()
+
+    def commit() -> None:
+        try:
+            bench.commit()
+        except ShardPoisonedError as error:
+            learned.append(error)
+
+    with BesideThread(commit):
+        disk.stalled.wait()
+        with BesideThread(commit):
+            disk.failing = {"stalled sync"}
+            disk.go_on()
+    assert len(learned) == 2
