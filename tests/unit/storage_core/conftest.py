@@ -34,7 +34,7 @@ def make_bench(root: Path) -> Iterator[Callable[..., Workbench]]:
 
     yield make
     for bench in benches:
-        bench.clear_away()
+        bench.let_go()
 
 
 @pytest.fixture

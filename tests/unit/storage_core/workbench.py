@@ -4,7 +4,7 @@ bench.append([10, 20])          two rows of id 1, primaries 10 and 20
 bench.commit()                  durable and visible
 bench.crash()                   the process is gone; nothing was committed on the way
 bench.reopen()                  close, if open, and open again
-bench.lose_tail_since(copy)     power was lost: the store is what it was at the copy
+bench.cut_log(20)               the end of the write-ahead log is gone
 bench.damage_block(first)       one bit of a stored block is flipped
 bench.primaries()               what `read` shows
 rows_of(batches)                batches as a list of dictionaries
@@ -20,10 +20,11 @@ from typing import Any
 import pyarrow as pa
 
 from storage_core import AppendReport, Environment, Stream, StreamOptions, StreamReader
-from storage_core.keys import FAMILY_LOG, log_key
+from storage_core.keys import FAMILY_DEFAULT, FAMILY_LOG, log_key
 from storage_core.record import ENVELOPE
 from storage_core.rocks import Batch, RocksStore, open_store
 from storage_core.shard import Shard
+from storage_core.shard_state import KEY_HEADS, encode_int
 from tests.unit.storage_core.disks import STALL_MAX_S, BesideThread, ReinedDisk
 
 TYPES: Mapping[str, pa.DataType] = {
@@ -84,7 +85,6 @@ class Workbench:
         self.root = root
         self.name = name
         self.environment = disk.environment if disk is not None else environment
-        self._copies = 0
         options.setdefault("shards", 1)
         self.stream = Stream.create(
             root, name, StreamOptions(**options), environment=self.environment
@@ -151,13 +151,19 @@ class Workbench:
         return self.open(**how)
 
     def crash(self) -> None:
-        """Let the process be gone: what was not written is lost, nothing is committed."""
+        """Let the process be gone: its files are what the kernel had of them at this moment."""
+        stores = [path for path in self.directory.glob("shard-*/db") if path.is_dir()]
+        for store in stores:
+            shutil.copytree(store, store.with_name("db-at-crash"))
+        self.let_go()
+        for store in stores:
+            shutil.rmtree(store)
+            store.with_name("db-at-crash").rename(store)
+
+    def let_go(self) -> None:
+        """Free locks and files without a commit, whatever state the stream is in."""
         for shard in self.shards():
             shard.abandon()
-
-    def clear_away(self) -> None:
-        """Let go of everything, whatever state it is in."""
-        self.crash()
 
     def shards(self) -> list[Shard]:
         return list(self.stream._shards.values())
@@ -192,16 +198,27 @@ class Workbench:
         """Open the store of shard 0 behind the stream's back; the stream must be closed."""
         return open_store(self.database, "strict")
 
-    def change(self, *puts: tuple[str, bytes, bytes], deletes: Iterable[bytes] = ()) -> None:
+    def change(
+        self,
+        *puts: tuple[str, bytes, bytes],
+        deletes: Iterable[bytes] = (),
+        deleted_blocks: Iterable[int] = (),
+    ) -> None:
         """Put and delete keys behind the stream's back."""
         batch = Batch()
         for family, key, value in puts:
             batch.put(key, value, family)
         for key in deletes:
             batch.delete(key)
+        for first in deleted_blocks:
+            batch.delete(log_key(first), FAMILY_LOG)
         store = self.store()
         store.write(batch)
         store.close()
+
+    def call_heads_written(self, through: int) -> None:
+        """Let the next open replay no block below an address, so that it reads none of them."""
+        self.change((FAMILY_DEFAULT, KEY_HEADS, encode_int(through)))
 
     def damage_block(self, first: int) -> None:
         """Flip a bit of a block; its own checksum is all that can tell."""
@@ -211,14 +228,11 @@ class Workbench:
         assert item is not None
         self.change((FAMILY_LOG, item[0], item[1][:-1] + bytes([item[1][-1] ^ 1])))
 
-    def copy_database(self) -> Path:
-        """Keep the store as it is; the stream may be open, what was synced is in the copy."""
-        self._copies += 1
-        copy = self.directory.with_name(f"{self.name}-copy-{self._copies}")
-        shutil.copytree(self.database, copy)
-        return copy
+    def write_ahead_log(self) -> Path:
+        """Return the newest write-ahead log of shard 0."""
+        return max(self.database.glob("*.log"))
 
-    def lose_tail_since(self, copy: Path) -> None:
-        """Let the store be what it was, as after a disk that forgot synced writes."""
-        shutil.rmtree(self.database)
-        shutil.copytree(copy, self.database)
+    def cut_log(self, bytes_off: int) -> None:
+        """Cut bytes off the end of the newest write-ahead log; the stream must have crashed."""
+        log = self.write_ahead_log()
+        log.write_bytes(log.read_bytes()[:-bytes_off])
