@@ -19,10 +19,22 @@ from bench.memory_rows import MEMORY
 from bench.open_rows import OPEN
 from bench.read_rows import COMMITTED, RANGE, SCAN
 from bench.report import json_text, machine, markdown_table, text_table
+from bench.shape_rows import BLOCKS, CODECS
 from bench.single_rows import DURABLE, SINGLE
 from bench.workspace import empty_directory
 
-EXPERIMENTS: Final = (APPEND, SINGLE, DURABLE, SCAN, RANGE, COMMITTED, OPEN, MEMORY)
+EXPERIMENTS: Final = (
+    APPEND,
+    SINGLE,
+    DURABLE,
+    SCAN,
+    RANGE,
+    COMMITTED,
+    OPEN,
+    MEMORY,
+    BLOCKS,
+    CODECS,
+)
 PAIRS_MIN: Final = 5
 
 
@@ -38,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
         for experiment in chosen:
             results += run_experiment(experiment, workspace, wanted.pairs)
     after = machine()
-    print(text_table(results))
+    print(text_table(results), flush=True)
     print(f"{before['cpus']} processors, load {before['load']} before and {after['load']} after")
     if wanted.json is not None:
         wanted.json.write_text(json_text(results, (before, after)))

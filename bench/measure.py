@@ -98,7 +98,8 @@ class RowResult:
             return "MISSED"
         if self.row.limit is None and self.row.wanted is None:
             return "reported"
-        return "wanted" if self.row.meets(self.row.wanted, self.median) else "passed"
+        is_wanted = self.row.wanted is not None and self.row.meets(self.row.wanted, self.median)
+        return "wanted" if is_wanted else "passed"
 
 
 def run_rounds(

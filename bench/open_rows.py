@@ -1,9 +1,9 @@
 """Opening for writing after kill -9: a shard of 2 GB whose WAL is as full as it gets.
 
 A child writes the shard. Then each round is one child: it opens the stream, answers how long
-that took, appends until its WAL is full, says so, and is killed there, which leaves the next
-round its work. A WAL grows until the memtables are flushed; how far is seen while the shard
-is written.
+that took, appends until its WAL is full, and kills itself there with SIGKILL, which leaves the
+next round its work. A WAL grows until the memtables are flushed; how far is seen while the
+shard is written.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,10 +28,10 @@ def _contestants(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
         with child_process("open", workspace, "bench", wal_bytes_max) as child:
             opened = child.answer()
             assert opened["records"] * 100 >= SHARD_BYTES
-            child.answer()
+            child.wait_for_kill()
         return opened
 
-    # The first opens what `fill` left; its WAL was not full.
+    # The first opens what `fill` closed.
     killed()
     yield {"killed": killed}
 

@@ -10,7 +10,7 @@ from typing import Final
 from bench.measure import Figure, Row, RowResult
 
 _PREFIXES: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"))
-_UNITS: Final = {"rate": "/s", "wal_bytes": "B", "memory_bytes": "B"}
+_UNITS: Final = {"rate": "/s", "bytes": "B"}
 _TITLES: Final = ("row", "median", "spread", "limit", "wanted", "verdict", "ours", "peer")
 _LIBRARIES: Final = ("pyarrow", "numpy", "rocksdict")
 
@@ -93,4 +93,4 @@ def _shown(row: Row, value: float) -> str:
 
 
 def _absolute(value: float, figure: Figure) -> str:
-    return figure_text(value, _UNITS.get(figure[1], "s"))
+    return figure_text(value, _UNITS.get(figure[1].rsplit("_", 1)[-1], "s"))

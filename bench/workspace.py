@@ -5,6 +5,7 @@ A child process is started as a module of this package; it answers in lines of J
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -48,6 +49,17 @@ class ChildProcess:
             raise RuntimeError(message)
         answer: dict[str, float] = json.loads(line)
         return answer
+
+    def wait_for_kill(self) -> None:
+        """Wait until it has ended by SIGKILL.
+
+        Raises:
+            RuntimeError: It ended in another way.
+        """
+        code = self._process.wait()
+        if code != -signal.SIGKILL:
+            message = f"{self._process.args!r} ended with {code}, not by SIGKILL"
+            raise RuntimeError(message)
 
     def kill(self) -> None:
         """End it where it stands, with SIGKILL."""
