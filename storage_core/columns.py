@@ -133,7 +133,7 @@ def _constant(name: str, value: int, count: int) -> Array:
     return _constants(name, value).slice(0, count)
 
 
-@cache
+@lru_cache(maxsize=64)
 def _constants(name: str, value: int) -> Array:
     values = np.full(_CONSTANT_ROWS, value)
     return pa.array(values.astype(np.bool_) if name == "late" else values, _TYPES[name])

@@ -17,7 +17,7 @@ from storage_core.block import BlockPlace
 from storage_core.block_builder import cut_points, put_block
 from storage_core.errors import InvalidRequestError
 from storage_core.heads import Heads, heads_after
-from storage_core.keys import FAMILY_DEFAULT, INT64_MAX, PREFIXES_OWN, window_key
+from storage_core.keys import FAMILY_DEFAULT, INT64_MAX, window_key
 from storage_core.late_rows import encode_late_rows
 from storage_core.options import StreamOptions
 from storage_core.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE, Rows, no_rows
@@ -38,6 +38,7 @@ from storage_core.shard_state import (
     Tail,
     encode_source,
     encode_tail,
+    is_own_key,
 )
 from storage_core.stream_file import StreamMeta
 from storage_core.windows import (
@@ -301,13 +302,13 @@ def checked_attachments(attachments: object) -> tuple[tuple[str, bytes, bytes], 
     for attachment in attachments:
         match attachment:
             case (str() as family, bytes() as key, bytes() as value) if (
-                family == FAMILY_DEFAULT and key and key[:1] not in PREFIXES_OWN
+                family == FAMILY_DEFAULT and not is_own_key(key)
             ):
                 checked.append((family, key, value))
             case _:
                 message = (
-                    f"an attachment is ('default', key, value) in bytes, its key not beginning "
-                    f"with one of {PREFIXES_OWN!r}; not {attachment!r}"
+                    "an attachment is ('default', key, value) in bytes, its key none that the "
+                    f"log writes itself; not {attachment!r}"
                 )
                 raise InvalidRequestError(message)
     return tuple(checked)

@@ -28,7 +28,13 @@ import pyarrow as pa
 from storage_core import rocks
 from storage_core.block import BlockPlace
 from storage_core.clock import Clock
-from storage_core.errors import ClosedError, CorruptionError, ForeignDataError, LostRangeError
+from storage_core.errors import (
+    ClosedError,
+    CorruptionError,
+    ForeignDataError,
+    LostRangeError,
+    UnavailableError,
+)
 from storage_core.head_replay import block_groups, replay_block
 from storage_core.heads import Heads, HeadTable, Int32s, decode_head
 from storage_core.keys import FAMILY_DEFAULT, PREFIX_META, prefix_end
@@ -161,7 +167,7 @@ class ShardFollower:
             if is_retry:
                 self._caught_up = None
             for attempt in range(_RETRIES_MAX):
-                found = self._try_view()
+                found = self._try_view(is_last=attempt == _RETRIES_MAX - 1)
                 if found is not None:
                     return found
                 if attempt:
@@ -182,8 +188,17 @@ class ShardFollower:
             path=self._directory / "db",
         )
 
-    def _try_view(self) -> ShardView | None:
+    def _try_view(self, *, is_last: bool) -> ShardView | None:
         """Return a view that reaches the marker, or None if this look was not good enough."""
+        try:
+            return self._look_through_store()
+        except (CorruptionError, UnavailableError):
+            # A file that the writer cleared away meanwhile looks like damage for a moment.
+            if is_last:
+                raise
+            return None
+
+    def _look_through_store(self) -> ShardView | None:
         # IMPORTANT: marker, then two catch-ups, then the view, then the marker again.
         before = self._look()
         if self._caught_up is None or self._caught_up.generation != before.generation:

@@ -28,8 +28,8 @@ PREFIX_WINDOW: Final = b"w"
 PREFIX_HEAD: Final = b"h"
 PREFIX_META: Final = b"m"
 
-# Keys that begin so are written by the log alone.
-PREFIXES_OWN: Final = b"zlwhmi"
+# Keys that begin so are written by the log alone; so are those of shard_state.py under `m`.
+PREFIXES_OWN: Final = b"zlwhi"
 
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1

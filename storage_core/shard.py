@@ -186,9 +186,12 @@ class Shard:
         return not self._guard.is_usable or len(self._builder) > 0 or self._synced < self._written
 
     def discard_unsealed(self) -> None:
-        """Forget the records that have not been written."""
-        with self._guard.appending():
+        """Forget the records that have not been written, also of a poisoned shard."""
+        self._guard.wait_for_append()
+        try:
             self._builder.clear()
+        finally:
+            self._guard.append_lock.release()
 
     def append_transaction(
         self, transaction: str, planned: TransactionProgress, batches: Iterator[Rows]

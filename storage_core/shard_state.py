@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from storage_core.errors import CorruptionError
-from storage_core.keys import INT64_MIN, PREFIX_META, meta_key
+from storage_core.keys import INT64_MIN, PREFIX_META, PREFIXES_OWN, meta_key
 
 _NEXT: Final = struct.Struct("<qq9Q")
 _INT: Final = struct.Struct("<q")
@@ -39,6 +39,24 @@ KEY_SOURCE: Final = meta_key("source")
 _PREFIX_LOST: Final = meta_key("lost/")
 _PREFIX_GAP: Final = meta_key("gap/")
 _PREFIX_TRANSACTION: Final = meta_key("txn/")
+
+
+_KEYS_OWN: Final = (
+    KEY_NEXT,
+    KEY_LINEAGE,
+    KEY_GENERATION,
+    KEY_BORN,
+    KEY_START,
+    KEY_FLOOR,
+    KEY_HEADS,
+    KEY_SOURCE,
+)
+
+
+def is_own_key(key: bytes) -> bool:
+    """Tell whether a key of the default family is one that the log writes itself."""
+    prefixes = (_PREFIX_LOST, _PREFIX_GAP, _PREFIX_TRANSACTION)
+    return not key or key[0] in PREFIXES_OWN or key in _KEYS_OWN or key.startswith(prefixes)
 
 
 @dataclass(frozen=True, slots=True)

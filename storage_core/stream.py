@@ -295,12 +295,13 @@ class Stream(StreamReads):
             self.close()
             return
         try:
-            for shard in self._shards.values():
-                shard.discard_unsealed()
-            self.close()
-        except ShardlogError as closing:
+            with ExitStack() as closing:
+                closing.callback(self.close)
+                for shard in self._shards.values():
+                    shard.discard_unsealed()
+        except ShardlogError as later:
             # The first error is the one that matters.
-            error.add_note(f"while closing: {closing}")
+            error.add_note(f"while closing: {later}")
 
     def _open_shards(self) -> Mapping[int, Shard]:
         self._refuse_if_closed()

@@ -185,6 +185,11 @@ def read_stream(root: Path, name: str) -> StreamFiles:
     """
     check_name(name)
     check_root(root)
+    with file_errors(root / name, "reading the stream's files"):
+        return _read_files(root, name)
+
+
+def _read_files(root: Path, name: str) -> StreamFiles:
     directory = root / name
     try:
         version = read_document(root / _ROOT_FILE).get("format_version")

@@ -127,8 +127,12 @@ class Transaction:
             if self._manifest is not None:
                 finish(self._manifest, self._shards)
 
-    def _publish(self) -> Manifest:
+    def _publish(self) -> Manifest | None:
         try:
+            if self._attempt is not None and not self._attempt.exists():
+                # Another attempt under this id was first, and is done already.
+                self._rows_total = self._rows_done() or 0
+                return None
             for shard, builder in self._builders.items():
                 self._flush(shard, builder)
             self._check_total()
@@ -214,10 +218,13 @@ def finish_all(staging: Path, shards: Mapping[int, Shard]) -> None:
     Raises:
         CorruptionError: One was begun and its staging is gone.
     """
-    begun = {name for shard in shards.values() for name in shard.unfinished_transactions()}
     manifests = list(staged_transactions(staging))
-    # IMPORTANT: what is begun goes first; rows of another behind it would publish half of it.
-    for manifest in sorted(manifests, key=lambda staged: staged.transaction not in begun):
+    # IMPORTANT: what a shard has begun goes first; rows behind it would publish half of it.
+    for manifest in manifests:
+        for number, shard in shards.items():
+            if manifest.transaction in shard.unfinished_transactions():
+                finish(manifest, {number: shard})
+    for manifest in manifests:
         finish(manifest, shards)
     for number, shard in shards.items():
         for name in shard.unfinished_transactions():

@@ -3,7 +3,7 @@
 Each problem becomes a line that names shard, file and addresses. It goes on behind a block that
 cannot be read; behind a broken chain of zones it cannot.
 Late records and the rows flagged in blocks must be the same, in number and by a sum over
-their places.
+their places; windows must cover their rows, and heads must not be behind them.
 """
 
 from dataclasses import dataclass
@@ -13,10 +13,13 @@ import numpy as np
 
 from storage_core.block import Block
 from storage_core.errors import CorruptionError
-from storage_core.keys import INT64_MIN, decode_late_keys, late_window_key
+from storage_core.head_replay import block_groups, replay_block
+from storage_core.heads import HeadTable
+from storage_core.keys import INT64_MAX, INT64_MIN, decode_late_keys, late_window_key
 from storage_core.record import STATE_AHEAD, STATE_LATE
 from storage_core.shard_view import ShardView
-from storage_core.zone import Zone, primary_spans, state_counts
+from storage_core.windows import Window, summarise
+from storage_core.zone import Zone, decode_secondaries, primary_spans, state_counts
 
 if TYPE_CHECKING:
     from storage_core.shard import Shard
@@ -62,66 +65,118 @@ class VerifyReport:
 def verify_shard(shard: "Shard") -> VerifyReport:
     """Verify one shard that is open for writing; blocks that cannot be read become lost."""
     view = shard.view()
-    file = str(shard.context.directory / "db")
-    problems: list[Problem] = [
-        Problem(view.shard, file, lost.start, lost.end, "acknowledged addresses are gone")
-        for lost in view.bounds.lost
-    ]
     try:
-        blocks, rows, flagged, flagged_sum = _verify_blocks(shard, view, file, problems)
-        late, late_sum = _verify_late(view, file, problems)
+        check = _ShardCheck(view, str(shard.context.directory / "db"))
+        check.blocks()
+        check.late_rows()
+        check.summaries()
     finally:
         view.close()
-    if not problems and (flagged, flagged_sum) != (late, late_sum):
-        what = f"blocks hold {flagged} late rows, their ordered copy {late}"
-        problems.append(Problem(view.shard, file, None, None, what))
-    return VerifyReport(blocks, rows, late, tuple(problems))
+    shard.note_lost(view.unreadable)
+    return check.report()
 
 
-def _verify_blocks(
-    shard: "Shard", view: ShardView, file: str, problems: list[Problem]
-) -> tuple[int, int, int, int]:
-    blocks = rows = flagged = flagged_sum = 0
-    try:
-        for zone in view.zones(view.bounds.start, view.bounds.committed):
-            if any(lost.overlaps(zone.first, zone.end) for lost in view.bounds.lost):
-                continue
-            try:
-                block = view.block(zone)
-            except CorruptionError as error:
-                shard.note_lost(view.unreadable)
-                problems.append(Problem(view.shard, file, zone.first, zone.end, str(error)))
-                continue
-            blocks += 1
-            rows += len(block)
-            what = _disagreement(zone, block)
-            if what is not None:
-                problems.append(Problem(view.shard, file, zone.first, zone.end, what))
-            states = block.states
-            if states is not None:
-                chosen = (states == STATE_LATE) | (states == STATE_AHEAD)
-                flagged += int(np.count_nonzero(chosen))
-                flagged_sum += _place_sum(block.addresses[chosen], block.primaries[chosen])
-    except CorruptionError as error:
-        problems.append(Problem(view.shard, file, error.start, error.end, str(error)))
-    return blocks, rows, flagged, flagged_sum & _SUM_MASK
+class _ShardCheck:
+    """One pass over a view, with what is needed to compare its parts."""
 
+    def __init__(self, view: ShardView, file: str) -> None:
+        self._view = view
+        self._file = file
+        self._problems: list[Problem] = []
+        self._blocks = self._rows = self._flagged = self._late = 0
+        self._flagged_sum = self._late_sum = 0
+        self._windows: dict[int, Window] = {}
+        self._heads = HeadTable()
+        for lost in view.bounds.lost:
+            self._tell(lost.start, lost.end, "acknowledged addresses are gone")
 
-def _verify_late(view: ShardView, file: str, problems: list[Problem]) -> tuple[int, int]:
-    late = late_sum = 0
-    try:
-        window = view.late_window_at_or_after(INT64_MIN)
-        while window is not None:
-            first = late_window_key(window)
-            keys = [key for key, _ in view.late_items(window, first, first + b"\xff" * 21)]
-            if keys:
-                _, primaries, addresses = decode_late_keys(keys)
-                late += len(keys)
-                late_sum += _place_sum(addresses, primaries)
-            window = view.late_window_at_or_after(window + 1)
-    except CorruptionError as error:
-        problems.append(Problem(view.shard, file, error.start, error.end, str(error)))
-    return late, late_sum & _SUM_MASK
+    def blocks(self) -> None:
+        """Read every block against its zone."""
+        view = self._view
+        try:
+            for zone in view.zones(view.bounds.start, view.bounds.committed):
+                if any(lost.overlaps(zone.first, zone.end) for lost in view.bounds.lost):
+                    continue
+                try:
+                    block = view.block(zone)
+                except CorruptionError as error:
+                    self._tell(zone.first, zone.end, error.message)
+                    continue
+                self._blocks += 1
+                self._rows += len(block)
+                what = _disagreement(zone, block)
+                if what is not None:
+                    self._tell(zone.first, zone.end, what)
+                self._remember(block)
+        except CorruptionError as error:
+            self._tell(error.start, error.end, error.message)
+
+    def late_rows(self) -> None:
+        """Read every late row's copy."""
+        view = self._view
+        try:
+            window = view.late_window_at_or_after(INT64_MIN)
+            while window is not None:
+                first = late_window_key(window)
+                keys = [key for key, _ in view.late_items(window, first, first + b"\xff" * 21)]
+                if keys:
+                    _, primaries, addresses = decode_late_keys(keys)
+                    self._late += len(keys)
+                    self._late_sum += _place_sum(addresses, primaries)
+                window = view.late_window_at_or_after(window + 1)
+        except CorruptionError as error:
+            self._tell(error.start, error.end, error.message)
+
+    def summaries(self) -> None:
+        """Compare late copies, windows and heads with what the blocks hold."""
+        if self._problems:
+            return
+        if (self._flagged, self._flagged_sum & _SUM_MASK) != (
+            self._late,
+            self._late_sum & _SUM_MASK,
+        ):
+            what = f"blocks hold {self._flagged} late rows, their ordered copy {self._late}"
+            self._tell(None, None, what)
+        stored = dict(self._view.windows(INT64_MIN, INT64_MAX))
+        for number, window in self._windows.items():
+            known = stored.get(number, Window())
+            if known.address_min > window.address_min or known.address_last < window.address_last:
+                self._tell(
+                    window.address_min,
+                    window.address_last + 1,
+                    f"window {number} does not cover its rows",
+                )
+        self._check_heads()
+
+    def report(self) -> VerifyReport:
+        """Return what was read and what is wrong."""
+        return VerifyReport(self._blocks, self._rows, self._late, tuple(self._problems))
+
+    def _check_heads(self) -> None:
+        expected = self._heads.heads
+        heads = self._view.heads(expected.ids)
+        # A head may have moved on since the view was taken; it never goes back.
+        behind = (heads.primary < expected.primary) | (heads.last < expected.last)
+        for at in np.flatnonzero(behind).tolist():
+            start = int(expected.address[at])
+            self._tell(start, start + 1, f"the head of id {int(expected.ids[at])} is behind")
+
+    def _remember(self, block: Block) -> None:
+        states, primaries, addresses = block.states, block.primaries, block.addresses
+        groups = block_groups(block)
+        before, _ = self._heads.find(groups.ids)
+        self._heads.put(replay_block(block, groups, before))
+        sizes = np.zeros(len(block), dtype=np.int32)
+        scheme = self._view.scheme
+        for number, window in summarise(scheme, primaries, addresses, sizes, states).items():
+            self._windows[number] = self._windows.get(number, Window()).widened(window)
+        if states is not None:
+            chosen = (states == STATE_LATE) | (states == STATE_AHEAD)
+            self._flagged += int(np.count_nonzero(chosen))
+            self._flagged_sum += _place_sum(addresses[chosen], primaries[chosen])
+
+    def _tell(self, start: int | None, end: int | None, what: str) -> None:
+        self._problems.append(Problem(self._view.shard, self._file, start, end, what))
 
 
 def _disagreement(zone: Zone, block: Block) -> str | None:
@@ -132,8 +187,9 @@ def _disagreement(zone: Zone, block: Block) -> str | None:
         return "the zone's primaries differ from the block's"
     if (zone.late, zone.ahead, zone.expired) != state_counts(states):
         return "the zone's counts differ from the block's"
-    if not zone.may_hold_ids(block.secondaries[:1]):
-        return "the zone's set of secondaries lacks one of the block's"
+    ids = decode_secondaries(zone.parts)
+    if ids is not None and not np.array_equal(ids, np.unique(block.secondaries)):
+        return "the zone's set of secondaries differs from the block's"
     addresses = block.addresses
     if int(addresses[0]) != block.first or int(addresses[-1]) != block.last:
         return "the block's addresses differ from its header"

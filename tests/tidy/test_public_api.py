@@ -16,13 +16,16 @@ PUBLIC = {
     "AppendReport",
     "Environment",
     "Position",
+    "Problem",
     "ReadRequest",
     "Record",
+    "ShardPosition",
     "ShardReader",
     "Stream",
     "StreamOptions",
     "StreamReader",
     "StreamStats",
+    "Transaction",
     "VerifyReport",
 }
 ERRORS = {
