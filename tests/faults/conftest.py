@@ -45,5 +45,5 @@ def _mount() -> Iterator[LossyMount]:
 @pytest.fixture
 def disk(_mount: LossyMount) -> LossyMount:
     """An empty lossy disk without faults."""
-    _mount.order(format=True)
+    _mount.format()
     return _mount

@@ -109,7 +109,7 @@ class NameChange(NamedTuple):
 class LossyDisk:
     """The tree of one file system, with its journal of name changes that are not durable yet."""
 
-    def __init__(self, first_ino: int = 1) -> None:
+    def __init__(self, first_ino: int = 2) -> None:
         self.next_ino = first_ino
         self.root = self._new_directory(0o755)
         self._journal: list[tuple[NameChange, ...]] = []

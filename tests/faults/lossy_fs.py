@@ -19,13 +19,16 @@ tests.
   or after t seconds
 
 Between `cut` and `up` every call fails with EIO. Locks (flock, fcntl) are the kernel's own.
-Contents are not cached against the daemon: attribute and entry time-outs are 0, so a cut is seen
-at once.
+
+The tree is seen in a folder of the mount that is named after the epoch, which every cut and
+format raises. So nothing that the kernel has cached of before the cut can be met after it, and
+it may cache what it likes.
 """
 
 import errno
 import json
 import os
+import stat
 import sys
 import threading
 import time
@@ -49,6 +52,7 @@ CAPACITY_BYTES = 1 << 33
 class Faults:
     """What is to go wrong, and what has. Guarded by the lock of `LossyOperations`."""
 
+    epoch: int = 0
     is_down: bool = False
     changes: int = 0
     changes_until_cut: int | None = None
@@ -71,15 +75,17 @@ class LossyOperations(mfusepy.Operations):
         self.disk = LossyDisk()
         self.faults = Faults()
         self.changed = threading.Condition(threading.RLock())
+        self._top = Directory(1, stat.S_IFDIR | 0o755)
         self._handles: dict[int, File | Directory] = {}
         self._last_handle = 0
 
     def init_with_config(self, conn_info: Any, config_3: Any) -> None:
         config_3.use_ino = 1
         config_3.nullpath_ok = 1
-        config_3.attr_timeout = 0.0
-        config_3.entry_timeout = 0.0
+        config_3.attr_timeout = 3600.0
+        config_3.entry_timeout = 3600.0
         config_3.negative_timeout = 0.0
+        config_3.kernel_cache = 1
         sys.stdout.write('{"mounted": true}\n')
         sys.stdout.flush()
 
@@ -90,6 +96,7 @@ class LossyOperations(mfusepy.Operations):
         with self.changed:
             self.disk.lose_power(None if seed is None else Random(seed))
             self._handles.clear()
+            self.faults.epoch += 1
             self.faults.is_down = True
             self.faults.changes_until_cut = None
             self.changed.notify_all()
@@ -99,7 +106,7 @@ class LossyOperations(mfusepy.Operations):
         with self.changed:
             self.cut(None)
             self.disk = LossyDisk(self.disk.next_ino)
-            self.faults = Faults()
+            self.faults = Faults(self.faults.epoch)
 
     @contextmanager
     def _powered(self) -> Iterator[None]:
@@ -128,6 +135,13 @@ class LossyOperations(mfusepy.Operations):
             raise OSError(errno.ENOSPC, "no space")
         self.faults.bytes_left = left - count
 
+    def _inside(self, path: str) -> str:
+        """Return a path as the disk knows it: without the folder of the epoch."""
+        _, epoch, *rest = path.split("/", 2)
+        if epoch != str(self.faults.epoch):
+            raise OSError(errno.ENOENT, path)
+        return "/".join(rest)
+
     # Handles
 
     def _open(self, node: File | Directory) -> int:
@@ -144,20 +158,20 @@ class LossyOperations(mfusepy.Operations):
     def _file_at(self, path: str | None, handle: int | None) -> File:
         if path is None or handle:
             return self._file(handle or 0)
-        return self.disk.find_file(path)
+        return self.disk.find_file(self._inside(path))
 
     # Files
 
     def create(self, path: str, mode: int, fi: Any = None) -> int:
         with self._change():
             self._take_bytes(0)
-            file = self.disk.create(path, mode)
+            file = self.disk.create(self._inside(path), mode)
             file.mtime_ns = time.time_ns()
             return self._open(file)
 
     def open(self, path: str, flags: int) -> int:
         with self._powered():
-            file = self.disk.find_file(path)
+            file = self.disk.find_file(self._inside(path))
             if flags & os.O_TRUNC and file.live:
                 file.write(Write(0, None))
             return self._open(file)
@@ -171,7 +185,6 @@ class LossyOperations(mfusepy.Operations):
             file = self._file(fh)
             self._take_bytes(len(data))
             file.write(Write(offset, data))
-            file.mtime_ns = time.time_ns()
             return len(data)
 
     def truncate(self, path: str | None, length: int, fh: int | None = None) -> int:
@@ -195,9 +208,6 @@ class LossyOperations(mfusepy.Operations):
     def release(self, path: str | None, fh: int) -> int:
         with self.changed:
             self._handles.pop(fh, None)
-        return 0
-
-    def flush(self, path: str | None, fh: int) -> int:
         return 0
 
     # Syncs
@@ -251,12 +261,19 @@ class LossyOperations(mfusepy.Operations):
             if node is None:
                 if path is None:
                     raise OSError(errno.EIO, "handle of before the power loss")
-                node = self.disk.find(path)
+                node = self._top if path == "/" else self.disk.find(self._inside(path))
             return dict(self.disk.attributes(node))
+
+    def _directory(self, path: str) -> Directory:
+        """Return a directory; the mount's own shows the epoch."""
+        if path != "/":
+            return self.disk.find_directory(self._inside(path))
+        self._top.live = {str(self.faults.epoch): self.disk.root}
+        return self._top
 
     def opendir(self, path: str) -> int:
         with self._powered():
-            return self._open(self.disk.find_directory(path))
+            return self._open(self._directory(path))
 
     def readdir(self, path: str | None, fh: int) -> list[Any]:
         with self._powered():
@@ -277,27 +294,27 @@ class LossyOperations(mfusepy.Operations):
     def mkdir(self, path: str, mode: int) -> int:
         with self._change():
             self._take_bytes(0)
-            self.disk.make_directory(path, mode)
+            self.disk.make_directory(self._inside(path), mode)
         return 0
 
     def rmdir(self, path: str) -> int:
         with self._change():
-            self.disk.remove_directory(path)
+            self.disk.remove_directory(self._inside(path))
         return 0
 
     def unlink(self, path: str) -> int:
         with self._change():
-            self.disk.unlink(path)
+            self.disk.unlink(self._inside(path))
         return 0
 
     def rename(self, old: str, new: str) -> int:
         with self._change():
-            self.disk.rename(old, new)
+            self.disk.rename(self._inside(old), self._inside(new))
         return 0
 
     def link(self, target: str, source: str) -> int:
         with self._change():
-            self.disk.link(source, target)
+            self.disk.link(self._inside(source), self._inside(target))
         return 0
 
     def chmod(self, path: str | None, mode: int) -> int:

@@ -33,17 +33,21 @@ def unmount(mountpoint: str) -> None:
 
 
 class LossyMount:
-    """One mounted lossy file system; see `lossy_fs` for what each command does."""
+    """One mounted lossy file system; see `lossy_fs` for what each command does.
+
+    `path` is a link beside the mount to the folder that shows the disk as it is by now.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._mountpoint = path.with_name(path.name + ".mount")
         self._log_path = path.with_name(path.name + ".log")
 
     def __enter__(self) -> Self:
-        self.path.mkdir(parents=True, exist_ok=True)
+        self._mountpoint.mkdir(parents=True, exist_ok=True)
         with self._log_path.open("w", encoding="utf-8") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.faults.lossy_fs", str(self.path)],
+                [sys.executable, "-m", "tests.faults.lossy_fs", str(self._mountpoint)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -51,6 +55,7 @@ class LossyMount:
                 text=True,
             )
         self._answer()
+        self.format()
         return self
 
     def __exit__(
@@ -61,7 +66,7 @@ class LossyMount:
     ) -> None:
         if self._process.poll() is None:
             self.order(hold_syncs=False, sync_delay_s=0.0)
-        unmount(str(self.path))
+        unmount(str(self._mountpoint))
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -89,6 +94,14 @@ class LossyMount:
         self._process.stdin.flush()
         return self._answer()
 
+    def format(self) -> None:
+        """Begin with an empty disk without faults."""
+        self._show(self.order(format=True))
+
+    def _show(self, state: dict[str, Any]) -> None:
+        self.path.unlink(missing_ok=True)
+        self.path.symlink_to(self._mountpoint / str(state["epoch"]))
+
     def cut_power(self, seed: int | None = None) -> None:
         """Lose all that is unsynced; with a seed chance lets some of it survive."""
         self.order(cut=seed)
@@ -98,7 +111,7 @@ class LossyMount:
         self.order(ignore_syncs=False, hold_syncs=False, sync_delay_s=0.0)
         self.order(syncs_until_failure=None)
         self.order(bytes_left=None)
-        self.order(up=True)
+        self._show(self.order(up=True))
 
     def cut_and_restore(self, seed: int | None = None) -> None:
         """Lose power and have it back, with nobody at work in between."""

@@ -2,7 +2,7 @@
 
 `RemoteWriter.do(function, *arguments)` runs `function(stream, *arguments)` over there and
 returns what it returns, or raises what it raises. `start` and `finish` are its two halves, for
-what blocks. The child may stop itself in the middle (`stopping_store`): it says so first.
+what blocks. The child may stop itself in the middle (`stop_at_write`): it says so first.
 """
 
 import os
@@ -25,25 +25,24 @@ STOPPED = "stopped itself"
 
 @dataclass(frozen=True, slots=True)
 class RemotePlan:
-    """Which stream to open, and with what store; shard 0 may stop its process at a write."""
+    """Which stream to open, and with what write buffer."""
 
     root: Path
     name: str
     write_buffer_bytes: int = 256 * 1024
-    stop_at_write: int | None = None
 
 
 class StoppingStore:
-    """A store that stops its process before a chosen write, as a debugger or a pause would."""
+    """A store that can stop its process before a chosen write, as a pause of the machine would."""
 
-    def __init__(self, store: KeyValueStore, at_write: int, parent: Connection) -> None:
+    def __init__(self, store: KeyValueStore, parent: Connection) -> None:
         self._store = store
-        self._writes_left = at_write
         self._parent = parent
+        self.writes_left = 0
 
     def write(self, batch: Batch) -> None:
-        self._writes_left -= 1
-        if self._writes_left == 0:
+        self.writes_left -= 1
+        if self.writes_left == 0:
             self._parent.send(STOPPED)
             os.kill(os.getpid(), signal.SIGSTOP)
         self._store.write(batch)
@@ -52,15 +51,19 @@ class StoppingStore:
         return getattr(self._store, name)
 
 
+def stop_at_write(stream: Stream, write: int) -> None:
+    """Let the process stop itself before the n-th write to shard 0 from now."""
+    store = stream._shards[0]._store
+    assert isinstance(store, StoppingStore)
+    store.writes_left = write
+
+
 def serve_writer(parent: Connection, plan: RemotePlan) -> None:
     """Open the stream and obey until the parent hangs up."""
     opening = partial(open_store, write_buffer_bytes=plan.write_buffer_bytes)
 
     def open_stopping(path: Path, recovery: Recovery) -> KeyValueStore:
-        store = opening(path, recovery)
-        if plan.stop_at_write is None or path.parent.name != "shard-0000":
-            return store
-        return StoppingStore(store, plan.stop_at_write, parent)
+        return StoppingStore(opening(path, recovery), parent)
 
     environment = Environment(open_store=open_stopping)
     try:

@@ -95,7 +95,7 @@ def scenario(disk: LossyMount) -> Scenario:
 
 def anew(disk: LossyMount) -> Scenario:
     """Return a scenario on an empty disk."""
-    disk.order(format=True)
+    disk.format()
     return Scenario(disk)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from storage_core import ShardLockedError, Stream, StreamOptions
 from tests.faults.ledger import Ledger, stored_rows
-from tests.faults.remote import RemoteWriter
+from tests.faults.remote import STOPPED, RemoteWriter, stop_at_write
 from tests.faults.workload import SHARDS, lane_row
 
 STREAM = "locked"
@@ -118,9 +118,10 @@ def test_frozen_writer_keeps_its_shards_and_goes_on_when_woken(
 
 
 def test_writer_frozen_in_the_middle_of_a_write_goes_on(root: Path) -> None:
-    with RemoteWriter(root, STREAM, stop_at_write=2) as holder:
+    with RemoteWriter(root, STREAM) as holder:
+        holder.do(stop_at_write, 1)
         holder.start(append_rows, 0, 0, 500)
-        assert holder.finish() == "stopped itself"
+        assert holder.finish() == STOPPED
         with pytest.raises(ShardLockedError):
             Stream.open(root, STREAM)
         holder.wake()

@@ -13,21 +13,21 @@ from pathlib import Path
 
 import pytest
 
-from storage_core import InvalidRequestError, ShardlogError, Stream, StreamOptions
+from storage_core import ShardlogError, Stream, StreamOptions
 from tests.faults.campaign import STREAM, Campaign, campaigns, fault_seed, naming_seed
 from tests.faults.ledger import BrokenPromiseError
 from tests.faults.lossy_mount import LossyMount
 
 pytestmark = pytest.mark.fuse
 
-CHANGES_MAX = 700
-CONTROL_CHANGES_MIN = 100
-CREATE_CHANGES_MAX = 400
-CREATE_CHANGES_STEP = 4
+CHANGES_MAX = 900
+CONTROL_CHANGES_MIN = 500
+CREATE_CHANGES_MAX = 1000
+CREATE_CHANGES_STEP = 7
 
 
 def lose_power_at_random(campaign: Campaign, disk: LossyMount, changes_min: int = 1) -> None:
-    """Let a writer and a reader work until power goes; whatever the writer met then was typed."""
+    """Let a writer and a reader work until power goes; what fails then is the disk."""
     survivors = campaign.chance.choice([None, campaign.chance.randrange(2**32)])
     disk.order(cut_after=campaign.chance.randint(changes_min, CHANGES_MAX), seed=survivors)
     with campaign.watching():
@@ -38,7 +38,7 @@ def lose_power_at_random(campaign: Campaign, disk: LossyMount, changes_min: int 
         writer.join()
     disk.restore_power()
     for error in campaign.settle():
-        assert ShardlogError.__name__ in error["kinds"], error
+        assert {ShardlogError.__name__, OSError.__name__} & set(error["kinds"]), error
 
 
 @pytest.mark.parametrize("cycles", campaigns("SHARDLOG_FAULT_POWER", 40))
@@ -56,7 +56,7 @@ def test_power_loss_keeps_what_was_acknowledged(
 
 def is_loss_noticed(disk: LossyMount, notes: Path, seed: int) -> bool:
     """Run one cycle on a disk that ignores syncs; say whether the check fails."""
-    disk.order(format=True)
+    disk.format()
     campaign = Campaign(disk.path / "root", notes, seed)
     campaign.create()
     disk.order(ignore_syncs=True)
@@ -83,7 +83,7 @@ def test_power_loss_during_creation_leaves_a_whole_stream_or_none(disk: LossyMou
     for changes in range(
         fault_seed() % CREATE_CHANGES_STEP + 1, CREATE_CHANGES_MAX, CREATE_CHANGES_STEP
     ):
-        disk.order(format=True)
+        disk.format()
         disk.order(cut_after=changes, seed=None)
         was_created = creates(disk.path / "root")
         disk.cut_and_restore()
@@ -103,10 +103,10 @@ def creates(root: Path) -> bool:
 
 
 def open_or_create(root: Path, *, may_create: bool) -> None:
-    """Open what is there; if nothing is, and nothing was promised, creating it must succeed."""
+    """Open what is there; if that fails, and nothing was promised, creating it must succeed."""
     try:
         stream = Stream.open(root, STREAM)
-    except InvalidRequestError:
+    except ShardlogError:
         assert may_create
         stream = Stream.create(root, STREAM, StreamOptions(shards=1))
     with stream:
