@@ -122,7 +122,7 @@ class Workbench:
         inside, leave = threading.Event(), threading.Event()
 
         def hold() -> None:
-            with self.shard._guard.appending():
+            with self.shard.guard.appending():
                 inside.set()
                 assert leave.wait(STALL_MAX_S)
 

@@ -1,0 +1,422 @@
+"""Every read, on the writer and on a reader beside it, against a plain list of the same rows."""
+
+import random
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage_core import InvalidRequestError, LostRangeError, Record, Stream, StreamReader
+from storage_core.columns import READ_COLUMNS, TAIL_COLUMNS
+from storage_core.keys import FAMILY_DEFAULT, INT64_MAX, INT64_MIN
+from storage_core.shard_state import KEY_START, encode_int
+from tests.unit.storage_core.conftest import MEMORY
+from tests.unit.storage_core.disks import ReinedDisk
+from tests.unit.storage_core.plain_rows import PlainRow, PlainRows, scattered_rows
+from tests.unit.storage_core.strategies import few
+from tests.unit.storage_core.workbench import Workbench, column_of, rows_of
+
+ROWS, SHARDS, JITTER = 600, 2, 6
+NOW = ReinedDisk().clock.now_ns() // 10**9
+Reads = Stream | StreamReader
+
+asked_ids = st.one_of(
+    st.none(),
+    st.integers(-6, 10),
+    st.lists(st.sampled_from([-(2**31), -5, 0, 1, 2, 3, 1000, 2**31 - 1, 77]), max_size=4),
+)
+asked_primaries = st.one_of(
+    st.integers(NOW - ROWS - 80, NOW + 100),
+    st.sampled_from([INT64_MIN, NOW - 10**7, NOW, NOW + 10**6, NOW + 10**9, INT64_MAX]),
+)
+asked_spans = st.tuples(asked_primaries, asked_primaries).map(sorted)
+asked_versions = st.sampled_from([None, None, (0,), (1, 7), ()])
+
+
+@pytest.fixture(scope="module")
+def plain() -> PlainRows:
+    """Rows of a dozen ids, some late, absorbed or ahead."""
+    plain = PlainRows(SHARDS, JITTER, NOW + 100)
+    for row in scattered_rows(random.Random(7), ROWS, NOW):
+        plain.append(*row)
+    return plain
+
+
+@pytest.fixture(scope="module")
+def written(plain: PlainRows) -> Iterator[Workbench]:
+    """A stream of the same rows: small blocks, a reopen in the middle, some rows uncommitted."""
+    options: dict[str, Any] = {"unit": "s", "jitter": JITTER, "ahead_max": 100, "block_records": 9}
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        bench = Workbench(Path(folder), "s", disk=ReinedDisk(), shards=SHARDS, **options)
+        for number, row in enumerate(plain.rows):
+            bench.stream.append(row.primary, row.secondary, row.payload, row.version)
+            if number == ROWS // 2:
+                bench.reopen()
+        bench.commit()
+        bench.append([NOW, NOW + 10**9, NOW - 50], secondary=[1, 2, 3])
+        yield bench
+        bench.let_go()
+
+
+@pytest.fixture(scope="module", params=["writer", "reader"])
+def stream(request: pytest.FixtureRequest, written: Workbench) -> Iterator[Reads]:
+    """The stream as its writer reads it, and as another process does."""
+    if request.param == "writer":
+        yield written.stream
+    else:
+        with written.read_beside() as reader:
+            yield reader
+
+
+def as_set(ids: object) -> set[int] | None:
+    """Return ids as given to a read, as a set."""
+    if ids is None or isinstance(ids, list):
+        return None if ids is None else set(ids)
+    return {ids}  # type: ignore[arg-type]  # an integer
+
+
+def tuples(rows: list[dict[str, Any]]) -> list[tuple]:
+    """Return rows as read, in the shape of plain ones."""
+    names = ("shard", "address", "primary", "secondary", "payload", "version", "late")
+    return [tuple(row[name] for name in names) for row in rows]
+
+
+def expected(rows: list[PlainRow]) -> list[tuple]:
+    return [(*row[:-1], row.state in (1, 2)) for row in rows]
+
+
+# --- against the plain list -------------------------------------------------------------------
+
+
+def test_the_rows_hold_each_state(plain):
+    states = [row.state for row in plain.rows]
+    assert min(states.count(state) for state in (0, 1, 2)) > 20
+
+
+@few
+@given(ids=asked_ids, span=asked_spans, limit=st.sampled_from([0, 1, 3]))
+def test_read_gives_rows_by_id_and_primary_with_late_ones_in_their_place(
+    stream, plain, ids, span, limit
+):
+    rows = rows_of(stream.read(ids, *span, limit))
+    assert tuples(rows) == expected(plain.read(as_set(ids), *span, limit=limit))
+
+
+@few
+@given(ids=asked_ids, versions=asked_versions)
+def test_read_gives_the_versions_asked(stream, plain, ids, versions):
+    rows = rows_of(stream.read(ids, versions=versions))
+    assert tuples(rows) == expected(plain.read(as_set(ids), INT64_MIN, INT64_MAX, versions))
+
+
+@few
+@given(ids=asked_ids, span=asked_spans, versions=asked_versions)
+def test_scan_gives_the_same_rows_in_order_of_arrival(stream, plain, ids, span, versions):
+    rows = rows_of(stream.scan(ids, *span, versions=versions))
+    assert tuples(rows) == expected(plain.chosen(as_set(ids), *span, versions))
+
+
+@few
+@given(ids=asked_ids)
+def test_latest_gives_the_row_with_the_largest_primary(stream, plain, ids):
+    found = stream.latest(ids)
+    assert tuples([as_dict(record) for record in found.values()]) == expected(
+        [plain.latest(as_set(ids))[secondary] for secondary in found]
+    )
+    assert set(found) == set(plain.latest(as_set(ids)))
+
+
+def as_dict(record: Record) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in READ_COLUMNS}
+
+
+@few
+@given(ids=asked_ids, from_=asked_primaries)
+def test_earliest_gives_the_least_primary_from_there_on(stream, plain, ids, from_):
+    assert stream.earliest(ids, from_) == plain.earliest(as_set(ids), from_)
+
+
+@few
+@given(ids=asked_ids, from_=asked_primaries, width=st.sampled_from([0, 5, 400, INT64_MAX]))
+def test_available_gives_what_lies_within_a_width_of_the_earliest(stream, plain, ids, from_, width):
+    last, table = stream.available(ids, from_, width)
+    first = plain.earliest(as_set(ids), from_)
+    rows = [] if first is None else plain.read(as_set(ids), first, first + width)
+    assert last == (None if first is None else min(first + width, INT64_MAX))
+    assert tuples(rows_of(table)) == expected(rows)
+
+
+@few
+@given(ids=asked_ids, span=asked_spans)
+def test_for_each_calls_on_each_row_id_by_id(stream, plain, ids, span):
+    seen: list[dict[str, Any]] = []
+    stream.for_each(ids, *span, lambda record: seen.append(as_dict(record)))
+    assert tuples(seen) == expected(plain.read(as_set(ids), *span))
+
+
+@few
+@given(
+    shard=st.integers(0, 1),
+    span=st.tuples(st.integers(0, 340), st.integers(0, 340)).map(sorted),
+    ids=asked_ids,
+)
+def test_tail_replays_a_shard_with_states(stream, plain, shard, span, ids):
+    rows = [
+        row
+        for row in plain.chosen(as_set(ids), INT64_MIN, INT64_MAX)
+        if row.shard == shard and span[0] <= row.address < span[1]
+    ]
+    replayed = rows_of(stream.tail(shard, *span, ids=ids))
+    assert tuples(replayed) == expected(rows)
+    assert [row["state"] for row in replayed] == [row.state for row in rows]
+
+
+def test_batches_of_a_scan_are_bounded_by_the_blocks(stream):
+    assert max(batch.num_rows for batch in stream.scan()) <= 9
+
+
+def test_for_each_stops_once_told(stream, plain):
+    seen: list[int] = []
+
+    def stop_at_third(record: Record) -> bool:
+        seen.append(record.primary)
+        return len(seen) == 3
+
+    stream.for_each(None, None, None, stop_at_third)
+    assert seen == [row.primary for row in plain.read(None, INT64_MIN, INT64_MAX)][:3]
+
+
+def test_for_each_goes_on_for_what_is_merely_true(stream):
+    seen: list[int] = []
+
+    def count(record: Record) -> int:
+        seen.append(record.primary)
+        return 1
+
+    stream.for_each(0, None, None, count)
+    assert len(seen) > 1
+
+
+# --- what is asked ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda reads: reads.read(start=2, end=1),
+        lambda reads: reads.scan(start=2, end=1),
+        lambda reads: reads.for_each(None, 2, 1, print),
+        lambda reads: reads.read(limit=-1),
+        lambda reads: reads.read(limit=None),
+        lambda reads: reads.read(ids=2**31),
+        lambda reads: reads.read(ids="1"),
+        lambda reads: reads.read(ids=[None]),
+        lambda reads: reads.read(start="now"),
+        lambda reads: reads.read(start=-(2**63) - 1),
+        lambda reads: reads.scan(end=2**63),
+        lambda reads: reads.read(versions=[2**16]),
+        lambda reads: reads.read(columns=["colour"]),
+        lambda reads: reads.read(columns="payload"),
+        lambda reads: reads.read(keys=[b"k"]),
+        lambda reads: reads.read(latest_by="primary"),
+        lambda reads: reads.read(tombstones=True),
+        lambda reads: reads.earliest(None, "now"),
+        lambda reads: reads.available(None, 0, -1),
+        lambda reads: reads.available(None, 0, 0.5),
+        lambda reads: reads.available(None, 0, 5, -1),
+        lambda reads: reads.latest([1.5]),
+        lambda reads: reads.tail(7),
+        lambda reads: reads.tail("0"),
+        lambda reads: reads.tail(0, -1),
+        lambda reads: reads.tail(0, 5, 4),
+    ],
+)
+def test_read_without_meaning_is_refused_at_the_call(stream, ask):
+    with pytest.raises(InvalidRequestError):
+        ask(stream)
+
+
+def test_id_without_rows_gives_no_rows(stream):
+    assert (stream.read(77).num_rows, stream.latest(77), stream.earliest(77, 0)) == (0, {}, None)
+    assert list(stream.scan(77)) == list(stream.tail(0, ids=77)) == []
+    assert stream.available(77, 0, 5)[0] is None
+    assert stream.read(ids=[]).num_rows == 0
+
+
+def test_default_columns_are_those_of_the_contract(stream):
+    assert tuple(stream.read().column_names) == tuple(stream.read(77).column_names) == READ_COLUMNS
+    assert tuple(next(stream.scan()).schema.names) == READ_COLUMNS
+    assert tuple(next(stream.tail(0)).schema.names) == TAIL_COLUMNS
+    assert stream.read().schema == stream.read(77).schema
+
+
+@pytest.mark.parametrize(
+    "columns", [("payload",), ("state", "primary"), ("address", "address"), ("key", "headers")]
+)
+def test_columns_come_as_asked_in_every_read(stream, columns):
+    for found in (stream.read(columns=columns), next(stream.scan(columns=columns))):
+        assert tuple(found.schema.names) == columns
+    assert tuple(stream.read(77, columns=columns).column_names) == columns
+    assert stream.read(columns=("primary",))["primary"] == stream.read()["primary"]
+
+
+def test_column_that_was_never_given_is_null(stream):
+    assert set(column_of(stream.read(columns=("timestamp",)), "timestamp")) == {None}
+
+
+# --- corners ----------------------------------------------------------------------------------
+
+
+def both(bench: Workbench, ask: Any) -> Any:
+    """Ask the writer and a reader beside it, and return what both say."""
+    with bench.read_beside() as reader:
+        answers = [ask(bench.stream), ask(reader)]
+    assert answers[0] == answers[1]
+    return answers[0]
+
+
+def test_tombstone_stays_apart_from_an_empty_payload(bench):
+    bench.append([3, 1, 2], payload=[None, b"", None])
+    bench.commit()
+    payloads = both(bench, lambda reads: column_of(reads.read(), "payload"))
+    assert payloads == [b"", None, None]
+    assert bench.stream.latest()[1].payload is None
+
+
+@pytest.mark.parametrize("unit", ["s", "ns", "sequence"])
+def test_primaries_at_both_ends_are_found_alone_and_together(make_bench, unit):
+    bench = make_bench(unit=unit, ahead_max=INT64_MAX)
+    bench.append([INT64_MIN, 0, INT64_MAX, INT64_MIN])
+    bench.commit()
+    assert both(bench, lambda reads: column_of(reads.read(), "address")) == [0, 3, 1, 2]
+    assert both(bench, lambda reads: column_of(reads.read(1, INT64_MAX), "address")) == [2]
+    assert both(bench, lambda reads: column_of(reads.read(1, end=INT64_MIN), "address")) == [0, 3]
+    assert bench.stream.latest(1)[1].primary == INT64_MAX
+    assert bench.stream.available(1, 1, 5)[0] == INT64_MAX
+
+
+def test_long_run_of_equal_primaries_stays_in_order_of_arrival(make_bench):
+    bench = make_bench(block_records=10)
+    bench.append([5] * 95, payload=[bytes([number]) for number in range(95)])
+    bench.append([4, 5])
+    bench.commit()
+    assert both(bench, lambda reads: column_of(reads.read(1, 5, 5), "address")) == [
+        *range(95),
+        96,
+    ]
+    assert bench.stream.latest(1)[1].address == 96
+    assert both(bench, lambda reads: column_of(reads.read(1, limit=2), "primary")) == [4, 5]
+
+
+def test_row_routed_to_another_shard_by_name_is_found_by_its_id(make_bench):
+    bench = make_bench(shards=2)
+    bench.append([1], secondary=1)
+    bench.append([2, 1], secondary=1, shard=0)
+    bench.commit()
+    assert both(bench, lambda reads: column_of(reads.read(1), "shard")) == [0, 1, 0]
+    assert both(bench, lambda reads: reads.latest(1)[1].primary) == 2
+
+
+def test_latest_prefers_a_row_ahead_until_the_head_passes_it(make_bench):
+    bench = make_bench(unit="s", disk=ReinedDisk(), ahead_max=10)
+    bench.append([NOW, NOW + 50, NOW + 1])
+    bench.commit()
+    assert both(bench, lambda reads: reads.latest(1)[1].primary) == NOW + 50
+    bench.reopen(environment=None)
+    bench.append([NOW + 60])
+    bench.commit()
+    assert both(bench, lambda reads: reads.latest(1)[1].primary) == NOW + 60
+
+
+def test_latest_of_ids_that_have_only_rows_ahead(make_bench):
+    bench = make_bench(unit="s", disk=ReinedDisk(), ahead_max=10)
+    bench.append([NOW + 50, NOW + 90, NOW + 70], secondary=[1, 2, 2])
+    bench.commit()
+    latest = both(bench, lambda reads: {k: v.primary for k, v in reads.latest().items()})
+    assert latest == {1: NOW + 50, 2: NOW + 90}
+    assert both(bench, lambda reads: reads.earliest(2, 0)) == NOW + 70
+
+
+def test_latest_does_not_look_above_committed(bench):
+    bench.append([5])
+    bench.commit()
+    bench.append([9, 3], secondary=[1, 2])
+    assert both(bench, lambda reads: {k: v.primary for k, v in reads.latest().items()}) == {1: 5}
+    assert both(bench, lambda reads: reads.latest(2)) == {}
+
+
+def test_tail_below_the_start_of_the_log_is_told(bench):
+    bench.append([1, 2])
+    bench.append([3])
+    bench.close()
+    bench.change((FAMILY_DEFAULT, KEY_START, encode_int(2)))
+    bench.open()
+    assert both(bench, lambda reads: column_of(reads.tail(0), "primary")) == [3]
+    with bench.read_beside() as reader:
+        for reads in (bench.stream, reader):
+            with pytest.raises(LostRangeError, match=r"expired.*addresses \[1, 2\)"):
+                list(reads.tail(0, 1))
+
+
+def test_tail_beyond_committed_gives_what_there_is(bench):
+    bench.append([1])
+    bench.commit()
+    bench.append([2])
+    assert both(bench, lambda reads: column_of(reads.tail(0, 0, 10**9), "primary")) == [1]
+    assert both(bench, lambda reads: list(reads.tail(0, 1, 2))) == []
+
+
+def test_envelope_comes_back_from_normal_and_late_rows_alike(bench):
+    headers = [{"key": "h", "value": None}]
+    bench.append([10, 5], key=[None, b""], headers=[headers, None], timestamp=[7, None])
+    bench.append([1], key=b"k")
+    bench.commit()
+    names = ("primary", "key", "headers", "timestamp", "timestamp_type")
+    assert both(bench, lambda reads: tuple_rows(reads.read(columns=names), names)) == [
+        (1, b"k", None, None, None),
+        (5, b"", None, None, None),
+        (10, None, headers, 7, None),
+    ]
+
+
+def tuple_rows(table: Any, names: tuple[str, ...]) -> list[tuple]:
+    return [tuple(row[name] for name in names) for row in rows_of(table)]
+
+
+def test_time_of_writing_is_kept_for_normal_and_late_rows(make_bench):
+    disk = ReinedDisk()
+    bench = make_bench(disk=disk)
+    bench.append([10])
+    disk.clock.advance(1)
+    bench.append([5])
+    bench.commit()
+    late, normal = both(
+        bench, lambda reads: column_of(reads.read(columns=("committed_at_ms",)), "committed_at_ms")
+    )
+    assert late - normal == 1000
+
+
+@pytest.mark.parametrize("opened", [lambda bench: bench.stream, Workbench.read_beside])
+def test_scan_shows_the_moment_it_began(bench, opened):
+    bench.append([1])
+    bench.append([2])
+    bench.commit()
+    reads = opened(bench)
+    scan = reads.scan()
+    begun = column_of([next(scan)], "primary")
+    bench.append([9])
+    bench.commit()
+    assert begun + column_of(scan, "primary") == [1, 2]
+    assert column_of(reads.scan(), "primary") == [1, 2, 9]
+    reads.close()
+
+
+def test_empty_stream_answers_every_read(bench):
+    assert both(bench, lambda reads: reads.read().num_rows) == 0
+    assert both(bench, lambda reads: reads.latest([1, 2, 3, 4])) == {}
+    assert both(bench, lambda reads: list(reads.scan(1))) == []
+    assert both(bench, lambda reads: reads.earliest(None, 0)) is None
