@@ -12,15 +12,18 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from random import Random, SystemRandom
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 
 from storage_core import Stream, StreamOptions
+from storage_core.block import Codec
+from storage_core.options import SyncLevel
 from tests.faults.follower import FollowerPlan, run_follower
 from tests.faults.ledger import Ledger, check_sightings, read_notes, stored_rows
 from tests.faults.workload import SHARDS, Stored
@@ -95,8 +98,15 @@ class Campaign:
         self._sightings = notes / "reader"
 
     def create(self) -> None:
-        """Make the empty stream."""
-        Stream.create(self.root, STREAM, StreamOptions(shards=SHARDS, block_records=64)).close()
+        """Make the empty stream, with any codec, at any sync level."""
+        options = StreamOptions(
+            shards=SHARDS,
+            block_records=64,
+            codec=self.chance.choice(get_args(Codec)),
+            sync=self.chance.choice(get_args(SyncLevel)),
+            sync_interval=timedelta(milliseconds=20),
+        )
+        Stream.create(self.root, STREAM, options).close()
 
     # Children
 

@@ -25,7 +25,8 @@ from tests.faults.ledger import read_notes
 
 KINDS: tuple[FileKind, ...] = get_args(FileKind)
 COUNT = max(1, int(os.environ.get("SHARDLOG_FAULT_DAMAGE", "80")) // len(KINDS))
-CHILD_MAX_S = 300
+CHILD_DAMAGES = 25
+CHILD_MAX_S = 240
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of its own is made in it
 
 
@@ -50,7 +51,7 @@ def verdicts(known: Path, right: dict[str, str], notes: Path, damages: list[Dama
     faults: list[str] = []
     done = 0
     while done < len(damages):
-        rest = tuple(damages[done:])
+        rest = tuple(damages[done : done + CHILD_DAMAGES])
         part = notes / f"from-{done}"
         child = start_child(judge_damages, JudgePlan(known, rest, right, part))
         child.join(CHILD_MAX_S)
@@ -63,7 +64,8 @@ def verdicts(known: Path, right: dict[str, str], notes: Path, damages: list[Dama
         judged = sum("judged" in note for note in found)
         if judged < len(rest):
             faults.append(f"{rest[judged]}: the process ended with {child.exitcode}")
-        done += judged + 1
+            judged += 1
+        done += judged
     return faults
 
 
