@@ -6,8 +6,8 @@ the commit lock the sync and the marker; shard_guard.py says in which order.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,18 +20,15 @@ from storage_core.draft import AppendReport, Draft, Entry, ShardWriting
 from storage_core.environment import Environment
 from storage_core.errors import (
     CorruptionError,
-    InvalidRequestError,
     ShardlogError,
     UnavailableError,
 )
 from storage_core.extents import count_stored
 from storage_core.heads import Heads, Int32s
-from storage_core.keys import FAMILY_DEFAULT
 from storage_core.loss import LossLedger
 from storage_core.marker import MarkerWriter
 from storage_core.options import StreamOptions
 from storage_core.read_request import ReadRequest
-from storage_core.record import Rows
 from storage_core.rocks import Batch, KeyValueStore
 from storage_core.scan_shard import all_heads, routed_here, scan_view
 from storage_core.shard_guard import ShardGuard
@@ -40,10 +37,8 @@ from storage_core.shard_state import (
     AddressRange,
     ShardState,
     Tail,
-    TransactionProgress,
-    encode_progress,
-    transaction_key,
 )
+from storage_core.shard_transactions import ShardTransactions
 from storage_core.shard_view import ShardBounds, ShardView
 from storage_core.stream_file import StreamMeta
 
@@ -92,11 +87,11 @@ class Shard:
         self._start = opened.state.start
         self._floor = opened.state.floor
         self._loss = LossLedger(opened.state.lost, opened.state.gaps)
-        self._transactions = dict(opened.state.transactions)
+        self.transactions = ShardTransactions(self, opened.state.transactions)
         self._writing = ShardWriting(context.place, context.meta, opened)
         self._builder = RecordBuilder(options)
         wait_max_s = options.wait_max.total_seconds()
-        self._guard = ShardGuard(context.meta.name, context.number, wait_max_s)
+        self.guard = ShardGuard(context.meta.name, context.number, wait_max_s)
         self._written = 0
         self._synced = 0
         self._syncs_by_interval = options.sync == "interval"
@@ -123,7 +118,7 @@ class Shard:
             ShardPoisonedError: A durable write failed, now or before.
             UnavailableError: Another call held the shard for too long.
         """
-        guard = self._guard
+        guard = self.guard
         report = AppendReport()
         with guard.appending():
             if entry is not None:
@@ -151,7 +146,7 @@ class Shard:
 
     def add(self, primary: int, secondary: int, payload: bytes | None, version: int) -> None:
         """Take one record; a full block is written by itself while the caller waits."""
-        guard = self._guard
+        guard = self.guard
         if not guard.append_lock.acquire(blocking=False):
             guard.wait_for_append()
         try:
@@ -166,7 +161,7 @@ class Shard:
 
     def append(self, entry: Entry) -> AppendReport:
         """Write a batch behind all records added before it."""
-        with self._guard.appending():
+        with self.guard.appending():
             self._seal()
             report = self.commit_path(self._new_part(entry), durable=False)
         if self._syncs_by_interval:
@@ -175,7 +170,7 @@ class Shard:
 
     def commit(self) -> int:
         """Make everything taken so far durable and return committed."""
-        with self._guard.appending():
+        with self.guard.appending():
             self._seal()
         self.commit_path(None, durable=True)
         return self._marker.state.committed
@@ -183,52 +178,38 @@ class Shard:
     @property
     def needs_commit(self) -> bool:
         """Tell whether something was taken that may not be durable."""
-        return not self._guard.is_usable or len(self._builder) > 0 or self._synced < self._written
+        return not self.guard.is_usable or len(self._builder) > 0 or self._synced < self._written
 
     def discard_unsealed(self) -> None:
         """Forget the records that have not been written, also of a poisoned shard."""
-        self._guard.wait_for_append()
+        self.guard.wait_for_append()
         try:
             self._builder.clear()
         finally:
-            self._guard.append_lock.release()
+            self.guard.append_lock.release()
 
-    def append_transaction(
-        self, transaction: str, planned: TransactionProgress, batches: Iterator[Rows]
-    ) -> None:
-        """Append a staged transaction's rows, all visible at once, going on where it stopped.
+    @contextmanager
+    def publishing_at_end(self) -> Iterator[None]:
+        """Commit what stands before; show what is written inside only once the block is left.
 
-        Raises:
-            InvalidRequestError: The shard knows the transaction with another number of rows.
+        The caller holds the append lock. If the block fails with a part written, only an
+        opener can go on from there, so the shard is poisoned.
         """
-        with self._guard.appending():
-            progress = self._transactions.get(transaction, planned)
-            if progress.is_done and transaction in self._transactions:
-                # Done in memory is not yet durable.
-                self.commit_path(None, durable=True)
-                return
-            if any(name != transaction for name in self.unfinished_transactions()):
-                message = f"another transaction than {transaction!r} is unfinished; reopen first"
-                raise UnavailableError(message, shard=self.context.number)
-            if progress.rows_total != planned.rows_total:
-                message = f"transaction {transaction!r} has {progress.rows_total} rows here"
-                raise InvalidRequestError(message, shard=self.context.number)
-            if progress.rows_done == 0:
-                self.commit()
-                progress = replace(progress, begin=self._writing.tail.next)
-            begin = self._writing.tail
-            self._holds_publishing = True
-            try:
-                self._append_staged(transaction, progress, batches)
-            except BaseException as error:
-                if self._writing.tail is not begin:
-                    # Part of it is written; only an opener can go on from there.
-                    self._guard.fail(error)
-                raise
-            finally:
-                self._holds_publishing = False
-            self._publishable = self._writing.tail.next
+        self._seal()
+        if not self.transactions.unfinished():
             self.commit_path(None, durable=True)
+        begin = self._writing.tail
+        self._holds_publishing = True
+        try:
+            yield
+        except BaseException as error:
+            if self._writing.tail is not begin:
+                self.guard.fail(error)
+            raise
+        finally:
+            self._holds_publishing = False
+        self._publishable = self._writing.tail.next
+        self.commit_path(None, durable=True)
 
     def accept_loss(self, start: int, end: int) -> None:
         """Give up the lost ranges in [start, end); reads pass over them from then on.
@@ -236,7 +217,7 @@ class Shard:
         Raises:
             InvalidRequestError: It holds no lost range, or only a part of one.
         """
-        with self._guard.appending():
+        with self.guard.appending():
             batch, lost, gaps = self._loss.give_up(start, end, self.context.number)
             self._write_loss(batch)
             self._loss.lost, self._loss.gaps = lost, gaps
@@ -249,7 +230,7 @@ class Shard:
             ShardPoisonedError: The commit failed; the shard is closed all the same.
         """
         try:
-            if self._guard.is_usable:
+            if self.guard.is_usable:
                 self.commit()
         finally:
             self.abandon()
@@ -260,15 +241,15 @@ class Shard:
         Raises:
             UnavailableError: Another call holds the shard; it is still open.
         """
-        with self._guard.ending():
-            if self._guard.is_closed:
+        with self.guard.ending():
+            if self.guard.is_closed:
                 return
-            self._guard.close()
+            self.guard.close()
             try:
                 self._store.close()
             except ShardlogError:
                 # A poisoned store reports its old failure again; the caller was told.
-                if self._guard.poison is None:
+                if self.guard.poison is None:
                     raise
             finally:
                 self._marker.close()
@@ -288,7 +269,7 @@ class Shard:
         """
         strays = self._writing.tail.counters.strays
         if routed_here(request, self.context.meta.shards - 1, strays) is None:
-            self._guard.refuse_if_closed()
+            self.guard.refuse_if_closed()
             return
         view = self.view()
         try:
@@ -302,7 +283,7 @@ class Shard:
 
     def view(self) -> ShardView:
         """Return the shard at this moment."""
-        self._guard.refuse_if_closed()
+        self.guard.refuse_if_closed()
         # IMPORTANT: committed and tail before the view, so that the view holds all they cover.
         committed = self._marker.state.committed
         tail = self._writing.tail
@@ -324,23 +305,23 @@ class Shard:
         """Record the ranges of blocks that cannot be read, so that they are told from now on."""
         for block in found:
             # A read does not wait behind a transaction to record what the next one finds again.
-            if not self._guard.append_lock.acquire(blocking=False):
+            if not self.guard.append_lock.acquire(blocking=False):
                 return
             try:
-                if self._guard.is_usable and not self._loss.covers(block):
+                if self.guard.is_usable and not self._loss.covers(block):
                     batch, lost = self._loss.note(block)
                     self._write_loss(batch)
                     self._loss.lost = lost
             finally:
-                self._guard.append_lock.release()
+                self.guard.append_lock.release()
 
     def alter(self, options: StreamOptions) -> None:
         """Take over changed options."""
-        with self._guard.appending():
+        with self.guard.appending():
             self.options = options
             self._syncs_by_interval = options.sync == "interval"
             self._builder.limit(options)
-            self._guard.wait_max_s = options.wait_max.total_seconds()
+            self.guard.wait_max_s = options.wait_max.total_seconds()
 
     @property
     def tail(self) -> Tail:
@@ -356,14 +337,6 @@ class Shard:
     def source(self) -> Mapping[str, object] | None:
         """Where the source of the rows stands, as of the last row written."""
         return self._writing.source
-
-    def transaction_progress(self, transaction: str) -> TransactionProgress | None:
-        """Return how far a transaction has come here, None if it is unknown."""
-        return self._transactions.get(transaction)
-
-    def unfinished_transactions(self) -> list[str]:
-        """Return the transactions of which only a part is written."""
-        return [name for name, at in self._transactions.items() if not at.is_done]
 
     # --- inside ----------------------------------------------------------------------------
 
@@ -381,31 +354,11 @@ class Shard:
         self._written += 1
 
     def _write_loss(self, batch: Batch) -> None:
-        with self._guard.committing(), self._guard.poisoning():
+        with self.guard.committing(), self.guard.poisoning():
             self._store.write(batch)
             self._store.sync()
             # A new sequence tells readers to look again.
             self._marker.publish(self._marker.state.committed)
-
-    def _append_staged(
-        self, transaction: str, progress: TransactionProgress, batches: Iterator[Rows]
-    ) -> None:
-        if progress.rows_total == 0:
-            self._append_progress(transaction, None, progress)
-        passed = 0
-        for rows in batches:
-            skipped = max(0, min(len(rows), progress.rows_done - passed))
-            passed += len(rows)
-            if skipped < len(rows):
-                part = rows.slice(skipped, len(rows))
-                self._append_progress(transaction, part, replace(progress, rows_done=passed))
-
-    def _append_progress(
-        self, transaction: str, rows: Rows | None, progress: TransactionProgress
-    ) -> None:
-        attachment = (FAMILY_DEFAULT, transaction_key(transaction), encode_progress(progress))
-        self.commit_path(Entry(rows, attachments=(attachment,)), durable=False)
-        self._transactions[transaction] = progress
 
     def _new_part(self, entry: Entry) -> Entry:
         """Return an entry without the rows that are stored already."""
@@ -431,8 +384,8 @@ class Shard:
         due = self._synced_at_s + self.options.sync_interval.total_seconds()
         if clock.monotonic_s() < due or self._holds_publishing:
             return
-        if self._guard.commit_lock.acquire(blocking=False):
-            self._guard.commit_lock.release()
+        if self.guard.commit_lock.acquire(blocking=False):
+            self.guard.commit_lock.release()
             # The rows are taken; that somebody else syncs at this moment is no failure.
             with suppress(UnavailableError):
                 self.commit_path(None, durable=True)

@@ -191,7 +191,7 @@ class Transaction:
 
     def _rows_done(self) -> int | None:
         """Return the rows of a transaction whose staging is gone because all is done."""
-        found = [shard.transaction_progress(self._name) for shard in self._shards.values()]
+        found = [shard.transactions.progress(self._name) for shard in self._shards.values()]
         known = (progress.rows_of_all_shards for progress in found if progress is not None)
         return next(known, None)
 
@@ -202,12 +202,15 @@ def finish(manifest: Manifest, shards: Mapping[int, Shard]) -> None:
     Raises:
         CorruptionError: A staged file that is still needed is missing or damaged.
     """
+    if not manifest.directory.is_dir():
+        # Finished, and cleared away, since the manifest was read.
+        return
     for number, staged in manifest.shards.items():
         shard = shards.get(number)
         if shard is not None:
             rows = read_staged_rows(manifest, number)
             planned = TransactionProgress(0, staged.rows, manifest.rows_total, shard.tail.next)
-            shard.append_transaction(manifest.transaction, planned, rows)
+            shard.transactions.append(manifest.transaction, planned, rows)
             mark_done(manifest, number)
     clear_if_done(manifest)
 
@@ -222,12 +225,12 @@ def finish_all(staging: Path, shards: Mapping[int, Shard]) -> None:
     # IMPORTANT: what a shard has begun goes first; rows behind it would publish half of it.
     for manifest in manifests:
         for number, shard in shards.items():
-            if manifest.transaction in shard.unfinished_transactions():
+            if manifest.transaction in shard.transactions.unfinished():
                 finish(manifest, {number: shard})
     for manifest in manifests:
         finish(manifest, shards)
     for number, shard in shards.items():
-        for name in shard.unfinished_transactions():
+        for name in shard.transactions.unfinished():
             message = (
                 f"transaction {name!r} is unfinished and its staged rows are gone; "
                 "open with give_up_transactions to forget it"

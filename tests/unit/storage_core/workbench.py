@@ -127,7 +127,7 @@ class Workbench:
                 assert leave.wait(STALL_MAX_S)
 
         with BesideThread(hold):
-            inside.wait()
+            assert inside.wait(STALL_MAX_S)
             yield
             leave.set()
 

@@ -1,0 +1,82 @@
+"""How a shard takes a staged transaction: all of its rows at once, going on where it stopped.
+
+Each WriteBatch carries the transaction's progress beside its rows; the marker moves once,
+behind the last of them. At most one transaction is unfinished in a shard.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from storage_core.draft import Entry
+from storage_core.errors import InvalidRequestError, UnavailableError
+from storage_core.keys import FAMILY_DEFAULT
+from storage_core.record import Rows
+from storage_core.shard_state import TransactionProgress, encode_progress, transaction_key
+
+if TYPE_CHECKING:
+    from storage_core.shard import Shard
+
+
+class ShardTransactions:
+    """The transactions one shard knows. Changed under its append lock only."""
+
+    def __init__(self, shard: "Shard", known: Mapping[str, TransactionProgress]) -> None:
+        """Start from what recovery found."""
+        self._shard = shard
+        self._known = dict(known)
+
+    def progress(self, transaction: str) -> TransactionProgress | None:
+        """Return how far a transaction has come here, None if it is unknown."""
+        return self._known.get(transaction)
+
+    def unfinished(self) -> list[str]:
+        """Return the transactions of which only a part is written."""
+        return [name for name, progress in self._known.items() if not progress.is_done]
+
+    def append(
+        self, transaction: str, planned: TransactionProgress, batches: Iterator[Rows]
+    ) -> None:
+        """Append a transaction's rows; all of them are visible and durable on return.
+
+        Raises:
+            InvalidRequestError: The shard knows the transaction with another number of rows.
+            UnavailableError: Another transaction is unfinished here.
+        """
+        shard = self._shard
+        with shard.guard.appending():
+            known = self._known.get(transaction)
+            if known is not None and known.is_done:
+                # Done in memory is not yet durable.
+                shard.commit_path(None, durable=True)
+                return
+            self._refuse_others(transaction)
+            if known is not None and known.rows_total != planned.rows_total:
+                message = f"transaction {transaction!r} has {known.rows_total} rows here"
+                raise InvalidRequestError(message, shard=shard.context.number)
+            with shard.publishing_at_end():
+                progress = known or replace(planned, begin=shard.tail.next)
+                self._append_from(transaction, progress, batches)
+
+    def _refuse_others(self, transaction: str) -> None:
+        if any(name != transaction for name in self.unfinished()):
+            message = f"another transaction than {transaction!r} is unfinished; reopen first"
+            raise UnavailableError(message, shard=self._shard.context.number)
+
+    def _append_from(
+        self, transaction: str, progress: TransactionProgress, batches: Iterator[Rows]
+    ) -> None:
+        if progress.rows_total == 0:
+            self._write(transaction, None, progress)
+        passed = 0
+        for rows in batches:
+            skipped = max(0, min(len(rows), progress.rows_done - passed))
+            passed += len(rows)
+            if skipped < len(rows):
+                part = rows.slice(skipped, len(rows))
+                self._write(transaction, part, replace(progress, rows_done=passed))
+
+    def _write(self, transaction: str, rows: Rows | None, progress: TransactionProgress) -> None:
+        attachment = (FAMILY_DEFAULT, transaction_key(transaction), encode_progress(progress))
+        self._shard.commit_path(Entry(rows, attachments=(attachment,)), durable=False)
+        self._known[transaction] = progress
