@@ -1,4 +1,4 @@
-"""Mounts a `lossy_fs` in a child process and speaks to it.
+"""Mounts a lossy file system in a child process and speaks to it.
 
 `LossyMount` is a context manager; `path` is where the file system is seen. Where FUSE is missing,
 `missing_fuse()` says why in one line.
@@ -33,7 +33,7 @@ def unmount(mountpoint: str) -> None:
 
 
 class LossyMount:
-    """One mounted lossy file system; see `lossy_fs` for what each command does.
+    """One mounted lossy file system; see `lossy_daemon` for what each command does.
 
     `path` is a link beside the mount to the folder that shows the disk as it is by now.
     """
@@ -47,7 +47,7 @@ class LossyMount:
         self._mountpoint.mkdir(parents=True, exist_ok=True)
         with self._log_path.open("w", encoding="utf-8") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.faults.lossy_fs", str(self._mountpoint)],
+                [sys.executable, "-m", "tests.faults.lossy_daemon", str(self._mountpoint)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -1,0 +1,79 @@
+"""The process of a lossy file system: mounts it, obeys, unmounts.
+
+A child process, `python -m tests.faults.lossy_daemon MOUNTPOINT`. Commands are JSON objects, one
+a line on stdin; each is answered by one line on stdout, the state. The first line of stdout says
+that the mount is there. At the end of stdin the file system unmounts itself, so that no mount
+outlives the tests.
+
+* `{"cut": seed}`: power goes now; null drops all that is unsynced, a seed lets some of it survive
+* `{"cut_after": n, "seed": seed}`: power goes instead of the n-th change (write, sync, name)
+* `{"up": true}`: power is back: the mount shows what was left; old handles stay dead (EIO)
+* `{"format": true}`: an empty disk without faults
+* `{"ignore_syncs": bool}`: every fsync answers 0 and keeps nothing
+* `{"syncs_until_failure": n}`: after n more syncs every sync fails with EIO; null ends that
+* `{"bytes_left": n}`: after n more bytes every write, and every new file, fails with ENOSPC
+* `{"sync_delay_s": seconds}`: every sync takes that long
+* `{"hold_syncs": bool}`: syncs wait until this is false again, or power goes
+* `{"wait_for": "down" | "held", "timeout_s": t}`: answers when power is gone, or a sync is held,
+  or after t seconds
+"""
+
+import json
+import sys
+import threading
+from dataclasses import asdict
+from typing import Any
+
+from tests.faults.lossy_fs import LossyFuse, LossyOperations
+from tests.faults.lossy_mount import unmount
+
+
+class Control:
+    """Carries out the commands of stdin, on a thread of the daemon."""
+
+    def __init__(self, operations: LossyOperations, mountpoint: str) -> None:
+        self._operations = operations
+        self._mountpoint = mountpoint
+
+    def run(self) -> None:
+        """Answer every command, then unmount."""
+        for line in sys.stdin:
+            command = json.loads(line)
+            self._obey(command)
+            with self._operations.changed:
+                answer = json.dumps(asdict(self._operations.faults))
+            sys.stdout.write(answer + "\n")
+            sys.stdout.flush()
+        unmount(self._mountpoint)
+
+    def _obey(self, command: dict[str, Any]) -> None:
+        faults, changed = self._operations.faults, self._operations.changed
+        with changed:
+            match command:
+                case {"cut": seed}:
+                    self._operations.cut(seed)
+                case {"cut_after": count, "seed": seed}:
+                    faults.changes_until_cut, faults.cut_seed = count, seed
+                case {"up": True}:
+                    faults.is_down = False
+                case {"format": True}:
+                    self._operations.format()
+                case {"wait_for": what, "timeout_s": timeout_s}:
+                    wanted = {"down": lambda: faults.is_down, "held": lambda: faults.held > 0}
+                    changed.wait_for(wanted[what], timeout_s)
+                case _:
+                    for name, value in command.items():
+                        assert hasattr(faults, name), name
+                        setattr(faults, name, value)
+            changed.notify_all()
+
+
+def main(mountpoint: str) -> None:
+    """Mount, and serve until stdin ends."""
+    operations = LossyOperations()
+    threading.Thread(target=Control(operations, mountpoint).run, daemon=True).start()
+    LossyFuse(operations, mountpoint, foreground=True, fsname="lossy")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
