@@ -376,9 +376,10 @@ class RocksStore:
             self._held().try_catch_up_with_primary()
 
     def flush(self) -> None:
-        """Move what is in memory to files."""
+        """Move what is in memory to files. For tests: family by family, not at one point."""
         with _translated(self.path, "flushing"):
             self._held().flush()
+            self._log.flush()
 
     def compact(self) -> None:
         """Merge all files into the last level."""

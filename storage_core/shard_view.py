@@ -106,7 +106,7 @@ class ShardView:
         reached = max(start, self.bounds.start)
         for chunk in self._zone_chunks(start):
             heads = chunk.heads
-            self._check_chain(chunk, reached, start)
+            self._check_chain(chunk, reached, start, end)
             reached = int(heads["last"][-1]) + 1
             wanted = (heads["last"] >= start) & (heads["first"] < end)
             if wants is not None:
@@ -132,7 +132,7 @@ class ShardView:
             yield decode_zones(taken, self.shard)
             size = min(2 * size, _ZONES_MOST)
 
-    def _check_chain(self, chunk: ZoneChunk, reached: int, start: int) -> None:
+    def _check_chain(self, chunk: ZoneChunk, reached: int, start: int, end: int) -> None:
         """Refuse zones of which one is missing, the first compared with what was reached."""
         heads = chunk.heads
         first, previous_end = int(heads["first"][0]), int(heads["previous_end"][0])
@@ -142,7 +142,11 @@ class ShardView:
         )
         if broken_first:
             self._refuse_hole(reached, first)
-        breaks = np.flatnonzero(heads["previous_end"][1:] != heads["last"][:-1] + 1)
+        # Up to the first zone behind the range; what lies behind it is not asked for.
+        linked = int(np.searchsorted(heads["first"], end)) + 1
+        breaks = np.flatnonzero(
+            heads["previous_end"][1:linked] != heads["last"][: linked - 1][: len(heads) - 1] + 1
+        )
         if len(breaks):
             at = int(breaks[0])
             self._refuse_hole(int(heads["last"][at]) + 1, int(heads["first"][at + 1]))

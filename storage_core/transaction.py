@@ -131,6 +131,7 @@ class Transaction:
         try:
             if self._attempt is not None and not self._attempt.exists():
                 # Another attempt under this id was first, and is done already.
+                self._abandon()
                 self._rows_total = self._rows_done() or 0
                 return None
             for shard, builder in self._builders.items():
