@@ -1,0 +1,131 @@
+"""Every read, asked of the log and of the lists."""
+
+from collections.abc import Callable
+
+import pytest
+
+from storage_core import InvalidRequestError
+from storage_core.reads import StreamReads
+from storage_core.record import Record
+from tests.lab import rows_of
+from tests.model.plain_shard import PlainRow, RefusedError
+from tests.model.plain_stream import PlainStream, question_about
+from tests.strategies import COLUMNS, Question
+
+READ_COLUMNS = [name for name in COLUMNS if name != "state"]
+_RECORD_FIELDS = ("shard", "secondary", "primary", "version", "address", "late", "payload")
+
+
+def check_rows(reads: StreamReads, plain: PlainStream) -> None:
+    """Compare all rows in the order of `read`, and each shard's in order of arrival."""
+    expected = plain.read(question_about())
+    assert rows_of(reads.read(columns=COLUMNS)) == expected
+    for shard in plain.shards:
+        assert rows_of(reads.tail(shard.number)) == shard.shown()
+
+
+def check_everything(reads: StreamReads, plain: PlainStream, question: Question) -> None:
+    """Put a question in every way there is."""
+    check_rows(reads, plain)
+    for check in (_read, _scan, _for_each, _latest, _earliest, _available, _tail):
+        check(reads, plain, question)
+
+
+def _read(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
+    columns = READ_COLUMNS if asked.columns is None else asked.columns
+    _alike(
+        lambda: rows_of(
+            reads.read(
+                asked.ids,
+                asked.start,
+                asked.end,
+                asked.limit,
+                versions=asked.versions,
+                columns=asked.columns,
+            )
+        ),
+        lambda: _columns_of(plain.read(asked), columns),
+    )
+
+
+def _scan(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
+    columns = READ_COLUMNS if asked.columns is None else asked.columns
+    _alike(
+        lambda: rows_of(
+            reads.scan(
+                asked.ids, asked.start, asked.end, versions=asked.versions, columns=asked.columns
+            )
+        ),
+        lambda: _columns_of(plain.scan(asked), columns),
+    )
+
+
+def _for_each(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
+    most = asked.limit + 1
+
+    def real() -> list[tuple[object, ...]]:
+        seen: list[Record] = []
+
+        def look(record: Record) -> bool:
+            seen.append(record)
+            return len(seen) == most
+
+        reads.for_each(asked.ids, asked.start, asked.end, look)
+        return [_fields_of(record) for record in seen]
+
+    about = question_about(asked.ids, asked.start, asked.end)
+    _alike(real, lambda: _columns_of(plain.read(about), _RECORD_FIELDS)[:most])
+
+
+def _latest(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
+    found = {secondary: _fields_of(record) for secondary, record in reads.latest(asked.ids).items()}
+    expected = plain.latest(asked.ids)
+    assert found == {
+        secondary: _columns_of([row], _RECORD_FIELDS)[0] for secondary, row in expected.items()
+    }
+
+
+def _earliest(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
+    assert reads.earliest(asked.ids, asked.from_) == plain.earliest(asked.ids, asked.from_)
+
+
+def _available(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
+    last, rows = reads.available(asked.ids, asked.from_, asked.width, asked.limit)
+    expected_last, expected = plain.available(asked)
+    assert last == expected_last
+    assert rows_of(rows) == _columns_of(expected, READ_COLUMNS)
+
+
+def _tail(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
+    """Ask for addresses, the question's numbers taken as such where they may be."""
+    start = None if asked.start is None else asked.start % 40
+    end = None if asked.end is None else asked.end % 40
+    wanted = [asked.ids] if isinstance(asked.ids, int) else asked.ids
+    for shard in plain.shards:
+        _alike(
+            lambda n=shard.number: rows_of(reads.tail(n, start, end, asked.ids)),  # type: ignore[misc]
+            lambda n=shard.number: [  # type: ignore[misc]
+                row
+                for row in plain.tail(n, start, end)
+                if wanted is None or row.secondary in wanted
+            ],
+        )
+
+
+def _alike(real: Callable[[], object], plain: Callable[[], object]) -> None:
+    """Compare two answers; where the lists refuse, the log must."""
+    try:
+        expected = plain()
+    except RefusedError:
+        with pytest.raises(InvalidRequestError):
+            real()
+    else:
+        assert real() == expected
+
+
+def _columns_of(rows: list[PlainRow], columns: list[str] | tuple[str, ...]) -> list[tuple]:
+    return [tuple(getattr(row, name) for name in columns) for row in rows]
+
+
+def _fields_of(record: Record) -> tuple[object, ...]:
+    return tuple(getattr(record, name) for name in _RECORD_FIELDS)

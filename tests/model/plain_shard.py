@@ -1,0 +1,197 @@
+"""A shard as plain Python lists: what the log promises, in the simplest words that say it.
+
+Written rows stand in `rows` in order of arrival; `committed` says how many addresses are shown.
+`write` is the only way in, and atomic: `passed` collects the shard after each write of a step,
+so a crash inside the step may leave any of these, and nothing else.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from copy import copy
+from typing import NamedTuple
+
+from storage_core import StreamOptions
+from tests.strategies import DAY_SECONDS, Given
+
+NORMAL, LATE, AHEAD = 0, 1, 2
+UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+class RefusedError(Exception):
+    """The log must refuse this call and change nothing that shows."""
+
+
+class PlainRow(NamedTuple):
+    """One stored record, its fields in the order of `tail`'s columns."""
+
+    shard: int
+    secondary: int
+    primary: int
+    version: int
+    address: int
+    late: bool
+    payload: bytes | None
+    state: int
+
+
+class PlainShard:
+    """One shard: lists, numbers, and the rules they follow."""
+
+    def __init__(self, number: int, options: StreamOptions) -> None:
+        self.number = number
+        self.options = options
+        self.rows: list[PlainRow] = []
+        self.spans: list[tuple[int, int]] = []
+        self.next = 0
+        self.committed = 0
+        self.unsealed: list[Given] = []
+        self.source: dict[str, int] | None = None
+        self.counts: Counter[str] = Counter()
+        self.transactions: dict[str, int] = {}
+        self.passed: list[PlainShard] = []
+        self.committed_before = 0
+
+    def copy(self) -> "PlainShard":
+        """Return the shard as it stands, without the way it came."""
+        other = copy(self)
+        other.rows, other.spans, other.unsealed = [*self.rows], [*self.spans], [*self.unsealed]
+        other.counts, other.transactions = Counter(self.counts), dict(self.transactions)
+        other.passed = []
+        return other
+
+    def begin_step(self) -> None:
+        """Forget the way; from here on a crash may leave what is written, or any later state."""
+        self.passed = [self.copy()]
+        self.committed_before = self.committed
+
+    def after_crash(self) -> list["PlainShard"]:
+        """Return what an opener may find: any state passed, all of it adopted."""
+        found = [state.copy() for state in self.passed]
+        for state in found:
+            state.unsealed = []
+            state.committed = state.next
+        return found
+
+    # --- writing ---------------------------------------------------------------------------
+
+    def append(self, record: Given, now: int) -> None:
+        """Take one record; a full block is written at once."""
+        self.unsealed.append(record)
+        size = sum(len(one.payload or b"") for one in self.unsealed)
+        if len(self.unsealed) >= self.options.block_records or size >= self.options.block_bytes:
+            self.seal(now)
+
+    def seal(self, now: int) -> None:
+        """Write the records that wait for their block."""
+        if self.unsealed:
+            self.write(self.unsealed, now)
+            self.unsealed = []
+
+    def append_batch(
+        self,
+        records: Sequence[Given],
+        now: int,
+        addresses: Sequence[int] | None = None,
+        source: dict[str, int] | None = None,
+    ) -> Counter[str]:
+        """Write a batch behind what waits; rows whose address is stored are skipped."""
+        self.seal(now)
+        if addresses is None:
+            return self.write(records, now, source=source)
+        old = [address for address in addresses if address < self.next]
+        if not all(self._has_stored(address) for address in old):
+            raise RefusedError
+        self.counts["duplicates"] += len(old)
+        report = self.write(records[len(old) :], now, addresses[len(old) :], source)
+        report["duplicates"] += len(old)
+        return report
+
+    def append_transaction(self, name: str, records: Sequence[Given], now: int) -> None:
+        """Write a transaction's rows behind everything else; all of it is durable at the end."""
+        self.commit(now)
+        self.write(records, now)
+        self.transactions[name] = len(records)
+        self.commit(now)
+
+    def commit(self, now: int) -> None:
+        """Make all that was taken durable."""
+        self.seal(now)
+        self.committed = self.next
+
+    def write(
+        self,
+        records: Sequence[Given],
+        now: int,
+        addresses: Sequence[int] | None = None,
+        source: dict[str, int] | None = None,
+    ) -> Counter[str]:
+        """Write rows in one piece and return what became of them."""
+        if addresses is None:
+            addresses = range(self.next, self.next + len(records))
+        report: Counter[str] = Counter(appended=len(records))
+        for record, address in zip(records, addresses, strict=True):
+            self._take(record, address, now, report)
+        self._span(records, addresses)
+        if records:
+            self.next = addresses[-1] + 1
+        if source is not None:
+            self.source = source
+            self.next = max(self.next, source.get("next", 0))
+        self.counts += report
+        self.passed.append(self.copy())
+        return report
+
+    # --- the rules -------------------------------------------------------------------------
+
+    def _take(self, record: Given, address: int, now: int, report: Counter[str]) -> None:
+        state = NORMAL
+        largest = self._largest_normal(record.secondary)
+        if self._is_ahead(record.primary, now):
+            state = AHEAD
+            report["ahead"] += 1
+        elif largest is not None and record.primary < largest - self.options.jitter:
+            state = LATE
+            report["late"] += 1
+        elif largest is not None and record.primary < largest:
+            report["absorbed"] += 1
+        row = PlainRow(
+            self.number,
+            record.secondary,
+            record.primary,
+            record.version,
+            address,
+            state != NORMAL,
+            record.payload,
+            state,
+        )
+        self.rows.append(row)
+
+    def _largest_normal(self, secondary: int) -> int | None:
+        normal = [row for row in self.rows if row.state == NORMAL and row.secondary == secondary]
+        return max((row.primary for row in normal), default=None)
+
+    def _is_ahead(self, primary: int, now: int) -> bool:
+        unit = self.options.unit
+        if unit == "sequence":
+            return False
+        bound = self.options.ahead_max
+        return primary > now + (DAY_SECONDS * UNITS_PER_SECOND[unit] if bound is None else bound)
+
+    def _span(self, records: Sequence[Given], addresses: Sequence[int]) -> None:
+        """Note which addresses each block spans; addresses inside it count as stored."""
+        begin, size = 0, 0
+        for at, record in enumerate(records):
+            size += len(record.payload or b"")
+            is_full = at + 1 - begin >= self.options.block_records
+            if is_full or size >= self.options.block_bytes or at + 1 == len(records):
+                self.spans.append((addresses[begin], addresses[at]))
+                begin, size = at + 1, 0
+
+    def _has_stored(self, address: int) -> bool:
+        return any(first <= address <= last for first, last in self.spans)
+
+    # --- reading ---------------------------------------------------------------------------
+
+    def shown(self) -> list[PlainRow]:
+        """Return the committed rows in order of arrival."""
+        return [row for row in self.rows if row.address < self.committed]

@@ -1,0 +1,252 @@
+"""The log against plain lists, under random steps and crashes.
+
+Goal: whatever is done to a stream, in whatever order, every read on every side answers what
+plain lists answer that follow DESIGN's rules in a few lines each (plain_shard.py: routing and
+writing; plain_stream.py: reading). The lists share no code with the log.
+
+Method: a Hypothesis state machine. Each step is one method; it is done to the lists and to a
+real stream on a real store, and both must answer alike or refuse alike. The process may die
+before any writing call of any shard, while it writes, closes, creates or opens; then
+
+* what was written before the step is there, in every shard;
+* of the step, each shard holds a prefix of its atomic writes;
+* a transaction whose first writing call was reached is there whole, else not at all.
+
+The lists collect the states they pass in a step; after a crash exactly one must be found, and
+the test goes on from it. After each step committed, counters, all rows in order and all in
+replay are compared; one kind of step asks everything else there is to ask, of the writer or
+of a reader beside it.
+
+SHARDLOG_MODEL_EXAMPLES says how many examples of 50 steps are run. A failure prints its steps
+and a `@reproduce_failure` line to put above the machine; `--hypothesis-seed` replays a run. A
+new kind of step is one more method with `@rule`.
+"""
+
+import os
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, invariant, precondition, rule
+
+from storage_core import StreamOptions
+from tests import strategies
+from tests.lab import rows_in, rows_of
+from tests.model.answers import check_everything
+from tests.model.plain_shard import RefusedError
+from tests.model.side_by_side import NO_CRASH, SideBySide
+from tests.strategies import BatchForm, Crash, Given, Places, Question
+
+EXAMPLES = int(os.environ.get("SHARDLOG_MODEL_EXAMPLES", "200"))
+STEPS = 50
+
+transaction_steps = st.lists(st.one_of(strategies.records, strategies.batches), max_size=4)
+
+
+class LogAgainstLists(SideBySide):
+    """The steps there are."""
+
+    @initialize(options=strategies.stream_options(), crash=strategies.crashes)
+    def create(self, options: StreamOptions, crash: Crash) -> None:
+        self.begin(options, crash)
+
+    # --- steps that write ------------------------------------------------------------------
+
+    @rule(record=strategies.records_often_refused, crash=strategies.crashes)
+    def append(self, record: Given, crash: Crash) -> None:
+        self.both(
+            lambda: self.lab.append(record), lambda: self.plain.append(record, self.lab.now), crash
+        )
+
+    @rule(records=strategies.batches, form=strategies.batch_forms, crash=strategies.crashes)
+    def append_batch(self, records: list[Given], form: BatchForm, crash: Crash) -> None:
+        self.both(
+            lambda: self.lab.append_batch(records, form),
+            lambda: self.plain.append_batch(records, self.lab.now),
+            crash,
+        )
+
+    @rule(
+        shard=strategies.shard_numbers,
+        records=strategies.batches,
+        places=strategies.places,
+        skip=st.sampled_from([None, None, 0, 5]),
+        crash=strategies.crashes,
+    )
+    def append_at_addresses(
+        self,
+        shard: int,
+        records: list[Given],
+        places: Places,
+        skip: int | None,
+        crash: Crash,
+    ) -> None:
+        """Fetch again what may be stored, go on behind it, and say where the source stands."""
+        plain = self.shard(shard)
+        at = max(0, plain.next + len(plain.unsealed) - places.back)
+        addresses = []
+        for _, gap in zip(records, places.gaps, strict=False):
+            addresses.append(at + gap)
+            at += gap + 1
+        source = None if skip is None else {"next": at + skip}
+        self.both(
+            lambda: self.lab.append_batch(
+                records, shard=plain.number, addresses=addresses, source=source
+            ),
+            lambda: plain.append_batch(records, self.lab.now, addresses, source),
+            crash,
+        )
+
+    @rule(shard=strategies.shard_numbers, records=strategies.batches, crash=strategies.crashes)
+    def append_to_named_shard(self, shard: int, records: list[Given], crash: Crash) -> None:
+        plain = self.shard(shard)
+        self.both(
+            lambda: self.lab.append_batch(records, shard=plain.number),
+            lambda: plain.append_batch(records, self.lab.now),
+            crash,
+        )
+
+    @rule(crash=strategies.crashes)
+    def commit(self, crash: Crash) -> None:
+        self.both(self.lab.commit, lambda: self.plain.commit(self.lab.now), crash)
+
+    @precondition(lambda self: self.lab.options.sync == "commit")
+    @rule(shard=strategies.shard_numbers, records=strategies.batches)
+    def commit_while_another_appends(self, shard: int, records: list[Given]) -> None:
+        plain = self.shard(shard)
+        has_synced = self.lab.commit_while_appending(plain.number, records)
+        self.plain.commit(self.lab.now)
+        if has_synced:
+            plain.append_batch(records, self.lab.now)
+        self.has_changed = True
+
+    # --- transactions ----------------------------------------------------------------------
+
+    @rule(name=strategies.transaction_ids, steps=transaction_steps, crash=strategies.crashes)
+    def transaction(self, name: str, steps: list[Given | list[Given]], crash: Crash) -> None:
+        records = _flat(steps)
+        is_new = self.plain.transaction_total(name) is None
+        self.both(
+            lambda: self.lab.transaction(name, steps, len(records)),
+            lambda: self.plain.transaction(name, records, self.lab.now),
+            crash,
+            on_crash=lambda: (
+                self.plain.finish_after_crash(name, records, self.lab.now) if is_new else None
+            ),
+        )
+
+    @rule(name=strategies.transaction_ids, steps=transaction_steps, crash=strategies.crashes)
+    def replay_transaction(self, name: str, steps: list[Given | list[Given]], crash: Crash) -> None:
+        """A replay under a known id changes nothing, whatever rows it brings."""
+        total = self.plain.transaction_total(name)
+        if total is not None:
+            self.both(lambda: self.lab.transaction(name, steps, total), lambda: None, crash)
+
+    @rule(
+        name=strategies.transaction_ids,
+        steps=transaction_steps,
+        way=st.sampled_from(["exception", "wrong total", "death"]),
+        crash=strategies.crashes,
+    )
+    def fail_transaction(
+        self, name: str, steps: list[Given | list[Given]], way: str, crash: Crash
+    ) -> None:
+        """A transaction whose block is not left in order has never been."""
+        if self.plain.transaction_total(name) is not None:
+            return
+        if way == "exception":
+            self.both(lambda: self.lab.abort_transaction(name, steps), lambda: None)
+        elif way == "wrong total":
+            self.both(lambda: self.lab.transaction(name, steps, rows_in(steps) + 1), _refuse)
+        else:
+            self.plain.begin_step()
+            self.lab.die_in_transaction(name, steps)
+            self.rise(crash)
+
+    # --- life and death --------------------------------------------------------------------
+
+    @rule(
+        way=st.sampled_from(["close", "exception", "death"]),
+        crash=strategies.crashes,
+    )
+    def end_and_open(self, way: str, crash: Crash) -> None:
+        """Closed, all is committed; after an exception all that was sealed; killed, adopted."""
+        if way == "death":
+            self.plain.begin_step()
+            self.lab.kill()
+            self.rise(crash)
+            return
+        if way == "exception":
+            self.plain.discard_unsealed()
+        end = self.lab.reopen if way == "close" else self.lab.leave_by_exception
+        self.both(end, lambda: self.plain.commit(self.lab.now) and None, crash)
+
+    @rule(units=st.integers(0, 20))
+    def let_time_pass(self, units: int) -> None:
+        self.lab.let_pass(units)
+
+    @rule(shard=strategies.shard_numbers)
+    def flush(self, shard: int) -> None:
+        self.lab.flush(self.shard(shard).number)
+
+    # --- steps that read -------------------------------------------------------------------
+
+    @rule(question=strategies.questions)
+    def ask_writer(self, question: Question) -> None:
+        check_everything(self.lab.writer, self.plain, question)
+
+    @rule(question=strategies.questions, refreshes=st.booleans())
+    def ask_reader(self, question: Question, refreshes: bool) -> None:
+        """A reader shows what is committed when it is asked, refreshed or not."""
+        reader, committed = self.lab.reader, self.plain.committed()
+        if refreshes:
+            assert reader.refresh() == committed
+        assert reader.committed() == committed
+        check_everything(reader, self.plain, question)
+        for shard, end in committed.items():
+            assert reader.wait(shard, end - 1, timeout=0)
+            assert not reader.wait(shard, end, timeout=0)
+
+    @rule()
+    def replace_reader(self) -> None:
+        self.lab.close_reader()
+
+    @rule(shard=strategies.shard_numbers, records=strategies.batches, asks_reader=st.booleans())
+    def read_while_rows_come(self, shard: int, records: list[Given], asks_reader: bool) -> None:
+        """A scan shows the moment it began in, whatever is committed meanwhile."""
+        plain = self.shard(shard)
+        reads = self.lab.reader if asks_reader else self.lab.writer
+        batches = reads.tail(plain.number)
+        found = rows_of(batch for batch in [next(batches, None)] if batch is not None)
+        expected = plain.shown()
+        self.append_to_named_shard(shard, records, NO_CRASH)
+        self.commit(NO_CRASH)
+        assert found + rows_of(batches) == expected
+
+    @rule()
+    def verify(self) -> None:
+        report = self.lab.writer.verify()
+        shown = [row for shard in self.plain.shards for row in shard.shown()]
+        assert report.is_clean, report.problems
+        assert (report.rows, report.late_rows) == (len(shown), sum(row.late for row in shown))
+
+    @invariant()
+    def stream_equals_lists(self) -> None:
+        if self.has_changed:
+            self.has_changed = False
+            self.check_state()
+
+
+def _refuse() -> None:
+    raise RefusedError
+
+
+def _flat(steps: list[Given | list[Given]]) -> list[Given]:
+    return [one for step in steps for one in ([step] if isinstance(step, Given) else step)]
+
+
+TestModel = LogAgainstLists.TestCase
+TestModel.settings = settings(
+    max_examples=EXAMPLES,
+    stateful_step_count=STEPS,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
