@@ -17,7 +17,7 @@ from typing import Final
 import pyarrow.compute as pc
 
 from bench.measure import latencies
-from bench.read_rows import interleaved_ranges, read_ranges
+from bench.read_rows import interleaved_ranges, read_ranges, scan_stream
 from bench.records import PAYLOAD_BYTES, record_batches
 from storage_core import Stream, StreamReader
 
@@ -33,11 +33,7 @@ def scan(root: str, name: str, rows: str) -> None:
     """Scan a stream as a reader; answer with the rate."""
     with StreamReader.open(root, name) as reader:
         assert reader.refresh() == {0: int(rows)}
-        start = time.perf_counter()
-        found = sum(batch.num_rows for batch in reader.scan())
-        seconds = time.perf_counter() - start
-    assert found == int(rows)
-    _answer({"rate": found / seconds})
+        _answer(scan_stream(reader, int(rows)))
 
 
 def committed(root: str, name: str) -> None:

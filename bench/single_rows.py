@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from bench.measure import Contestant, Experiment, Measured, Row, latencies
+from bench.measure import Contestant, Experiment, Measured, Row, latencies, timed
 from bench.peers import SegmentFile, SideFile
 from bench.records import DEVICES, FIRST_PRIMARY, payload_array, record_batches
 from bench.workspace import empty_directory
@@ -36,15 +36,14 @@ def _single(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
             Stream.create(path, "bench", _OPTIONS) as stream,
         ):
             append = stream.append
-            start = time.perf_counter()
-            for first in range(FIRST_PRIMARY, FIRST_PRIMARY + RECORDS, COMMIT_EVERY):
-                for primary in range(first, first + COMMIT_EVERY):
-                    at = primary % _POOL
-                    append(primary, ids[at], payloads[at])
-                stream.commit()
-            seconds = time.perf_counter() - start
+            with timed(RECORDS) as measured:
+                for first in range(FIRST_PRIMARY, FIRST_PRIMARY + RECORDS, COMMIT_EVERY):
+                    for primary in range(first, first + COMMIT_EVERY):
+                        at = primary % _POOL
+                        append(primary, ids[at], payloads[at])
+                    stream.commit()
             assert stream.committed() == {0: RECORDS}
-        return {"rate": RECORDS / seconds}
+        return measured
 
     yield {"ours": ours}
 
@@ -97,6 +96,11 @@ SINGLE: Final = Experiment(
             ("ours", "rate"),
             limit=300_000,
             wanted=600_000,
+        ),
+        Row(
+            "single/cpu",
+            "the same by processor time, RocksDB's threads included",
+            ("ours", "cpu_rate"),
         ),
     ),
     _single,

@@ -14,7 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from storage_core.clock import SystemClock
+
 _ROOT: Final = Path(__file__).parents[1]
+_LOOK_PAUSE_S: Final = 0.1
+_LOOKS_QUIET: Final = 5
+_LOOKS_MAX: Final = 300
 
 
 @contextmanager
@@ -25,6 +30,20 @@ def empty_directory(parent: Path) -> Iterator[Path]:
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
+
+
+def await_compaction(path: Path) -> None:
+    """Wait until RocksDB has left the files under a directory alone for a while, bounded."""
+    clock = SystemClock()
+    seen: set[Path] = set()
+    quiet = 0
+    for _ in range(_LOOKS_MAX):
+        clock.sleep(_LOOK_PAUSE_S)
+        files = set(path.rglob("*.sst"))
+        quiet = quiet + 1 if files == seen else 0
+        seen = files
+        if quiet == _LOOKS_QUIET:
+            return
 
 
 class ChildProcess:
