@@ -76,7 +76,7 @@ def test_rewritten_state_is_seen_though_the_writer_is_quiet_after_it(bench, read
     bench.append(range(2, 100))
     bench.commit()
     if quiet == "flush":
-        bench.shard._store.flush()
+        bench.shard._store._database.flush()
     elif quiet == "close":
         bench.close()
     assert (reader.refresh(), len(shown(reader))) == ({0: 99}, 99)

@@ -1,0 +1,137 @@
+"""A writer's heads: routing ones as of the last row, committed ones as of the marker."""
+
+import pytest
+
+from storage_core.heads import Heads
+from storage_core.keys import head_key
+from storage_core.rocks import Batch
+from storage_core.shard_heads import BLOCKS_PER_SNAPSHOT, ShardHeads
+from storage_core.shard_state import KEY_HEADS, encode_int
+from tests.unit.storage_core.strategies import int32_array
+from tests.unit.storage_core.test_heads import dict_of, heads_of
+
+
+class Disk:
+    """What went to disk under head keys."""
+
+    def __init__(self) -> None:
+        self.values: dict[bytes, bytes] = {}
+        self.asked = 0
+
+    def load(self, keys: list[bytes]) -> list[bytes | None]:
+        self.asked += len(keys)
+        return [self.values.get(key) for key in keys]
+
+    def take(self, batch: Batch) -> None:
+        self.values |= {key: value for _, key, value in batch.puts}
+
+
+@pytest.fixture
+def disk():
+    return Disk()
+
+
+@pytest.fixture
+def heads(disk):
+    return ShardHeads(disk.load, 0)
+
+
+def write(heads: ShardHeads, end: int, blocks: int = 1, **known: int) -> None:
+    """Write rows that make primaries the heads of ids given as `_1=10`."""
+    at = {int(name[1:]): (primary, end - 1, end - 1) for name, primary in known.items()}
+    heads.written(end, heads_of(at), blocks)
+
+
+def largest(found: Heads) -> dict[int, int]:
+    return {secondary: head[0] for secondary, head in dict_of(found).items()}
+
+
+ONE = int32_array([1])
+
+
+def test_routing_sees_rows_at_once_readers_only_once_committed(heads):
+    write(heads, 5, _1=10)
+    assert (largest(heads.routing_for(ONE)), largest(heads.committed_for(ONE))) == ({1: 10}, {})
+    heads.published(5)
+    assert largest(heads.committed_for(ONE)) == {1: 10}
+
+
+def test_commit_in_the_middle_shows_the_heads_up_to_there(heads):
+    write(heads, 5, _1=10)
+    write(heads, 8, _1=20)
+    heads.published(5)
+    assert largest(heads.committed_for(ONE)) == {1: 10}
+
+
+def test_many_commits_without_a_read_lose_nothing(heads):
+    for end in range(1, 200):
+        write(heads, end, _1=end, **{f"_{end + 1000}": end})
+        heads.published(end)
+    assert largest(heads.committed_for(ONE)) == {1: 199}
+    assert len(dict_of(heads.committed_in_memory())) == 200
+
+
+def test_unknown_id_is_looked_up_on_disk(heads, disk):
+    write(heads, 5, _1=10)
+    heads.published(5)
+    snapshot(heads, disk, 5)
+    fresh = ShardHeads(disk.load, 5)
+    assert largest(fresh.routing_for(int32_array([1, 2]))) == {1: 10}
+    assert largest(fresh.committed_for(ONE)) == {1: 10}
+    assert disk.asked == 3
+
+
+def snapshot(heads: ShardHeads, disk: Disk, end: int) -> int | None:
+    """Let enough blocks pass and write the heads that are due."""
+    heads.written(end, heads_of({}), BLOCKS_PER_SNAPSHOT)
+    batch = Batch()
+    through = heads.put_if_due(batch)
+    disk.take(batch)
+    if through is not None:
+        heads.snapshot_written(through)
+    return through
+
+
+def test_heads_go_to_disk_only_after_enough_blocks(heads):
+    write(heads, 5, blocks=BLOCKS_PER_SNAPSHOT - 1, _1=10)
+    heads.published(5)
+    assert heads.put_if_due(Batch()) is None
+    write(heads, 6, blocks=1, _1=11)
+    assert heads.put_if_due(Batch()) == 5
+
+
+def test_disk_never_speaks_of_a_row_above_the_marker(heads, disk):
+    write(heads, 5, _1=10)
+    heads.published(5)
+    write(heads, 9, _1=20, _2=30)
+    assert snapshot(heads, disk, 9) == 5
+    assert disk.values[KEY_HEADS] == encode_int(5)
+    assert head_key(2) not in disk.values
+    assert largest(ShardHeads(disk.load, 5).committed_for(ONE)) == {1: 10}
+
+
+def test_nothing_goes_to_disk_while_nothing_is_committed(heads, disk):
+    write(heads, 5, _1=10)
+    assert snapshot(heads, disk, 5) is None
+    assert disk.values == {}
+
+
+def test_second_snapshot_holds_only_what_changed(heads, disk):
+    write(heads, 5, _1=10, _2=20)
+    heads.published(5)
+    snapshot(heads, disk, 5)
+    disk.values.clear()
+    write(heads, 9, _2=30)
+    heads.published(9)
+    assert snapshot(heads, disk, 9) == 9
+    assert set(disk.values) == {KEY_HEADS, head_key(2)}
+
+
+def test_heads_below_the_snapshot_are_not_put_again_after_a_reopen(heads, disk):
+    write(heads, 5, _1=10)
+    heads.published(5)
+    snapshot(heads, disk, 5)
+    again = ShardHeads(disk.load, 5)
+    again.published(5)
+    disk.values.clear()
+    assert snapshot(again, disk, 5) is None
