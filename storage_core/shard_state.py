@@ -3,7 +3,7 @@
     m next         end of what was written (the tail), end of the last block, counters.
                    Written by every batch, those without rows too
     m lineage      16 random bytes made with the shard
-    m generation   u64, raised by every open for writing
+    m generation   i64, raised by every open for writing
     m born, m start, m floor, m heads    i64: first address ever; log start; least live
                    primary; address up to which heads are on disk
     m source       JSON: where the source of the rows stands
