@@ -1,0 +1,1 @@
+"""Committed stores: what an older shardlog wrote, this one reads row by row."""
