@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from storage_core.rocks import RocksStore, open_store
+from tests.unit.storage_core.disks import ReinedDisk
 from tests.unit.storage_core.workbench import Workbench
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of one's own is made in it
@@ -41,3 +43,23 @@ def make_bench(root: Path) -> Iterator[Callable[..., Workbench]]:
 def bench(make_bench: Callable[..., Workbench]) -> Workbench:
     """A workbench with a stream of one shard."""
     return make_bench()
+
+
+@pytest.fixture
+def disk() -> ReinedDisk:
+    """A disk that the test holds by the reins, with a clock turned by hand."""
+    return ReinedDisk()
+
+
+@pytest.fixture
+def path(root: Path) -> Path:
+    """Where a bare store may be made."""
+    return root / "db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[RocksStore]:
+    """A bare store, open for writing."""
+    store = open_store(path, "strict")
+    yield store
+    store.close()

@@ -219,11 +219,6 @@ def cut_short(bench: Workbench, disk: ReinedDisk, call: str) -> None:
 
 
 @pytest.fixture
-def disk():
-    return ReinedDisk()
-
-
-@pytest.fixture
 def small_blocks(make_bench, disk):
     return make_bench(disk=disk, block_records=2)
 
