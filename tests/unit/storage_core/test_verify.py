@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from storage_core import ClosedError
-from storage_core.keys import FAMILY_DEFAULT, FAMILY_LOG, prefix_end, zone_key
+from storage_core.heads import encode_head
+from storage_core.keys import FAMILY_DEFAULT, FAMILY_LOG, head_key, prefix_end, window_key, zone_key
+from storage_core.windows import Window, encode_window
 from storage_core.zone import Zone, decode_zone, encode_secondaries, encode_zone
 from tests.unit.storage_core.strategies import int32_array
 from tests.unit.storage_core.workbench import Workbench
@@ -143,3 +145,16 @@ def test_closed_stream_cannot_be_verified(bench):
     bench.close()
     with pytest.raises(ClosedError):
         bench.stream.verify()
+
+
+def test_window_that_does_not_cover_its_rows_is_told(filled):
+    filled.change((FAMILY_DEFAULT, window_key(0), encode_window(Window(3, 3, 5))))
+    ((start, end, what),) = problems(filled)
+    assert (start, end, what) == (0, 4, "window 0 does not cover its rows")
+
+
+def test_head_that_is_behind_its_rows_is_told(filled):
+    filled.call_heads_written(through=5)
+    filled.change((FAMILY_DEFAULT, head_key(1), encode_head(30, 2, 2)))
+    ((start, end, what),) = problems(filled)
+    assert (start, end, what) == (3, 4, "the head of id 1 is behind")
