@@ -14,9 +14,9 @@ from storage_core.block import BlockPlace
 from storage_core.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 from storage_core.record import ENVELOPE, Rows
 
-few = settings(max_examples=25)
+few = settings(max_examples=15)
 """Each run draws others, so that a property costs little and is searched again and again."""
-many = settings(max_examples=150)
+many = settings(max_examples=80)
 
 int64s = st.one_of(
     st.integers(INT64_MIN, INT64_MAX),
