@@ -5,8 +5,9 @@ a line on stdin; each is answered by one line on stdout, the state. The first li
 that the mount is there. At the end of stdin the file system unmounts itself, so that no mount
 outlives the tests.
 
-* `{"cut": seed}`: power goes now; null drops all that is unsynced, a seed lets some of it survive
-* `{"cut_after": n, "seed": seed}`: power goes instead of the n-th change (write, sync, name)
+* `{"cut": survivors}`: power goes now; null drops all that is unsynced, a number lets some of it
+  survive by chance, "everything" all of it: what a kill would leave
+* `{"cut_after": n, "survivors": …}`: power goes instead of the n-th change (write, sync, name)
 * `{"up": true}`: power is back: the mount shows what was left; old handles stay dead (EIO)
 * `{"format": true}`: an empty disk without faults
 * `{"ignore_syncs": bool}`: every fsync answers 0 and keeps nothing
@@ -50,10 +51,10 @@ class Control:
         faults, changed = self._operations.faults, self._operations.changed
         with changed:
             match command:
-                case {"cut": seed}:
-                    self._operations.cut(seed)
-                case {"cut_after": count, "seed": seed}:
-                    faults.changes_until_cut, faults.cut_seed = count, seed
+                case {"cut": survivors}:
+                    self._operations.cut(survivors)
+                case {"cut_after": count, "survivors": survivors}:
+                    faults.changes_until_cut, faults.survivors = count, survivors
                 case {"up": True}:
                     faults.is_down = False
                 case {"format": True}:

@@ -235,6 +235,13 @@ class LossyDisk:
             else:
                 directory.durable[name] = node
 
+    def sync_all(self) -> None:
+        """Make everything durable, as if the machine had had the time."""
+        for changes in self._journal:
+            self._keep(changes)
+        self._journal.clear()
+        _sync_files(self.root)
+
     def lose_power(self, survivors: Random | None) -> None:
         """Leave what is durable, and of the rest what chance lets survive (nothing without it)."""
         lucky = survivors.randint(0, len(self._journal)) if survivors is not None else 0
@@ -272,6 +279,14 @@ class LossyDisk:
             "st_mtime": node.mtime_ns,
             "st_ctime": node.mtime_ns,
         }
+
+
+def _sync_files(directory: Directory) -> None:
+    for child in directory.live.values():
+        if isinstance(child, Directory):
+            _sync_files(child)
+        else:
+            child.sync()
 
 
 def _used(directory: Directory) -> int:

@@ -28,6 +28,7 @@ from tests.faults.lossy_disk import HIDDEN, Directory, File, LossyDisk, Write
 KEEP_SIZE = 0x01
 PUNCH_HOLE = 0x02
 CAPACITY_BYTES = 1 << 33
+EVERYTHING = "everything"
 
 
 @dataclass
@@ -38,7 +39,7 @@ class Faults:
     is_down: bool = False
     changes: int = 0
     changes_until_cut: int | None = None
-    cut_seed: int | None = None
+    survivors: int | str | None = None
     ignore_syncs: bool = False
     syncs: int = 0
     syncs_until_failure: int | None = None
@@ -73,10 +74,12 @@ class LossyOperations(mfusepy.Operations):
 
     # Power
 
-    def cut(self, seed: int | None) -> None:
+    def cut(self, survivors: int | str | None) -> None:
         """Take the power away, and with it every open handle."""
         with self.changed:
-            self.disk.lose_power(None if seed is None else Random(seed))
+            if survivors == EVERYTHING:
+                self.disk.sync_all()
+            self.disk.lose_power(Random(survivors) if isinstance(survivors, int) else None)
             self._handles.clear()
             self.faults.epoch += 1
             self.faults.is_down = True
@@ -104,7 +107,7 @@ class LossyOperations(mfusepy.Operations):
             if self.faults.changes_until_cut is not None:
                 self.faults.changes_until_cut -= 1
                 if self.faults.changes_until_cut <= 0:
-                    self.cut(self.faults.cut_seed)
+                    self.cut(self.faults.survivors)
                     raise OSError(errno.EIO, "no power")
             yield
 

@@ -102,9 +102,9 @@ class LossyMount:
         self.path.unlink(missing_ok=True)
         self.path.symlink_to(self._mountpoint / str(state["epoch"]))
 
-    def cut_power(self, seed: int | None = None) -> None:
-        """Lose all that is unsynced; with a seed chance lets some of it survive."""
-        self.order(cut=seed)
+    def cut_power(self, survivors: int | str | None = None) -> None:
+        """Lose all that is unsynced; with a number chance lets some of it survive."""
+        self.order(cut=survivors)
 
     def restore_power(self) -> None:
         """Show what is left, with all other faults gone."""
@@ -113,9 +113,9 @@ class LossyMount:
         self.order(bytes_left=None)
         self._show(self.order(up=True))
 
-    def cut_and_restore(self, seed: int | None = None) -> None:
+    def cut_and_restore(self, survivors: int | str | None = None) -> None:
         """Lose power and have it back, with nobody at work in between."""
-        self.cut_power(seed)
+        self.cut_power(survivors)
         self.restore_power()
 
     def wait_until(self, what: str, timeout_s: float = 10.0) -> bool:

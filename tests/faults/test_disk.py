@@ -15,87 +15,19 @@ from time import monotonic
 import pytest
 
 from storage_core import ShardlogError, ShardPoisonedError, Stream, StreamOptions, StreamReader
-from tests.faults.ledger import Ledger, stored_rows
 from tests.faults.lossy_mount import LossyMount
-from tests.faults.workload import SHARDS, lane_row, transaction_rows
-from tests.faults.writer import table_of
+from tests.faults.scenario import STREAM, Scenario
+from tests.faults.workload import SHARDS
 
 pytestmark = pytest.mark.fuse
 
-STREAM = "disk"
 SYNCS = range(2, 110, 9)
 DELAY_S = 1.0
 BYTES = range(0, 430_000, 36_000)
 
 
-class Scenario:
-    """A stream on a lossy disk, and what was promised to its caller."""
-
-    def __init__(self, disk: LossyMount) -> None:
-        self.disk = disk
-        self.root = disk.path / "root"
-        self.ledger = Ledger()
-        self.rows = dict.fromkeys(range(4), 0)
-        Stream.create(self.root, STREAM, StreamOptions(shards=SHARDS, block_records=64)).close()
-
-    def append(self, stream: Stream, lane: int, count: int) -> None:
-        """Append rows one by one; they are not promised yet."""
-        for _ in range(count):
-            stream.append(*lane_row(lane, self.rows[lane]))
-            self.rows[lane] += 1
-
-    def append_batch(self, stream: Stream, lane: int, count: int) -> None:
-        """Append rows as one batch."""
-        start = self.rows[lane]
-        stream.append_batch(table_of([lane_row(lane, start + i) for i in range(count)]))
-        self.rows[lane] += count
-
-    def commit(self, stream: Stream) -> None:
-        """Commit, and hold the stream to it."""
-        appended = dict(self.rows)
-        self.ledger.raise_committed(stream.commit())
-        self.ledger.lanes.update(appended)
-
-    def run_transaction(self, stream: Stream, number: int) -> None:
-        """Append a whole transaction, and hold the stream to it."""
-        rows = transaction_rows(number)
-        with stream.transaction(f"t{number}", len(rows)) as staged:
-            staged.append_batch(table_of(rows))
-        self.ledger.transactions.add(number)
-
-    def run(self) -> None:
-        """Do everything once; the first error ends it."""
-        with Stream.open(self.root, STREAM) as stream:
-            self.append(stream, 0, 150)
-            self.commit(stream)
-            self.append_batch(stream, 1, 300)
-            self.commit(stream)
-            self.run_transaction(stream, 9)
-            self.append(stream, 0, 10)
-            self.commit(stream)
-
-    def expect_promises_kept(self) -> None:
-        """Open the stream, check everything, append some more."""
-        with Stream.open(self.root, STREAM) as stream:
-            ends = stream.commit()
-            shards = {
-                shard: list(stored_rows(stream.tail(shard, 0, end))) for shard, end in ends.items()
-            }
-            self.ledger.check(shards, ends)
-            assert stream.verify().is_clean
-            self.rows = dict.fromkeys(self.rows, 0)
-            self.append(stream, 2, 40)
-            stream.commit()
-
-
 @pytest.fixture
 def scenario(disk: LossyMount) -> Scenario:
-    return Scenario(disk)
-
-
-def anew(disk: LossyMount) -> Scenario:
-    """Return a scenario on an empty disk."""
-    disk.format()
     return Scenario(disk)
 
 
@@ -107,7 +39,6 @@ def test_failing_sync_is_typed_and_loses_no_promise(scenario: Scenario, syncs: i
     scenario.disk.order(syncs_until_failure=None)
     scenario.expect_promises_kept()
     scenario.disk.cut_and_restore()
-    scenario.ledger.lanes.pop(2, None)
     scenario.expect_promises_kept()
 
 

@@ -126,8 +126,14 @@ def test_truncation_without_sync_comes_back(disk: LossyMount) -> None:
 def test_some_unsynced_pages_survive_a_cut_with_a_seed(disk: LossyMount) -> None:
     write_durably(disk.path / "log", b"")
     write(disk.path / "log", b"x" * 64 * 4096)
-    disk.cut_and_restore(seed=1)
+    disk.cut_and_restore(survivors=1)
     assert 0 < (disk.path / "log").read_bytes().count(b"x") < 64 * 4096
+
+
+def test_everything_survives_if_told_so(disk: LossyMount) -> None:
+    write(disk.path / "log", b"unsynced")
+    disk.cut_and_restore(survivors="everything")
+    assert (disk.path / "log").read_bytes() == b"unsynced"
 
 
 def test_old_handles_are_dead_after_the_cut(disk: LossyMount) -> None:
@@ -142,7 +148,7 @@ def test_old_handles_are_dead_after_the_cut(disk: LossyMount) -> None:
 
 def test_power_goes_instead_of_the_nth_change(disk: LossyMount) -> None:
     write_durably(disk.path / "log", b"")
-    disk.order(cut_after=3, seed=None)
+    disk.order(cut_after=3, survivors=None)
     write(disk.path / "log", b"a", sync=True)
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):
         write(disk.path / "log", b"b")

@@ -9,6 +9,7 @@ The control: the same with every fsync ignored. The ledger must notice the loss,
 proves nothing.
 """
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,16 @@ from storage_core import ShardlogError, Stream, StreamOptions
 from tests.faults.campaign import STREAM, Campaign, campaigns, fault_seed, naming_seed
 from tests.faults.ledger import BrokenPromiseError
 from tests.faults.lossy_mount import LossyMount
+from tests.faults.scenario import STREAM as SCENARIO_STREAM
+from tests.faults.scenario import Scenario
 
 pytestmark = pytest.mark.fuse
 
 CHANGES_MAX = 900
 CONTROL_CHANGES_MIN = 500
+TRANSACTION_CHANGES_MAX = 200
+TRANSACTION_CHANGES_STEP = 5
+LONG_TRANSACTION = 25  # modulo 200: several batches for each shard
 CREATE_CHANGES_MAX = 1000
 CREATE_CHANGES_STEP = 7
 
@@ -29,7 +35,7 @@ CREATE_CHANGES_STEP = 7
 def lose_power_at_random(campaign: Campaign, disk: LossyMount, changes_min: int = 1) -> None:
     """Let a writer and a reader work until power goes; what fails then is the disk."""
     survivors = campaign.chance.choice([None, campaign.chance.randrange(2**32)])
-    disk.order(cut_after=campaign.chance.randint(changes_min, CHANGES_MAX), seed=survivors)
+    disk.order(cut_after=campaign.chance.randint(changes_min, CHANGES_MAX), survivors=survivors)
     with campaign.watching():
         writer = campaign.start_writer()
         if not disk.wait_until("down"):
@@ -79,12 +85,33 @@ def test_control_without_syncs_is_caught(tmp_path: Path, disk: LossyMount, cycle
         assert sum(caught) >= cycles * 3 / 4, caught
 
 
+@pytest.mark.parametrize("survivors", [None, "everything"])
+def test_transaction_cut_off_at_any_change_is_whole_or_absent(
+    disk: LossyMount, survivors: str | None
+) -> None:
+    scenario = Scenario(disk)
+    first = fault_seed() % TRANSACTION_CHANGES_STEP + 1
+    for change in range(first, TRANSACTION_CHANGES_MAX, TRANSACTION_CHANGES_STEP):
+        stream = Stream.open(scenario.root, SCENARIO_STREAM)
+        disk.order(cut_after=change, survivors=survivors)
+        with suppress(ShardlogError, OSError):
+            scenario.run_transaction(stream, LONG_TRANSACTION + 200 * change)
+        was_cut = disk.order(cut_after=None, survivors=None)["is_down"]
+        disk.cut_and_restore(survivors)
+        with suppress(ShardlogError, OSError):
+            stream.close()
+        scenario.expect_promises_kept()
+        if not was_cut:
+            return
+    pytest.fail(f"a transaction takes more than {TRANSACTION_CHANGES_MAX} changes")
+
+
 def test_power_loss_during_creation_leaves_a_whole_stream_or_none(disk: LossyMount) -> None:
     for changes in range(
         fault_seed() % CREATE_CHANGES_STEP + 1, CREATE_CHANGES_MAX, CREATE_CHANGES_STEP
     ):
         disk.format()
-        disk.order(cut_after=changes, seed=None)
+        disk.order(cut_after=changes, survivors=None)
         was_created = creates(disk.path / "root")
         disk.cut_and_restore()
         open_or_create(disk.path / "root", may_create=not was_created)

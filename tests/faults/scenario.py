@@ -1,0 +1,71 @@
+"""A stream in this process on a lossy disk, and what was promised to its caller."""
+
+from storage_core import Stream, StreamOptions
+from tests.faults.ledger import Ledger, stored_rows
+from tests.faults.lossy_mount import LossyMount
+from tests.faults.workload import SHARDS, lane_row, transaction_rows
+from tests.faults.writer import table_of
+
+STREAM = "disk"
+
+
+class Scenario:
+    """A stream on a lossy disk, and what was promised to its caller."""
+
+    def __init__(self, disk: LossyMount) -> None:
+        self.disk = disk
+        self.root = disk.path / "root"
+        self.ledger = Ledger()
+        self.rows = {0: 0, 1: 0}
+        Stream.create(self.root, STREAM, StreamOptions(shards=SHARDS, block_records=64)).close()
+
+    def append(self, stream: Stream, lane: int, count: int) -> None:
+        """Append rows one by one; they are not promised yet."""
+        for _ in range(count):
+            stream.append(*lane_row(lane, self.rows[lane]))
+            self.rows[lane] += 1
+
+    def append_batch(self, stream: Stream, lane: int, count: int) -> None:
+        """Append rows as one batch."""
+        start = self.rows[lane]
+        stream.append_batch(table_of([lane_row(lane, start + i) for i in range(count)]))
+        self.rows[lane] += count
+
+    def commit(self, stream: Stream) -> None:
+        """Commit, and hold the stream to it."""
+        appended = dict(self.rows)
+        self.ledger.raise_committed(stream.commit())
+        self.ledger.lanes.update(appended)
+
+    def run_transaction(self, stream: Stream, number: int) -> None:
+        """Append a whole transaction, and hold the stream to it."""
+        rows = transaction_rows(number)
+        with stream.transaction(f"t{number}", len(rows)) as staged:
+            for start in range(0, len(rows), 20):
+                staged.append_batch(table_of(rows[start : start + 20]))
+        self.ledger.transactions.add(number)
+
+    def run(self) -> None:
+        """Do everything once; the first error ends it."""
+        with Stream.open(self.root, STREAM) as stream:
+            self.append(stream, 0, 150)
+            self.commit(stream)
+            self.append_batch(stream, 1, 300)
+            self.commit(stream)
+            self.run_transaction(stream, 9)
+            self.append(stream, 0, 10)
+            self.commit(stream)
+
+    def expect_promises_kept(self) -> None:
+        """Open the stream, check everything, append some more to a lane that is new."""
+        with Stream.open(self.root, STREAM) as stream:
+            ends = stream.commit()
+            shards = {
+                shard: list(stored_rows(stream.tail(shard, 0, end))) for shard, end in ends.items()
+            }
+            self.ledger.check(shards, ends)
+            assert stream.verify().is_clean
+            lane = max([*self.rows, *self.ledger.lanes]) + 1
+            self.rows = {lane: 0}
+            self.append(stream, lane, 40)
+            self.commit(stream)
