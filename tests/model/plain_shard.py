@@ -2,7 +2,8 @@
 
 Written rows stand in `rows` in order of arrival; `committed` says how many addresses are shown.
 `write` is the only way in, and atomic: `passed` collects the shard after each write of a step,
-so a crash inside the step may leave any of these, and nothing else.
+so a crash inside the step may leave any of these, and nothing else. `ends` collects what may be
+published on the way: where it began and the end of each write, never the middle of one.
 """
 
 from collections import Counter
@@ -41,6 +42,7 @@ class PlainShard:
         self.number = number
         self.options = options
         self.rows: list[PlainRow] = []
+        self.written_ms: dict[int, int] = {}
         self.spans: list[tuple[int, int]] = []
         self.next = 0
         self.committed = 0
@@ -49,20 +51,21 @@ class PlainShard:
         self.counts: Counter[str] = Counter()
         self.transactions: dict[str, int] = {}
         self.passed: list[PlainShard] = []
-        self.committed_before = 0
+        self.ends: list[int] = []
 
     def copy(self) -> "PlainShard":
         """Return the shard as it stands, without the way it came."""
         other = copy(self)
         other.rows, other.spans, other.unsealed = [*self.rows], [*self.spans], [*self.unsealed]
+        other.written_ms = {**self.written_ms}
         other.counts, other.transactions = Counter(self.counts), dict(self.transactions)
-        other.passed = []
+        other.passed, other.ends = [], [*self.ends]
         return other
 
     def begin_step(self) -> None:
         """Forget the way; from here on a crash may leave what is written, or any later state."""
+        self.ends = [self.committed]
         self.passed = [self.copy()]
-        self.committed_before = self.committed
 
     def after_crash(self) -> list["PlainShard"]:
         """Return what an opener may find: any state passed, all of it adopted."""
@@ -138,6 +141,7 @@ class PlainShard:
             self.source = source
             self.next = max(self.next, source.get("next", 0))
         self.counts += report
+        self.ends.append(self.next)
         self.passed.append(self.copy())
         return report
 
@@ -165,6 +169,7 @@ class PlainShard:
             state,
         )
         self.rows.append(row)
+        self.written_ms[address] = now * 1000 // UNITS_PER_SECOND.get(self.options.unit, 1)
 
     def _largest_normal(self, secondary: int) -> int | None:
         normal = [row for row in self.rows if row.state == NORMAL and row.secondary == secondary]

@@ -130,13 +130,15 @@ class PlainStream:
         return kept
 
     def latest(self, ids: int | list[int] | None) -> dict[int, PlainRow]:
-        """Return each id's row with the largest primary, of equals the last."""
+        """Return each id's row with the largest primary, of equals the last written."""
         newest: dict[int, PlainRow] = {}
-        for row in self.scan(question_about(ids)):
-            known = newest.get(row.secondary)
-            if known is None or row.primary >= known.primary:
-                newest[row.secondary] = row
+        for row in sorted(self.scan(question_about(ids)), key=self._rank):
+            newest[row.secondary] = row
         return newest
+
+    def _rank(self, row: PlainRow) -> tuple[int, int, int, int]:
+        written_ms = self.shards[row.shard].written_ms[row.address]
+        return row.primary, written_ms, row.shard, row.address
 
     def earliest(self, ids: int | list[int] | None, from_: int) -> int | None:
         """Return the least primary from there on."""
