@@ -2,7 +2,8 @@
 
 `RemoteWriter.do(function, *arguments)` runs `function(stream, *arguments)` over there and
 returns what it returns, or raises what it raises. `start` and `finish` are its two halves, for
-what blocks. The child may stop itself in the middle (`stop_at_write`): it says so first.
+what blocks. The child may be stopped in the middle of a write (`stop_at_write`): `finish`
+returns `STOPPED`.
 """
 
 import os
@@ -20,7 +21,7 @@ from storage_core.rocks import Batch, KeyValueStore, Recovery, open_store
 from tests.faults.campaign import start_talking_child
 
 ANSWER_MAX_S = 60
-STOPPED = "stopped itself"
+STOPPED = "stopped in a write"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class RemotePlan:
 
 
 class StoppingStore:
-    """A store that can stop its process before a chosen write, as a pause of the machine would."""
+    """A store that has its process stopped before a chosen write."""
 
     def __init__(self, store: KeyValueStore, parent: Connection) -> None:
         self._store = store
@@ -43,8 +44,9 @@ class StoppingStore:
     def write(self, batch: Batch) -> None:
         self.writes_left -= 1
         if self.writes_left == 0:
+            # The parent stops the process while it waits here.
             self._parent.send(STOPPED)
-            os.kill(os.getpid(), signal.SIGSTOP)
+            self._parent.recv()
         self._store.write(batch)
 
     def __getattr__(self, name: str) -> Any:
@@ -52,7 +54,7 @@ class StoppingStore:
 
 
 def stop_at_write(stream: Stream, write: int) -> None:
-    """Let the process stop itself before the n-th write to shard 0 from now."""
+    """Have the process stopped before the n-th write to shard 0 from now."""
     store = stream._shards[0]._store
     assert isinstance(store, StoppingStore)
     store.writes_left = write
@@ -89,6 +91,7 @@ class RemoteWriter:
 
     def __init__(self, root: Path, name: str, **plan: Any) -> None:
         self._plan = RemotePlan(root, name, **plan)
+        self._is_waiting = False
 
     def __enter__(self) -> Self:
         self.process, self._child = start_talking_child(serve_writer, self._plan)
@@ -118,6 +121,9 @@ class RemoteWriter:
         answer = self._child.recv()
         if isinstance(answer, Exception):
             raise answer
+        if answer == STOPPED:
+            self._is_waiting = True
+            self.freeze()
         return answer
 
     def freeze(self) -> None:
@@ -127,6 +133,9 @@ class RemoteWriter:
     def wake(self) -> None:
         """Let it go on."""
         self._signal(signal.SIGCONT)
+        if self._is_waiting:
+            self._child.send(None)
+        self._is_waiting = False
 
     def kill(self) -> None:
         """End it at once."""
