@@ -14,6 +14,7 @@ no-op, or goes on from the manifest where the first one stopped.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from operator import index
 from pathlib import Path
 from types import TracebackType
@@ -159,7 +160,8 @@ class Transaction:
 
     def _abandon(self) -> None:
         for writer in self._writers.values():
-            writer.abandon()
+            with suppress(OSError):
+                writer.abandon()
         if self._attempt is not None and self._manifest is None:
             remove_attempt(self._attempt)
 
