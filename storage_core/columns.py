@@ -55,11 +55,13 @@ def block_columns(
     if chosen is None:
         return _whole_block(block, shard, columns)
     count = len(chosen)
-    take = int_array(chosen)
+    places = _places(columns, block.mask)
+    stored = [at for _, at in places if at >= 0]
+    taken = iter(block.batch.select(stored).take(int_array(chosen)).columns)
     arrays = []
-    for name, at in _places(columns, block.mask):
+    for name, at in places:
         if at >= 0:
-            arrays.append(block.batch.column(at).take(take))
+            arrays.append(next(taken))
         elif name == "address":
             arrays.append(int_array(block.addresses[chosen]))
         elif name == "late" and (states := block.states) is not None:

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from storage_core.keys import INT64_MIN
+from storage_core.keys import INT64_MIN, PREFIX_HEAD
 from storage_core.routing import Grouping, Routed
 
 _VALUE: Final = struct.Struct("<qqq")
@@ -36,6 +36,31 @@ def decode_head(data: bytes) -> tuple[int, int, int]:
     """Return primary, address and last address."""
     primary, address, last = _VALUE.unpack(data)
     return primary, address, last
+
+
+_ITEM_DTYPE: Final = np.dtype(
+    [
+        ("prefix", "S1"),
+        ("secondary", ">u4"),
+        ("primary", "<i8"),
+        ("address", "<i8"),
+        ("last", "<i8"),
+    ]
+)
+_KEY_BYTES: Final = 5
+
+
+def encode_heads(heads: "Heads") -> list[tuple[bytes, bytes]]:
+    """Return key and value of each head, built in one pass."""
+    table = np.empty(len(heads.ids), dtype=_ITEM_DTYPE)
+    table["prefix"] = PREFIX_HEAD
+    table["secondary"] = heads.ids.astype(np.uint32) ^ np.uint32(1 << 31)
+    table["primary"], table["address"], table["last"] = heads.primary, heads.address, heads.last
+    data, size = table.tobytes(), _ITEM_DTYPE.itemsize
+    return [
+        (data[at : at + _KEY_BYTES], data[at + _KEY_BYTES : at + size])
+        for at in range(0, len(data), size)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,8 @@ class StreamOptions:
     sync: SyncLevel = "commit"
     sync_interval: timedelta = timedelta(milliseconds=100)
     payload_bytes_max: int = 16 * 2**20
-    block_records: int = 2048
-    block_bytes: int = 256 * 2**10
+    block_records: int = 4096
+    block_bytes: int = 512 * 2**10
     codec: Codec = "none"
     wait_max: timedelta = timedelta(seconds=30)
 

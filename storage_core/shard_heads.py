@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from storage_core.heads import Heads, HeadTable, Int32s, decode_head, encode_head
+from storage_core.heads import Heads, HeadTable, Int32s, decode_head, encode_heads
 from storage_core.keys import head_key
 from storage_core.rocks import Batch
 from storage_core.shard_state import KEY_HEADS, encode_int
@@ -89,9 +89,8 @@ class ShardHeads:
             self._apply_pending()
             through = self._committed_end
             fresh = self._committed.fresh(self.written_through)
-        columns = (fresh.ids, fresh.primary, fresh.address, fresh.last)
-        for secondary, *head in zip(*(column.tolist() for column in columns), strict=True):
-            batch.put(head_key(secondary), encode_head(*head))
+        for key, value in encode_heads(fresh):
+            batch.put(key, value)
         batch.put(KEY_HEADS, encode_int(through))
         return through
 
