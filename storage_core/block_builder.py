@@ -90,10 +90,10 @@ class RecordBuilder:
     def rows(self) -> Rows:
         """Return what was gathered; it stays until `clear`."""
         table = np.frombuffer(b"".join(self._numbers), dtype=_NUMBERS_DTYPE)
-        version = np.ascontiguousarray(table["version"])
+        version = table["version"].copy()
         return Rows(
-            np.ascontiguousarray(table["secondary"]),
-            np.ascontiguousarray(table["primary"]),
+            table["secondary"].copy(),
+            table["primary"].copy(),
             version if version.any() else None,
             pa.array(self._payloads, pa.binary()),
             {},
@@ -132,7 +132,7 @@ def _as_bytes(payload: object) -> bytes:
 def cut_points(sizes: npt.NDArray[np.int32], records_max: int, bytes_max: int) -> list[int]:
     """Return where rows of these sizes are cut so that no block is much above its target."""
     count = len(sizes)
-    if count <= records_max and int(sizes.sum()) <= bytes_max:
+    if count == 1 or (count <= records_max and int(sizes.sum()) <= bytes_max):
         return [0, count]
     filled = np.cumsum(sizes, dtype=np.int64)
     cuts = [0]

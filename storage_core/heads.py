@@ -125,7 +125,9 @@ class HeadTable:
             return self.heads, np.ones(len(ids), dtype=np.bool_)
         if not len(known.ids):
             return Heads.none_for(ids), np.zeros(len(ids), dtype=np.bool_)
-        at = np.minimum(np.searchsorted(known.ids, ids), len(known.ids) - 1)
+        at = known.ids.searchsorted(ids)
+        if len(at) and int(at[-1]) == len(known.ids):
+            at = np.minimum(at, len(known.ids) - 1)
         present = known.ids[at] == ids
         if present.all():
             return Heads(ids, known.primary[at], known.address[at], known.last[at]), present
@@ -144,23 +146,26 @@ class HeadTable:
             columns = (heads.primary, heads.address, heads.last)
             self._heads = Heads(known.ids, *(column.copy() for column in columns))
             return
-        at = np.searchsorted(known.ids, heads.ids)
+        at = known.ids.searchsorted(heads.ids)
         present = np.zeros(len(heads.ids), dtype=np.bool_)
-        inside = at < len(known.ids)
-        present[inside] = known.ids[at[inside]] == heads.ids[inside]
+        if len(known.ids):
+            present = known.ids[np.minimum(at, len(known.ids) - 1)] == heads.ids
+        if present.all():
+            known.primary[at], known.address[at] = heads.primary, heads.address
+            known.last[at] = heads.last
+            return
         slots = at[present]
         known.primary[slots] = heads.primary[present]
         known.address[slots] = heads.address[present]
         known.last[slots] = heads.last[present]
-        if len(slots) < len(heads.ids):
-            new = heads.where(~present)
-            where = at[~present]
-            self._heads = Heads(
-                np.insert(known.ids, where, new.ids),
-                np.insert(known.primary, where, new.primary),
-                np.insert(known.address, where, new.address),
-                np.insert(known.last, where, new.last),
-            )
+        new = heads.where(~present)
+        where = at[~present]
+        self._heads = Heads(
+            np.insert(known.ids, where, new.ids),
+            np.insert(known.primary, where, new.primary),
+            np.insert(known.address, where, new.address),
+            np.insert(known.last, where, new.last),
+        )
 
     def fresh(self, written_through: int) -> Heads:
         """Return the heads that are not on disk as they stand."""

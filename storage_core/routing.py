@@ -96,7 +96,7 @@ def route(primaries: Int64s, groups: Grouping, maxima: Int64s, rules: RoutingRul
         least >= rules.floor
         and largest <= rules.ahead_limit
         and least >= int(maxima.max())
-        and bool((primaries[1:] >= primaries[:-1]).all())
+        and (len(primaries) == 1 or bool((primaries[1:] >= primaries[:-1]).all()))
     )
     if is_plain:
         after = maxima.copy()

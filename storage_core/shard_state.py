@@ -79,7 +79,17 @@ class Counters:
 
     def plus(self, other: "Counters") -> "Counters":
         """Return the sums."""
-        return Counters(*(a + b for a, b in zip(self.astuple(), other.astuple(), strict=True)))
+        return Counters(
+            self.records + other.records,
+            self.late_arrivals + other.late_arrivals,
+            self.jitter_absorbed + other.jitter_absorbed,
+            self.ahead + other.ahead,
+            self.expired + other.expired,
+            self.duplicates + other.duplicates,
+            self.blocks + other.blocks,
+            self.payload_bytes + other.payload_bytes,
+            self.strays + other.strays,
+        )
 
     def astuple(self) -> tuple[int, ...]:
         """Return the counts in the order of the format."""

@@ -147,7 +147,8 @@ def summarise(
         states = states[counted]
     if not len(primaries):
         return {}
-    first, last = scheme.of(int(primaries.min())), scheme.of(int(primaries.max()))
+    first = scheme.of(int(primaries.min()))
+    last = first if len(primaries) == 1 else scheme.of(int(primaries.max()))
     if first == last:
         return {first: _summary(addresses, sizes, states)}
     windows = scheme.of_many(primaries)

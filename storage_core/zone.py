@@ -112,7 +112,9 @@ def primary_spans(
 ) -> tuple[int, int, int, int]:
     """Return least and largest primary of the normal rows, then of the late and ahead rows."""
     if states is None:
-        return int(primaries.min()), int(primaries.max()), *_EMPTY_SPAN
+        least = int(primaries.min())
+        largest = least if len(primaries) == 1 else int(primaries.max())
+        return least, largest, *_EMPTY_SPAN
     normal = primaries[states == 0]
     flagged = primaries[(states == STATE_LATE) | (states == STATE_AHEAD)]
     return *_span(normal), *_span(flagged)
@@ -193,8 +195,8 @@ def decode_zone(key_address: int, data: bytes, shard: int) -> Zone:
 
 def encode_secondaries(secondaries: Int32s) -> bytes:
     """Return the set of secondaries as a part: the smaller of bitmap and sorted deltas."""
-    least, largest = int(secondaries.min()), int(secondaries.max())
-    span = largest - least + 1
+    least = int(secondaries.min())
+    span = 1 if len(secondaries) == 1 else int(secondaries.max()) - least + 1
     if span == 1:
         return _PART.pack(_TAG_DELTAS, _DELTAS.size) + _DELTAS.pack(least, 1)
     if span <= 8 * len(secondaries):
