@@ -190,7 +190,7 @@ COMMITTED: Final = Experiment(
     (
         Row(
             "committed/p50",
-            "committed of a shard, asked from another process while records are committed, p50",
+            "committed of a shard, from another process while records are committed, p50",
             ("another process", "p50"),
             sense="at most",
             limit=0.001,
