@@ -3,7 +3,7 @@
 Written rows stand in `rows` in order of arrival; `committed` says how many addresses are shown.
 `write` is the only way in, and atomic: `passed` collects the shard after each write of a step,
 so a crash inside the step may leave any of these, and nothing else. `ends` collects what may be
-published on the way: where it began and the end of each write, never the middle of one.
+published on the way: what was, what was written, the end of each write, never its middle.
 """
 
 from collections import Counter
@@ -64,7 +64,7 @@ class PlainShard:
 
     def begin_step(self) -> None:
         """Forget the way; from here on a crash may leave what is written, or any later state."""
-        self.ends = [self.committed]
+        self.ends = [self.committed, self.next]
         self.passed = [self.copy()]
 
     def after_crash(self) -> list["PlainShard"]:
