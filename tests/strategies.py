@@ -69,7 +69,7 @@ class Places:
 
 BatchForm = Literal["batch", "table", "wide"]
 
-_near_zero = st.integers(0, 12)
+_near_zero = st.integers(0, 9)
 _near_now = st.integers(NOW - 3, NOW + 16)
 _seams = st.builds(
     lambda days, scale, by: days * DAY_SECONDS * scale + by,
@@ -78,10 +78,10 @@ _seams = st.builds(
     st.integers(-1, 1),
 )
 _ends = st.sampled_from(INT64_ENDS)
-primaries = st.integers(0, 9).flatmap(
-    lambda kind: _near_zero if kind < 6 else (_near_now, _near_now, _seams, _ends)[kind - 6]
-)
-ids = st.sampled_from([0, 1, 2, 3, -1, -2, 5, 2**31 - 1, -(2**31)])
+# The ends are rare: behind a head at int64's largest everything is late for ever.
+_kinds = (*[_near_zero] * 12, *[_near_now] * 5, _seams, _seams, _ends)
+primaries = st.integers(0, len(_kinds) - 1).flatmap(_kinds.__getitem__)
+ids = st.sampled_from([0, 0, 0, 1, 1, 2, 3, -1, -2, 2**31 - 1, -(2**31)])
 absent_or_known_ids = st.one_of(ids, ids, st.integers(-(2**31), 2**31 - 1))
 payloads = st.one_of(st.none(), st.just(b""), st.binary(min_size=1, max_size=6))
 too_large = st.just(b"." * (PAYLOAD_BYTES_MAX + 1))
@@ -101,7 +101,7 @@ _crash = st.builds(
     Crash,
     shard_numbers,
     st.integers(1, 7),
-    st.lists(st.integers(1, 7), max_size=2).map(tuple),
+    st.lists(st.integers(1, 9), max_size=2).map(tuple),
 )
 crashes = st.integers(0, 7).flatmap(lambda chance: _crash if chance == 7 else st.just(Crash()))
 

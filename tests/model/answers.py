@@ -78,11 +78,12 @@ def _for_each(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
 
 
 def _latest(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
-    found = {secondary: _fields_of(record) for secondary, record in reads.latest(asked.ids).items()}
-    expected = plain.latest(asked.ids)
-    assert found == {
-        secondary: _columns_of([row], _RECORD_FIELDS)[0] for secondary, row in expected.items()
-    }
+    for ids in (None, asked.ids):
+        found = reads.latest(ids)
+        expected = plain.latest(ids)
+        assert found.keys() == expected.keys()
+        for secondary, row in expected.items():
+            assert [_fields_of(found[secondary])] == _columns_of([row], _RECORD_FIELDS)
 
 
 def _earliest(reads: StreamReads, plain: PlainStream, asked: Question) -> None:

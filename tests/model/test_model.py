@@ -123,7 +123,10 @@ class LogAgainstLists(SideBySide):
 
     @rule(name=strategies.transaction_ids, steps=transaction_steps, crash=strategies.crashes)
     def transaction(self, name: str, steps: list[Given | list[Given]], crash: Crash) -> None:
+        """A reader stands by where the process dies again: it must never see a half of it."""
         records = _flat(steps)
+        if crash.again:
+            self.lab.reader.refresh()
         is_new = self.plain.transaction_total(name) is None
         self.both(
             lambda: self.lab.transaction(name, steps, len(records)),
@@ -166,10 +169,13 @@ class LogAgainstLists(SideBySide):
 
     @rule(
         way=st.sampled_from(["close", "exception", "death"]),
+        record=st.none() | strategies.records,
         crash=strategies.crashes,
     )
-    def end_and_open(self, way: str, crash: Crash) -> None:
+    def end_and_open(self, way: str, record: Given | None, crash: Crash) -> None:
         """Closed, all is committed; after an exception all that was sealed; killed, adopted."""
+        if record is not None:
+            self.append(record, NO_CRASH)
         if way == "death":
             self.plain.begin_step()
             self.lab.kill()
