@@ -20,6 +20,7 @@ outlives the tests.
 """
 
 import json
+import os
 import sys
 import threading
 from dataclasses import asdict
@@ -37,7 +38,7 @@ class Control:
         self._mountpoint = mountpoint
 
     def run(self) -> None:
-        """Answer every command, then unmount."""
+        """Answer every command, then unmount and end, whatever is still held or open."""
         for line in sys.stdin:
             command = json.loads(line)
             self._obey(command)
@@ -46,6 +47,7 @@ class Control:
             sys.stdout.write(answer + "\n")
             sys.stdout.flush()
         unmount(self._mountpoint)
+        os._exit(0)
 
     def _obey(self, command: dict[str, Any]) -> None:
         faults, changed = self._operations.faults, self._operations.changed
