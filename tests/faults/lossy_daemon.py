@@ -14,7 +14,7 @@ outlives the tests.
 * `{"syncs_until_failure": n}`: after n more syncs every sync fails with EIO; null ends that
 * `{"bytes_left": n}`: after n more bytes every write, and every new file, fails with ENOSPC
 * `{"sync_delay_s": seconds}`: every sync takes that long
-* `{"hold_syncs": bool}`: syncs wait until this is false again, or power goes
+* `{"hold_syncs": bool}`: syncs wait until this is false again, power goes, or a minute has passed
 * `{"wait_for": "down" | "held", "timeout_s": t}`: answers when power is gone, or a sync is held,
   or after t seconds
 """

@@ -29,6 +29,7 @@ KEEP_SIZE = 0x01
 PUNCH_HOLE = 0x02
 CAPACITY_BYTES = 1 << 33
 EVERYTHING = "everything"
+HOLD_MAX_S = 60.0
 
 
 @dataclass
@@ -235,7 +236,10 @@ class LossyOperations(mfusepy.Operations):
         with self.changed:
             self.faults.held += 1
             self.changed.notify_all()
-            self.changed.wait_for(lambda: not self.faults.hold_syncs or self.faults.is_down)
+            # NOTE: bounded, since a process that waits here cannot even be killed.
+            self.changed.wait_for(
+                lambda: not self.faults.hold_syncs or self.faults.is_down, HOLD_MAX_S
+            )
             self.faults.held -= 1
 
     # Names
