@@ -98,15 +98,6 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def sync_file(path: Path) -> None:
-    """Make a file's contents durable."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _write_draft(path: Path, data: bytes) -> Path:
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}.draft")
     with draft.open("wb") as file:

@@ -381,12 +381,6 @@ class RocksStore:
             self._held().flush()
             self._log.flush()
 
-    def compact(self) -> None:
-        """Merge all files into the last level."""
-        with _translated(self.path, "compacting"):
-            self._held().compact_range(None, None)
-            self._log.compact_range(None, None)
-
     def close(self) -> None:
         """Close the store and every view of it."""
         database, self._database = self._database, None
