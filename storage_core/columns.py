@@ -3,6 +3,7 @@
 Columns that a block does not store because they have one value are slices of constants.
 """
 
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Final
 
@@ -11,7 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from storage_core.arrow import Array, int_array, nulls
-from storage_core.block import Block, block_schema
+from storage_core.block import MASK_STATE, Block, block_schema
+from storage_core.keys import INT64_MAX
 from storage_core.late_rows import LateRows
 from storage_core.record import ENVELOPE, STATE_AHEAD, STATE_LATE
 
@@ -40,6 +42,8 @@ _TYPES: Final[dict[str, pa.DataType]] = {
     **ENVELOPE,
 }
 _CONSTANT_ROWS: Final = 2**16
+_PAGE_ROWS: Final = 2**16
+_NOTHING: Final = nulls(0, pa.null())
 
 
 @cache
@@ -73,18 +77,61 @@ def block_columns(
 
 def _whole_block(block: Block, shard: int, columns: tuple[str, ...]) -> pa.RecordBatch:
     """Return columns of all rows: what is stored is handed on as it lies."""
-    count = len(block)
-    arrays = []
-    for name, at in _places(columns, block.mask):
+    batch = block.batch
+    frame = _frame(columns, block.mask, shard, batch.num_rows)
+    arrays = list(frame.arrays)
+    for place, at in frame.stored:
+        arrays[place] = batch.column(at)
+    for place, name in frame.computed:
+        arrays[place] = _computed(block, name)
+    return pa.RecordBatch.from_arrays(arrays, schema=frame.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """The columns of blocks of one mask and count: what they share, and what each fills in."""
+
+    schema: pa.Schema
+    arrays: list[Array]
+    stored: list[tuple[int, int]]
+    computed: list[tuple[int, str]]
+
+
+@lru_cache(maxsize=64)
+def _frame(columns: tuple[str, ...], mask: int, shard: int, count: int) -> _Frame:
+    frame = _Frame(read_schema(columns), [], [], [])
+    for place, (name, at) in enumerate(_places(columns, mask)):
+        same = _NOTHING
         if at >= 0:
-            arrays.append(block.batch.column(at))
-        elif name == "address":
-            arrays.append(int_array(block.addresses))
-        elif name == "late" and (states := block.states) is not None:
-            arrays.append(pa.array(_is_late(states)))
+            frame.stored.append((place, at))
+        elif name in ("address", "committed_at_ms") or (name == "late" and mask & MASK_STATE):
+            frame.computed.append((place, name))
         else:
-            arrays.append(_fixed(block, name, shard, count))
-    return pa.RecordBatch.from_arrays(arrays, schema=read_schema(columns))
+            same = _same(name, shard, count)
+        frame.arrays.append(same)
+    return frame
+
+
+def _computed(block: Block, name: str) -> Array:
+    if name == "address":
+        return _addresses(block)
+    if name == "late" and (states := block.states) is not None:
+        return pa.array(_is_late(states))
+    return int_array(np.full(len(block), block.committed_at_ms))
+
+
+def _addresses(block: Block) -> Array:
+    """Return the addresses of a dense block: mostly a slice of a page that others share."""
+    page = block.first // _PAGE_ROWS
+    if block.last // _PAGE_ROWS != page:
+        return int_array(block.addresses)
+    return _address_page(page).slice(block.first % _PAGE_ROWS, len(block))
+
+
+@lru_cache(maxsize=8)
+def _address_page(page: int) -> Array:
+    first = page * _PAGE_ROWS
+    return int_array(np.arange(first, min(first + _PAGE_ROWS, INT64_MAX)))
 
 
 def _is_late(states: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
@@ -96,6 +143,11 @@ def _fixed(block: Block, name: str, shard: int, count: int) -> Array:
     """Return a column that the block does not store, since it has one value."""
     if name == "committed_at_ms":
         return int_array(np.full(count, block.committed_at_ms))
+    return _same(name, shard, count)
+
+
+def _same(name: str, shard: int, count: int) -> Array:
+    """Return a column that has one value in every block that does not store it."""
     if name in ENVELOPE:
         return nulls(count, ENVELOPE[name])
     return _constant(name, shard if name == "shard" else 0, count)
