@@ -4,20 +4,32 @@ The stubs (20.0) lag behind the library: `pa.array` of numpy integers is typed a
 `concat_batches` is unknown. Everything here is typed as it behaves.
 """
 
+import struct
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 _untyped: Any = pa
+_OFFSETS: Final = struct.Struct("<ii")
+_BINARY: Final = pa.binary()
 Array: TypeAlias = "pa.Array[Any]"  # element types differ by column
 
 
 def int_array(values: npt.NDArray[np.integer[Any]], kind: pa.DataType | None = None) -> Array:
     """Return numpy integers as an Arrow array."""
     array: Array = _untyped.array(values, kind)
+    return array
+
+
+def single_binary(value: bytes | None) -> Array:
+    """Return a binary array of one value; its bytes are not copied."""
+    if value is None:
+        return nulls(1, pa.binary())
+    buffers = [None, _untyped.py_buffer(_OFFSETS.pack(0, len(value))), _untyped.py_buffer(value)]
+    array: Array = _untyped.Array.from_buffers(_BINARY, 1, buffers, 0)
     return array
 
 

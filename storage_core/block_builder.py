@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from storage_core.arrow import single_binary
 from storage_core.block import BlockPlace, block_checksum, encode_block
 from storage_core.errors import InvalidRequestError
 from storage_core.keys import (
@@ -25,12 +26,14 @@ from storage_core.keys import (
 )
 from storage_core.options import StreamOptions
 from storage_core.record import Rows
+from storage_core.reductions import total
 from storage_core.rocks import Batch
 from storage_core.zone import Zone, encode_secondaries, encode_zone, primary_spans, state_counts
 
 VERSION_MAX: Final = 2**16 - 1
 # Packing checks types and ranges in one call.
-_pack_numbers: Final = struct.Struct("<qiH").pack
+_NUMBERS: Final = struct.Struct("<qiH")
+_pack_numbers: Final = _NUMBERS.pack
 _NUMBERS_DTYPE: Final = np.dtype([("primary", "<i8"), ("secondary", "<i4"), ("version", "<u2")])
 
 
@@ -89,6 +92,8 @@ class RecordBuilder:
 
     def rows(self) -> Rows:
         """Return what was gathered; it stays until `clear`."""
+        if len(self._payloads) == 1:
+            return _single_row(self._numbers[0], self._payloads[0])
         table = np.frombuffer(b"".join(self._numbers), dtype=_NUMBERS_DTYPE)
         version = table["version"].copy()
         return Rows(
@@ -104,6 +109,18 @@ class RecordBuilder:
         self._numbers = []
         self._payloads = []
         self._bytes = 0
+
+
+def _single_row(numbers: bytes, payload: bytes | None) -> Rows:
+    """Return one record as rows, without the machinery that many would need."""
+    _, _, version = _NUMBERS.unpack(numbers)
+    return Rows(
+        np.frombuffer(numbers, np.int32, 1, 8),
+        np.frombuffer(numbers, np.int64, 1),
+        np.frombuffer(numbers, np.uint16, 1, 12) if version else None,
+        single_binary(payload),
+        {},
+    )
 
 
 def _refused_numbers(primary: object, secondary: object, version: object) -> InvalidRequestError:
@@ -132,7 +149,7 @@ def _as_bytes(payload: object) -> bytes:
 def cut_points(sizes: npt.NDArray[np.int32], records_max: int, bytes_max: int) -> list[int]:
     """Return where rows of these sizes are cut so that no block is much above its target."""
     count = len(sizes)
-    if count == 1 or (count <= records_max and int(sizes.sum()) <= bytes_max):
+    if count == 1 or (count <= records_max and total(sizes) <= bytes_max):
         return [0, count]
     filled = np.cumsum(sizes, dtype=np.int64)
     cuts = [0]

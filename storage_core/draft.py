@@ -21,6 +21,7 @@ from storage_core.keys import FAMILY_DEFAULT, INT64_MAX, window_key
 from storage_core.late_rows import encode_late_rows
 from storage_core.options import StreamOptions
 from storage_core.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE, Rows, no_rows
+from storage_core.reductions import total
 from storage_core.rocks import Batch
 from storage_core.routing import (
     Grouping,
@@ -217,7 +218,7 @@ class ShardWriting:
                 report.expired,
                 report.duplicates,
                 blocks,
-                int(sizes.sum()),
+                total(sizes),
                 self._count_strays(rows),
             )
         )

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from storage_core.keys import INT64_MAX, INT64_MIN
 from storage_core.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE
+from storage_core.reductions import largest
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
@@ -91,13 +92,15 @@ def route(primaries: Int64s, groups: Grouping, maxima: Int64s, rules: RoutingRul
         maxima: Head of each of `groups.ids`; int64's least where there is none.
         rules: Floor, limit and jitter in force.
     """
-    least, largest = int(primaries[0]), int(primaries[-1])
+    first, last = int(primaries[0]), int(primaries[-1])
     is_plain = (
-        least >= rules.floor
-        and largest <= rules.ahead_limit
-        and least >= int(maxima.max())
+        first >= rules.floor
+        and last <= rules.ahead_limit
+        and first >= largest(maxima)
         and (len(primaries) == 1 or bool((primaries[1:] >= primaries[:-1]).all()))
     )
+    if is_plain and len(primaries) == 1:
+        return Routed(None, primaries, 0)
     if is_plain:
         after = maxima.copy()
         after[groups.codes] = primaries

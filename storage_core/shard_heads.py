@@ -18,6 +18,7 @@ import numpy as np
 
 from storage_core.heads import Heads, HeadTable, Int32s, decode_head, encode_heads
 from storage_core.keys import head_key
+from storage_core.reductions import is_all
 from storage_core.rocks import Batch
 from storage_core.shard_state import KEY_HEADS, encode_int
 
@@ -44,7 +45,7 @@ class ShardHeads:
     def routing_for(self, ids: Int32s) -> Heads:
         """Return the heads that the next rows of these sorted ids are compared with."""
         heads, present = self._routing.find(ids)
-        if not present.all():
+        if not is_all(present):
             self._fill(heads, ~present)
         return heads
 
@@ -53,7 +54,7 @@ class ShardHeads:
         with self._committed_lock:
             self._apply_pending()
             heads, present = self._committed.find(ids)
-        if not present.all():
+        if not is_all(present):
             self._fill(heads, ~present)
         return heads
 

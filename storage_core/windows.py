@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from storage_core.keys import INT64_MAX, INT64_MIN
 from storage_core.record import STATE_LATE
+from storage_core.reductions import largest, least, total
 
 Unit = Literal["s", "ms", "us", "ns", "sequence"]
 WindowWidth = Literal["minute", "hour", "day", "week", "month", "sequence"]
@@ -147,8 +148,8 @@ def summarise(
         states = states[counted]
     if not len(primaries):
         return {}
-    first = scheme.of(int(primaries.min()))
-    last = first if len(primaries) == 1 else scheme.of(int(primaries.max()))
+    first = scheme.of(least(primaries))
+    last = first if len(primaries) == 1 else scheme.of(largest(primaries))
     if first == last:
         return {first: _summary(addresses, sizes, states)}
     windows = scheme.of_many(primaries)
@@ -168,7 +169,7 @@ def _summary(
     late = 0 if states is None else int(states.sum())
     normal = addresses if states is None or late == 0 else addresses[states == 0]
     bounds = (int(normal[0]), int(normal[-1])) if len(normal) else (INT64_MAX, -1)
-    return Window(*bounds, len(addresses), late, int(sizes.sum()))
+    return Window(*bounds, len(addresses), late, total(sizes))
 
 
 class WindowTable:

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from storage_core.errors import CorruptionError
 from storage_core.keys import INT64_MAX, INT64_MIN
 from storage_core.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE
+from storage_core.reductions import largest, least
 
 _HEAD: Final = struct.Struct("<8qQ6I")
 _HEAD_DTYPE: Final = np.dtype(
@@ -112,9 +113,7 @@ def primary_spans(
 ) -> tuple[int, int, int, int]:
     """Return least and largest primary of the normal rows, then of the late and ahead rows."""
     if states is None:
-        least = int(primaries.min())
-        largest = least if len(primaries) == 1 else int(primaries.max())
-        return least, largest, *_EMPTY_SPAN
+        return least(primaries), largest(primaries), *_EMPTY_SPAN
     normal = primaries[states == 0]
     flagged = primaries[(states == STATE_LATE) | (states == STATE_AHEAD)]
     return *_span(normal), *_span(flagged)
@@ -195,22 +194,22 @@ def decode_zone(key_address: int, data: bytes, shard: int) -> Zone:
 
 def encode_secondaries(secondaries: Int32s) -> bytes:
     """Return the set of secondaries as a part: the smaller of bitmap and sorted deltas."""
-    least = int(secondaries.min())
-    span = 1 if len(secondaries) == 1 else int(secondaries.max()) - least + 1
+    first = least(secondaries)
+    span = largest(secondaries) - first + 1
     if span == 1:
-        return _PART.pack(_TAG_DELTAS, _DELTAS.size) + _DELTAS.pack(least, 1)
+        return _PART.pack(_TAG_DELTAS, _DELTAS.size) + _DELTAS.pack(first, 1)
     if span <= 8 * len(secondaries):
         flags = np.zeros(span, dtype=np.uint8)
-        flags[secondaries.astype(np.int64) - least] = 1
-        bitmap = _LEAST.pack(least) + np.packbits(flags, bitorder="little").tobytes()
+        flags[secondaries.astype(np.int64) - first] = 1
+        bitmap = _LEAST.pack(first) + np.packbits(flags, bitorder="little").tobytes()
         if int(flags.sum()) + _DELTAS.size >= len(bitmap):
             return _PART.pack(_TAG_BITMAP, len(bitmap)) + bitmap
-        unique = np.flatnonzero(flags) + least
+        unique = np.flatnonzero(flags) + first
     else:
         unique = np.unique(secondaries).astype(np.int64)
     deltas = np.diff(unique)
     width = next(w for w in (1, 2, 4) if not len(deltas) or int(deltas.max()) < 256**w)
-    body = _DELTAS.pack(least, width) + deltas.astype(f"<u{width}").tobytes()
+    body = _DELTAS.pack(first, width) + deltas.astype(f"<u{width}").tobytes()
     return _PART.pack(_TAG_DELTAS, len(body)) + body
 
 
