@@ -1,0 +1,1 @@
+"""Kafka in, shards out: the worker, its command line, a broker to try it with."""

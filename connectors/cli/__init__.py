@@ -1,0 +1,1 @@
+"""The `shardlog` command, one small file a verb."""

@@ -1,0 +1,46 @@
+"""What the exit code of the `shardlog` command means.
+
+    0    done
+    1    a bug: an unexpected error, with its traceback
+    2    wrong usage, option or setting: fix it and start again
+    3    something needed cannot be reached or is held by another: try again later
+    4    foreign data: what lies there belongs to another topic, cluster or store; do not retry
+    5    damage or loss: stop, look, repair; the message names shard, file and range
+    6    a durable write failed: free the disk, start again; what was acknowledged is safe
+    130  interrupted
+"""
+
+from typing import Final
+
+from storage_core import (
+    CorruptionError,
+    ForeignDataError,
+    InvalidRequestError,
+    ShardlogError,
+    ShardPoisonedError,
+    UnavailableError,
+)
+
+EXIT_UNEXPECTED: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_UNAVAILABLE: Final = 3
+EXIT_FOREIGN: Final = 4
+EXIT_DAMAGE: Final = 5
+EXIT_WRITE_FAILED: Final = 6
+EXIT_INTERRUPTED: Final = 130
+
+_BY_KIND: Final[tuple[tuple[type[ShardlogError], int], ...]] = (
+    (InvalidRequestError, EXIT_USAGE),
+    (UnavailableError, EXIT_UNAVAILABLE),
+    (ForeignDataError, EXIT_FOREIGN),
+    (CorruptionError, EXIT_DAMAGE),
+    (ShardPoisonedError, EXIT_WRITE_FAILED),
+)
+
+
+def exit_code_for(error: ShardlogError) -> int:
+    """Return the exit code that tells of an error."""
+    for kind, code in _BY_KIND:
+        if isinstance(error, kind):
+            return code
+    return EXIT_UNEXPECTED

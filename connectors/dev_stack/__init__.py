@@ -1,0 +1,1 @@
+"""A real broker and registry as child processes, from their public jars."""
