@@ -7,7 +7,6 @@ An error of ours is one line on standard error and an exit code that means somet
 import sys
 from typing import Final
 
-import click
 import typer
 
 from connectors.cli import dev, produce, read, status, streams, tail, worker
@@ -42,14 +41,12 @@ def outcome(arguments: list[str] | None = None) -> int:
     command = typer.main.get_command(app)
     try:
         answer = command.main(arguments, prog_name="shardlog", standalone_mode=False)
-    except click.exceptions.Exit as stop:
+    except typer.Exit as stop:
         return stop.exit_code
-    except click.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
-    except click.ClickException as error:
-        error.show()
+    except typer.TyperException as error:
+        typer.echo(f"shardlog: {error.format_message()}", err=True)
         return EXIT_USAGE
     except BrokenPipeError:
         # Whoever read our output has enough.
@@ -57,7 +54,7 @@ def outcome(arguments: list[str] | None = None) -> int:
         return 0
     except ShardlogError as error:
         first, *_ = str(error).splitlines()
-        click.echo(f"shardlog: {first}", err=True)
+        typer.echo(f"shardlog: {first}", err=True)
         return exit_code_for(error)
     return answer if isinstance(answer, int) else 0
 
