@@ -1,8 +1,10 @@
 """The shard log: append, commit, recover, read. Everything public is imported from here."""
 
-from storage_core.draft import AppendReport
+from storage_core.clock import Clock, SystemClock
+from storage_core.entry import AppendReport
 from storage_core.environment import Environment
 from storage_core.errors import (
+    BrokerUnavailableError,
     ClosedError,
     CorruptionError,
     ForeignDataError,
@@ -16,16 +18,22 @@ from storage_core.errors import (
     UnsupportedFormatError,
 )
 from storage_core.options import StreamOptions
+from storage_core.origin import StreamOrigin
 from storage_core.position import Position, ShardPosition
 from storage_core.read_request import ReadRequest, ShardReader
 from storage_core.reader import StreamReader
-from storage_core.record import Record
-from storage_core.stream import Stream, StreamStats
+from storage_core.record import HEADERS_TYPE, Record
+from storage_core.root_file import list_streams, root_id
+from storage_core.stream import Stream
+from storage_core.stream_stats import StreamStats
 from storage_core.transaction import Transaction
 from storage_core.verify import Problem, VerifyReport
 
 __all__ = [
+    "HEADERS_TYPE",
     "AppendReport",
+    "BrokerUnavailableError",
+    "Clock",
     "ClosedError",
     "CorruptionError",
     "Environment",
@@ -44,10 +52,14 @@ __all__ = [
     "ShardlogError",
     "Stream",
     "StreamOptions",
+    "StreamOrigin",
     "StreamReader",
     "StreamStats",
+    "SystemClock",
     "Transaction",
     "UnavailableError",
     "UnsupportedFormatError",
     "VerifyReport",
+    "list_streams",
+    "root_id",
 ]

@@ -5,7 +5,6 @@
 shard's append lock).
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -15,9 +14,9 @@ import numpy.typing as npt
 
 from storage_core.block import BlockPlace
 from storage_core.block_builder import cut_points, put_block
-from storage_core.errors import InvalidRequestError
+from storage_core.entry import AppendReport, Entry
 from storage_core.heads import Heads, heads_after
-from storage_core.keys import FAMILY_DEFAULT, INT64_MAX, window_key
+from storage_core.keys import INT64_MAX, dead_letter_key, window_key
 from storage_core.late_rows import encode_late_rows
 from storage_core.options import StreamOptions
 from storage_core.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE, Rows, no_rows
@@ -35,11 +34,12 @@ from storage_core.routing import (
 from storage_core.shard_state import (
     KEY_NEXT,
     KEY_SOURCE,
+    AddressRange,
     Counters,
     Tail,
-    encode_source,
+    encode_range_end,
     encode_tail,
-    is_own_key,
+    pass_key,
 )
 from storage_core.stream_file import StreamMeta
 from storage_core.windows import (
@@ -57,57 +57,6 @@ if TYPE_CHECKING:
 from storage_core.zone import state_counts
 
 Int64s = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class AppendReport:
-    """What became of a batch's rows.
-
-    `appended` rows are in the log, `late`, `absorbed` and `ahead` among them; `duplicates`
-    were there before; `expired` rows lie below the floor (in the log only if they brought
-    their addresses).
-    """
-
-    appended: int = 0
-    duplicates: int = 0
-    late: int = 0
-    absorbed: int = 0
-    ahead: int = 0
-    expired: int = 0
-
-    def plus(self, other: "AppendReport") -> "AppendReport":
-        """Return the sums."""
-        return AppendReport(
-            self.appended + other.appended,
-            self.duplicates + other.duplicates,
-            self.late + other.late,
-            self.absorbed + other.absorbed,
-            self.ahead + other.ahead,
-            self.expired + other.expired,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What is handed to the commit path to become durable together.
-
-    `source` says where the rows' source stands; its `next`, if it has one, moves the tail
-    past addresses that carry no rows.
-    """
-
-    rows: Rows | None
-    addresses: Int64s | None = None
-    source: dict[str, Any] | None = None
-    attachments: tuple[tuple[str, bytes, bytes], ...] = ()
-    duplicates: int = 0
-    is_from_builder: bool = False
-
-    def without_stored(self, count: int) -> "Entry":
-        """Return the entry without its first rows, counted as duplicates."""
-        if count == 0 or self.rows is None or self.addresses is None:
-            return self
-        rows = self.rows.slice(count, len(self.rows))
-        return replace(self, rows=rows, addresses=self.addresses[count:], duplicates=count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +83,7 @@ class Draft:
     heads_through: int | None
     blocks: int
     source: dict[str, Any] | None
+    passed: AddressRange | None
     report: AppendReport
 
 
@@ -157,7 +107,7 @@ class ShardWriting:
         rows, addresses = entry.rows, entry.addresses
         if rows is None or not len(rows):
             nothing = Routed(None, np.empty(0, np.int64), 0)
-            report = AppendReport(duplicates=entry.duplicates)
+            report = AppendReport(duplicates=entry.duplicates, dead_letters=len(entry.dead_letters))
             return RoutedEntry(entry, no_rows(), nothing.maxima, None, nothing, None, report)
         groups = group(rows.secondary)
         heads = self._heads.routing_for(groups.ids)
@@ -171,7 +121,15 @@ class ShardWriting:
                 routed = replace(routed, states=states if states.any() else None)
                 groups = Grouping(groups.ids, groups.codes[kept])
             addresses = np.arange(self.tail.next, self.tail.next + len(rows))
-        report = AppendReport(len(rows), entry.duplicates, late, routed.absorbed, ahead, expired)
+        report = AppendReport(
+            len(rows),
+            entry.duplicates,
+            late,
+            routed.absorbed,
+            ahead,
+            expired,
+            len(entry.dead_letters),
+        )
         return RoutedEntry(entry, rows, addresses, groups, routed, heads, report)
 
     def build(self, routed: RoutedEntry, options: StreamOptions) -> Draft:
@@ -204,11 +162,8 @@ class ShardWriting:
             heads = heads_after(routed.heads, routed.groups, routed.routed, rows.primary, addresses)
         heads_through = self._heads.put_if_due(batch)
         next_address = max(blocks_end if blocks else self.tail.next, self.tail.next)
-        if entry.source is not None:
-            batch.put(KEY_SOURCE, encode_source(entry.source))
-            next_address = max(next_address, int(entry.source.get("next", 0)))
-        for family, key, value in entry.attachments:
-            batch.put(key, value, family)
+        next_address = max(next_address, _put_beside(batch, entry))
+        passed = self._put_passed(batch, entry.passes_to)
         counters = self.tail.counters.plus(
             Counters(
                 report.appended,
@@ -220,12 +175,14 @@ class ShardWriting:
                 blocks,
                 total(sizes),
                 self._count_strays(rows),
+                report.dead_letters,
+                0 if passed is None else passed.end - passed.start,
             )
         )
         tail = Tail(next_address, blocks_end, counters)
         batch.put(KEY_NEXT, encode_tail(tail))
-        source = self.source if entry.source is None else entry.source
-        return Draft(batch, tail, heads, windows, heads_through, blocks, source, report)
+        source = self.source if entry.source is None else entry.source.fields
+        return Draft(batch, tail, heads, windows, heads_through, blocks, source, passed, report)
 
     def accept(self, draft: Draft) -> None:
         """Remember what was written."""
@@ -266,6 +223,14 @@ class ShardWriting:
             end = zone.end
         return end, len(cuts) - 1
 
+    def _put_passed(self, batch: Batch, end: int) -> AddressRange | None:
+        """Record that the addresses from the tail to an end were passed over."""
+        if end <= self.tail.next:
+            return None
+        passed = AddressRange(self.tail.next, end)
+        batch.put(pass_key(passed.start), encode_range_end(end))
+        return passed
+
     def _rules(self, options: StreamOptions) -> RoutingRules:
         ahead_max = options.resolved_ahead_max()
         limit = INT64_MAX
@@ -277,8 +242,8 @@ class ShardWriting:
         return RoutingRules(self._floor, limit, self._meta.jitter)
 
     def _count_strays(self, rows: Rows) -> int:
-        mask = self._meta.shards - 1
-        if mask == 0 or not len(rows):
+        mask = self._meta.route_mask
+        if not mask or not len(rows):
             return 0
         return int(np.count_nonzero((rows.secondary & mask) != self._place.shard))
 
@@ -287,29 +252,22 @@ class ShardWriting:
         return Window() if data is None else decode_window(data)
 
 
+def _put_beside(batch: Batch, entry: Entry) -> int:
+    """Add what an entry brings beside its rows; return how far it moves the tail."""
+    end = entry.passes_to
+    if entry.source is not None:
+        batch.put(KEY_SOURCE, entry.source.data)
+        end = max(end, entry.source.next)
+    for address, raw in entry.dead_letters:
+        batch.put(dead_letter_key(address), raw)
+        end = max(end, address + 1)
+    for family, key, value in entry.attachments:
+        batch.put(key, value, family)
+    return end
+
+
 def _part_of(states: States | None, first: int, last: int) -> States | None:
     if states is None:
         return None
     part = states[first:last]
     return part if part.any() else None
-
-
-def checked_attachments(attachments: object) -> tuple[tuple[str, bytes, bytes], ...]:
-    """Return a caller's attachments, or refuse them."""
-    checked = []
-    if not isinstance(attachments, Iterable):
-        message = f"attachments are (family, key, value), not {attachments!r}"
-        raise InvalidRequestError(message)
-    for attachment in attachments:
-        match attachment:
-            case (str() as family, bytes() as key, bytes() as value) if (
-                family == FAMILY_DEFAULT and not is_own_key(key)
-            ):
-                checked.append((family, key, value))
-            case _:
-                message = (
-                    "an attachment is ('default', key, value) in bytes, its key none that the "
-                    f"log writes itself; not {attachment!r}"
-                )
-                raise InvalidRequestError(message)
-    return tuple(checked)

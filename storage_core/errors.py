@@ -4,7 +4,8 @@ ShardlogError
 |- InvalidRequestError      fix the code, option or schema (also a ValueError)
 |- ClosedError              the stream or reader was closed
 |- UnavailableError         retry later
-|  `- ShardLockedError      another writer holds the shard; the message names it
+|  |- ShardLockedError      another writer holds the shard; the message names it
+|  `- BrokerUnavailableError  the broker or registry did not answer in time
 |- ForeignDataError         not ours to touch: another incarnation or lineage; stop
 |- CorruptionError          stop this shard and repair it
 |  |- LostRangeError        acknowledged addresses are gone, or expired
@@ -88,6 +89,10 @@ class UnavailableError(ShardlogError):
 
 class ShardLockedError(UnavailableError):
     """Another writer holds the shard."""
+
+
+class BrokerUnavailableError(UnavailableError):
+    """The broker or registry did not answer in time."""
 
 
 class ForeignDataError(ShardlogError):

@@ -1,8 +1,12 @@
-"""Which rows of a batch with addresses of its own are new.
+"""Which rows and dead letters of a batch with addresses of its own are new.
 
-Addresses only go up. A row below the tail is a duplicate if a stored block spans its address
-or the log starts above it; anything else would be a silent drop, so it is refused.
+Addresses only go up. A row below the tail is a duplicate if a stored block spans its address,
+if it is a dead letter, passed over or given up, or if the log starts above it; anything else
+would be a silent drop, so it is refused. A dead letter below the tail is a duplicate, since it
+may have been forwarded and cleared. Neither may lie below the shard's birth.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -29,14 +33,14 @@ def checked_addresses(addresses: object, count: int) -> npt.NDArray[np.int64]:
     if array.dtype.kind not in "iu" and len(array):
         message = f"addresses must be integers, not {array.dtype}"
         raise InvalidRequestError(message)
-    if len(array) and (int(array.max()) >= ADDRESS_MAX or int(array[0]) < 0):
-        message = f"addresses must lie from 0 to {ADDRESS_MAX - 1}"
-        raise InvalidRequestError(message)
-    array = array.astype(np.int64)
     if not (array[1:] > array[:-1]).all():
         message = "addresses must strictly increase"
         raise InvalidRequestError(message)
-    return array
+    if len(array) and (int(array[-1]) >= ADDRESS_MAX or int(array[0]) < 0):
+        message = f"addresses must lie from 0 to {ADDRESS_MAX - 1}"
+        raise InvalidRequestError(message)
+    # A copy, since heads may keep it and the caller may go on using its own.
+    return array.astype(np.int64)
 
 
 def count_stored(view: ShardView, addresses: npt.NDArray[np.int64], tail: int) -> int:
@@ -51,14 +55,40 @@ def count_stored(view: ShardView, addresses: npt.NDArray[np.int64], tail: int) -
         return 0
     old = addresses[:count]
     start, end = int(old[0]), int(old[-1]) + 1
+    _refuse_unborn(view, start)
     view.refuse_lost(start, end)
     spanned = old < view.bounds.start
-    for gap in view.bounds.gaps:
+    for gap in (*view.bounds.gaps, *view.bounds.passed):
         spanned |= (old >= gap.start) & (old < gap.end)
     for zone in view.zones(start, end):
         spanned |= (old >= zone.first) & (old <= zone.last)
+    if not spanned.all():
+        dead = [address for address, _ in view.dead_letters(start, end)]
+        spanned |= np.isin(old, dead)
     if not spanned.all():
         at = int(old[~spanned][0])
         message = f"address {at} lies below the tail {tail}, but nothing was stored there"
         raise InvalidRequestError(message, stream=view.stream, shard=view.shard)
     return count
+
+
+def count_dead_stored(view: ShardView, addresses: Sequence[int], tail: int) -> int:
+    """Return how many of ascending dead letters' addresses lie below the tail.
+
+    Raises:
+        LostRangeError: Some lie in a lost range, which only a repair fills.
+        InvalidRequestError: Some lie below the shard's birth.
+    """
+    old = [address for address in addresses if address < tail]
+    if old:
+        _refuse_unborn(view, old[0])
+    for address in old:
+        view.refuse_lost(address, address + 1)
+    return len(old)
+
+
+def _refuse_unborn(view: ShardView, address: int) -> None:
+    born = view.bounds.born
+    if address < born:
+        message = f"address {address} lies below {born}, the first the shard can have"
+        raise InvalidRequestError(message, stream=view.stream, shard=view.shard)

@@ -12,6 +12,9 @@ a secondary may and may not be trusted with decides the order here:
   catch-up, then to a new instance, and only after a bounded time to an error, never to rows.
 
 Everything is clipped to the marker. Any thread may scan; one at a time refreshes.
+
+A shard of which nothing was ever committed is empty whatever its store looks like: the first
+writer may be about to make it, or may have died over it.
 """
 
 import shutil
@@ -28,6 +31,7 @@ import pyarrow as pa
 from storage_core import rocks
 from storage_core.block import BlockPlace
 from storage_core.clock import Clock
+from storage_core.empty_store import EmptyStoreView
 from storage_core.errors import (
     ClosedError,
     CorruptionError,
@@ -40,9 +44,9 @@ from storage_core.heads import Heads, HeadTable, Int32s, decode_head
 from storage_core.keys import FAMILY_DEFAULT, PREFIX_META, prefix_end
 from storage_core.marker import MARKER_FILE, MarkerReader, MarkerState
 from storage_core.read_request import ReadRequest
-from storage_core.rocks import RocksStore
+from storage_core.rocks import RocksStore, StoreView
 from storage_core.scan_shard import all_heads, resumed, scan_view
-from storage_core.shard_state import ShardState, decode_state
+from storage_core.shard_state import Counters, ShardState, Tail, decode_state
 from storage_core.shard_view import ShardBounds, ShardView
 from storage_core.stream_file import StreamFiles
 
@@ -68,6 +72,7 @@ class ShardFollower:
         self._meta = files.meta
         self._directory = files.shard_directory(shard)
         self._place = BlockPlace(files.settings.lineages[shard], shard)
+        self._born = files.born(shard)
         self._clock = clock
         self._marker = MarkerReader(self._directory / MARKER_FILE, clock)
         self._lock = threading.Lock()
@@ -85,9 +90,33 @@ class ShardFollower:
 
     def refresh(self) -> int:
         """Follow the writer to about now and return committed."""
-        view = self._view()
+        view, _ = self._moment()
         view.close()
         return view.bounds.committed
+
+    def state(self) -> ShardState:
+        """Follow the writer to about now and return what it says of the shard.
+
+        It tells of the last batch written, which the marker may not have passed yet.
+        """
+        view, state = self._moment()
+        view.close()
+        return state
+
+    def gaps(self) -> list[tuple[int, int]]:
+        """Return the committed ranges that the source no longer had."""
+        view, _ = self._moment()
+        view.close()
+        bounds = view.bounds
+        return [(gap.start, gap.end) for gap in bounds.passed if gap.end <= bounds.committed]
+
+    def dead_letters(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the committed dead letters by address."""
+        view, _ = self._moment()
+        try:
+            yield from view.dead_letters(0, view.bounds.committed)
+        finally:
+            view.close()
 
     def scan(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
         """Yield the rows asked for; a view with a hole is replaced, and the scan goes on.
@@ -99,7 +128,7 @@ class ShardFollower:
         retries = 0
         reached: int | None = None
         while True:
-            view = self._view(is_retry=retries > 0, opens_anew=retries > 1)
+            view, _ = self._moment(is_retry=retries > 0, opens_anew=retries > 1)
             if request.end_address is None:
                 # A scan that starts over still shows one moment.
                 end = max(view.bounds.committed, request.start_address or 0)
@@ -160,7 +189,10 @@ class ShardFollower:
             self._seen = state
         return state
 
-    def _view(self, *, is_retry: bool = False, opens_anew: bool = False) -> ShardView:
+    def _moment(
+        self, *, is_retry: bool = False, opens_anew: bool = False
+    ) -> tuple[ShardView, ShardState]:
+        """Return a view that reaches the marker, and what the store says of the shard."""
         with self._lock:
             if opens_anew:
                 self._close_store()
@@ -188,17 +220,33 @@ class ShardFollower:
             path=self._directory / "db",
         )
 
-    def _try_view(self, *, is_last: bool) -> ShardView | None:
+    def _try_view(self, *, is_last: bool) -> tuple[ShardView, ShardState] | None:
         """Return a view that reaches the marker, or None if this look was not good enough."""
         try:
+            if self._store is None and not (self._directory / "db" / "CURRENT").exists():
+                marker = self._look()
+                if marker.committed == self._born:
+                    return self._nothing_yet(marker)
             return self._look_through_store()
         except (CorruptionError, UnavailableError):
+            seen = self._seen
+            if seen is not None and seen.committed == self._born:
+                self._close_store()
+                return self._nothing_yet(seen)
             # A file that the writer cleared away meanwhile looks like damage for a moment.
             if is_last:
                 raise
             return None
 
-    def _look_through_store(self) -> ShardView | None:
+    def _nothing_yet(self, marker: MarkerState) -> tuple[ShardView, ShardState]:
+        return self._seen_as(self._unborn(ShardState()), marker, None, EmptyStoreView())
+
+    def _unborn(self, state: ShardState) -> ShardState:
+        """Return the state of a shard whose store does not say where it begins."""
+        tail = Tail(self._born, self._born, Counters())
+        return replace(state, tail=tail, born=self._born, start=self._born)
+
+    def _look_through_store(self) -> tuple[ShardView, ShardState] | None:
         # IMPORTANT: marker, then two catch-ups, then the view, then the marker again.
         before = self._look()
         if self._caught_up is None or self._caught_up.generation != before.generation:
@@ -212,8 +260,9 @@ class ShardFollower:
         try:
             entries = list(view.items(FAMILY_DEFAULT, PREFIX_META, prefix_end(PREFIX_META)))
             state = decode_state(entries, self._place.shard)
-            tail = state.tail
-            is_good = before.committed <= (0 if tail is None else tail.next)
+            if state.tail is None:
+                state = self._unborn(state)
+            is_good = state.tail is not None and before.committed <= state.tail.next
             is_good = is_good and self._look().generation == before.generation
         finally:
             if not is_good:
@@ -221,25 +270,24 @@ class ShardFollower:
         if not is_good:
             return None
         self._caught_up = before
-        bounds = ShardBounds(
-            state.start,
-            before.committed,
-            0 if tail is None else tail.blocks_end,
-            state.floor,
-            state.lost,
-            state.gaps,
-            0 if tail is None else tail.counters.strays,
-        )
-        return ShardView(
+        return self._seen_as(state, before, store, view)
+
+    def _seen_as(
+        self, state: ShardState, marker: MarkerState, store: RocksStore | None, view: StoreView
+    ) -> tuple[ShardView, ShardState]:
+        tail = state.tail
+        assert tail is not None, "a shard without a tail is seen as unborn"
+        seen = ShardView(
             self._place,
             self._meta,
-            bounds,
+            ShardBounds.of(state, tail, marker.committed),
             view,
             lambda shown, ids: self._heads_for(shown, store, state, ids),
         )
+        return seen, state
 
     def _heads_for(
-        self, view: ShardView, store: RocksStore, state: ShardState, ids: Int32s | None
+        self, view: ShardView, store: RocksStore | None, state: ShardState, ids: Int32s | None
     ) -> Heads:
         """Return heads as of the view: those on disk, and the blocks above them replayed."""
         with self._heads_lock:

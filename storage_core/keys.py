@@ -8,6 +8,7 @@ Integers are big-endian; signed ones have their sign bit flipped, so that -1 sor
              l window secondary primary address             late or ahead record (late_rows.py)
              w window                                       window (windows.py)
              h secondary                                    head (heads.py)
+             d address                                      dead letter, in the caller's encoding
              m name                                         shard state (shard_state.py)
 
 A family's name is part of the format. Two families, no more: blocks are written in address
@@ -26,10 +27,11 @@ PREFIX_ZONE: Final = b"z"
 PREFIX_LATE: Final = b"l"
 PREFIX_WINDOW: Final = b"w"
 PREFIX_HEAD: Final = b"h"
+PREFIX_DEAD: Final = b"d"
 PREFIX_META: Final = b"m"
 
 # Keys that begin so are written by the log alone; so are those of shard_state.py under `m`.
-PREFIXES_OWN: Final = b"zlwhi"
+PREFIXES_OWN: Final = b"zlwhid"
 
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
@@ -85,6 +87,16 @@ def decode_log_key(key: bytes) -> int:
 def zone_key(address: int) -> bytes:
     """Return the key of the zone whose first address this is."""
     return PREFIX_ZONE + address.to_bytes(8, "big")
+
+
+def dead_letter_key(address: int) -> bytes:
+    """Return the key of a dead letter; of rows and dead letters one has an address."""
+    return PREFIX_DEAD + address.to_bytes(8, "big")
+
+
+def decode_dead_letter_key(key: bytes) -> int:
+    """Return the address of the dead letter under this key."""
+    return int.from_bytes(key[1:], "big")
 
 
 def window_key(window: int) -> bytes:

@@ -1,7 +1,8 @@
 """Lost ranges and gaps of a shard that is open for writing.
 
 A lost range was acknowledged and is gone: reads that touch it raise. Given up by name it
-becomes a gap, and reads pass over it. Both live under `m`.
+becomes a gap, and reads pass over it. What the source no longer had when its turn came was
+never here: it is told, and reads find nothing there. All live under `m`.
 """
 
 from storage_core.errors import InvalidRequestError
@@ -14,10 +15,11 @@ _Ranges = tuple[AddressRange, ...]
 class LossLedger:
     """What is lost and what was given up. Changed under the shard's append lock only."""
 
-    def __init__(self, lost: _Ranges, gaps: _Ranges) -> None:
+    def __init__(self, lost: _Ranges, gaps: _Ranges, passed: _Ranges = ()) -> None:
         """Start from what recovery found."""
         self.lost = lost
         self.gaps = gaps
+        self.passed = passed
 
     def covers(self, found: AddressRange) -> bool:
         """Tell whether a range is known to be lost or given up."""

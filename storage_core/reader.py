@@ -1,18 +1,24 @@
 """A stream as any process reads it, beside a writer or without one."""
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from storage_core.clock import Clock
+from storage_core.durable_file import file_errors
 from storage_core.environment import Environment
 from storage_core.errors import ClosedError, InvalidRequestError
 from storage_core.follower import ShardFollower
+from storage_core.options import StreamOptions
+from storage_core.origin import StreamOrigin
 from storage_core.position import Position, ShardPosition
 from storage_core.reads import StreamReads
+from storage_core.shard_state import Counters
 from storage_core.stream_file import StreamFiles, read_stream
+from storage_core.stream_stats import StreamStats, stats_of
 
 _WAIT_PAUSE_FIRST_S: Final = 0.000_2
 _WAIT_PAUSE_MAX_S: Final = 0.01
@@ -32,6 +38,8 @@ class StreamReader(StreamReads):
         self._files = files
         self._followers = followers
         self._clock = clock
+        self._stamp: tuple[int, ...] | None = None
+        self._growing = threading.Lock()
         self._is_closed = False
 
     @classmethod
@@ -61,8 +69,59 @@ class StreamReader(StreamReads):
         return {n: follower.committed() for n, follower in self._open_followers().items()}
 
     def refresh(self) -> dict[int, int]:
-        """Follow the writers to about now; return each shard's committed."""
+        """Follow the writers to about now; return each shard's committed.
+
+        Shards added, and options altered, since the reader was opened are there from then on.
+        """
+        self._open_followers()
+        with file_errors(self._files.directory, "refreshing"):
+            self._grow()
         return {n: follower.refresh() for n, follower in self._open_followers().items()}
+
+    @property
+    def origin(self) -> StreamOrigin | None:
+        """What the stream is a copy of; None if its rows come from callers."""
+        return self._files.meta.origin
+
+    @property
+    def options(self) -> StreamOptions:
+        """The options as they were at the last `refresh`."""
+        return self._files.settings.options
+
+    def lineage(self, shard: int) -> str:
+        """Return the random id of a shard's log, in hex."""
+        return self._files.lineage(shard).hex()
+
+    def stats(self, shard: int | None = None) -> StreamStats:
+        """Return what one shard has counted, or all of them.
+
+        They count what is written, so batches that are not committed yet may be among it.
+        """
+        followers = self._open_followers().values() if shard is None else [self._follower(shard)]
+        tails = [follower.state().tail for follower in followers]
+        return stats_of(Counters() if tail is None else tail.counters for tail in tails)
+
+    def lost_ranges(self) -> dict[int, list[tuple[int, int]]]:
+        """Return each shard's lost ranges as (start, end)."""
+        return {
+            n: [(lost.start, lost.end) for lost in follower.state().lost]
+            for n, follower in self._open_followers().items()
+        }
+
+    def source(self, shard: int) -> Mapping[str, object] | None:
+        """Return where the source of a shard's rows stands, as the writer was told.
+
+        It is that of the last batch written, which may not be committed yet.
+        """
+        return self._follower(shard).state().source
+
+    def gaps(self) -> dict[int, list[tuple[int, int]]]:
+        """Return each shard's ranges that `Stream.pass_over` left out, as (start, end)."""
+        return {n: follower.gaps() for n, follower in self._open_followers().items()}
+
+    def dead_letters(self, shard: int) -> Iterator[tuple[int, bytes]]:
+        """Return a shard's committed dead letters by address, as the writer was given them."""
+        return self._follower(shard).dead_letters()
 
     def wait(self, shard: int, address: int, timeout: float) -> bool:
         """Sleep until a shard's committed is above an address.
@@ -91,15 +150,17 @@ class StreamReader(StreamReads):
 
     def position(self) -> Position:
         """Return where the stream stands."""
-        lineages = self._files.settings.lineages
+        # Shards may be added meanwhile; those that have an end here are listed by then.
+        ends = self.committed()
         return Position(
             self._files.meta.incarnation,
-            {n: ShardPosition(lineages[n].hex(), end) for n, end in self.committed().items()},
+            {n: ShardPosition(self.lineage(n), end) for n, end in ends.items()},
         )
 
     def close(self) -> None:
         """Let go of everything; closing twice is fine."""
-        self._is_closed = True
+        with self._growing:
+            self._is_closed = True
         self._stop_threads()
         for follower in self._followers.values():
             follower.close()
@@ -116,6 +177,21 @@ class StreamReader(StreamReads):
     ) -> None:
         """Close."""
         self.close()
+
+    def _grow(self) -> None:
+        """Take in what options.json says, if it was replaced since the last look."""
+        stamp = self._files.settings_stamp()
+        if stamp is not None and stamp == self._stamp:
+            return
+        with self._growing:
+            if self._is_closed:
+                return
+            files = self._files = self._files.reread()
+            for number in sorted(set(files.settings.lineages) - set(self._followers)):
+                follower = ShardFollower(files, number, self._clock)
+                # Another dictionary: reads under way go on over the one they hold.
+                self._followers = dict(sorted({**self._followers, number: follower}.items()))
+            self._stamp = stamp
 
     def _open_followers(self) -> Mapping[int, ShardFollower]:
         if self._is_closed:

@@ -205,7 +205,7 @@ def _open_marker(context: ShardContext, give_up: GiveUp) -> MarkerWriter:
     finally:
         store.close()
     begun = [state.transactions[name].begin for name in _unfinished(state)]
-    create_marker(path, min([0 if tail is None else tail.next, *begun]), context.lineage)
+    create_marker(path, min([context.born if tail is None else tail.next, *begun]), context.lineage)
     marker, _ = context.environment.open_marker(path)
     assert marker is not None
     marker.write_both(_next_generation(marker.state, state.generation + _GENERATION_JUMP))
@@ -245,30 +245,23 @@ def _load_state(
     state, tail = _read_state(context, store)
     if tail is not None:
         return state, tail
-    tail = Tail(0, 0, Counters())
+    born = context.born
+    tail = Tail(born, born, Counters())
     batch = Batch()
     batch.put(KEY_LINEAGE, context.lineage)
-    batch.put(KEY_BORN, encode_int(0))
-    batch.put(KEY_START, encode_int(0))
+    batch.put(KEY_BORN, encode_int(born))
+    batch.put(KEY_START, encode_int(born))
     batch.put(KEY_GENERATION, encode_int(marker.state.generation))
     batch.put(KEY_NEXT, encode_tail(tail))
     store.write(batch)
     store.sync()
-    return replace(state, lineage=context.lineage), tail
+    return replace(state, lineage=context.lineage, born=born, start=born), tail
 
 
 def _view_of(
     context: ShardContext, store: KeyValueStore, state: ShardState, tail: Tail, committed: int
 ) -> ShardView:
-    bounds = ShardBounds(
-        state.start,
-        committed,
-        tail.blocks_end,
-        state.floor,
-        state.lost,
-        state.gaps,
-        tail.counters.strays,
-    )
+    bounds = ShardBounds.of(state, tail, committed)
     return ShardView(context.place, context.meta, bounds, store.view(), _no_heads)
 
 

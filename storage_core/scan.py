@@ -113,7 +113,8 @@ def filter_for(view: ShardView, request: ReadRequest) -> RowFilter:
     return RowFilter(
         start,
         request.end,
-        bounds.start if first is None else first,
+        # Below its birth a shard never had anything, so there is nothing to miss there.
+        bounds.start if first is None else max(first, bounds.born),
         bounds.committed if last is None else min(last, bounds.committed),
         None if request.ids is None else np.unique(np.array(request.ids, dtype=np.int32)),
         None if request.versions is None else np.array(request.versions, dtype=np.uint16),

@@ -16,7 +16,7 @@ from storage_core.shard_view import ShardView
 
 def scan_view(view: ShardView, request: ReadRequest) -> Iterator[tuple[pa.RecordBatch, int | None]]:
     """Yield batches, each with how far the scan has come: see `resumed`."""
-    asked = routed_here(request, view.id_mask, view.bounds.strays)
+    asked = routed_here(request, view.route_mask, view.bounds.strays)
     if asked is None:
         return
     request = asked
@@ -31,14 +31,14 @@ def scan_view(view: ShardView, request: ReadRequest) -> Iterator[tuple[pa.Record
             yield from ((batch, None) for batch in scan_newest(view, request))
 
 
-def routed_here(request: ReadRequest, id_mask: int, strays: int) -> ReadRequest | None:
+def routed_here(request: ReadRequest, route_mask: int | None, strays: int) -> ReadRequest | None:
     """Return a request without the ids that route to other shards; None if no id is left.
 
-    Where a shard has strays, rows that do not route to it, all ids stay.
+    Where ids are not routed, or a shard has strays, rows that do not route to it, all ids stay.
     """
-    if request.ids is None or strays:
+    if request.ids is None or route_mask is None or strays:
         return request
-    ids = tuple(value for value in request.ids if value & id_mask == request.shard)
+    ids = tuple(value for value in request.ids if value & route_mask == request.shard)
     return replace(request, ids=ids) if ids else None
 
 

@@ -16,14 +16,16 @@ from storage_core.block import BlockPlace
 from storage_core.block_builder import RecordBuilder
 from storage_core.clock import Clock
 from storage_core.directory_lock import DirectoryLock
-from storage_core.draft import AppendReport, Draft, Entry, ShardWriting
+from storage_core.draft import Draft, ShardWriting
+from storage_core.entry import AppendReport, Entry, Source
 from storage_core.environment import Environment
 from storage_core.errors import (
     CorruptionError,
+    InvalidRequestError,
     ShardlogError,
     UnavailableError,
 )
-from storage_core.extents import count_stored
+from storage_core.extents import count_dead_stored, count_stored
 from storage_core.heads import Heads, Int32s
 from storage_core.loss import LossLedger
 from storage_core.marker import MarkerWriter
@@ -52,6 +54,7 @@ class ShardContext:
     meta: StreamMeta
     lineage: bytes
     environment: Environment
+    born: int = 0
 
     @property
     def place(self) -> BlockPlace:
@@ -84,10 +87,12 @@ class Shard:
         self._store = opened.store
         self._marker = opened.marker
         self._heads = opened.heads
-        self._start = opened.state.start
-        self._floor = opened.state.floor
-        self._loss = LossLedger(opened.state.lost, opened.state.gaps)
-        self.transactions = ShardTransactions(self, opened.state.transactions)
+        state = opened.state
+        self._born = state.born
+        self._start = state.start
+        self._floor = state.floor
+        self._loss = LossLedger(state.lost, state.gaps, state.passed)
+        self.transactions = ShardTransactions(self, state.transactions)
         self._writing = ShardWriting(context.place, context.meta, opened)
         self._builder = RecordBuilder(options)
         wait_max_s = options.wait_max.total_seconds()
@@ -222,6 +227,24 @@ class Shard:
             self._write_loss(batch)
             self._loss.lost, self._loss.gaps = lost, gaps
 
+    def pass_over(self, end: int, source: Source | None) -> None:
+        """Move the tail to an end; the source no longer has what lies between. Durable on return.
+
+        Raises:
+            InvalidRequestError: The tail lies above the end.
+        """
+        with self.guard.appending():
+            self._seal()
+            tail = self._writing.tail.next
+            if end < tail:
+                message = f"cannot pass over to {end}: the shard is at {tail}"
+                raise InvalidRequestError(
+                    message, stream=self.context.meta.name, shard=self.context.number
+                )
+            if end > tail or source is not None:
+                self.commit_path(Entry(None, source=source, passes_to=end), durable=False)
+        self.commit_path(None, durable=True)
+
     def close(self) -> None:
         """Commit, unless poisoned, and let go of everything; a second call does nothing.
 
@@ -268,7 +291,7 @@ class Shard:
             LostRangeError: Acknowledged rows in the range are gone.
         """
         strays = self._writing.tail.counters.strays
-        if routed_here(request, self.context.meta.shards - 1, strays) is None:
+        if routed_here(request, self.context.meta.route_mask, strays) is None:
             self.guard.refuse_if_closed()
             return
         view = self.view()
@@ -281,6 +304,14 @@ class Shard:
         finally:
             view.close()
 
+    def dead_letters(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the committed dead letters by address."""
+        view = self.view()
+        try:
+            yield from view.dead_letters(0, view.bounds.committed)
+        finally:
+            view.close()
+
     def view(self) -> ShardView:
         """Return the shard at this moment."""
         self.guard.refuse_if_closed()
@@ -289,12 +320,14 @@ class Shard:
         tail = self._writing.tail
         store = self._store.view()
         bounds = ShardBounds(
+            self._born,
             self._start,
             committed,
             tail.blocks_end,
             self._floor,
             self._loss.lost,
             self._loss.gaps,
+            self._loss.passed,
             tail.counters.strays,
         )
         return ShardView(
@@ -333,6 +366,11 @@ class Shard:
         """The ranges that were acknowledged and are gone."""
         return self._loss.lost
 
+    def gaps(self) -> list[tuple[int, int]]:
+        """Return the committed ranges that the source no longer had."""
+        committed = self.committed()
+        return [(gap.start, gap.end) for gap in self._loss.passed if gap.end <= committed]
+
     @property
     def source(self) -> Mapping[str, object] | None:
         """Where the source of the rows stands, as of the last row written."""
@@ -347,6 +385,8 @@ class Shard:
     def _remember(self, entry: Entry, draft: Draft) -> None:
         """Take over what was written; an interruption in here poisons the shard."""
         self._writing.accept(draft)
+        if draft.passed is not None:
+            self._loss.passed = (*self._loss.passed, draft.passed)
         if entry.is_from_builder:
             self._builder.clear()
         if not self._holds_publishing:
@@ -362,12 +402,14 @@ class Shard:
 
     def _new_part(self, entry: Entry) -> Entry:
         """Return an entry without the rows that are stored already."""
-        addresses, tail = entry.addresses, self._writing.tail.next
-        if addresses is None or not len(addresses) or int(addresses[0]) >= tail:
+        tail = self._writing.tail.next
+        if entry.first_address(tail) >= tail:
             return entry
         view = self.view()
         try:
-            return entry.without_stored(count_stored(view, addresses, tail))
+            rows = 0 if entry.addresses is None else count_stored(view, entry.addresses, tail)
+            dead = [address for address, _ in entry.dead_letters]
+            return entry.without_stored(rows, count_dead_stored(view, dead, tail))
         finally:
             view.close()
 

@@ -7,8 +7,8 @@
     m born, m start, m floor, m heads    i64: first address ever; log start; least live
                    primary; address up to which heads are on disk
     m source       JSON: where the source of the rows stands
-    m lost/<address>, m gap/<address>    exclusive end i64 (and why): acknowledged and gone;
-                   accepted as gone
+    m lost/<address>, m gap/<address>, m pass/<address>    exclusive end i64 (and why):
+                   acknowledged and gone; accepted as gone; gone at the source before they came
     m txn/<name>   rows_done u64 | rows_total u64 | rows of all shards u64 |
                    address where it begins i64
 
@@ -24,7 +24,9 @@ from typing import Final
 from storage_core.errors import CorruptionError
 from storage_core.keys import INT64_MIN, PREFIX_META, PREFIXES_OWN, meta_key
 
-_NEXT: Final = struct.Struct("<qq9Q")
+_TAIL: Final = struct.Struct("<qq11Q")
+# Dead letters and what was passed over came to be counted after the other nine.
+_TAIL_BYTES_OLDER: Final = frozenset((_TAIL.size - 16,))
 _INT: Final = struct.Struct("<q")
 _PROGRESS: Final = struct.Struct("<QQQq")
 
@@ -38,6 +40,7 @@ KEY_HEADS: Final = meta_key("heads")
 KEY_SOURCE: Final = meta_key("source")
 _PREFIX_LOST: Final = meta_key("lost/")
 _PREFIX_GAP: Final = meta_key("gap/")
+_PREFIX_PASS: Final = meta_key("pass/")
 _PREFIX_TRANSACTION: Final = meta_key("txn/")
 
 
@@ -55,7 +58,7 @@ _KEYS_OWN: Final = (
 
 def is_own_key(key: bytes) -> bool:
     """Tell whether a key of the default family is one that the log writes itself."""
-    prefixes = (_PREFIX_LOST, _PREFIX_GAP, _PREFIX_TRANSACTION)
+    prefixes = (_PREFIX_LOST, _PREFIX_GAP, _PREFIX_PASS, _PREFIX_TRANSACTION)
     return not key or key[0] in PREFIXES_OWN or key in _KEYS_OWN or key.startswith(prefixes)
 
 
@@ -64,7 +67,7 @@ class Counters:
     """What a shard has counted since its birth.
 
     `strays` are rows whose secondary routes to another shard: where there are none, a read
-    by id asks one shard only.
+    by id asks one shard only. `passed_over` are addresses, not rows.
     """
 
     records: int = 0
@@ -76,6 +79,8 @@ class Counters:
     blocks: int = 0
     payload_bytes: int = 0
     strays: int = 0
+    dead_letters: int = 0
+    passed_over: int = 0
 
     def plus(self, other: "Counters") -> "Counters":
         """Return the sums."""
@@ -89,6 +94,8 @@ class Counters:
             self.blocks + other.blocks,
             self.payload_bytes + other.payload_bytes,
             self.strays + other.strays,
+            self.dead_letters + other.dead_letters,
+            self.passed_over + other.passed_over,
         )
 
     def astuple(self) -> tuple[int, ...]:
@@ -103,6 +110,8 @@ class Counters:
             self.blocks,
             self.payload_bytes,
             self.strays,
+            self.dead_letters,
+            self.passed_over,
         )
 
 
@@ -156,17 +165,20 @@ class ShardState:
     source: dict[str, object] | None = None
     lost: tuple[AddressRange, ...] = ()
     gaps: tuple[AddressRange, ...] = ()
+    passed: tuple[AddressRange, ...] = ()
     transactions: dict[str, TransactionProgress] = field(default_factory=dict)
 
 
 def encode_tail(tail: Tail) -> bytes:
     """Return the bytes under `m next`."""
-    return _NEXT.pack(tail.next, tail.blocks_end, *tail.counters.astuple())
+    return _TAIL.pack(tail.next, tail.blocks_end, *tail.counters.astuple())
 
 
 def decode_tail(data: bytes) -> Tail:
-    """Return what `encode_tail` was given."""
-    next_address, blocks_end, *counts = _NEXT.unpack(data)
+    """Return what `encode_tail` was given; counters that came later are 0 in older bytes."""
+    if len(data) in _TAIL_BYTES_OLDER:
+        data = data.ljust(_TAIL.size, b"\0")
+    next_address, blocks_end, *counts = _TAIL.unpack(data)
     return Tail(next_address, blocks_end, Counters(*counts))
 
 
@@ -188,6 +200,11 @@ def lost_key(start: int) -> bytes:
 def gap_key(start: int) -> bytes:
     """Return the key of an accepted gap."""
     return _PREFIX_GAP + start.to_bytes(8, "big")
+
+
+def pass_key(start: int) -> bytes:
+    """Return the key of a range that the source no longer had."""
+    return _PREFIX_PASS + start.to_bytes(8, "big")
 
 
 def encode_range_end(end: int, reason: str = "") -> bytes:
@@ -231,6 +248,7 @@ def decode_state(entries: list[tuple[bytes, bytes]], shard: int) -> ShardState:
             source=json.loads(single[KEY_SOURCE]) if KEY_SOURCE in single else None,
             lost=_ranges(entries, _PREFIX_LOST),
             gaps=_ranges(entries, _PREFIX_GAP),
+            passed=_ranges(entries, _PREFIX_PASS),
             transactions={
                 key[len(_PREFIX_TRANSACTION) :].decode(): decode_progress(value)
                 for key, value in entries

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from storage_core.draft import Entry
+from storage_core.entry import Entry
 from storage_core.errors import InvalidRequestError, UnavailableError
 from storage_core.keys import FAMILY_DEFAULT
 from storage_core.record import Rows

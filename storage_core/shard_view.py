@@ -24,6 +24,8 @@ from storage_core.keys import (
     INT64_MIN,
     PREFIX_LATE,
     PREFIX_ZONE,
+    dead_letter_key,
+    decode_dead_letter_key,
     decode_window_key,
     head_key,
     late_key,
@@ -34,7 +36,7 @@ from storage_core.keys import (
     zone_key,
 )
 from storage_core.rocks import StoreView
-from storage_core.shard_state import AddressRange
+from storage_core.shard_state import AddressRange, ShardState, Tail
 from storage_core.stream_file import StreamMeta
 from storage_core.windows import Window, decode_window
 from storage_core.zone import Zone, ZoneChunk, decode_zones
@@ -49,15 +51,35 @@ ZoneMask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class ShardBounds:
-    """What of a shard may be shown."""
+    """What of a shard may be shown.
 
+    `born` is the first address it can ever have had, `start` the first that is still kept.
+    """
+
+    born: int
     start: int
     committed: int
     blocks_end: int
     floor: int
     lost: tuple[AddressRange, ...]
     gaps: tuple[AddressRange, ...]
+    passed: tuple[AddressRange, ...]
     strays: int
+
+    @staticmethod
+    def of(state: ShardState, tail: Tail, committed: int) -> "ShardBounds":
+        """Return the bounds of a shard whose state was read from its store."""
+        return ShardBounds(
+            state.born,
+            state.start,
+            committed,
+            tail.blocks_end,
+            state.floor,
+            state.lost,
+            state.gaps,
+            state.passed,
+            tail.counters.strays,
+        )
 
 
 class ShardView:
@@ -75,7 +97,7 @@ class ShardView:
         self.stream = meta.name
         self.place = place
         self.scheme = meta.scheme
-        self.id_mask = meta.shards - 1
+        self.route_mask = meta.route_mask
         self.bounds = bounds
         self.unreadable: list[AddressRange] = []
         self._store = store
@@ -220,6 +242,12 @@ class ShardView:
         if item is None or item[0][:1] != PREFIX_LATE:
             return None
         return decode_window_key(item[0][:9])
+
+    def dead_letters(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the dead letters of a range, committed or not, each with its address."""
+        first, last = dead_letter_key(start), dead_letter_key(end)
+        for key, raw in self._store.items(FAMILY_DEFAULT, first, last):
+            yield decode_dead_letter_key(key), raw
 
     def meta_items(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield items of the default family as they stand."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -11,39 +10,29 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from storage_core.draft import AppendReport, Entry, checked_attachments
+from storage_core.entry import (
+    AppendReport,
+    Entry,
+    checked_attachments,
+    checked_dead_letters,
+    checked_source,
+)
 from storage_core.environment import Environment
 from storage_core.errors import ClosedError, InvalidRequestError, ShardlogError
 from storage_core.extents import checked_addresses
 from storage_core.keys import ADDRESS_MAX
 from storage_core.options import StreamOptions
+from storage_core.origin import StreamOrigin
 from storage_core.reads import StreamReads
 from storage_core.record import Rows, rows_from_arrow
 from storage_core.recovery import GiveUp, open_shard
 from storage_core.shard import Shard, ShardContext
-from storage_core.shard_state import encode_source
+from storage_core.shard_birth import add_shards
 from storage_core.staging import remove_transaction, sweep_abandoned, transaction_directory
 from storage_core.stream_file import StreamFiles, create_stream, read_stream
+from storage_core.stream_stats import StreamStats, stats_of
 from storage_core.transaction import Transaction, finish_all
 from storage_core.verify import VerifyReport, verify_shard
-
-
-@dataclass(frozen=True, slots=True)
-class StreamStats:
-    """What the open shards have counted since their birth."""
-
-    records: int = 0
-    late_arrivals: int = 0
-    jitter_absorbed: int = 0
-    expired: int = 0
-    ahead: int = 0
-    duplicates: int = 0
-    index_entries: int = 0
-    index_dropped: int = 0
-    scale_up: int = 0
-    scale_down: int = 0
-    spacing: int = 0
-    index_queue: int = 0
 
 
 class Stream(StreamReads):
@@ -60,8 +49,9 @@ class Stream(StreamReads):
         self._files = files
         self._shards = shards
         self._environment = environment
-        self._mask = files.meta.shards - 1
-        self._by_route = [shards.get(number) for number in range(files.meta.shards)]
+        # A stream whose rows are not routed has one place for every secondary, and no shard there.
+        self._mask = files.meta.route_mask or 0
+        self._by_route = [shards.get(number) for number in range(files.meta.shards)] or [None]
         self._is_closed = False
 
     @classmethod
@@ -71,9 +61,18 @@ class Stream(StreamReads):
         name: str,
         options: StreamOptions | None = None,
         *,
+        origin: StreamOrigin | None = None,
         environment: Environment | None = None,
     ) -> Self:
         """Make a stream and open it for writing.
+
+        Args:
+            root: The directory that holds the streams; made if it is not there.
+            name: The stream.
+            options: How it is made.
+            origin: What its shards are the partitions of. Such a stream begins without shards,
+                `options.shards` says nothing, and `add_shards` makes them.
+            environment: Time and disks, for tests.
 
         Raises:
             InvalidRequestError: The name is bad or taken.
@@ -82,8 +81,31 @@ class Stream(StreamReads):
         if not isinstance(chosen, StreamOptions):
             message = f"options are StreamOptions, not {type(chosen).__name__}"
             raise InvalidRequestError(message)
-        create_stream(Path(root), name, chosen)
+        whence: object = origin
+        if whence is not None and not isinstance(whence, StreamOrigin):
+            message = f"origin is a StreamOrigin, not {type(whence).__name__}"
+            raise InvalidRequestError(message)
+        create_stream(Path(root), name, chosen, origin)
         return cls.open(root, name, environment=environment)
+
+    @staticmethod
+    def add_shards(root: str | PathLike[str], name: str, starts: Mapping[int, int]) -> None:
+        """Make those shards of a stream with an origin that are not there yet; durable on return.
+
+        Any number of processes may call it at once, beside writers and readers. A shard that
+        is there keeps its first address, whatever is asked. Streams and readers that are open
+        do not have the new ones: open them by number, `StreamReader.refresh` takes them in.
+
+        Args:
+            root: The directory that holds the streams.
+            name: The stream.
+            starts: For each shard the first address it can ever have.
+
+        Raises:
+            InvalidRequestError: There is no such stream, it has no origin, or a number does
+                not fit.
+        """
+        add_shards(Path(root), name, starts)
 
     @classmethod
     def open(  # noqa: PLR0913 - what an opener may say
@@ -127,6 +149,7 @@ class Stream(StreamReads):
                     files.meta,
                     files.settings.lineages[number],
                     outside,
+                    files.born(number),
                 )
                 recovered = open_shard(context, GiveUp(give_up_marker, given_up))
                 opened[number] = Shard(context, files.settings.options, recovered)
@@ -156,10 +179,11 @@ class Stream(StreamReads):
             message = f"secondary must be an integer, not {type(secondary).__name__}"
             raise InvalidRequestError(message) from error
         if shard is None:
+            self._refuse_unrouted()
             shard = self._shard(secondary & self._mask)
         shard.add(primary, secondary, payload, version)
 
-    def append_batch(
+    def append_batch(  # noqa: PLR0913 - what a batch may bring
         self,
         batch: pa.RecordBatch | pa.Table,
         *,
@@ -167,32 +191,46 @@ class Stream(StreamReads):
         addresses: object = None,
         source: dict[str, Any] | None = None,
         attachments: Iterable[tuple[str, bytes, bytes]] = (),
+        dead_letters: Mapping[int, bytes] | None = None,
     ) -> AppendReport:
         """Write a batch, atomically in each shard; durable once `commit` returns.
 
         Args:
             batch: Columns primary, secondary, payload, and optionally version, key, headers,
                 timestamp, timestamp_type.
-            shard: The shard all rows go to; None routes each by its secondary.
+            shard: The shard all rows go to; None routes each by its secondary, which a stream
+                with an origin refuses.
             addresses: The rows' own addresses, strictly increasing; rows already stored are
-                skipped and counted. Needs `shard` unless there is one shard only.
+                skipped and counted. Needs `shard` unless there is one shard only. Rows of an
+                origin must bring theirs.
             source: Where the rows' source stands afterwards, kept with them; its `next` moves
                 the tail past addresses that carry no rows.
             attachments: (family, key, value) to be written with the rows.
+            dead_letters: What cannot be a row, by address, in the caller's own encoding; kept
+                as it is, and moves the tail like a row. Addresses below the tail are skipped
+                and counted.
 
         Raises:
             InvalidRequestError: Something does not fit; nothing changed.
+            LostRangeError: Addresses lie in a lost range; nothing changed.
         """
         self._refuse_if_closed()
         rows = rows_from_arrow(batch, self._files.settings.options.payload_bytes_max)
         extra = checked_attachments(attachments)
+        if shard is None:
+            self._refuse_unrouted()
         if shard is None and self._mask == 0:
             shard = 0
         if shard is not None:
             placed = None if addresses is None else checked_addresses(addresses, len(rows))
-            return self._shard(shard).append(Entry(rows, placed, _checked_source(source), extra))
-        if addresses is not None or source is not None or extra:
-            message = "addresses, source and attachments belong to one shard: name it"
+            if placed is None and len(rows) and self.origin is not None:
+                message = "the rows come from an origin: give the addresses they have there"
+                raise InvalidRequestError(message, stream=self._files.meta.name)
+            dead = checked_dead_letters(dead_letters, rows, placed)
+            entry = Entry(rows, placed, checked_source(source), extra, dead)
+            return self._shard(shard).append(entry)
+        if addresses is not None or source is not None or extra or dead_letters:
+            message = "addresses, source, attachments and dead letters belong to one shard: name it"
             raise InvalidRequestError(message)
         report = AppendReport()
         for target, part in self._routed(rows):
@@ -207,6 +245,7 @@ class Stream(StreamReads):
             rows_total: How many rows it will have; leaving with another number is refused.
         """
         self._refuse_if_closed()
+        self._refuse_unrouted()
         return Transaction(self._files.staging_directory, txn_id, rows_total, self._shards)
 
     def commit(self) -> dict[int, int]:
@@ -214,6 +253,26 @@ class Stream(StreamReads):
         shards = self._open_shards()
         self._beside_each_other(Shard.commit, [s for s in shards.values() if s.needs_commit])
         return {number: shard.committed() for number, shard in shards.items()}
+
+    def pass_over(self, shard: int, end: int, *, source: dict[str, Any] | None = None) -> None:
+        """Leave out what the source no longer has, from the tail to `end`; durable on return.
+
+        Reads find nothing there, `gaps` tells of it. Where the tail is at `end` already only
+        the source is written.
+
+        Args:
+            shard: The shard.
+            end: The address to go on from.
+            source: Where the rows' source stands afterwards.
+
+        Raises:
+            InvalidRequestError: The tail lies above `end`.
+        """
+        self._refuse_if_closed()
+        if type(end) is not int or not 0 <= end <= ADDRESS_MAX:
+            message = f"end {end!r} is not an address from 0 to {ADDRESS_MAX}"
+            raise InvalidRequestError(message)
+        self._shard(shard).pass_over(end, checked_source(source))
 
     def accept_loss(self, shard: int, start: int, end: int) -> None:
         """Give up a lost range by name, so that reads pass over it.
@@ -233,6 +292,20 @@ class Stream(StreamReads):
 
     # --- the rest --------------------------------------------------------------------------
 
+    @property
+    def origin(self) -> StreamOrigin | None:
+        """What the stream is a copy of; None if its rows come from callers."""
+        return self._files.meta.origin
+
+    @property
+    def options(self) -> StreamOptions:
+        """The options in force."""
+        return self._files.settings.options
+
+    def lineage(self, shard: int) -> str:
+        """Return the random id of a shard's log, in hex; the shard need not be open here."""
+        return self._files.lineage(shard).hex()
+
     def committed(self) -> dict[int, int]:
         """Return each open shard's committed."""
         return {number: shard.committed() for number, shard in self._open_shards().items()}
@@ -248,17 +321,17 @@ class Stream(StreamReads):
             for number, shard in self._open_shards().items()
         }
 
+    def gaps(self) -> dict[int, list[tuple[int, int]]]:
+        """Return each open shard's committed ranges that `pass_over` left out, as (start, end)."""
+        return {number: shard.gaps() for number, shard in self._open_shards().items()}
+
+    def dead_letters(self, shard: int) -> Iterator[tuple[int, bytes]]:
+        """Return a shard's committed dead letters by address, as `append_batch` was given them."""
+        return self._shard(shard).dead_letters()
+
     def stats(self) -> StreamStats:
-        """Return what the open shards have counted."""
-        each = [shard.tail.counters for shard in self._open_shards().values()]
-        return StreamStats(
-            records=sum(counters.records for counters in each),
-            late_arrivals=sum(counters.late_arrivals for counters in each),
-            jitter_absorbed=sum(counters.jitter_absorbed for counters in each),
-            expired=sum(counters.expired for counters in each),
-            ahead=sum(counters.ahead for counters in each),
-            duplicates=sum(counters.duplicates for counters in each),
-        )
+        """Return what the open shards have counted, committed or not."""
+        return stats_of(shard.tail.counters for shard in self._open_shards().values())
 
     def verify(self) -> VerifyReport:
         """Read every block, zone and late row of the open shards and tell what is wrong."""
@@ -321,6 +394,13 @@ class Stream(StreamReads):
         for number, target in zip(present, targets, strict=True):
             yield target, rows.take(np.flatnonzero(numbers == number))
 
+    def _refuse_unrouted(self) -> None:
+        """Refuse rows without a shard where secondaries do not name one."""
+        if self.origin is not None:
+            self._refuse_if_closed()
+            message = "the shards are partitions of an origin: append batches that name theirs"
+            raise InvalidRequestError(message, stream=self._files.meta.name)
+
     def _refuse_if_closed(self) -> None:
         if self._is_closed:
             message = "the stream is closed"
@@ -337,7 +417,8 @@ def _shard_numbers(files: StreamFiles, shards: object) -> Sequence[int]:
     numbers = sorted(set(shards), key=repr)
     unknown = [number for number in numbers if number not in files.settings.lineages]
     if unknown or not numbers:
-        message = f"there are no shards {unknown}; there are {there[0]} to {there[-1]}"
+        known = f"{there[0]} to {there[-1]}" if there else "none yet"
+        message = f"there are no shards {unknown}; there are {known}"
         raise InvalidRequestError(message, stream=files.meta.name)
     return numbers
 
@@ -346,19 +427,3 @@ def _abandon_quietly(shard: Shard) -> None:
     """Let go of a shard because of an error that matters more than one of letting go."""
     with suppress(ShardlogError):
         shard.abandon()
-
-
-def _checked_source(source: object) -> dict[str, Any] | None:
-    if source is None:
-        return None
-    fields: dict[str, Any] = source if isinstance(source, dict) else {"next": None}
-    next_address = fields.get("next", 0)
-    if type(next_address) is not int or not 0 <= next_address <= ADDRESS_MAX:
-        message = f"source is a dict whose `next`, if given, is an address; not {source!r}"
-        raise InvalidRequestError(message)
-    try:
-        encode_source(fields)
-    except (TypeError, ValueError) as error:
-        message = f"source does not fit JSON: {error}"
-        raise InvalidRequestError(message) from error
-    return fields

@@ -3,11 +3,13 @@
     <root>/root.json                 the root's own random id
     <root>/<stream>/stream.json      what never changes; published once by link(2), last of all
     <root>/<stream>/options.json     what may change, and every shard ever made with its
-                                     lineage; replaced under flock of the stream's directory
+                                     lineage and first address; replaced under flock of the
+                                     stream's directory
     <root>/<stream>/shard-0000/      one shard
 
 A stream exists once its stream.json does. A shard is listed after its directory and marker
-are durable, so a listed shard without a directory is damage.
+are durable, so a listed shard without a directory is damage. A plain stream's shards are made
+with it; those of a stream with an origin are added later (shard_birth.py).
 """
 
 import fcntl
@@ -17,7 +19,7 @@ import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self
@@ -34,16 +36,22 @@ from storage_core.durable_file import (
 from storage_core.errors import CorruptionError, InvalidRequestError, UnsupportedFormatError
 from storage_core.marker import MARKER_FILE, create_marker
 from storage_core.options import StreamOptions
+from storage_core.origin import StreamOrigin, decode_origin, encode_origin
+from storage_core.root_file import (
+    FORMAT_VERSION,
+    STREAM_FILE,
+    check_root,
+    make_root_file,
+    read_root,
+)
 from storage_core.windows import Unit, WindowScheme, WindowWidth
 
-FORMAT_VERSION: Final = 1
 FEATURES: Final[frozenset[str]] = frozenset()
 LINEAGE_BYTES: Final = 16
 
-_ROOT_FILE: Final = "root.json"
-_STREAM_FILE: Final = "stream.json"
 _OPTIONS_FILE: Final = "options.json"
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
+_META_FIELDS: Final = ("name", "incarnation", "unit", "window", "jitter", "shards")
 _SPANS: Final = ("retention", "sync_interval", "wait_max")
 
 
@@ -57,6 +65,12 @@ class StreamMeta:
     window: WindowWidth
     jitter: int
     shards: int
+    origin: StreamOrigin | None = None
+
+    @property
+    def route_mask(self) -> int | None:
+        """What of a secondary names its shard; None where any shard may hold any id."""
+        return self.shards - 1 if self.origin is None else None
 
     @property
     def scheme(self) -> WindowScheme:
@@ -66,10 +80,14 @@ class StreamMeta:
 
 @dataclass(frozen=True, slots=True)
 class StreamSettings:
-    """What may change, and the shards there are."""
+    """What may change, and the shards there are.
+
+    `births` holds the first address of the shards whose log does not begin at 0.
+    """
 
     options: StreamOptions
     lineages: Mapping[int, bytes]
+    births: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +102,22 @@ class StreamFiles:
         """Return where a shard lives."""
         return shard_directory(self.directory, shard)
 
+    def lineage(self, shard: object) -> bytes:
+        """Return the random id of a shard's log.
+
+        Raises:
+            InvalidRequestError: There is no such shard.
+        """
+        lineage = self.settings.lineages.get(shard) if type(shard) is int else None
+        if lineage is None:
+            message = f"there is no shard {shard!r}; there are {sorted(self.settings.lineages)}"
+            raise InvalidRequestError(message, stream=self.meta.name)
+        return lineage
+
+    def born(self, shard: int) -> int:
+        """Return the first address a shard can ever have."""
+        return self.settings.births.get(shard, 0)
+
     @property
     def staging_directory(self) -> Path:
         """Where unfinished transactions live."""
@@ -92,18 +126,33 @@ class StreamFiles:
     def altered(self, changes: dict[str, object]) -> Self:
         """Change options on disk and return what then holds."""
         fixed = {"shards", "unit", "jitter", "window"}
-        names = {field.name for field in fields(StreamOptions)} - fixed
+        names = {one.name for one in fields(StreamOptions)} - fixed
         unknown = sorted(set(changes) - names)
         if unknown:
             message = f"cannot alter {', '.join(unknown)}; what may change: {sorted(names)}"
             raise InvalidRequestError(message, stream=self.meta.name)
-        with file_errors(self.directory, "changing options"), _locked(self.directory):
-            current = _read_settings(self.directory, self.meta)
+        with file_errors(self.directory, "changing options"), locked(self.directory):
+            current = self.reread().settings
             options = replace(current.options, **changes)  # type: ignore[arg-type]  # __post_init__ checks the values
             options.check_retention(self.meta.scheme)
-            settings = replace(current, options=options)
-            replace_durably(self.directory / _OPTIONS_FILE, _encode_settings(settings))
+            return self.rewritten(replace(current, options=options))
+
+    def rewritten(self, settings: StreamSettings) -> Self:
+        """Put settings in the place of those on disk; durable on return. Under `locked`."""
+        replace_durably(self.directory / _OPTIONS_FILE, _encode_settings(settings))
         return replace(self, settings=settings)
+
+    def reread(self) -> Self:
+        """Return what holds once options.json is read again."""
+        return replace(self, settings=_read_settings(self.directory, self.meta))
+
+    def settings_stamp(self) -> tuple[int, ...] | None:
+        """Return what differs once options.json was replaced; None if it is gone."""
+        try:
+            found = (self.directory / _OPTIONS_FILE).stat()
+        except FileNotFoundError:
+            return None
+        return (found.st_ino, found.st_mtime_ns, found.st_size)
 
 
 def shard_directory(stream_directory: Path, shard: int) -> Path:
@@ -121,15 +170,10 @@ def check_name(name: object) -> None:
         raise InvalidRequestError(message)
 
 
-def check_root(root: Path) -> None:
-    """Refuse a path that no file system can hold."""
-    if "\0" in str(root):
-        message = f"bad root {str(root)!r}: a path holds no NUL"
-        raise InvalidRequestError(message)
-
-
-def create_stream(root: Path, name: str, options: StreamOptions) -> StreamFiles:
-    """Make a stream's files; durable on return.
+def create_stream(
+    root: Path, name: str, options: StreamOptions, origin: StreamOrigin | None = None
+) -> StreamFiles:
+    """Make a stream's files; durable on return. With an origin it has no shards yet.
 
     Raises:
         InvalidRequestError: The name is bad or taken, or the root is not a directory.
@@ -144,34 +188,36 @@ def create_stream(root: Path, name: str, options: StreamOptions) -> StreamFiles:
             raise InvalidRequestError(message, stream=name, path=path)
     with file_errors(directory, "creating the stream"):
         make_directories(directory)
-        if not (root / _ROOT_FILE).exists():
-            write_once(root / _ROOT_FILE, _encode_root())
-        with _locked(directory):
-            return _create_files(directory, name, options)
+        make_root_file(root)
+        with locked(directory):
+            return _create_files(directory, name, options, origin)
 
 
-def _create_files(directory: Path, name: str, options: StreamOptions) -> StreamFiles:
-    if (directory / _STREAM_FILE).exists():
+def _create_files(
+    directory: Path, name: str, options: StreamOptions, origin: StreamOrigin | None
+) -> StreamFiles:
+    if (directory / STREAM_FILE).exists():
         message = "the stream exists; open it"
         raise InvalidRequestError(message, stream=name)
-    _remove_unborn_shards(directory, name)
-    lineages = {
-        shard: _create_shard(shard_directory(directory, shard)) for shard in range(options.shards)
-    }
+    for left in sorted(directory.glob("shard-*")):
+        remove_unborn_shard(left, name, "no stream.json")
+    shards = options.shards if origin is None else 0
+    lineages = {shard: make_shard(shard_directory(directory, shard)) for shard in range(shards)}
     meta = StreamMeta(
         name,
         secrets.token_hex(16),
         options.unit,
         options.scheme.width,
         options.jitter,
-        options.shards,
+        shards,
+        origin,
     )
     settings = StreamSettings(options, lineages)
     replace_durably(directory / _OPTIONS_FILE, _encode_settings(settings))
     # An earlier creation that did not finish may have made these directories.
     for above in (directory.parent, directory.parent.parent):
         sync_directory(above)
-    write_once(directory / _STREAM_FILE, _encode_meta(meta))
+    write_once(directory / STREAM_FILE, _encode_meta(meta))
     return StreamFiles(directory, meta, settings)
 
 
@@ -192,19 +238,15 @@ def read_stream(root: Path, name: str) -> StreamFiles:
 def _read_files(root: Path, name: str) -> StreamFiles:
     directory = root / name
     try:
-        version = read_document(root / _ROOT_FILE).get("format_version")
-    except (FileNotFoundError, NotADirectoryError) as error:
-        message = "not a shardlog root: it has no root.json"
-        raise InvalidRequestError(message, stream=name, path=root) from error
-    if version != FORMAT_VERSION:
-        message = f"root format version {version}; this shardlog reads {FORMAT_VERSION}"
-        raise UnsupportedFormatError(message, path=root / _ROOT_FILE)
+        read_root(root)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(error.message, stream=name, path=root) from error
     try:
         meta = _read_meta(directory)
     except (FileNotFoundError, NotADirectoryError) as error:
-        if shard_directory(directory, 0).exists():
+        if any(directory.glob("shard-*")):
             message = "stream.json is missing though there are shards; restore it from a backup"
-            raise CorruptionError(message, stream=name, path=directory / _STREAM_FILE) from error
+            raise CorruptionError(message, stream=name, path=directory / STREAM_FILE) from error
         message = "there is no such stream"
         raise InvalidRequestError(message, stream=name, path=root) from error
     settings = _read_settings(directory, meta)
@@ -216,26 +258,31 @@ def _read_files(root: Path, name: str) -> StreamFiles:
     return StreamFiles(directory, meta, settings)
 
 
-def _create_shard(directory: Path) -> bytes:
+def make_shard(directory: Path, born: int = 0) -> bytes:
+    """Make a shard whose log begins at an address; durable on return, listed nowhere yet."""
     lineage = secrets.token_bytes(LINEAGE_BYTES)
     directory.mkdir()
-    create_marker(directory / MARKER_FILE, 0, lineage)
+    create_marker(directory / MARKER_FILE, born, lineage)
     sync_directory(directory)
     sync_directory(directory.parent)
     return lineage
 
 
-def _remove_unborn_shards(directory: Path, name: str) -> None:
-    """Clear what a creation that did not finish has left; such shards have no store."""
-    for shard in sorted(directory.glob("shard-*")):
-        if (shard / "db").exists():
-            message = "shards with data but no stream.json; restore it or remove the directory"
-            raise CorruptionError(message, stream=name, path=shard)
-        shutil.rmtree(shard)
+def remove_unborn_shard(shard: Path, stream: str, why: str) -> None:
+    """Clear what somebody who did not come to list the shard has left; it has no store.
+
+    Raises:
+        CorruptionError: It has one.
+    """
+    if (shard / "db").exists():
+        message = f"shards with data but {why}; restore it or remove the directory"
+        raise CorruptionError(message, stream=stream, path=shard)
+    shutil.rmtree(shard)
 
 
 @contextmanager
-def _locked(directory: Path) -> Iterator[None]:
+def locked(directory: Path) -> Iterator[None]:
+    """Hold what guards a stream's own files; those inside hold it only for a few syncs."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -244,27 +291,22 @@ def _locked(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _encode_root() -> bytes:
-    return encode_document({"format_version": FORMAT_VERSION, "root_id": secrets.token_hex(16)})
-
-
 def _encode_meta(meta: StreamMeta) -> bytes:
+    by_secondary, by_caller = {"by": "secondary", "hash": "low bits"}, {"by": "partition"}
     return encode_document(
         {
-            **asdict(meta),
+            **{name: getattr(meta, name) for name in _META_FIELDS},
+            **encode_origin(meta.origin),
             "format_version": FORMAT_VERSION,
             "required_to_read": sorted(FEATURES),
             "required_to_write": sorted(FEATURES),
-            "kind": "stream",
-            "routing": {"by": "secondary", "hash": "low bits"},
-            "key_mode": None,
-            "topic_id": None,
+            "routing": by_secondary if meta.origin is None else by_caller,
         }
     )
 
 
 def _read_meta(directory: Path) -> StreamMeta:
-    path = directory / _STREAM_FILE
+    path = directory / STREAM_FILE
     document: dict[str, Any] = read_document(path)
     version = document.get("format_version")
     if version != FORMAT_VERSION:
@@ -278,7 +320,12 @@ def _read_meta(directory: Path) -> StreamMeta:
     if document["name"] != directory.name:
         message = f"stream.json names another stream, {document['name']!r}"
         raise CorruptionError(message, stream=directory.name, path=path)
-    return StreamMeta(**{field.name: document[field.name] for field in fields(StreamMeta)})
+    try:
+        origin = decode_origin(document)
+    except InvalidRequestError as error:
+        message = f"this shardlog does not know such streams: {error.message}"
+        raise UnsupportedFormatError(message, stream=directory.name, path=path) from error
+    return StreamMeta(**{name: document[name] for name in _META_FIELDS}, origin=origin)
 
 
 def _encode_settings(settings: StreamSettings) -> bytes:
@@ -287,8 +334,14 @@ def _encode_settings(settings: StreamSettings) -> bytes:
         span = options[name]
         options[name] = None if span is None else span.total_seconds()
     lineages = {str(shard): lineage.hex() for shard, lineage in settings.lineages.items()}
+    births = {str(shard): born for shard, born in settings.births.items()}
     return encode_document(
-        {"format_version": FORMAT_VERSION, "options": options, "shards": lineages}
+        {
+            "format_version": FORMAT_VERSION,
+            "options": options,
+            "shards": lineages,
+            **({"births": births} if births else {}),
+        }
     )
 
 
@@ -300,7 +353,7 @@ def _read_settings(directory: Path, meta: StreamMeta) -> StreamSettings:
         message = "the file is missing; restore it from a backup"
         raise CorruptionError(message, stream=meta.name, path=path) from error
     options = document["options"]
-    known = {field.name for field in fields(StreamOptions)}
+    known = {one.name for one in fields(StreamOptions)}
     unknown = sorted(set(options) - known)
     if document["format_version"] != FORMAT_VERSION or unknown:
         message = f"written by a newer shardlog: {unknown or document['format_version']}"
@@ -309,4 +362,5 @@ def _read_settings(directory: Path, meta: StreamMeta) -> StreamSettings:
         if options[name] is not None:
             options[name] = timedelta(seconds=options[name])
     lineages = {int(shard): bytes.fromhex(text) for shard, text in document["shards"].items()}
-    return StreamSettings(StreamOptions(**options), lineages)
+    births = {int(shard): int(born) for shard, born in document.get("births", {}).items()}
+    return StreamSettings(StreamOptions(**options), lineages, births)

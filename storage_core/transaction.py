@@ -179,7 +179,9 @@ class Transaction:
         return self._writers[shard]
 
     def _mask(self) -> int:
-        return next(iter(self._shards.values())).context.meta.shards - 1
+        mask = next(iter(self._shards.values())).context.meta.route_mask
+        assert mask is not None, "a stream with an origin has no transactions"
+        return mask
 
     def _route(self, secondary: int) -> int:
         try:

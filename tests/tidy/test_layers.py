@@ -16,7 +16,7 @@ from tests.tidy.tree import product_files
 
 # Where a library may be imported; a folder ends in a slash.
 DOORS = {
-    "confluent_kafka": ("connectors/kafka_client.py", "connectors/registry.py"),
+    "confluent_kafka": ("connectors/kafka_client/", "connectors/registry.py"),
     "fastavro": ("storage_core/fields/",),
     "pyspark": ("streaming_jobs/", "pyspark_shardlog.py"),
     "rocksdict": ("storage_core/rocks.py",),
@@ -115,7 +115,7 @@ def test_breach_of_the_layers_is_found(path: str, source: str) -> None:
             "storage_core/fields/avro_codec.py",
             "import fastavro\nimport storage_core.fields.schemas",
         ),
-        ("connectors/kafka_client.py", "from confluent_kafka import Consumer"),
+        ("connectors/kafka_client/consumer.py", "from confluent_kafka import Consumer"),
         (
             "connectors/worker.py",
             "from storage_core import Stream\nfrom storage_core import testing",

@@ -14,7 +14,9 @@ from tests.tidy.tree import PACKAGES, ROOT
 
 PUBLIC = {
     "AppendReport",
+    "Clock",
     "Environment",
+    "HEADERS_TYPE",
     "Position",
     "Problem",
     "ReadRequest",
@@ -23,12 +25,17 @@ PUBLIC = {
     "ShardReader",
     "Stream",
     "StreamOptions",
+    "StreamOrigin",
     "StreamReader",
     "StreamStats",
+    "SystemClock",
     "Transaction",
     "VerifyReport",
+    "list_streams",
+    "root_id",
 }
 ERRORS = {
+    "BrokerUnavailableError",
     "ClosedError",
     "CorruptionError",
     "ForeignDataError",

@@ -13,6 +13,7 @@ import pytest
 
 from storage_core.rocks import RocksStore, open_store
 from tests.unit.storage_core.disks import ReinedDisk
+from tests.unit.storage_core.topics import TopicCopy
 from tests.unit.storage_core.workbench import Workbench
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of one's own is made in it
@@ -63,3 +64,19 @@ def store(path: Path) -> Iterator[RocksStore]:
     store = open_store(path, "strict")
     yield store
     store.close()
+
+
+@pytest.fixture
+def copy(root: Path) -> Iterator[TopicCopy]:
+    """A topic's copy without shards."""
+    copy = TopicCopy(root)
+    yield copy
+    copy.let_go()
+
+
+@pytest.fixture
+def filled(copy: TopicCopy) -> TopicCopy:
+    """A topic's copy with shard 3, born at 100, open for writing."""
+    copy.add({3: 100})
+    copy.open(3)
+    return copy

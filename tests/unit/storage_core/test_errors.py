@@ -12,7 +12,11 @@ KINDS = [
     for kind in vars(storage_core).values()
     if isinstance(kind, type) and issubclass(kind, ShardlogError)
 ]
-RETRIABLE = {storage_core.UnavailableError, storage_core.ShardLockedError}
+RETRIABLE = {
+    storage_core.UnavailableError,
+    storage_core.ShardLockedError,
+    storage_core.BrokerUnavailableError,
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,5 +1,7 @@
 """Shard state: what lies under `m` comes back, and what cannot be read is told."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +32,7 @@ from storage_core.shard_state import (
 from tests.unit.storage_core.strategies import addresses_one, few
 
 counts = st.integers(0, 2**64 - 1)
-counters = st.builds(Counters, *[st.integers(0, 2**40) for _ in range(9)])
+counters = st.builds(Counters, *[st.integers(0, 2**40) for _ in range(11)])
 ranges = st.builds(lambda start, size: AddressRange(start, start + size), addresses_one, st.just(1))
 
 
@@ -117,3 +119,18 @@ def test_ranges_overlap_iff_an_address_lies_in_both(a, b):
 
 def test_number_comes_back_from_its_eight_bytes():
     assert decode_state([(KEY_GENERATION, encode_int(2**62))], 0).generation == 2**62
+
+
+@few
+@given(addresses_one, addresses_one, counters)
+def test_tail_written_before_dead_letters_were_counted_comes_back(
+    next_address, blocks_end, counted
+):
+    tail = Tail(next_address, blocks_end, replace(counted, dead_letters=0, passed_over=0))
+    assert decode_tail(encode_tail(tail)[: 8 * 11]) == tail
+
+
+@pytest.mark.parametrize("size", [0, 8 * 10, 8 * 12, 8 * 13 - 1, 8 * 14])
+def test_tail_of_another_size_is_refused(size):
+    with pytest.raises(CorruptionError, match="cannot be read"):
+        decode_state([(KEY_NEXT, bytes(size))], 0)

@@ -1,0 +1,170 @@
+"""What is handed to the commit path, and what becomes of it.
+
+An `Entry` is one batch's rows with all that must become durable with them. The `checked_`
+functions are the door for what callers bring beside their rows; they change nothing.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from storage_core.errors import InvalidRequestError
+from storage_core.keys import ADDRESS_MAX, FAMILY_DEFAULT
+from storage_core.options import PAYLOAD_BYTES_MAX
+from storage_core.record import Rows
+from storage_core.shard_state import encode_source, is_own_key
+
+Int64s = npt.NDArray[np.int64]
+Attachment = tuple[str, bytes, bytes]
+DeadLetter = tuple[int, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class AppendReport:
+    """What became of a batch's rows.
+
+    `appended` rows are in the log, `late`, `absorbed` and `ahead` among them; `duplicates`
+    were there before, dead letters among them; `expired` rows lie below the floor (in the log
+    only if they brought their addresses); `dead_letters` are kept beside the log.
+    """
+
+    appended: int = 0
+    duplicates: int = 0
+    late: int = 0
+    absorbed: int = 0
+    ahead: int = 0
+    expired: int = 0
+    dead_letters: int = 0
+
+    def plus(self, other: "AppendReport") -> "AppendReport":
+        """Return the sums."""
+        return AppendReport(
+            self.appended + other.appended,
+            self.duplicates + other.duplicates,
+            self.late + other.late,
+            self.absorbed + other.absorbed,
+            self.ahead + other.ahead,
+            self.expired + other.expired,
+            self.dead_letters + other.dead_letters,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the rows' source stands: as the caller gave it, and as it is stored."""
+
+    fields: dict[str, Any]
+    data: bytes
+
+    @property
+    def next(self) -> int:
+        """The address up to which the source moves the tail."""
+        return int(self.fields.get("next", 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is handed to the commit path to become durable together.
+
+    `source` says where the rows' source stands; its `next`, if it has one, moves the tail
+    past addresses that carry no rows. `passes_to` moves it too, and the addresses from the
+    tail to there are kept as passed over.
+    """
+
+    rows: Rows | None
+    addresses: Int64s | None = None
+    source: Source | None = None
+    attachments: tuple[Attachment, ...] = ()
+    dead_letters: tuple[DeadLetter, ...] = ()
+    passes_to: int = 0
+    duplicates: int = 0
+    is_from_builder: bool = False
+
+    def first_address(self, otherwise: int) -> int:
+        """Return the least address that rows or dead letters bring along."""
+        first = otherwise
+        if self.addresses is not None and len(self.addresses):
+            first = int(self.addresses[0])
+        return min(first, self.dead_letters[0][0]) if self.dead_letters else first
+
+    def without_stored(self, rows_stored: int, dead_stored: int) -> "Entry":
+        """Return the entry without its first rows and dead letters, counted as duplicates."""
+        rest = replace(
+            self,
+            dead_letters=self.dead_letters[dead_stored:],
+            duplicates=rows_stored + dead_stored,
+        )
+        if rows_stored == 0 or self.rows is None or self.addresses is None:
+            return rest
+        rows = self.rows.slice(rows_stored, len(self.rows))
+        return replace(rest, rows=rows, addresses=self.addresses[rows_stored:])
+
+
+def checked_attachments(attachments: object) -> tuple[Attachment, ...]:
+    """Return a caller's attachments, or refuse them."""
+    checked = []
+    if not isinstance(attachments, Iterable):
+        message = f"attachments are (family, key, value), not {attachments!r}"
+        raise InvalidRequestError(message)
+    for attachment in attachments:
+        match attachment:
+            case (str() as family, bytes() as key, bytes() as value) if (
+                family == FAMILY_DEFAULT and not is_own_key(key)
+            ):
+                checked.append((family, key, value))
+            case _:
+                message = (
+                    "an attachment is ('default', key, value) in bytes, its key none that the "
+                    f"log writes itself; not {attachment!r}"
+                )
+                raise InvalidRequestError(message)
+    return tuple(checked)
+
+
+def checked_source(source: object) -> Source | None:
+    """Return where a caller's source stands, or refuse it."""
+    if source is None:
+        return None
+    fields: dict[str, Any] = source if isinstance(source, dict) else {"next": None}
+    next_address = fields.get("next", 0)
+    if type(next_address) is not int or not 0 <= next_address <= ADDRESS_MAX:
+        message = f"source is a dict whose `next`, if given, is an address; not {source!r}"
+        raise InvalidRequestError(message)
+    try:
+        return Source(dict(fields), encode_source(fields))
+    except (TypeError, ValueError) as error:
+        message = f"source does not fit JSON: {error}"
+        raise InvalidRequestError(message) from error
+
+
+def checked_dead_letters(
+    dead_letters: object, rows: Rows, addresses: Int64s | None
+) -> tuple[DeadLetter, ...]:
+    """Return a caller's dead letters by address, or refuse them."""
+    if dead_letters is None:
+        return ()
+    if not isinstance(dead_letters, Mapping):
+        message = f"dead letters are addresses with raw bytes, not {dead_letters!r}"
+        raise InvalidRequestError(message)
+    if not dead_letters:
+        return ()
+    for address, raw in dead_letters.items():
+        if type(address) is not int or not 0 <= address < ADDRESS_MAX:
+            message = f"a dead letter lies from address 0 to {ADDRESS_MAX - 1}, not at {address!r}"
+            raise InvalidRequestError(message)
+        if not isinstance(raw, bytes) or len(raw) > PAYLOAD_BYTES_MAX:
+            message = f"the dead letter at {address} is not bytes, {PAYLOAD_BYTES_MAX} at most"
+            raise InvalidRequestError(message)
+    if len(rows) and addresses is None:
+        message = "dead letters have addresses, so the rows beside them need theirs"
+        raise InvalidRequestError(message)
+    if addresses is not None:
+        both = np.isin(np.fromiter(dead_letters, np.int64, len(dead_letters)), addresses)
+        if both.any():
+            at = list(dead_letters)[int(both.argmax())]
+            message = f"address {at} is given to a row and to a dead letter"
+            raise InvalidRequestError(message)
+    return tuple(sorted(dead_letters.items()))

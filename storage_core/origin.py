@@ -1,0 +1,87 @@
+"""Where the shards of a stream come from, if they are the partitions of something outside.
+
+A stream with an origin has one shard a partition: a shard's number is the partition's, an
+address is the place in the partition. Shards are added as partitions appear, each born at the
+address where its copy begins; rows go to the shard that the caller names, and any shard may
+hold any id. A stream without an origin routes by secondary over shards made with it.
+
+The log never asks the origin anything; whoever feeds the stream compares it with what is there.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, get_args
+
+from storage_core.errors import InvalidRequestError
+
+OriginKind = Literal["kafka"]
+KeyMode = Literal["integer", "none"]
+PrimaryOf = Literal["timestamp", "offset"]
+
+KIND_PLAIN: Final = "stream"
+_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
+_TOPIC_ID_MAX: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOrigin:
+    """What a stream is a copy of, and how its records became rows; fixed when it is made.
+
+    Attributes:
+        kind: What the shards are partitions of.
+        topic: The topic's name.
+        topic_id: The topic's id; a topic made anew under the name has another.
+        key_mode: `integer`: the record's key is the secondary; `none`: keys are only carried.
+        primary: What the primary is: the record's timestamp, or its offset.
+    """
+
+    kind: OriginKind
+    topic: str
+    topic_id: str
+    key_mode: KeyMode
+    primary: PrimaryOf
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning, naming the field."""
+        _check_choice("kind", self.kind, get_args(OriginKind))
+        _check_choice("key_mode", self.key_mode, get_args(KeyMode))
+        _check_choice("primary", self.primary, get_args(PrimaryOf))
+        topic: object = self.topic
+        if not isinstance(topic, str) or not _TOPIC.match(topic):
+            message = f"topic: {topic!r} is not a topic's name"
+            raise InvalidRequestError(message)
+        topic_id: object = self.topic_id
+        if not isinstance(topic_id, str) or not 0 < len(topic_id) <= _TOPIC_ID_MAX:
+            message = f"topic_id: {topic_id!r} is not a text of 1 to {_TOPIC_ID_MAX} letters"
+            raise InvalidRequestError(message)
+
+
+def encode_origin(origin: StreamOrigin | None) -> dict[str, object]:
+    """Return the fields of stream.json that tell of an origin, or that there is none."""
+    return {
+        "kind": KIND_PLAIN if origin is None else origin.kind,
+        "topic": None if origin is None else origin.topic,
+        "topic_id": None if origin is None else origin.topic_id,
+        "key_mode": None if origin is None else origin.key_mode,
+        "primary": None if origin is None else origin.primary,
+    }
+
+
+def decode_origin(document: Mapping[str, Any]) -> StreamOrigin | None:
+    """Return what `encode_origin` was given.
+
+    Raises:
+        InvalidRequestError: The document tells of a kind or mode that is not known here.
+    """
+    kind = document.get("kind")
+    if kind == KIND_PLAIN:
+        return None
+    fields = (document.get(name) for name in ("topic", "topic_id", "key_mode", "primary"))
+    return StreamOrigin(kind, *fields)  # type: ignore[arg-type]  # __post_init__ checks the values
+
+
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        message = f"{name}: {value!r} is not one of {', '.join(choices)}"
+        raise InvalidRequestError(message)

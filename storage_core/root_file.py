@@ -1,0 +1,78 @@
+"""The directory that holds the streams: root.json, made once, gives it a random id.
+
+A copy of a whole root keeps the id, so whoever writes both the id and a shard's lineage into
+a place outside can tell a copy from the original.
+"""
+
+import secrets
+from os import PathLike
+from pathlib import Path
+from typing import Final
+
+from storage_core.durable_file import encode_document, file_errors, read_document, write_once
+from storage_core.errors import InvalidRequestError, UnsupportedFormatError
+
+FORMAT_VERSION: Final = 1
+STREAM_FILE: Final = "stream.json"
+_ROOT_FILE: Final = "root.json"
+
+
+def root_id(root: str | PathLike[str]) -> str:
+    """Return the id of a root.
+
+    Raises:
+        InvalidRequestError: It is not a root.
+        UnsupportedFormatError: It was made by a newer shardlog.
+        CorruptionError: Its file is damaged.
+    """
+    path = Path(root)
+    check_root(path)
+    with file_errors(path, "reading the root"):
+        return str(read_root(path)["root_id"])
+
+
+def list_streams(root: str | PathLike[str]) -> list[str]:
+    """Return the names of the streams under a root, sorted.
+
+    Raises:
+        InvalidRequestError: It is not a root.
+        UnsupportedFormatError: It was made by a newer shardlog.
+        CorruptionError: Its file is damaged.
+    """
+    path = Path(root)
+    root_id(path)
+    with file_errors(path, "listing streams"):
+        return sorted(found.parent.name for found in path.glob(f"*/{STREAM_FILE}"))
+
+
+def check_root(root: Path) -> None:
+    """Refuse a path that no file system can hold."""
+    if "\0" in str(root):
+        message = f"bad root {str(root)!r}: a path holds no NUL"
+        raise InvalidRequestError(message)
+
+
+def make_root_file(root: Path) -> None:
+    """Give a directory its id, if it has none."""
+    if not (root / _ROOT_FILE).exists():
+        fields = {"format_version": FORMAT_VERSION, "root_id": secrets.token_hex(16)}
+        write_once(root / _ROOT_FILE, encode_document(fields))
+
+
+def read_root(root: Path) -> dict[str, object]:
+    """Return what root.json says.
+
+    Raises:
+        InvalidRequestError: There is none.
+        UnsupportedFormatError: A newer shardlog made it.
+    """
+    try:
+        document = read_document(root / _ROOT_FILE)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        message = "not a shardlog root: it has no root.json"
+        raise InvalidRequestError(message, path=root) from error
+    version = document.get("format_version")
+    if version != FORMAT_VERSION:
+        message = f"root format version {version}; this shardlog reads {FORMAT_VERSION}"
+        raise UnsupportedFormatError(message, path=root / _ROOT_FILE)
+    return document
