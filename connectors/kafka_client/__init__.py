@@ -1,0 +1,35 @@
+"""The one door to librdkafka: consumer, producer, administration, in shardlog's terms.
+
+Nothing else imports confluent_kafka. Every call is bounded in time. Names of librdkafka's
+settings are passed through as they are.
+
+    terms       partitions, places, a message's fields
+    settings    our defaults, what is fixed
+    translate   its exceptions and error events in our terms, by one table
+    consumer    a consumer whose owner says where each partition begins; one thread
+    producer    sends and counts; one thread
+    admin       topics, their ids, watermarks; any thread
+"""
+
+from connectors.kafka_client.admin import Admin, await_broker, create_topic
+from connectors.kafka_client.consumer import Consumer
+from connectors.kafka_client.producer import Producer
+from connectors.kafka_client.settings import LOGGER_NAME
+from connectors.kafka_client.terms import FIELDS, Headers, Messages, Partition, Place
+from connectors.kafka_client.translate import PartitionFault, fault_of
+
+__all__ = [
+    "FIELDS",
+    "LOGGER_NAME",
+    "Admin",
+    "Consumer",
+    "Headers",
+    "Messages",
+    "Partition",
+    "PartitionFault",
+    "Place",
+    "Producer",
+    "await_broker",
+    "create_topic",
+    "fault_of",
+]

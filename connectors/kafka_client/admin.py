@@ -1,0 +1,132 @@
+"""Questions to the cluster, and its administration."""
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+import confluent_kafka as rdkafka
+from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import admin as rdadmin
+
+from connectors.kafka_client.settings import REQUEST_TIMEOUT_S, admin_settings
+from connectors.kafka_client.terms import Partition
+from connectors.kafka_client.translate import code_of, means_no_topic, translated
+from storage_core import BrokerUnavailableError, InvalidRequestError
+
+# NOTE: its stubs (2.16) neither export these names nor take a logger.
+_library: Any = rdadmin
+
+
+def await_broker(bootstrap: str, timeout_s: float) -> None:
+    """Return once a broker answers.
+
+    Raises:
+        BrokerUnavailableError: It did not in time.
+    """
+    Admin({"bootstrap.servers": bootstrap}).await_broker(timeout_s)
+
+
+def create_topic(
+    bootstrap: str,
+    topic: str,
+    partitions: int,
+    settings: Mapping[str, str] | None = None,
+    config: Mapping[str, str] | None = None,
+) -> bool:
+    """Make a topic; tell whether it was not there before."""
+    return Admin({"bootstrap.servers": bootstrap, **(settings or {})}).create_topic(
+        topic, partitions, config or {}
+    )
+
+
+class Admin:
+    """Questions to the cluster, and its administration. Any thread."""
+
+    def __init__(self, settings: Mapping[str, object]) -> None:
+        """Connect in the background; settings that concern consuming are left out."""
+        with translated("connecting to Kafka"):
+            self._client: Any = _library.AdminClient(admin_settings(settings))
+
+    def await_broker(self, timeout_s: float) -> None:
+        """Return once a broker answers."""
+        with translated("connecting to Kafka"):
+            self._client.list_topics(timeout=timeout_s)
+
+    def cluster_id(self) -> str:
+        """Return the id the cluster gave itself."""
+        with translated("asking for the cluster's id"):
+            return str(self._client.cluster_id(timeout=REQUEST_TIMEOUT_S))
+
+    def partitions(self, timeout_s: float = REQUEST_TIMEOUT_S) -> dict[str, int]:
+        """Return every topic with its number of partitions."""
+        with translated("listing topics"):
+            topics = self._client.list_topics(timeout=timeout_s).topics
+        return {name: len(topic.partitions) for name, topic in topics.items()}
+
+    def ask_topic_ids(self, topics: Iterable[str]) -> Callable[[float], dict[str, str]]:
+        """Ask for the ids of topics; the answer is fetched by calling what is returned.
+
+        The call takes the longest wait in seconds. A topic that is not there has no entry.
+        """
+        names = sorted(set(topics))
+        collection = rdkafka.TopicCollection(names)
+        with translated("asking for topic ids"):
+            futures: dict[str, Future[Any]] = self._client.describe_topics(
+                collection, request_timeout=REQUEST_TIMEOUT_S
+            )
+
+        def answer(timeout_s: float) -> dict[str, str]:
+            found = {}
+            for name, future in futures.items():
+                try:
+                    with translated("asking for topic ids"):
+                        found[name] = str(future.result(timeout_s).topic_id)
+                except TimeoutError as error:
+                    message = f"asking for topic ids: no answer in {timeout_s:g} s"
+                    raise BrokerUnavailableError(message) from error
+                except InvalidRequestError as error:
+                    if not means_no_topic(error):
+                        raise
+            return found
+
+        return answer
+
+    def create_topic(self, topic: str, partitions: int, config: Mapping[str, str]) -> bool:
+        """Make a topic with one replica; tell whether it was not there before."""
+        made = self._client.create_topics(
+            [_library.NewTopic(topic, partitions, 1, config=dict(config))],
+            operation_timeout=REQUEST_TIMEOUT_S,
+        )
+        try:
+            self._await(made, f"creating topic {topic!r}")
+        except InvalidRequestError as error:
+            if code_of(error) == KafkaError.TOPIC_ALREADY_EXISTS:
+                return False
+            raise
+        return True
+
+    def delete_topic(self, topic: str) -> None:
+        """Remove a topic."""
+        gone = self._client.delete_topics([topic], operation_timeout=REQUEST_TIMEOUT_S)
+        self._await(gone, f"deleting topic {topic!r}")
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Raise a topic's number of partitions."""
+        added = self._client.create_partitions(
+            [_library.NewPartitions(topic, total)], operation_timeout=REQUEST_TIMEOUT_S
+        )
+        self._await(added, f"adding partitions to topic {topic!r}")
+
+    def delete_records(self, ends: Mapping[Partition, int]) -> None:
+        """Remove the records below an offset of each partition, as retention does."""
+        places = [TopicPartition(part.topic, part.number, end) for part, end in ends.items()]
+        self._await(self._client.delete_records(places), "deleting records")
+
+    def _await(self, futures: Mapping[Any, Future[Any]], doing: str) -> None:
+        for future in futures.values():
+            with translated(doing):
+                try:
+                    future.result(REQUEST_TIMEOUT_S)
+                except TimeoutError as error:
+                    message = f"{doing}: no answer in {REQUEST_TIMEOUT_S:g} s"
+                    raise BrokerUnavailableError(message) from error

@@ -1,0 +1,144 @@
+"""A consumer whose owner says where each partition begins."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import confluent_kafka as rdkafka
+from confluent_kafka import KafkaException, TopicPartition
+
+from connectors.kafka_client.settings import REQUEST_TIMEOUT_S, consumer_settings
+from connectors.kafka_client.terms import Messages, Partition, Place
+from connectors.kafka_client.translate import translated, unless_lost
+
+
+class Consumer:
+    """A consumer whose owner says where each partition begins. One thread."""
+
+    def __init__(self, settings: Mapping[str, object]) -> None:
+        """Connect in the background.
+
+        Raises:
+            InvalidRequestError: A setting is unknown, or is not the caller's to choose.
+        """
+        with translated("kafka settings"):
+            self._client: Any = rdkafka.Consumer(consumer_settings(settings))
+
+    def subscribe(
+        self,
+        topics: Sequence[str],
+        on_assign: Callable[[list[Partition]], None],
+        on_revoke: Callable[[list[Partition]], None],
+        on_lost: Callable[[list[Partition]], None],
+    ) -> None:
+        """Join the group for topics, or for patterns that begin with ^.
+
+        The callbacks run inside `consume` and `close`; each gets the partitions that change.
+        """
+
+        def told(
+            callback: Callable[[list[Partition]], None],
+        ) -> Callable[[Any, list[TopicPartition]], None]:
+            return lambda _consumer, places: callback([_partition(place) for place in places])
+
+        with translated("subscribing"):
+            self._client.subscribe(
+                list(topics),
+                on_assign=told(on_assign),
+                on_revoke=told(on_revoke),
+                on_lost=told(on_lost),
+            )
+
+    def begin(self, starts: Mapping[Partition, Place]) -> None:
+        """Take partitions from these places on, beside those held."""
+        with translated("taking partitions"):
+            self._client.incremental_assign([_place(*item) for item in starts.items()])
+
+    def let_go(self, partitions: Iterable[Partition]) -> None:
+        """Give partitions back."""
+        with translated("giving partitions back"), unless_lost():
+            self._client.incremental_unassign([TopicPartition(*part) for part in partitions])
+
+    def consume(self, records_max: int, timeout_s: float) -> Messages:
+        """Return up to so many messages, waiting at most so long for the last of them."""
+        with translated("consuming"):
+            messages: Messages = self._client.consume(records_max, timeout_s)
+            return messages
+
+    def positions(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Return the next offset of each partition; control records passed count.
+
+        A partition from which nothing came since it was taken or sought has none.
+        """
+        asked = [TopicPartition(*part) for part in partitions]
+        with translated("asking for positions"):
+            found = self._client.position(asked)
+        return {_partition(place): place.offset for place in found if place.offset >= 0}
+
+    def watermarks(self, partition: Partition) -> tuple[int, int]:
+        """Ask the broker for the first offset and the end of a partition."""
+        with translated(f"asking for the offsets of {partition.topic}/{partition.number}"):
+            low, high = self._client.get_watermark_offsets(
+                TopicPartition(*partition), timeout=REQUEST_TIMEOUT_S
+            )
+        return low, high
+
+    def offset_at(self, partition: Partition, timestamp_ms: int) -> int | None:
+        """Return the first offset at or after a time; None when there is none."""
+        asked = TopicPartition(partition.topic, partition.number, timestamp_ms)
+        with translated("asking for an offset by time"):
+            (found,) = self._client.offsets_for_times([asked], timeout=REQUEST_TIMEOUT_S)
+        return found.offset if found.offset >= 0 else None
+
+    def group_places(self, partitions: Iterable[Partition]) -> dict[Partition, Place]:
+        """Return what the group has committed, where it has."""
+        asked = [TopicPartition(*part) for part in partitions]
+        with translated("asking for the group's offsets"):
+            found = self._client.committed(asked, timeout=REQUEST_TIMEOUT_S)
+        return {
+            _partition(place): Place(place.offset, metadata=place.metadata or "")
+            for place in found
+            if place.offset >= 0
+        }
+
+    def commit_group(self, places: Mapping[Partition, Place], *, is_last: bool = False) -> None:
+        """Tell the group, for those who watch lag; a failure is not the caller's concern."""
+        offsets = [_place(*item) for item in places.items()]
+        with suppress(KafkaException):
+            if is_last:
+                self._client.commit(offsets=offsets, asynchronous=False)
+            else:
+                self._client.commit(offsets=offsets, asynchronous=True)
+
+    def seek(self, partition: Partition, place: Place) -> None:
+        """Go on from another place; what was fetched ahead is dropped."""
+        with translated("seeking"), unless_lost():
+            self._client.seek(_place(partition, place))
+
+    def pause(self, partitions: Iterable[Partition]) -> None:
+        """Stop fetching partitions that stay held."""
+        with translated("pausing"), unless_lost():
+            self._client.pause([TopicPartition(*part) for part in partitions])
+
+    def resume(self, partitions: Iterable[Partition]) -> None:
+        """Fetch paused partitions again."""
+        with translated("resuming"), unless_lost():
+            self._client.resume([TopicPartition(*part) for part in partitions])
+
+    def close(self) -> None:
+        """Leave the group; `on_revoke` is called for what is held."""
+        with translated("leaving the group"):
+            self._client.close()
+
+
+def _place(partition: Partition, place: Place) -> TopicPartition:
+    optional: dict[str, Any] = {}
+    if place.epoch is not None:
+        optional["leader_epoch"] = place.epoch
+    if place.metadata:
+        optional["metadata"] = place.metadata
+    return TopicPartition(partition.topic, partition.number, place.offset, **optional)
+
+
+def _partition(place: TopicPartition) -> Partition:
+    return Partition(place.topic, place.partition)

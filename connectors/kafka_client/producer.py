@@ -1,0 +1,108 @@
+"""Sends records and counts what becomes of them."""
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+
+import confluent_kafka as rdkafka
+from confluent_kafka import KafkaError, Message
+
+from connectors.kafka_client.settings import REQUEST_TIMEOUT_S, producer_settings
+from connectors.kafka_client.terms import Headers
+from connectors.kafka_client.translate import translated
+from storage_core import BrokerUnavailableError
+
+_QUEUE_WAIT_S: Final = 30.0
+
+
+class Producer:
+    """Sends records and counts what becomes of them. One thread; a context manager."""
+
+    def __init__(self, bootstrap: str, settings: Mapping[str, str] | None = None) -> None:
+        """Connect in the background."""
+        with translated("kafka settings"):
+            self._client: Any = rdkafka.Producer(producer_settings(bootstrap, settings or {}))
+        self.acknowledged = 0
+        self.failed = 0
+        self.first_failure: str | None = None
+
+    def send(  # noqa: PLR0913 - the parts of a record
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int | None = None,
+        headers: Headers | None = None,
+        partition: int | None = None,
+    ) -> None:
+        """Hand over a record; waits, bounded, while the queue is full."""
+        optional: dict[str, Any] = {}
+        if timestamp_ms is not None:
+            optional["timestamp"] = timestamp_ms
+        if headers is not None:
+            optional["headers"] = headers
+        if partition is not None:
+            optional["partition"] = partition
+        try:
+            self._produce(topic, key, value, optional)
+        except BufferError:
+            self._client.poll(_QUEUE_WAIT_S)
+            try:
+                self._produce(topic, key, value, optional)
+            except BufferError as error:
+                message = f"Kafka took no record for {_QUEUE_WAIT_S:g} s"
+                raise BrokerUnavailableError(message) from error
+
+    def poll(self) -> None:
+        """Count what was acknowledged meanwhile."""
+        self._client.poll(0)
+
+    def flush(self, timeout_s: float) -> int:
+        """Wait for acknowledgements; return how many records are still without one."""
+        with translated("flushing"):
+            return int(self._client.flush(timeout_s))
+
+    def begin(self) -> None:
+        """Begin a transaction; the first call makes the producer known to the cluster."""
+        with translated("beginning a transaction"):
+            self._client.begin_transaction()
+
+    def prepare(self) -> None:
+        """Make a producer with a `transactional.id` known to the cluster."""
+        with translated("preparing transactions"):
+            self._client.init_transactions(REQUEST_TIMEOUT_S)
+
+    def end(self, *, is_committed: bool) -> None:
+        """End a transaction."""
+        with translated("ending a transaction"):
+            if is_committed:
+                self._client.commit_transaction(REQUEST_TIMEOUT_S)
+            else:
+                self._client.abort_transaction(REQUEST_TIMEOUT_S)
+
+    def __enter__(self) -> Self:
+        """Return the producer."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Wait for what was handed over."""
+        self.flush(_QUEUE_WAIT_S)
+
+    def _produce(
+        self, topic: str, key: bytes | None, value: bytes | None, optional: Mapping[str, Any]
+    ) -> None:
+        with translated(f"producing to {topic!r}"):
+            self._client.produce(topic, value, key, on_delivery=self._count, **optional)
+
+    def _count(self, error: KafkaError | None, _message: Message) -> None:
+        if error is None:
+            self.acknowledged += 1
+            return
+        self.failed += 1
+        if self.first_failure is None:
+            self.first_failure = error.str()

@@ -1,0 +1,79 @@
+"""Settings of librdkafka: our defaults, what is fixed, where its own lines go."""
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from storage_core import InvalidRequestError
+
+LOGGER_NAME: Final = "shardlog.librdkafka"
+REQUEST_TIMEOUT_S: Final = 10.0
+
+# With the default pause of a full prefetch queue, 1,000 ms, a consumer runs at a seventh.
+_CONSUMER_DEFAULTS: Final[Mapping[str, object]] = {
+    "fetch.queue.backoff.ms": 2,
+    "queued.max.messages.kbytes": 16_384,
+    "partition.assignment.strategy": "cooperative-sticky",
+    "session.timeout.ms": 10_000,
+    "heartbeat.interval.ms": 1_000,
+    "topic.metadata.refresh.interval.ms": 10_000,
+    "check.crcs": True,
+}
+# Where a shard goes on is the shard's to say; what is not committed is not to be seen.
+_CONSUMER_FIXED: Final[Mapping[str, object]] = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",
+    "isolation.level": "read_committed",
+    "enable.partition.eof": False,
+}
+# The protocol of KIP-848 leaves these to the broker.
+_CLASSIC_ONLY: Final = (
+    "partition.assignment.strategy",
+    "session.timeout.ms",
+    "heartbeat.interval.ms",
+)
+_FOR_ALL: Final = ("bootstrap.", "metadata.broker", "security.", "sasl.", "ssl.", "client.")
+_PRODUCER_DEFAULTS: Final[Mapping[str, object]] = {
+    "enable.idempotence": True,
+    "linger.ms": 5,
+    "message.timeout.ms": 60_000,
+}
+
+
+def consumer_settings(settings: Mapping[str, object]) -> dict[str, object]:
+    """Return a consumer's settings with our defaults below and what is fixed above them.
+
+    Raises:
+        InvalidRequestError: A setting is not the caller's to choose.
+    """
+    taken = sorted(set(settings) & set(_CONSUMER_FIXED))
+    if taken:
+        message = f"kafka: {', '.join(taken)} cannot be set; shardlog needs its own values"
+        raise InvalidRequestError(message)
+    defaults = dict(_CONSUMER_DEFAULTS)
+    if settings.get("group.protocol") == "consumer":
+        for name in _CLASSIC_ONLY:
+            del defaults[name]
+    return {**defaults, **settings, **_CONSUMER_FIXED, "logger": quiet_logger()}
+
+
+def producer_settings(bootstrap: str, settings: Mapping[str, object]) -> dict[str, object]:
+    """Return a producer's settings with our defaults below them."""
+    merged = {"bootstrap.servers": bootstrap, **_PRODUCER_DEFAULTS, **settings}
+    return {**merged, "logger": quiet_logger()}
+
+
+def admin_settings(settings: Mapping[str, object]) -> dict[str, object]:
+    """Return what of a client's settings concerns reaching the cluster."""
+    kept = {name: value for name, value in settings.items() if name.startswith(_FOR_ALL)}
+    return {**kept, "logger": quiet_logger()}
+
+
+def quiet_logger() -> logging.Logger:
+    """Return where librdkafka's own lines go: nowhere, unless the process gives it a handler."""
+    logger = logging.getLogger(LOGGER_NAME)
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+        logger.propagate = False
+    return logger

@@ -1,0 +1,256 @@
+"""The worker's settings: one TOML file, environment over file, command line over both.
+
+    root = "/var/lib/shardlog"
+    topics = ["telemetry"]              # or: topic_pattern = "^telemetry[.].*"
+    [kafka]                             # librdkafka's own names, passed through
+    "bootstrap.servers" = "localhost:9092"
+    "group.id" = "shardlog"
+    [stream]                            # of streams that are not there yet
+    primary = "timestamp"
+    retention_hours = 168
+
+Environment: SHARDLOG_ROOT, SHARDLOG_STREAM__JITTER_MS and so on, SHARDLOG_KAFKA as JSON;
+KAFKA_BOOTSTRAP stands for kafka."bootstrap.servers". An unknown key is an error.
+"""
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from connectors.mapping import KeyMode, MappingRules, NullKey, PrimaryFrom
+from storage_core import InvalidRequestError, StreamOptions
+
+_ENVIRONMENT_PREFIX: Final = "SHARDLOG_"
+_ENVIRONMENT_BOOTSTRAP: Final = "KAFKA_BOOTSTRAP"
+_BOOTSTRAP: Final = "bootstrap.servers"
+_GROUP: Final = "group.id"
+_GROUP_DEFAULT: Final = "shardlog"
+_STARTS: Final = ("earliest", "latest")
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StreamSettings(_Settings):
+    """How a topic's stream is made, and how its records become rows.
+
+    Attributes:
+        primary: `timestamp` (milliseconds) or `offset` (a sequence).
+        key_mode: `integer`: keys are 4-byte big-endian ids; `none`: keys are only carried.
+        null_key: In mode `integer`, `keep` a record without a key under id -1, or make it a
+            `dead-letter`.
+        jitter_ms: How far behind its id's largest timestamp a record is still normal.
+        ahead_max_ms: How far ahead of the clock a timestamp may be; None means one day.
+        retention_hours: How long records are kept, judged by timestamp; None keeps all.
+        payload_bytes_max: A larger value is a dead letter.
+    """
+
+    primary: PrimaryFrom = "timestamp"
+    key_mode: KeyMode = "integer"
+    null_key: NullKey = "keep"
+    jitter_ms: Annotated[int, Field(ge=0)] = 0
+    ahead_max_ms: Annotated[int, Field(ge=0)] | None = None
+    retention_hours: Annotated[float, Field(gt=0)] | None = None
+    payload_bytes_max: Count = 16 * 2**20
+
+    def stream_options(self) -> StreamOptions:
+        """Return the options a stream is made with."""
+        is_time = self.primary == "timestamp"
+        hours = self.retention_hours
+        return StreamOptions(
+            unit="ms" if is_time else "sequence",
+            jitter=self.jitter_ms,
+            ahead_max=self.ahead_max_ms if is_time else None,
+            retention=None if hours is None else timedelta(hours=hours),
+            payload_bytes_max=self.payload_bytes_max,
+        )
+
+    def mapping_rules(self, primary: PrimaryFrom, key_mode: KeyMode) -> MappingRules:
+        """Return how records become rows, by what the stream was made with."""
+        return MappingRules(primary, key_mode, self.null_key, self.payload_bytes_max)
+
+
+class WorkerOptions(_Settings):
+    """What one worker does.
+
+    Attributes:
+        root: The directory that holds the streams.
+        topics: Topics by name.
+        topic_pattern: Topics by a regular expression that begins with ^; instead of names.
+        mode: `group`: the group shares out the partitions; `static`: those of `partitions`.
+        partitions: In mode `static`, the partitions of each topic.
+        start: Where a shard begins that is not there yet: `earliest`, `latest`, or a time
+            (ISO with zone, or milliseconds). Partitions added later begin at their first
+            record.
+        on_overtaken: When Kafka's retention has passed records that were not stored: `stop`
+            with an error that names them, or `skip`: record the gap and go on.
+        adopt: Take over a copy of a root whose shards went on elsewhere.
+        linger_ms: How long records gather before they are made durable.
+        round_records_max: Records at which they no longer wait.
+        lock_wait_s: How long a new owner waits for a shard another process holds.
+        broker_wait_s: How long to wait for a broker at the start.
+        stop_timeout_s: How long a clean stop may take.
+        kafka: Settings of librdkafka, by its names.
+        stream: How streams are made that are not there yet.
+    """
+
+    root: Path
+    topics: tuple[str, ...] = ()
+    topic_pattern: str | None = None
+    mode: Literal["group", "static"] = "group"
+    partitions: dict[str, tuple[Annotated[int, Field(ge=0)], ...]] = {}
+    start: str | int = "earliest"
+    on_overtaken: Literal["stop", "skip"] = "stop"
+    adopt: bool = False
+    linger_ms: Annotated[int, Field(ge=0, le=60_000)] = 20
+    round_records_max: Annotated[int, Field(ge=1, le=1_000_000)] = 20_000
+    lock_wait_s: Annotated[float, Field(ge=0, le=3600)] = 60.0
+    broker_wait_s: Annotated[float, Field(gt=0, le=3600)] = 15.0
+    stop_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 20.0
+    kafka: dict[str, str | int | float | bool] = {}
+    stream: StreamSettings = StreamSettings()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.mode == "static":
+            if not self.partitions or self.topics or self.topic_pattern:
+                message = "mode static takes `partitions`, and neither topics nor topic_pattern"
+                raise ValueError(message)
+        elif self.partitions:
+            message = "`partitions` is for mode static"
+            raise ValueError(message)
+        elif bool(self.topics) == bool(self.topic_pattern):
+            message = "name `topics`, or give a `topic_pattern`"
+            raise ValueError(message)
+        if self.topic_pattern is not None:
+            _check_pattern(self.topic_pattern)
+        if _BOOTSTRAP not in self.kafka:
+            message = f'kafka: "{_BOOTSTRAP}" is missing (or set {_ENVIRONMENT_BOOTSTRAP})'
+            raise ValueError(message)
+        self.start_ms()
+        return self
+
+    @property
+    def kafka_settings(self) -> dict[str, object]:
+        """The settings of the consumer."""
+        return {_GROUP: _GROUP_DEFAULT, **self.kafka}
+
+    @property
+    def subscription(self) -> tuple[str, ...]:
+        """What the group subscribes to."""
+        return self.topics if self.topic_pattern is None else (self.topic_pattern,)
+
+    def start_ms(self) -> int | None:
+        """Return the start as a time in milliseconds, None when it is not a time."""
+        if self.start in _STARTS:
+            return None
+        try:
+            if isinstance(self.start, int) or self.start.lstrip("-").isdigit():
+                return int(self.start)
+            moment = datetime.fromisoformat(self.start)
+        except ValueError as error:
+            message = f"start: {self.start!r} is neither earliest, latest nor a time"
+            raise ValueError(message) from error
+        if moment.tzinfo is None:
+            message = f"start: {self.start!r} has no zone; write for example 2026-01-31T00:00Z"
+            raise ValueError(message)
+        return int(moment.astimezone(UTC).timestamp() * 1000)
+
+
+def load_options(
+    path: Path | None,
+    overrides: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> WorkerOptions:
+    """Return the settings of file, environment and command line together.
+
+    Args:
+        path: The TOML file, if there is one.
+        overrides: `key=value` from the command line; dots lead into sections, except in the
+            names below `kafka.`, which have dots of their own.
+        environment: Variables of the process.
+
+    Raises:
+        InvalidRequestError: Something is unknown, missing or of the wrong kind, by name.
+    """
+    given: dict[str, Any] = {} if path is None else _read(path)
+    for name, text in sorted((os.environ if environment is None else environment).items()):
+        if name == _ENVIRONMENT_BOOTSTRAP:
+            given.setdefault("kafka", {})[_BOOTSTRAP] = text
+        elif name.startswith(_ENVIRONMENT_PREFIX):
+            keys = name.removeprefix(_ENVIRONMENT_PREFIX).lower().split("__")
+            if keys[0] in WorkerOptions.model_fields:
+                _put(given, keys, _value(text))
+    for override in overrides:
+        name, equals, text = override.partition("=")
+        if not equals:
+            message = f"{override!r} is not of the form key=value"
+            raise InvalidRequestError(message)
+        section, dot, rest = name.partition(".")
+        _put(given, [section, rest] if dot else [section], _value(text))
+    try:
+        return WorkerOptions.model_validate(given)
+    except ValidationError as error:
+        raise InvalidRequestError(_one_line(error), path=path) from error
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text())
+    except FileNotFoundError as error:
+        message = "there is no such configuration file"
+        raise InvalidRequestError(message, path=path) from error
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        message = f"the configuration cannot be read: {error}"
+        raise InvalidRequestError(message, path=path) from error
+
+
+def _put(given: dict[str, Any], keys: Sequence[str], value: object) -> None:
+    for key in keys[:-1]:
+        inner = given.setdefault(key, {})
+        if not isinstance(inner, dict):
+            message = f"{key}: is not a section"
+            raise InvalidRequestError(message)
+        given = inner
+    given[keys[-1]] = value
+
+
+def _value(text: str) -> object:
+    """Return JSON as what it says, and anything else as text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _check_pattern(pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        message = f"topic_pattern: {pattern!r} is no regular expression: {error}"
+        raise ValueError(message) from error
+    if not pattern.startswith("^"):
+        message = f"topic_pattern: {pattern!r} must begin with ^"
+        raise ValueError(message)
+
+
+def _one_line(error: ValidationError) -> str:
+    """Return all complaints in one line, each with the key it is about."""
+    complaints = []
+    for item in error.errors(include_url=False, include_input=False):
+        where = ".".join(str(part) for part in item["loc"])
+        what = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "extra_forbidden":
+            what = "unknown key"
+        complaints.append(f"{where}: {what}" if where else what)
+    return "; ".join(complaints)

@@ -1,0 +1,215 @@
+"""Which partitions this process owns: a shard is opened when one comes, closed when it goes.
+
+Taking a partition asks, in this order: is the topic the one its stream was made from; does
+the shard's data lie here; where does it go on; does Kafka still have what comes next. Nothing
+is made on disk before the first two are answered.
+
+Belongs to the worker's thread; nothing here runs beside a round.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from connectors.kafka_client import Consumer, Partition
+from connectors.options import WorkerOptions
+from connectors.shard_feed import ShardFeed
+from connectors.start_place import HomeMark, check_group_offset, check_watermarks, overtaken
+from connectors.topic_identity import TopicIdentities, topic_recreated
+from storage_core import (
+    InvalidRequestError,
+    ShardlogError,
+    Stream,
+    StreamOrigin,
+    StreamReader,
+    root_id,
+)
+
+
+def check_writable(root: Path) -> None:
+    """Refuse a root that this process may not write to, before anything is consumed.
+
+    Raises:
+        InvalidRequestError: It may not, or the path is no directory.
+    """
+    place = root
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        message = "the worker may not write here; give it the directory, or set another root"
+        raise InvalidRequestError(message, path=place)
+
+
+class Ownership:
+    """The shards this process has open, by partition."""
+
+    def __init__(
+        self,
+        options: WorkerOptions,
+        consumer: Consumer,
+        identities: TopicIdentities,
+        log: Any,  # noqa: ANN401 - a structlog logger has no better type
+    ) -> None:
+        """Own nothing."""
+        self._options = options
+        self._consumer = consumer
+        self._identities = identities
+        self._log = log
+        self.feeds: dict[Partition, ShardFeed] = {}
+
+    def topic_ids(self) -> dict[str, str]:
+        """Return the topics owned with the ids their streams were made for."""
+        return {feed.partition.topic: feed.topic_id for feed in self.feeds.values()}
+
+    def take(self, partition: Partition) -> ShardFeed:
+        """Open a partition's shard and find out where it goes on.
+
+        Raises:
+            UnavailableError: The shard is held by another process, or the broker is silent;
+                trying again may help.
+            ForeignDataError: The topic, or the data, is not ours.
+            LostRangeError: Retention has passed records that were not stored.
+        """
+        topic_id = self._identities.id_of(partition.topic)
+        origin, born = self._stream_of(partition.topic, topic_id)
+        if partition.number not in born:
+            self._check_home(partition, None, 0)
+            starts = self._births(partition, is_new=not born)
+            Stream.add_shards(self._options.root, partition.topic, starts)
+        stream = Stream.open(self._options.root, partition.topic, shards=[partition.number])
+        try:
+            feed = self._feed(partition, stream, topic_id, origin)
+        except BaseException:
+            with suppress(ShardlogError):
+                stream.close()
+            raise
+        self.feeds[partition] = feed
+        return feed
+
+    def give_back(self, partitions: Iterable[Partition]) -> None:
+        """Close shards; what was appended to them is committed first.
+
+        Raises:
+            ShardlogError: The first failure; all are closed, or poisoned, all the same.
+        """
+        failures: list[ShardlogError] = []
+        for partition in partitions:
+            feed = self.feeds.pop(partition, None)
+            if feed is None:
+                continue
+            try:
+                feed.stream.close()
+            except ShardlogError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def _stream_of(self, topic: str, topic_id: str) -> tuple[StreamOrigin, Mapping[int, int]]:
+        """Return a topic's stream, made if it is not there, and its shards."""
+        wanted = self._options.stream
+        try:
+            found, shards = self._look(topic)
+        except InvalidRequestError:
+            origin = StreamOrigin("kafka", topic, topic_id, wanted.key_mode, wanted.primary)
+            # Another worker may be making it at this moment; what else is wrong, the look says.
+            with suppress(InvalidRequestError):
+                options = wanted.stream_options()
+                Stream.create(self._options.root, topic, options, origin=origin).close()
+            found, shards = self._look(topic)
+        if found is None:
+            message = "a stream of this name is there that was not made from a topic"
+            raise InvalidRequestError(message, stream=topic)
+        if found.topic_id != topic_id:
+            raise topic_recreated(topic, found.topic_id, topic_id)
+        for name in ("key_mode", "primary"):
+            if getattr(found, name) != getattr(wanted, name):
+                message = (
+                    f"stream.{name} is {getattr(wanted, name)!r}, but the stream was made with "
+                    f"{getattr(found, name)!r}, which cannot change"
+                )
+                raise InvalidRequestError(message, stream=topic)
+        return found, shards
+
+    def _look(self, topic: str) -> tuple[StreamOrigin | None, Mapping[int, int]]:
+        with StreamReader.open(self._options.root, topic) as reader:
+            return reader.origin, reader.committed()
+
+    def _births(self, partition: Partition, *, is_new: bool) -> dict[int, int]:
+        """Return where shards begin that are not there yet.
+
+        With the first shard of a stream all partitions there are begin where `start` says; one
+        that is added later begins at its first record.
+        """
+        if not is_new:
+            return {partition.number: self._consumer.watermarks(partition)[0]}
+        topic = partition.topic
+        if self._options.mode == "static":
+            numbers: Iterable[int] = self._options.partitions[topic]
+        else:
+            numbers = range(self._identities.partitions_of(topic))
+        return {number: self._birth(Partition(topic, number)) for number in numbers}
+
+    def _birth(self, partition: Partition) -> int:
+        low, end = self._consumer.watermarks(partition)
+        start_ms = self._options.start_ms()
+        if start_ms is not None:
+            found = self._consumer.offset_at(partition, start_ms)
+            return end if found is None else max(low, found)
+        return low if self._options.start == "earliest" else end
+
+    def _feed(
+        self, partition: Partition, stream: Stream, topic_id: str, origin: StreamOrigin
+    ) -> ShardFeed:
+        number = partition.number
+        home = HomeMark(root_id(self._options.root), stream.lineage(number))
+        shard_next = stream.committed()[number]
+        self._check_home(partition, home, shard_next)
+        watermarks = self._consumer.watermarks(partition)
+        place = (partition.topic, number)
+        gap = check_watermarks(shard_next, watermarks, place)
+        source = stream.source(number) or {}
+        if gap is not None:
+            if self._options.on_overtaken == "stop":
+                raise overtaken(gap, place)
+            self._log.warning(
+                "records passed over", topic=partition.topic, shard=number, start=gap[0], end=gap[1]
+            )
+            stream.pass_over(number, gap[1], source={**source, "next": gap[1]})
+            shard_next = gap[1]
+        rules = self._options.stream.mapping_rules(origin.primary, origin.key_mode)
+        epoch = source.get("epoch")
+        return ShardFeed(
+            partition,
+            stream,
+            topic_id,
+            rules,
+            home,
+            shard_next,
+            epoch if isinstance(epoch, int) else None,
+        )
+
+    def _check_home(self, partition: Partition, home: HomeMark | None, shard_next: int) -> None:
+        """Refuse a partition whose data lies elsewhere."""
+        committed = self._consumer.group_places([partition]).get(partition)
+        if committed is None:
+            return
+        own_root = home.root_id if home is not None else ""
+        verdict = check_group_offset(
+            shard_next=shard_next,
+            group_offset=committed.offset,
+            metadata=committed.metadata,
+            home=home,
+            root_id=own_root,
+            adopt=self._options.adopt,
+            place=partition,
+        )
+        if verdict == "ignored":
+            self._log.warning(
+                "the group's offset was moved by others and is ignored",
+                topic=partition.topic,
+                shard=partition.number,
+                group_offset=committed.offset,
+                shard_next=shard_next,
+            )

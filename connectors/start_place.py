@@ -1,0 +1,113 @@
+"""Where a shard goes on reading its partition, and when it must not.
+
+Pure decisions over what the shard, the broker and the group say; ownership.py asks them.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from storage_core import ForeignDataError, LostRangeError
+
+_MARK: Final = "shardlog"
+_PARTS: Final = 3
+
+Verdict = Literal["go on", "ignored"]
+
+
+@dataclass(frozen=True, slots=True)
+class HomeMark:
+    """What a worker leaves beside the group's offset: whose data stands behind it."""
+
+    root_id: str
+    lineage: str
+
+    def encode(self) -> str:
+        """Return it as the metadata of a committed offset."""
+        return f"{_MARK}:{self.root_id}:{self.lineage}"
+
+
+def decode_home_mark(metadata: str) -> HomeMark | None:
+    """Return the mark, None if somebody else wrote the metadata."""
+    parts = metadata.split(":")
+    if len(parts) != _PARTS or parts[0] != _MARK:
+        return None
+    return HomeMark(parts[1], parts[2])
+
+
+def check_group_offset(  # noqa: PLR0913 - all that the decision stands on
+    *,
+    shard_next: int,
+    group_offset: int,
+    metadata: str,
+    home: HomeMark | None,
+    root_id: str,
+    adopt: bool,
+    place: tuple[str, int],
+) -> Verdict:
+    """Judge a group offset beyond the shard's own next offset.
+
+    Args:
+        shard_next: Where the shard stands.
+        group_offset: What the group has committed.
+        metadata: What lies beside it.
+        home: The shard's own mark; None when there is no shard yet.
+        root_id: The root of this worker.
+        adopt: Whether a copy of a root may go on.
+        place: Topic and partition.
+
+    Returns:
+        `ignored` when somebody else moved the group's offset, else `go on`.
+
+    Raises:
+        ForeignDataError: The data behind the offset lies elsewhere.
+    """
+    if group_offset <= shard_next:
+        return "go on"
+    mark = decode_home_mark(metadata)
+    if mark is None:
+        return "ignored"
+    topic, number = place
+    ahead = f"the group stands at {group_offset}, this shard at {shard_next}"
+    if home is None or mark.lineage != home.lineage:
+        message = (
+            f"{ahead}: its data lies in root {mark.root_id}; run the worker there, or use "
+            "another group.id for a second copy"
+        )
+        raise ForeignDataError(message, stream=topic, shard=number)
+    if mark.root_id != root_id and not adopt:
+        message = (
+            f"{ahead}: this root is a copy of {mark.root_id}, which went on; set adopt=true to "
+            "go on here and fetch again what Kafka still holds"
+        )
+        raise ForeignDataError(message, stream=topic, shard=number)
+    return "go on"
+
+
+def check_watermarks(
+    shard_next: int, watermarks: tuple[int, int], place: tuple[str, int]
+) -> tuple[int, int] | None:
+    """Return the offsets that retention took before they were stored, None if there are none.
+
+    Raises:
+        ForeignDataError: The partition ends below what is stored.
+    """
+    low, end = watermarks
+    topic, number = place
+    if end < shard_next:
+        message = (
+            f"the partition ends at {end}, below {shard_next} which is stored: its log was cut "
+            "(unclean election or a restored broker); records to come would differ from those "
+            "stored at the same offsets; move the stream away or use another root"
+        )
+        raise ForeignDataError(message, stream=topic, shard=number, start=end, end=shard_next)
+    return (shard_next, low) if low > shard_next else None
+
+
+def overtaken(gap: tuple[int, int], place: tuple[str, int]) -> LostRangeError:
+    """Return the error for records that Kafka's retention took before they were stored."""
+    topic, number = place
+    message = (
+        "Kafka's retention has passed these offsets before they were stored (they may have held "
+        "only control or compacted records); set on_overtaken=skip to record the gap and go on"
+    )
+    return LostRangeError(message, stream=topic, shard=number, start=gap[0], end=gap[1])

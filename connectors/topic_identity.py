@@ -1,0 +1,78 @@
+"""The topic is the topic: whether it is still the one a stream was made from.
+
+A topic that is deleted and made again under a running consumer is followed without any error,
+so its id is asked for beside every commit and compared before anything is written. Asking
+runs in the background; the answer is awaited only when the rows are ready.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from connectors.kafka_client import Admin
+from storage_core import BrokerUnavailableError, Clock, ForeignDataError
+
+ANSWER_WAIT_S: Final = 5.0
+# How long a topic may be missing, as it is for moments while a cluster restarts.
+GONE_AFTER_S: Final = 10.0
+
+
+class TopicIdentities:
+    """Compares topics with the ids their streams were made for. One question at a time."""
+
+    def __init__(self, admin: Admin, clock: Clock) -> None:
+        """Take over the connection."""
+        self._admin = admin
+        self._clock = clock
+        self._missing_since_s: dict[str, float] = {}
+
+    def id_of(self, topic: str) -> str:
+        """Return a topic's id.
+
+        Raises:
+            BrokerUnavailableError: No answer, or no such topic for the moment.
+        """
+        found = self._admin.ask_topic_ids([topic])(ANSWER_WAIT_S)
+        if topic not in found:
+            message = f"the cluster has no topic {topic!r}; create it, or mend the setting"
+            raise BrokerUnavailableError(message)
+        return found[topic]
+
+    def partitions_of(self, topic: str) -> int:
+        """Return how many partitions a topic has."""
+        return self._admin.partitions(ANSWER_WAIT_S).get(topic, 0)
+
+    def ask(self, expected: Mapping[str, str]) -> Callable[[], None]:
+        """Ask about topics now; calling what is returned waits for the answer and compares.
+
+        The call raises ForeignDataError when a topic is another one or is gone for good, and
+        BrokerUnavailableError when there is no answer in bounded time.
+        """
+        answer = self._admin.ask_topic_ids(expected) if expected else None
+
+        def compare() -> None:
+            found = {} if answer is None else answer(ANSWER_WAIT_S)
+            for topic, topic_id in expected.items():
+                self._compare(topic, topic_id, found.get(topic))
+
+        return compare
+
+    def _compare(self, topic: str, expected: str, found: str | None) -> None:
+        if found is None:
+            since = self._missing_since_s.setdefault(topic, self._clock.monotonic_s())
+            if self._clock.monotonic_s() - since < GONE_AFTER_S:
+                message = f"the cluster does not know topic {topic!r} at the moment"
+                raise BrokerUnavailableError(message)
+            message = "the topic was deleted; what was stored of it is safe and can be read"
+            raise ForeignDataError(message, stream=topic)
+        self._missing_since_s.pop(topic, None)
+        if found != expected:
+            raise topic_recreated(topic, expected, found)
+
+
+def topic_recreated(topic: str, expected: str, found: str) -> ForeignDataError:
+    """Return the error for a topic that is not the one a stream was made from."""
+    message = (
+        f"the topic was deleted and made again: the stream holds records of id {expected}, "
+        f"the topic has id {found}; move the stream's directory away or use another root"
+    )
+    return ForeignDataError(message, stream=topic)

@@ -1,0 +1,45 @@
+"""What a worker has counted since it began."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from connectors.commit_round import RoundReport
+from connectors.kafka_client import Partition
+
+
+@dataclass(slots=True)
+class WorkerCounts:
+    """Counts of one worker; its own thread writes them.
+
+    Attributes:
+        consumed: Records Kafka brought.
+        appended: Records made durable.
+        duplicates: Records that were stored already.
+        dead_letters: Records kept raw.
+        rounds: Rounds made durable.
+        dropped_rounds: Rounds given up before anything was written, and fetched again.
+        reopens: How often a shard was reopened after a failed write.
+    """
+
+    consumed: int = 0
+    appended: int = 0
+    duplicates: int = 0
+    dead_letters: int = 0
+    rounds: int = 0
+    dropped_rounds: int = 0
+    reopens: Counter[Partition] = field(default_factory=Counter)
+
+    def add(self, report: RoundReport) -> None:
+        """Add a durable round."""
+        self.rounds += 1
+        self.appended += report.appended.appended
+        self.duplicates += report.appended.duplicates
+        self.dead_letters += report.dead_letters
+        for partition in report.moved:
+            # A shard that takes writes again is in good health.
+            self.reopens.pop(partition, None)
+
+    def reopened(self, partition: Partition) -> int:
+        """Count a reopening and return how many there were in a row."""
+        self.reopens[partition] += 1
+        return self.reopens[partition]

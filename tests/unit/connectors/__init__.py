@@ -1,0 +1,1 @@
+"""Unit tests of connectors; each file mirrors a module. No broker, no network."""
