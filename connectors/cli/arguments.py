@@ -1,0 +1,113 @@
+"""What several verbs are told in the same words: root, stream, ids, times, broker.
+
+The types stand for typer to read; the functions turn texts into what the verbs work with and
+refuse with `InvalidRequestError` what they cannot read.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import typer
+
+from storage_core import InvalidRequestError
+
+Format = Literal["table", "json", "csv"]
+
+Root = Annotated[
+    Path,
+    typer.Argument(metavar="ROOT", help="Directory that holds the streams.", show_default=False),
+]
+StreamName = Annotated[
+    str, typer.Argument(metavar="STREAM", help="Name of the stream.", show_default=False)
+]
+Ids = Annotated[
+    list[int] | None,
+    typer.Option("--id", metavar="ID", help="Only this id; may be given several times."),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(metavar="A,B", help="Columns to show, in this order, with commas between."),
+]
+FormatOption = Annotated[
+    Format,
+    typer.Option(
+        "--format",
+        help="An aligned table; one JSON object a line; or CSV. Bytes that are not UTF-8 are "
+        "shown as base64, and a field beside them says so.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        metavar="HOST:PORT", envvar="KAFKA_BOOTSTRAP", help="Kafka brokers to begin with."
+    ),
+]
+KafkaSettings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kafka",
+        metavar="KEY=VALUE",
+        help="A setting handed to the Kafka client as it is; may be given several times.",
+    ),
+]
+
+BOOTSTRAP_DEFAULT: Final = "127.0.0.1:9092"
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def column_names(text: str | None) -> list[str] | None:
+    """Return the names in a text with commas between them."""
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",")]
+    if "" in names or len(set(names)) != len(names):
+        message = f"--columns {text!r}: give each column once, with commas between"
+        raise InvalidRequestError(message)
+    return names
+
+
+def kafka_settings(pairs: Iterable[str] | None) -> dict[str, str]:
+    """Return the settings written as KEY=VALUE."""
+    settings = {}
+    for pair in pairs or ():
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            message = f"--kafka {pair!r}: write KEY=VALUE"
+            raise InvalidRequestError(message)
+        settings[name.strip()] = value
+    return settings
+
+
+def first_primary(text: str | None, unit: str) -> int | None:
+    """Return the least primary at or after what `--start` says."""
+    return None if text is None else _primary("--start", text, unit, is_least=True)
+
+
+def last_primary(text: str | None, unit: str) -> int | None:
+    """Return the largest primary at or before what `--end` says."""
+    return None if text is None else _primary("--end", text, unit, is_least=False)
+
+
+def _primary(option: str, text: str, unit: str, *, is_least: bool) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    if unit not in _PER_SECOND:
+        message = f"{option} {text!r}: this stream's primaries are numbers; give an integer"
+        raise InvalidRequestError(message)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        message = f"{option} {text!r}: give an integer, or a time such as 2026-01-31T12:00:00Z"
+        raise InvalidRequestError(message) from error
+    if moment.tzinfo is None:
+        message = f"{option} {text!r}: a time needs its zone, such as 2026-01-31T12:00:00Z"
+        raise InvalidRequestError(message)
+    scaled = (moment - _EPOCH) // timedelta(microseconds=1) * _PER_SECOND[unit]
+    return -(-scaled // 10**6) if is_least else scaled // 10**6

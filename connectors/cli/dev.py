@@ -1,0 +1,117 @@
+"""`shardlog dev`: a real broker, and a registry when asked, without Docker.
+
+What is printed on standard output is for the shell (`eval "$(shardlog dev up)"`); what people
+read goes to standard error. The work is done in connectors/dev_stack/stack.py.
+"""
+
+import os
+import signal
+from typing import Annotated, Final
+
+import typer
+
+from connectors.cli.exit_codes import EXIT_UNAVAILABLE
+from connectors.cli.printing import print_table
+from connectors.dev_stack.places import dev_directory
+from connectors.dev_stack.process import Process
+from connectors.dev_stack.stack import (
+    BROKER,
+    BROKER_VARIABLE,
+    REGISTRY_VARIABLE,
+    DevStack,
+    is_answering,
+)
+from storage_core import InvalidRequestError, UnavailableError
+
+app = typer.Typer(
+    help='Run a real Kafka broker on this machine.\n\nExample: eval "$(shardlog dev up)"',
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+_LOOK_EVERY_S: Final = 1.0
+_COLUMNS: Final = ("server", "address", "pid", "answers")
+
+WithRegistry = Annotated[bool, typer.Option("--registry", help="Start a schema registry too.")]
+InForeground = Annotated[
+    bool, typer.Option("--foreground", help="Stay, and stop all when interrupted or killed.")
+]
+
+
+@app.command("up")
+def up(registry: WithRegistry = False, foreground: InForeground = False) -> None:
+    """Start a broker and print its address as shell assignments.
+
+    The first start fetches the broker (45 MB) or the registry (139 MB). What already runs is
+    left alone and its address printed again.
+
+    Example: eval "$(shardlog dev up --registry)"
+    """
+    stack = DevStack(dev_directory(), owner=Process.current() if foreground else None)
+    if foreground and stack.services():
+        message = "the dev stack already runs: end it with `shardlog dev down`"
+        raise InvalidRequestError(message)
+    _start(stack, registry=registry)
+    if foreground:
+        _stay(stack)
+
+
+@app.command("down")
+def down() -> None:
+    """Stop what `shardlog dev up` started, and remove its data.
+
+    Example: eval "$(shardlog dev down)"
+    """
+    ended = DevStack(dev_directory()).stop()
+    for name in ended:
+        typer.echo(f"unset {BROKER_VARIABLE if name == BROKER else REGISTRY_VARIABLE}")
+        typer.echo(f"{name} stopped", err=True)
+    if not ended:
+        typer.echo("nothing was running", err=True)
+
+
+@app.command("status")
+def status() -> None:
+    """Show what runs, and whether it answers; the exit code is 3 when something does not.
+
+    Example: shardlog dev status
+    """
+    services = DevStack(dev_directory()).services()
+    if not services:
+        message = "nothing runs: start it with `shardlog dev up`"
+        raise UnavailableError(message)
+    answers = {name: is_answering(name, found.address) for name, found in services.items()}
+    rows = [
+        (name, found.address, found.process.pid, "yes" if answers[name] else "no")
+        for name, found in services.items()
+    ]
+    print_table(_COLUMNS, rows)
+    if not all(answers.values()):
+        raise typer.Exit(EXIT_UNAVAILABLE)
+
+
+def _start(stack: DevStack, *, registry: bool) -> None:
+    started = [(BROKER_VARIABLE, stack.broker())]
+    if registry:
+        started.append((REGISTRY_VARIABLE, stack.registry()))
+    for variable, address in started:
+        if os.environ.get(variable):
+            typer.echo(f"{variable} is set: using {address}, starting none", err=True)
+        typer.echo(f"export {variable}={address}")
+
+
+def _stay(stack: DevStack) -> None:
+    """Wait until told to end, or until nothing is left to wait for; then stop all."""
+    ending = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, ending)
+    try:
+        typer.echo("running; press Ctrl-C to stop", err=True)
+        while stack.services():
+            if signal.sigtimedwait(ending, _LOOK_EVERY_S):
+                break
+        else:
+            message = f"all servers have ended; their logs are in {stack.directory}"
+            raise UnavailableError(message)
+    finally:
+        stack.stop()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ending)

@@ -1,0 +1,198 @@
+"""How rows and figures are printed: aligned tables, JSON lines, CSV.
+
+Bytes are text where they are UTF-8 and base64 where they are not, and it is said which:
+
+    table    base64:q83v
+    json     "payload": "q83v", "payload_encoding": "base64"
+    csv      a column payload_encoding: utf-8, base64, or nothing where the payload is null
+
+Everything is printed through `print_lines`, which flushes: a reader of our output that went away
+is noticed there, and ends the command well.
+"""
+
+import base64
+import csv
+import io
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol, assert_never
+
+import pyarrow as pa
+import typer
+
+from connectors.cli.aligned_table import AlignedTable
+from connectors.cli.arguments import Format
+
+_BYTES: Final = ("key", "payload")
+_STATES: Final = ("normal", "late", "ahead", "expired")
+_PRINT_ROWS: Final = 4096
+
+Row = Mapping[str, Any]
+
+
+class _Form(Protocol):
+    def lines(self, rows: Sequence[Row]) -> list[str]:
+        """Return the lines of rows, the first time with what stands before all of them."""
+        ...
+
+
+class RowPrinter:
+    """Prints rows that come in batches of the same columns."""
+
+    def __init__(self, kind: Format, columns: Sequence[str]) -> None:
+        """Print rows of these columns in this format."""
+        self._form = _form(kind, columns)
+        self._has_printed = False
+
+    def batch(self, batch: pa.RecordBatch | pa.Table) -> None:
+        """Print the rows of a batch."""
+        batches = batch.to_batches(_PRINT_ROWS) if isinstance(batch, pa.Table) else [batch]
+        for part in batches:
+            self.rows(part.to_pylist())
+
+    def rows(self, rows: Sequence[Row]) -> None:
+        """Print rows, each with its columns in order."""
+        if rows:
+            self._print(rows)
+
+    def end(self) -> None:
+        """Where there was no row, print what stands before rows."""
+        if not self._has_printed:
+            self._print([])
+
+    def _print(self, rows: Sequence[Row]) -> None:
+        self._has_printed = True
+        print_lines(self._form.lines(rows))
+
+
+def print_lines(lines: Sequence[str]) -> None:
+    """Print lines; end the command if nobody reads them any more.
+
+    Raises:
+        typer.Exit: Whoever read our output has enough.
+    """
+    if not lines:
+        return
+    try:
+        typer.echo("\n".join(lines))
+    except BrokenPipeError as error:
+        # What is still in the buffer has no place to go when the interpreter flushes it.
+        sys.stdout = io.StringIO()
+        raise typer.Exit(0) from error
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | int | None]]) -> None:
+    """Print figures as one aligned table."""
+    print_lines(AlignedTable(columns).lines(rows))
+
+
+def print_json(value: object) -> None:
+    """Print one value as one line of JSON."""
+    print_lines([json.dumps(value)])
+
+
+class _TableForm:
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._table = AlignedTable(columns)
+
+    def lines(self, rows: Sequence[Row]) -> list[str]:
+        return self._table.lines([[_cell(*item) for item in row.items()] for row in rows])
+
+
+class _JsonForm:
+    def lines(self, rows: Sequence[Row]) -> list[str]:
+        return [json.dumps(_json_fields(row)) for row in rows]
+
+
+class _CsvForm:
+    def __init__(self, columns: Sequence[str]) -> None:
+        names = [[name, f"{name}_encoding"] if name in _BYTES else [name] for name in columns]
+        self._head: list[list[object]] = [[name for pair in names for name in pair]]
+
+    def lines(self, rows: Sequence[Row]) -> list[str]:
+        head, self._head = self._head, []
+        sheet = _Sheet()
+        csv.writer(sheet).writerows(head + [_csv_fields(row) for row in rows])
+        return sheet.lines
+
+
+class _Sheet:
+    """What a CSV writer writes, line by line.
+
+    NOTE: told to end lines with a line feed only, the writer of Python 3.11 leaves a carriage
+    return inside a field without quotes, and readers take it for the end of the line.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def write(self, line: str) -> None:
+        self.lines.append(line.removesuffix("\r\n"))
+
+
+def _form(kind: Format, columns: Sequence[str]) -> _Form:
+    match kind:
+        case "table":
+            return _TableForm(columns)
+        case "json":
+            return _JsonForm()
+        case "csv":
+            return _CsvForm(columns)
+        case _:
+            assert_never(kind)
+
+
+def _cell(name: str, value: Any) -> str | int | None:  # noqa: ANN401 - any column's value
+    if isinstance(value, bytes):
+        text, encoding = _text(value)
+        return text if encoding == "utf-8" else f"{encoding}:{text}"
+    plain = _plain(name, value)
+    if plain is None or isinstance(plain, str) or type(plain) is int:
+        return plain
+    return json.dumps(plain)
+
+
+def _json_fields(row: Row) -> dict[str, object]:
+    fields: dict[str, object] = {}
+    for name, value in row.items():
+        if isinstance(value, bytes):
+            fields |= _told_bytes(name, value)
+        else:
+            fields[name] = _plain(name, value)
+    return fields
+
+
+def _csv_fields(row: Row) -> list[object]:
+    fields: list[object] = []
+    for name, value in row.items():
+        if name in _BYTES:
+            fields += ("", "") if value is None else _text(value)
+        elif isinstance(plain := _plain(name, value), bool | list):
+            fields.append(json.dumps(plain))
+        else:
+            fields.append(plain)
+    return fields
+
+
+def _plain(name: str, value: Any) -> object:  # noqa: ANN401 - any column's value
+    """Return a value as JSON has it; a state by its name."""
+    if name == "headers" and value is not None:
+        return [{"key": one["key"], **_told_bytes("value", one["value"])} for one in value]
+    if name == "state":
+        return _STATES[value]
+    return value
+
+
+def _told_bytes(name: str, value: bytes | None) -> dict[str, str | None]:
+    if value is None:
+        return {name: None}
+    text, encoding = _text(value)
+    return {name: text} if encoding == "utf-8" else {name: text, f"{name}_encoding": encoding}
+
+
+def _text(value: bytes) -> tuple[str, str]:
+    try:
+        return value.decode(), "utf-8"
+    except UnicodeDecodeError:
+        return base64.b64encode(value).decode(), "base64"

@@ -1,0 +1,214 @@
+"""`shardlog produce`: records into a Kafka topic, made up or read as JSON lines.
+
+However it ends, what was handed over is flushed, in bounded time, and one line says how much of
+it was acknowledged; then the error, if there is one, is told.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, BinaryIO, Final
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from connectors import kafka_client
+from connectors.cli.arguments import BOOTSTRAP_DEFAULT, Bootstrap, KafkaSettings, kafka_settings
+from connectors.cli.record_lines import Outgoing, records_from
+from connectors.telemetry import TelemetryPlan, batches
+from storage_core import BrokerUnavailableError, Environment, InvalidRequestError
+
+_BATCH_RECORDS: Final = 1000
+_BROKER_WAIT_S: Final = 10.0
+# Longer than the Kafka client keeps a record before it calls it failed.
+_FLUSH_WAIT_S: Final = 150.0
+_FLUSH_STEP_S: Final = 0.2
+_PACE_STEP_S: Final = 0.1
+
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)]
+Records = Annotated[int, typer.Option(metavar="N", help="How many records.")]
+Devices = Annotated[int, typer.Option(metavar="N", help="How many devices.")]
+Rate = Annotated[
+    float | None,
+    typer.Option(metavar="R", help="Records a second; without it, as fast as possible."),
+]
+Skew = Annotated[
+    float,
+    typer.Option(metavar="X", help="0: all devices report equally often; 1: a few report most."),
+]
+LateShare = Annotated[
+    float,
+    typer.Option(metavar="X", help="Share of records that lie below one before of their device."),
+]
+Seed = Annotated[int, typer.Option(metavar="N", help="The same seed makes the same records.")]
+ValueBytes = Annotated[int, typer.Option(metavar="N", help="Bytes of a value.")]
+StartMs = Annotated[
+    int | None,
+    typer.Option(
+        metavar="MS",
+        help="Timestamp of the first record; without it the first (with --rate) or else the last "
+        "record is about now.",
+    ),
+]
+Partitions = Annotated[
+    int, typer.Option(metavar="N", help="Partitions of the topic if it is created.")
+]
+Create = Annotated[
+    bool, typer.Option("--create/--no-create", help="Create the topic if it is not there.")
+]
+Lines = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Instead of telemetry produce the JSON lines of a file, - for standard input; each "
+        "an object of value and optionally key, timestamp, headers.",
+    ),
+]
+
+
+def produce(  # noqa: PLR0913 - one parameter an option
+    topic: Topic,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    records: Records = 100_000,
+    devices: Devices = 1000,
+    rate: Rate = None,
+    skew: Skew = 0.0,
+    late_share: LateShare = 0.0,
+    seed: Seed = 0,
+    value_bytes: ValueBytes = 100,
+    start_ms: StartMs = None,
+    partitions: Partitions = 4,
+    create: Create = True,
+    lines: Lines = None,
+    kafka: KafkaSettings = None,
+) -> None:
+    """Produce telemetry, or JSON lines, to a Kafka topic.
+
+    Example: shardlog produce telemetry --records 1000000 --skew 1 --late-share 0.02
+    """
+    run = _Run(topic, rate)
+    plan = TelemetryPlan(
+        records,
+        devices=devices,
+        skew=skew,
+        late_share=late_share,
+        rate=rate,
+        seed=seed,
+        value_bytes=value_bytes,
+    )
+    first_ms = run.now_ms - (plan.span_ms if rate is None else 0) if start_ms is None else start_ms
+    plan = replace(plan, start_ms=first_ms)
+    settings = kafka_settings(kafka)
+    with ExitStack() as files:
+        outgoing = _telemetry(plan) if lines is None else files.enter_context(_opened(lines))
+        producer = kafka_client.Producer(bootstrap, settings)
+        if create:
+            kafka_client.create_topic(bootstrap, topic, partitions, settings)
+        else:
+            admin = kafka_client.Admin({**settings, "bootstrap.servers": bootstrap})
+            admin.await_broker(_BROKER_WAIT_S)
+        run.through(producer, outgoing, plan.records if lines is None else None)
+
+
+class _Run:
+    """One run of the command, and what it counts."""
+
+    def __init__(self, topic: str, rate: float | None) -> None:
+        self._topic = topic
+        self._rate = rate
+        self._clock = Environment().clock
+        self._records = 0
+        self._bytes = 0
+
+    @property
+    def now_ms(self) -> int:
+        return self._clock.now_ns() // 10**6
+
+    def through(
+        self, producer: kafka_client.Producer, outgoing: Iterator[Outgoing], total: int | None
+    ) -> None:
+        """Send everything and say what became of it."""
+        started_s = self._clock.monotonic_s()
+        try:
+            # Leaving the producer flushes, in bounded time, whatever ended the sending.
+            with _progress(total) as show, producer:
+                self._send(producer, outgoing, show, started_s)
+        finally:
+            seconds = self._clock.monotonic_s() - started_s
+            done = producer.acknowledged
+            typer.echo(
+                f"{done} records acknowledged, {self._bytes} bytes handed over, "
+                f"{seconds:.2f} s, {done / max(seconds, 1e-6):.0f} records/s"
+            )
+        unanswered = self._records - done
+        if unanswered:
+            reason = producer.first_failure or "no answer in time"
+            message = f"{unanswered} of {self._records} records were not acknowledged: {reason}"
+            raise BrokerUnavailableError(message)
+
+    def _send(
+        self,
+        producer: kafka_client.Producer,
+        outgoing: Iterator[Outgoing],
+        show: Callable[[int], None],
+        started_s: float,
+    ) -> None:
+        rate = self._rate
+        step = _BATCH_RECORDS if rate is None else _clamped(int(rate * _PACE_STEP_S))
+        for key, value, timestamp_ms, headers in outgoing:
+            producer.send(self._topic, key, value, timestamp_ms, headers)
+            self._records += 1
+            self._bytes += len(key or b"") + len(value or b"")
+            if self._records % step == 0:
+                producer.poll()
+                show(producer.acknowledged)
+                if rate is not None:
+                    self._pause_until(started_s + self._records / rate)
+        deadline = self._clock.monotonic_s() + _FLUSH_WAIT_S
+        while producer.flush(_FLUSH_STEP_S) and self._clock.monotonic_s() < deadline:
+            show(producer.acknowledged)
+
+    def _pause_until(self, due_s: float) -> None:
+        left = due_s - self._clock.monotonic_s()
+        if left > 0:
+            self._clock.sleep(left)
+
+
+def _clamped(step: int) -> int:
+    return max(1, min(step, _BATCH_RECORDS))
+
+
+def _telemetry(plan: TelemetryPlan) -> Iterator[Outgoing]:
+    for batch in batches(plan, _BATCH_RECORDS):
+        yield from map(Outgoing, batch.key, batch.value, batch.timestamp_ms)
+
+
+@contextmanager
+def _opened(lines: str) -> Iterator[Iterator[Outgoing]]:
+    if lines == "-":
+        yield records_from(sys.stdin.buffer)
+        return
+    path = Path(lines)
+    try:
+        file: BinaryIO = path.open("rb")
+    except OSError as error:
+        message = f"--lines: {error.strerror}"
+        raise InvalidRequestError(message, path=path) from error
+    with file:
+        yield records_from(file)
+
+
+@contextmanager
+def _progress(total: int | None) -> Iterator[Callable[[int], None]]:
+    """Yield what is told the number of acknowledged records; it draws on a terminal only."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("records"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("produce", total=total)
+        yield lambda acknowledged: progress.update(task, completed=acknowledged)

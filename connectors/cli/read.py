@@ -1,0 +1,99 @@
+"""`shardlog read`: records of ids between primaries, or the newest of each id."""
+
+from dataclasses import asdict
+from typing import Annotated, Final
+
+import typer
+
+from connectors.cli.arguments import (
+    Columns,
+    FormatOption,
+    Ids,
+    Root,
+    StreamName,
+    column_names,
+    first_primary,
+    last_primary,
+)
+from connectors.cli.printing import RowPrinter, print_json
+from storage_core import InvalidRequestError, Record, StreamReader
+
+_COLUMNS: Final = ("shard", "secondary", "primary", "version", "address", "late", "payload")
+
+Start = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PRIMARY",
+        help="Least primary: an integer, or a time with its zone (2026-01-31T12:00:00Z).",
+    ),
+]
+End = Annotated[
+    str | None, typer.Option(metavar="PRIMARY", help="Largest primary, inclusive; as --start.")
+]
+Limit = Annotated[int, typer.Option(metavar="N", help="Most records of each id; 0 for all.")]
+Latest = Annotated[bool, typer.Option("--latest", help="Only the newest record of each id.")]
+Count = Annotated[bool, typer.Option("--count", help="Print only how many records there are.")]
+
+
+def read(  # noqa: PLR0913 - one parameter an option
+    root: Root,
+    stream: StreamName,
+    ids: Ids = None,
+    start: Start = None,
+    end: End = None,
+    limit: Limit = 0,
+    latest: Latest = False,
+    columns: Columns = None,
+    form: FormatOption = "table",
+    count: Count = False,
+) -> None:
+    """Read records by id and primary, late ones in their place.
+
+    They are ordered by id, then primary.
+
+    Example: shardlog read ./data telemetry --id 17 --start 2026-01-31T12:00:00Z --limit 10
+    """
+    chosen = column_names(columns) or list(_COLUMNS)
+    if latest and (start is not None or end is not None or limit):
+        message = "--latest goes with --id only, not with --start, --end or --limit"
+        raise InvalidRequestError(message)
+    with StreamReader.open(root, stream) as reader:
+        printer = RowPrinter(form, chosen)
+        if latest:
+            rows = _newest(reader, ids, chosen)
+            if count:
+                print_json(len(rows))
+                return
+            printer.rows(rows)
+        else:
+            unit = reader.options.unit
+            least, largest = first_primary(start, unit), last_primary(end, unit)
+            if count:
+                print_json(_count(reader, ids, least, largest, limit))
+                return
+            printer.batch(reader.read(ids, least, largest, limit, columns=chosen))
+        printer.end()
+
+
+def _newest(
+    reader: StreamReader, ids: list[int] | None, columns: list[str]
+) -> list[dict[str, object]]:
+    unknown = sorted(set(columns) - set(_COLUMNS))
+    if unknown:
+        message = f"--latest has no columns {', '.join(unknown)}; it has {', '.join(_COLUMNS)}"
+        raise InvalidRequestError(message)
+    newest: dict[int, Record] = reader.latest(ids)
+    fields = [asdict(newest[secondary]) for secondary in sorted(newest)]
+    return [{name: record[name] for name in columns} for record in fields]
+
+
+def _count(
+    reader: StreamReader,
+    ids: list[int] | None,
+    start: int | None,
+    end: int | None,
+    limit: int,
+) -> int:
+    if limit:
+        return reader.read(ids, start, end, limit, columns=["address"]).num_rows
+    return sum(batch.num_rows for batch in reader.scan(ids, start, end, columns=["address"]))

@@ -1,0 +1,51 @@
+"""`shardlog streams`: the streams under a root, each with what it holds.
+
+A damaged stream does not hide its neighbours: they are listed first, then its error is told.
+"""
+
+from pathlib import Path
+
+from connectors.cli.arguments import AsJson, Root
+from connectors.cli.printing import print_json, print_table
+from storage_core import ShardlogError, StreamReader, list_streams
+
+_COLUMNS = ("stream", "kind", "shards", "records", "committed", "late", "dead letters")
+
+
+def streams(root: Root, as_json: AsJson = False) -> None:
+    """List the streams under a root.
+
+    `committed` is the sum of the shards' exclusive ends, `dead letters` are those not forwarded.
+
+    Example: shardlog streams ./data --json
+    """
+    rows: list[tuple[str, str, int, int, int, int, int]] = []
+    errors: list[ShardlogError] = []
+    for name in list_streams(root):
+        try:
+            rows.append(_row(root, name))
+        except ShardlogError as error:
+            errors.append(error)
+    if as_json:
+        names = [column.replace(" ", "_") for column in _COLUMNS]
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+    else:
+        print_table(_COLUMNS, rows)
+    if errors:
+        raise errors[0]
+
+
+def _row(root: Path, name: str) -> tuple[str, str, int, int, int, int, int]:
+    with StreamReader.open(root, name) as reader:
+        committed = reader.refresh()
+        stats = reader.stats()
+        dead_letters = sum(1 for shard in committed for _ in reader.dead_letters(shard))
+        return (
+            name,
+            "stream" if reader.origin is None else reader.origin.kind,
+            len(committed),
+            stats.records,
+            sum(committed.values()),
+            stats.late_arrivals,
+            dead_letters,
+        )

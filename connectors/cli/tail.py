@@ -1,0 +1,122 @@
+"""`shardlog tail`: the rows of shards by address, with the state each was given; an exact replay.
+
+Following, it waits for what is committed and never asks for more: every row comes once, in the
+order of its shard. Shards take turns; among them there is no order.
+"""
+
+from typing import Annotated, Final
+
+import typer
+
+from connectors.cli.arguments import Columns, FormatOption, Ids, Root, StreamName, column_names
+from connectors.cli.printing import RowPrinter
+from storage_core import InvalidRequestError, StreamReader
+
+_COLUMNS: Final = ("shard", "address", "primary", "secondary", "version", "state", "payload")
+# How long one turn of all shards waits, so that none of them is shown much later.
+_TURN_S: Final = 0.2
+
+Shard = Annotated[
+    int | None, typer.Option(metavar="N", help="Only this shard; without it, all in turn.")
+]
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="ADDRESS",
+        help="First address; `end` for what is yet to come. Without it, the start of the log.",
+    ),
+]
+Follow = Annotated[
+    bool, typer.Option("--follow", "-f", help="Go on with what is committed, until Ctrl-C.")
+]
+
+
+def tail(  # noqa: PLR0913 - one parameter an option
+    root: Root,
+    stream: StreamName,
+    shard: Shard = None,
+    start: From = None,
+    follow: Follow = False,
+    ids: Ids = None,
+    columns: Columns = None,
+    form: FormatOption = "table",
+) -> None:
+    """Show rows by address with their state: normal, late, ahead or expired.
+
+    Example: shardlog tail ./data telemetry --shard 0 --from 1000 --follow
+    """
+    chosen = column_names(columns) or list(_COLUMNS)
+    with StreamReader.open(root, stream) as reader:
+        printer = RowPrinter(form, chosen)
+        turn = _Turn(reader, printer, shard, ids, chosen)
+        turn.begin(start)
+        while follow:
+            turn.wait()
+        printer.end()
+
+
+class _Turn:
+    """How far each shard has been shown."""
+
+    def __init__(
+        self,
+        reader: StreamReader,
+        printer: RowPrinter,
+        shard: int | None,
+        ids: list[int] | None,
+        columns: list[str],
+    ) -> None:
+        self._reader = reader
+        self._printer = printer
+        self._shard = shard
+        self._ids = ids
+        self._columns = columns
+        self._shown: dict[int, int] = {}
+
+    def begin(self, start: str | None) -> None:
+        """Show what is committed from a start on."""
+        only_new = start == "end"
+        first = None if start is None or only_new else _address(start)
+        for number, end in self._committed().items():
+            if only_new:
+                self._shown[number] = end
+            elif first is not None and first >= end:
+                self._shown[number] = first
+            else:
+                self._show(number, first, end)
+
+    def wait(self) -> None:
+        """Wait a little for each shard in turn, and show what it has got."""
+        ends = self._committed()
+        for number in ends:
+            shown = self._shown.get(number)
+            if shown is None:
+                self._show(number, None, ends[number])
+            elif self._reader.wait(number, shown, _TURN_S / len(ends)):
+                self._show(number, shown, self._reader.committed()[number])
+
+    def _show(self, shard: int, start: int | None, end: int) -> None:
+        for batch in self._reader.tail(shard, start, end, self._ids, self._columns):
+            self._printer.batch(batch)
+        self._shown[shard] = end
+
+    def _committed(self) -> dict[int, int]:
+        ends = self._reader.refresh()
+        if self._shard is None:
+            return ends
+        if self._shard not in ends:
+            message = f"there is no shard {self._shard}; there are {sorted(ends)}"
+            raise InvalidRequestError(message)
+        return {self._shard: ends[self._shard]}
+
+
+def _address(text: str) -> int:
+    try:
+        address = int(text)
+    except ValueError:
+        address = -1
+    if address < 0:
+        message = f"--from {text!r}: give an address from 0 on, or `end`"
+        raise InvalidRequestError(message)
+    return address

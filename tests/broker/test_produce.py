@@ -1,0 +1,102 @@
+"""`shardlog produce` against a broker: all of it arrives, and what does not is told."""
+
+import io
+import json
+import signal
+import uuid
+
+import pytest
+
+from connectors.kafka_client import FIELDS, Consumer, Partition, Place, create_topic, fault_of
+from connectors.telemetry import TelemetryPlan, batches
+from storage_core import SystemClock
+from tests.unit.connectors.command import runner
+
+POLLS_MAX = 200
+POLL_S = 0.1
+# The broker's retention takes old records away whenever it comes by.
+NOW_MS = SystemClock().now_ns() // 10**6
+
+
+@pytest.fixture
+def topic():
+    return f"produce-{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def shardlog(capsys):
+    return runner(capsys)
+
+
+def consumed(broker, topic, records, partitions=4):
+    """Consume so many records of a topic."""
+    consumer = Consumer({"bootstrap.servers": broker, "group.id": topic})
+    consumer.begin({Partition(topic, number): Place(0) for number in range(partitions)})
+    found: list = []
+    for _ in range(POLLS_MAX):
+        batch = consumer.consume(1000, POLL_S)
+        assert [fault.text for fault in map(fault_of, batch) if fault] == []
+        found += [message for message in batch if FIELDS.error(message) is None]
+        if len(found) >= records:
+            break
+    consumer.close()
+    return found
+
+
+def test_telemetry_arrives_as_planned_in_a_topic_made_for_it(shardlog, broker, topic):
+    options = ("--records", 3000, "--devices", 50, "--late-share", 0.1, "--start-ms", NOW_MS)
+    ran = shardlog("produce", topic, "--bootstrap", broker, "--partitions", 2, *options)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("3000 records acknowledged, 312000 bytes handed over, ")
+    (plan,) = batches(TelemetryPlan(3000, devices=50, late_share=0.1, start_ms=NOW_MS), rows=3000)
+    found = consumed(broker, topic, 3000, partitions=2)
+    arrived = [(FIELDS.key(m), FIELDS.timestamp(m)[1], FIELDS.value(m)) for m in found]
+    assert sorted(arrived) == sorted(zip(plan.key, plan.timestamp_ms, plan.value, strict=True))
+
+
+def test_lines_arrive_with_key_timestamp_and_headers(shardlog, broker, topic, tmp_path):
+    lines = tmp_path / "lines"
+    first = {"key": 7, "value": None, "timestamp": NOW_MS, "headers": {"a": "b", "c": None}}
+    lines.write_text(json.dumps(first))
+    ran = shardlog("produce", topic, "--bootstrap", broker, "--partitions", 1, "--lines", lines)
+    assert ran.code == 0
+    (found,) = consumed(broker, topic, 1, partitions=1)
+    assert (FIELDS.key(found), FIELDS.value(found)) == (b"\0\0\0\7", None)
+    assert FIELDS.timestamp(found)[1] == NOW_MS
+    assert FIELDS.headers(found) == [("a", b"b"), ("c", None)]
+
+
+def test_a_bad_line_is_named_and_those_before_it_arrive(shardlog, broker, topic, tmp_path):
+    lines = tmp_path / "lines"
+    lines.write_text('{"value": "one"}\n{"value": "two"}\nthree\n{"value": "four"}\n')
+    ran = shardlog("produce", topic, "--bootstrap", broker, "--partitions", 1, "--lines", lines)
+    assert ran.code == 2
+    assert ran.out.startswith("2 records acknowledged")
+    assert "line 3" in ran.err
+    assert [FIELDS.value(m) for m in consumed(broker, topic, 2, 1)] == [b"one", b"two"]
+
+
+class Typist(io.BytesIO):
+    """Somebody who presses Ctrl-C once all is typed."""
+
+    def readline(self, size=-1, /):  # type: ignore[explicit-override]  # needs Python 3.12
+        line = super().readline(size)
+        if not line:
+            signal.raise_signal(signal.SIGINT)
+        return line
+
+
+def test_ctrl_c_says_how_many_arrived(shardlog, broker, topic, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(Typist(b'{"value": 1}\n{"value": 2}\n')))
+    ran = shardlog("produce", topic, "--bootstrap", broker, "--lines", "-")
+    assert ran.code == 130
+    assert ran.out.startswith("2 records acknowledged")
+
+
+def test_records_that_the_broker_refuses_are_counted(shardlog, broker, topic):
+    create_topic(broker, topic, 1, config={"max.message.bytes": "1000"})
+    options = ("--no-create", "--records", 3, "--value-bytes", 5000)
+    ran = shardlog("produce", topic, "--bootstrap", broker, *options)
+    assert ran.code == 3
+    assert ran.out.startswith("0 records acknowledged")
+    assert "3 of 3 records were not acknowledged" in ran.err

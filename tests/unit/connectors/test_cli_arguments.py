@@ -1,0 +1,55 @@
+"""Times and settings as they are written on the command line."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.cli.arguments import first_primary, kafka_settings, last_primary
+from storage_core import InvalidRequestError
+
+NS_PER_UNIT = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+moments = st.datetimes(timezones=st.just(UTC))
+units = st.sampled_from(sorted(NS_PER_UNIT))
+
+
+def ns_of(moment: datetime) -> int:
+    return (moment - EPOCH) // timedelta(microseconds=1) * 1000
+
+
+@given(moments, units)
+def test_a_start_is_the_least_primary_that_is_not_before_it(moment, unit):
+    first = first_primary(moment.isoformat(), unit)
+    assert first is not None
+    assert 0 <= first * NS_PER_UNIT[unit] - ns_of(moment) < NS_PER_UNIT[unit]
+
+
+@given(moments, units)
+def test_an_end_is_the_largest_primary_that_is_not_after_it(moment, unit):
+    last = last_primary(moment.isoformat(), unit)
+    assert last is not None
+    assert 0 <= ns_of(moment) - last * NS_PER_UNIT[unit] < NS_PER_UNIT[unit]
+
+
+@given(st.integers(), st.sampled_from([*NS_PER_UNIT, "sequence"]))
+def test_an_integer_is_the_primary_itself(primary, unit):
+    assert first_primary(str(primary), unit) == last_primary(str(primary), unit) == primary
+
+
+def test_no_bound_stays_none():
+    assert (first_primary(None, "ms"), last_primary(None, "ms")) == (None, None)
+
+
+def test_settings_keep_what_follows_the_first_equals_sign():
+    given_twice = ["a.b=1", "password=x=y", "empty=", "a.b=2"]
+    assert kafka_settings(given_twice) == {"a.b": "2", "password": "x=y", "empty": ""}
+    assert kafka_settings(None) == {}
+
+
+@pytest.mark.parametrize("pair", ["a", "=1", ""])
+def test_a_setting_without_name_or_value_is_refused(pair):
+    with pytest.raises(InvalidRequestError, match="KEY=VALUE"):
+        kafka_settings([pair])

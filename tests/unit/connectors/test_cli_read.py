@@ -1,0 +1,209 @@
+"""`shardlog read`: what it shows of a real store, and how."""
+
+import csv
+import io
+
+import pytest
+
+from storage_core import Stream, StreamOptions
+from tests.unit.connectors.command import runner
+
+NOON_MS = 1_700_049_600_000  # 2023-11-15T12:00:00Z
+NAME = "telemetry"
+
+
+@pytest.fixture
+def shardlog(capsys):
+    return runner(capsys)
+
+
+@pytest.fixture
+def root(tmp_path):
+    """Two ids; the second record of id 1 in time came last."""
+    with Stream.create(tmp_path, NAME, StreamOptions(shards=2)) as stream:
+        stream.append(NOON_MS, 1, b"noon")
+        stream.append(NOON_MS + 2000, 1, b"two later")
+        stream.append(NOON_MS, 2, b"\xff\xfe")
+        stream.append(NOON_MS + 1000, 1, None)
+    return tmp_path
+
+
+@pytest.fixture
+def rows(shardlog, root):
+    """Read as JSON with options, which must succeed."""
+
+    def read(*options):
+        ran = shardlog("read", root, NAME, "--format", "json", *options)
+        assert (ran.code, ran.err) == (0, "")
+        return ran.json_lines
+
+    return read
+
+
+def times_of(found):
+    return [row["primary"] - NOON_MS for row in found]
+
+
+# --- which records ----------------------------------------------------------------------------
+
+
+def test_rows_come_by_id_then_primary_with_late_ones_in_their_place(rows):
+    found = rows()
+    assert [row["secondary"] for row in found] == [1, 1, 1, 2]
+    assert times_of(found) == [0, 1000, 2000, 0]
+    assert [row["late"] for row in found] == [False, True, False, False]
+
+
+def test_several_ids_are_given_one_by_one(rows):
+    assert {row["secondary"] for row in rows("--id", 2)} == {2}
+    assert len(rows("--id", 2, "--id", 1)) == 4
+
+
+def test_an_id_that_is_not_there_is_no_error(rows):
+    assert rows("--id", 99) == []
+
+
+def test_start_and_end_are_both_included(rows):
+    found = rows("--id", 1, "--start", NOON_MS, "--end", NOON_MS + 1000)
+    assert times_of(found) == [0, 1000]
+
+
+@pytest.mark.parametrize("noon", ["2023-11-15T12:00:01Z", "2023-11-15T13:00:01+01:00"])
+def test_times_with_a_zone_stand_for_primaries(rows, noon):
+    assert times_of(rows("--id", 1, "--start", noon)) == [1000, 2000]
+
+
+def test_a_time_between_two_primaries_bounds_from_its_own_side(rows):
+    between = "2023-11-15T12:00:00.000500Z"
+    assert times_of(rows("--id", 1, "--start", between)) == [1000, 2000]
+    assert times_of(rows("--id", 1, "--end", between)) == [0]
+
+
+def test_limit_counts_for_each_id(rows):
+    assert [row["secondary"] for row in rows("--limit", 1)] == [1, 2]
+
+
+def test_latest_is_the_newest_of_each_id_in_their_order(rows):
+    assert times_of(rows("--latest")) == [2000, 0]
+    assert times_of(rows("--latest", "--id", 2)) == [0]
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        ([], "4"),
+        (["--id", "1"], "3"),
+        (["--limit", "1"], "2"),
+        (["--latest"], "2"),
+        (["--end", NOON_MS], "2"),
+    ],
+)
+def test_count_prints_only_how_many(shardlog, root, options, count):
+    assert shardlog("read", root, NAME, "--count", *options).lines == [count]
+
+
+# --- how they are shown -----------------------------------------------------------------------
+
+
+def test_bytes_that_are_not_utf8_are_told_as_base64(rows):
+    (row,) = rows("--id", 2)
+    assert (row["payload"], row["payload_encoding"]) == ("//4=", "base64")
+
+
+def test_a_tombstone_is_null_and_text_has_no_encoding(rows):
+    noon, tombstone, _ = rows("--id", 1, "--columns", "payload")
+    assert (noon, tombstone) == ({"payload": "noon"}, {"payload": None})
+
+
+def test_columns_come_in_the_order_asked_for(shardlog, root):
+    ran = shardlog("read", root, NAME, "--columns", "primary,secondary", "--id", 2)
+    assert [line.split() for line in ran.lines] == [
+        ["primary", "secondary"],
+        [str(NOON_MS), "2"],
+    ]
+
+
+def test_the_latest_can_be_shown_by_columns_too(rows):
+    assert rows("--latest", "--id", 1, "--columns", "payload,shard") == [
+        {"payload": "two later", "shard": 1}
+    ]
+
+
+def test_a_table_is_aligned_numbers_to_the_right(shardlog, root):
+    ran = shardlog("read", root, NAME, "--columns", "secondary,payload")
+    assert ran.lines == [
+        "secondary  payload",
+        "        1  noon",
+        "        1  -",
+        "        1  two later",
+        "        2  base64://4=",
+    ]
+
+
+def test_csv_tells_null_text_and_base64_apart(shardlog, root):
+    ran = shardlog("read", root, NAME, "--format", "csv", "--columns", "secondary,payload,late")
+    assert list(csv.reader(io.StringIO(ran.out))) == [
+        ["secondary", "payload", "payload_encoding", "late"],
+        ["1", "noon", "utf-8", "false"],
+        ["1", "", "", "true"],
+        ["1", "two later", "utf-8", "false"],
+        ["2", "//4=", "base64", "false"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("form", "lines"),
+    [
+        ("table", ["primary  payload"]),
+        ("csv", ["primary,payload,payload_encoding"]),
+        ("json", []),
+    ],
+)
+def test_no_rows_leave_only_what_stands_before_rows(shardlog, root, form, lines):
+    options = ("--id", 99, "--columns", "primary,payload", "--format", form)
+    assert shardlog("read", root, NAME, *options).lines == lines
+
+
+# --- what is refused --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--start", "2023-11-15T12:00:00"], "zone"),
+        (["--end", "yesterday"], "yesterday"),
+        (["--columns", "primary,"], "--columns"),
+        (["--columns", "weight"], "weight"),
+        (["--limit", "-1"], "limit"),
+        (["--id", "x"], "--id"),
+        (["--id", str(2**31)], "ids"),
+        (["--start", "2", "--end", "1"], "start"),
+        (["--latest", "--limit", "2"], "--latest"),
+        (["--latest", "--columns", "key"], "key"),
+        (["--format", "xml"], "xml"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_line_and_exit_code_2(shardlog, root, options, complaint):
+    ran = shardlog("read", root, NAME, *options)
+    assert (ran.code, ran.out) == (2, "")
+    assert complaint in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_a_time_is_refused_where_primaries_are_a_sequence(shardlog, tmp_path):
+    Stream.create(tmp_path, NAME, StreamOptions(unit="sequence")).close()
+    ran = shardlog("read", tmp_path, NAME, "--start", "2023-11-15T12:00:00Z")
+    assert ran.code == 2
+    assert "integer" in ran.err
+
+
+def test_a_stream_that_is_not_there_is_named(shardlog, root):
+    ran = shardlog("read", root, "elsewhere")
+    assert (ran.code, ran.out) == (2, "")
+    assert "elsewhere" in ran.err
+
+
+def test_help_has_an_example(shardlog):
+    ran = shardlog("read", "--help")
+    assert ran.code == 0
+    assert "Example: shardlog read" in ran.out

@@ -1,0 +1,146 @@
+"""`shardlog streams` and `shardlog status`: figures of real stores, and what is lost."""
+
+import json
+import shutil
+
+import pyarrow as pa
+import pytest
+
+from storage_core import Stream, StreamOptions, StreamOrigin
+from tests.unit.connectors.command import runner
+
+ORIGIN = StreamOrigin("kafka", "orders", "topic-id", "integer", "timestamp")
+PLAIN = "telemetry"
+KAFKA = "orders"
+
+
+@pytest.fixture
+def shardlog(capsys):
+    return runner(capsys)
+
+
+def batch_of(*primaries):
+    return pa.RecordBatch.from_pydict(
+        {
+            "primary": pa.array(primaries, pa.int64()),
+            "secondary": pa.array([1] * len(primaries), pa.int32()),
+            "payload": pa.array([b"x"] * len(primaries), pa.binary()),
+        }
+    )
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A plain stream of two shards, and a topic's: one dead letter, one gap, one late row."""
+    with Stream.create(tmp_path, PLAIN, StreamOptions(shards=2, ahead_max=10**6)) as stream:
+        stream.append(1000, 0, b"")
+        stream.append(10, 0, b"late")
+        stream.append(2**60, 0, b"ahead")
+        stream.append(1000, 1, b"")
+    Stream.create(tmp_path, KAFKA, StreamOptions(), origin=ORIGIN).close()
+    Stream.add_shards(tmp_path, KAFKA, {0: 100})
+    with Stream.open(tmp_path, KAFKA) as stream:
+        stream.append_batch(
+            batch_of(20, 30, 10),
+            shard=0,
+            addresses=[100, 101, 103],
+            source={"next": 104},
+            dead_letters={102: b"raw"},
+        )
+        stream.pass_over(0, 110, source={"next": 110})
+    return tmp_path
+
+
+def lose_store(root, name):
+    """Remove the store of shard 0, and let a writer find out."""
+    shutil.rmtree(root / name / "shard-0000" / "db")
+    Stream.open(root, name).close()
+
+
+# --- streams ----------------------------------------------------------------------------------
+
+
+def test_streams_are_listed_with_what_they_hold(shardlog, root):
+    ran = shardlog("streams", root)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.lines == [
+        "stream     kind    shards  records  committed  late  dead letters",
+        "orders     kafka        1        3        110     1             1",
+        "telemetry  stream       2        4          4     1             0",
+    ]
+
+
+def test_streams_can_be_listed_as_json(shardlog, root):
+    (listed,) = shardlog("streams", root, "--json").json_lines
+    assert listed[0] == {
+        "stream": "orders",
+        "kind": "kafka",
+        "shards": 1,
+        "records": 3,
+        "committed": 110,
+        "late": 1,
+        "dead_letters": 1,
+    }
+
+
+def test_a_root_without_streams_has_an_empty_list(shardlog, root, tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "root.json").write_bytes((root / "root.json").read_bytes())
+    assert shardlog("streams", tmp_path / "other", "--json").json_lines == [[]]
+
+
+@pytest.mark.parametrize("verb", ["streams", "status"])
+def test_what_is_no_root_is_refused(shardlog, tmp_path, verb):
+    ran = shardlog(verb, tmp_path)
+    assert (ran.code, ran.out) == (2, "")
+    assert "root" in ran.err
+
+
+@pytest.mark.parametrize("verb", ["streams", "status"])
+def test_a_damaged_stream_does_not_hide_its_neighbours(shardlog, root, verb):
+    (root / KAFKA / "stream.json").write_text("{}")
+    ran = shardlog(verb, root)
+    assert ran.code == 5
+    assert any(line.startswith(PLAIN) for line in ran.lines)
+    assert "stream.json" in ran.err
+
+
+# --- status -----------------------------------------------------------------------------------
+
+
+def test_status_shows_each_shard(shardlog, root):
+    ran = shardlog("status", root)
+    assert (ran.code, ran.err) == (0, "")
+    columns = ["shard", "committed", "next", "records", "late", "ahead", "expired", "dead", "gaps"]
+    head, *rows = ran.lines
+    assert [name for name in columns if name not in head] == []
+    assert [row.split() for row in rows] == [
+        ["orders", "0", "110", "110", "3", "1", "0", "0", "1", "1", "-"],
+        ["telemetry", "0", "3", "-", "3", "1", "1", "0", "0", "0", "-"],
+        ["telemetry", "1", "1", "-", "1", "0", "0", "0", "0", "0", "-"],
+    ]
+
+
+def test_status_of_one_stream_as_json_names_the_gaps(shardlog, root):
+    (shards,) = shardlog("status", root, KAFKA, "--json").json_lines
+    assert [shard["stream"] for shard in shards] == [KAFKA]
+    assert (shards[0]["gaps"], shards[0]["lost"]) == ([[104, 110]], [])
+
+
+def test_status_of_a_stream_that_is_not_there_names_it(shardlog, root):
+    ran = shardlog("status", root, "elsewhere")
+    assert (ran.code, ran.out) == (2, "")
+    assert "elsewhere" in ran.err
+
+
+def test_lost_ranges_are_named_and_end_with_exit_code_5(shardlog, root):
+    lose_store(root, PLAIN)
+    ran = shardlog("status", root, PLAIN, "--json")
+    assert ran.code == 5
+    assert json.loads(ran.out)[0]["lost"] == [[0, 3]]
+    assert "addresses [0, 3)" in ran.err
+
+
+@pytest.mark.parametrize("verb", ["streams", "status"])
+def test_help_has_an_example(shardlog, verb):
+    assert f"Example: shardlog {verb}" in shardlog(verb, "--help").out

@@ -1,0 +1,143 @@
+"""`shardlog tail`: rows by address with their state, and what comes after them."""
+
+import contextlib
+import json
+import os
+import signal
+
+import pytest
+
+from connectors.cli.main import outcome
+from storage_core import Stream, StreamOptions
+from tests.unit.connectors.command import runner
+
+NAME = "telemetry"
+
+
+@pytest.fixture
+def shardlog(capsys):
+    return runner(capsys)
+
+
+@pytest.fixture
+def root(tmp_path):
+    """Shard 0: normal, late, ahead. Shard 1: one row."""
+    with Stream.create(tmp_path, NAME, StreamOptions(shards=2, ahead_max=10**6)) as stream:
+        stream.append(1000, 2, b"on time")
+        stream.append(10, 2, b"late")
+        stream.append(2**60, 2, b"ahead")
+        stream.append(1000, 3, b"other shard")
+    return tmp_path
+
+
+@pytest.fixture
+def rows(shardlog, root):
+    """Tail as JSON with options, which must succeed."""
+
+    def tail(*options):
+        ran = shardlog("tail", root, NAME, "--format", "json", *options)
+        assert (ran.code, ran.err) == (0, "")
+        return ran.json_lines
+
+    return tail
+
+
+def payloads(found):
+    return [row["payload"] for row in found]
+
+
+def test_rows_come_by_address_with_their_state(rows):
+    found = rows("--shard", 0)
+    assert [row["address"] for row in found] == [0, 1, 2]
+    assert [row["state"] for row in found] == ["normal", "late", "ahead"]
+
+
+def test_without_a_shard_all_come_in_turn(rows):
+    assert [row["shard"] for row in rows()] == [0, 0, 0, 1]
+
+
+def test_it_begins_at_the_address_asked_for(rows):
+    assert payloads(rows("--shard", 0, "--from", 1)) == ["late", "ahead"]
+
+
+@pytest.mark.parametrize("start", ["end", "3", "1000"])
+def test_there_is_nothing_yet_at_or_after_the_end(rows, start):
+    assert rows("--shard", 0, "--from", start) == []
+
+
+def test_only_rows_of_the_ids_asked_for_are_shown(rows):
+    assert payloads(rows("--id", 3)) == ["other shard"]
+
+
+def test_rows_that_are_not_committed_are_not_shown(rows, root):
+    with Stream.open(root, NAME) as stream:
+        stream.append(2000, 3, b"not yet")
+        assert payloads(rows("--shard", 1)) == ["other shard"]
+
+
+def test_a_table_says_the_state_by_name(shardlog, root):
+    ran = shardlog("tail", root, NAME, "--columns", "address,state,payload", "--shard", 0)
+    assert ran.lines == [
+        "address  state   payload",
+        "      0  normal  on time",
+        "      1  late    late",
+        "      2  ahead   ahead",
+    ]
+
+
+@pytest.mark.parametrize(
+    "options", [["--shard", "7"], ["--from", "-1"], ["--from", "start"], ["--columns", "weight"]]
+)
+def test_what_cannot_be_meant_is_one_line_and_exit_code_2(shardlog, root, options):
+    ran = shardlog("tail", root, NAME, *options)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.count("\n") == 1
+
+
+class User:
+    """Somebody who writes another row on seeing the first, and presses Ctrl-C on seeing that."""
+
+    def __init__(self, stream):
+        self._stream = stream
+        self.screen = ""
+
+    def write(self, text):
+        self.screen += text
+        if "later" in text:
+            signal.raise_signal(signal.SIGINT)
+        elif "ahead" in text:
+            self._stream.append(3000, 3, b"later")
+            self._stream.commit()
+
+    def flush(self):
+        """Nothing waits."""
+
+    def isatty(self):
+        return False
+
+
+def test_following_shows_what_is_committed_later_and_stops_at_ctrl_c(root, monkeypatch):
+    options = ("--follow", "--from", "1", "--columns", "shard,payload", "--format", "json")
+    with Stream.open(root, NAME) as stream:
+        user = User(stream)
+        monkeypatch.setattr("sys.stdout", user)
+        assert outcome(["tail", str(root), NAME, *options]) == 130
+    assert [json.loads(line) for line in user.screen.splitlines()] == [
+        {"shard": 0, "payload": "late"},
+        {"shard": 0, "payload": "ahead"},
+        {"shard": 1, "payload": "later"},
+    ]
+
+
+def test_a_reader_of_the_output_that_went_away_has_enough(root):
+    reading, writing = os.pipe()
+    os.close(reading)
+    output = os.fdopen(writing, "w")
+    with contextlib.redirect_stdout(output):
+        assert outcome(["tail", str(root), NAME]) == 0
+    with contextlib.suppress(BrokenPipeError):
+        output.close()
+
+
+def test_help_has_an_example(shardlog):
+    assert "Example: shardlog tail" in shardlog("tail", "--help").out

@@ -1,0 +1,149 @@
+"""Jars are fetched once, checked on each use and fetched again when damaged.
+
+What fetches is a function that writes small files and counts its calls.
+"""
+
+import zipfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+
+from connectors.dev_stack.bundles import KAFKA, REGISTRY, Bundle
+from connectors.dev_stack.ivy import ivy_jar
+from connectors.dev_stack.jars import fetched
+from connectors.dev_stack.manifest import MANIFEST_FILE
+from connectors.dev_stack.places import dev_directory, jars_directory
+from connectors.dev_stack.progress import bytes_below
+from storage_core import CorruptionError, InvalidRequestError, UnavailableError
+
+SMALL = Bundle("small-1", "", ("jar",), files=2, megabytes=1)
+
+
+@dataclass
+class Store:
+    """Where jars come from."""
+
+    calls: int = 0
+    does_fail: bool = False
+
+    def retrieve(self, bundle: Bundle, directory: Path, on_tick: Callable[[], None]) -> Path:
+        assert bundle.name == "small-1"
+        self.calls += 1
+        found = directory / "found"
+        found.mkdir()
+        (found / "a.jar").write_bytes(b"a" * 100)
+        on_tick()
+        if self.does_fail:
+            message = "no network"
+            raise UnavailableError(message)
+        with zipfile.ZipFile(found / "b.zip", "w") as archive:
+            archive.writestr("inner/b.jar", b"b" * 100)
+        return found
+
+
+@pytest.fixture
+def store():
+    return Store()
+
+
+def test_bundle_is_fetched_once_and_archives_are_unpacked(tmp_path, store):
+    for _ in range(3):
+        assert fetched(SMALL, tmp_path, store.retrieve) == tmp_path / "small-1"
+    assert store.calls == 1
+    assert (tmp_path / "small-1/inner/b.jar").read_bytes() == b"b" * 100
+    assert not (tmp_path / "small-1/b.zip").exists()
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_two_at_once_fetch_once(tmp_path, store):
+    start = Barrier(2)
+
+    def fetch(_: int) -> Path:
+        start.wait()
+        return fetched(SMALL, tmp_path, store.retrieve)
+
+    with ThreadPoolExecutor(2) as pool:
+        assert len(set(pool.map(fetch, range(2)))) == 1
+    assert store.calls == 1
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda place: (place / "a.jar").write_bytes(b"a" * 99),
+        lambda place: (place / "a.jar").write_bytes(b"x" * 100),
+        lambda place: (place / "inner/b.jar").unlink(),
+        lambda place: (place / MANIFEST_FILE).unlink(),
+        lambda place: (place / MANIFEST_FILE).write_text("{}"),
+        lambda place: (place / MANIFEST_FILE).write_text("[1"),
+    ],
+)
+def test_damaged_bundle_is_fetched_again(tmp_path, store, harm):
+    harm(fetched(SMALL, tmp_path, store.retrieve))
+    fetched(SMALL, tmp_path, store.retrieve)
+    fetched(SMALL, tmp_path, store.retrieve)
+    assert store.calls == 2
+    assert (tmp_path / "small-1/a.jar").read_bytes() == b"a" * 100
+
+
+def test_file_that_was_only_touched_is_not_damaged(tmp_path, store):
+    (fetched(SMALL, tmp_path, store.retrieve) / "a.jar").touch()
+    fetched(SMALL, tmp_path, store.retrieve)
+    assert store.calls == 1
+
+
+def test_failed_fetch_leaves_nothing_and_is_repeated(tmp_path, store):
+    store.does_fail = True
+    with pytest.raises(UnavailableError, match="no network"):
+        fetched(SMALL, tmp_path, store.retrieve)
+    store.does_fail = False
+    assert [path.name for path in tmp_path.iterdir()] == ["small-1.lock"]
+    fetched(SMALL, tmp_path, store.retrieve)
+    assert store.calls == 2
+
+
+def test_jar_that_is_not_the_pinned_one_is_refused(tmp_path, store):
+    pinned = replace(SMALL, sha256={"a.jar": "0" * 64})
+    with pytest.raises(CorruptionError, match=r"a\.jar has SHA-256 .* do not run it"):
+        fetched(pinned, tmp_path, store.retrieve)
+    assert not (tmp_path / "small-1").exists()
+
+
+def test_cached_bundle_of_other_pins_is_fetched_again(tmp_path, store):
+    fetched(SMALL, tmp_path, store.retrieve)
+    with pytest.raises(CorruptionError):
+        fetched(replace(SMALL, sha256={"c.jar": "0" * 64}), tmp_path, store.retrieve)
+    assert store.calls == 2
+
+
+def test_cache_that_cannot_be_written_is_told(tmp_path, store):
+    (tmp_path / "file").touch()
+    with pytest.raises(UnavailableError, match="cannot keep small-1"):
+        fetched(SMALL, tmp_path / "file", store.retrieve)
+
+
+def test_main_artifacts_are_pinned():
+    assert {name.partition("-4")[0] for name in KAFKA.sha256} >= {"kafka_2.13", "kafka-clients"}
+    assert all(name.endswith("-all.zip") for name in REGISTRY.sha256)
+
+
+def test_missing_pyspark_is_one_line_with_the_remedy():
+    with pytest.raises(InvalidRequestError, match=r"is missing: pip install 'shardlog\[spark\]'"):
+        ivy_jar("no_such_package")
+
+
+def test_places_follow_the_environment():
+    given = {"SHARDLOG_CACHE": "/c", "SHARDLOG_STATE": "/s", "XDG_CACHE_HOME": "/x"}
+    assert jars_directory(given) == Path("/c/jars")
+    assert dev_directory(given) == Path("/s/dev")
+    assert jars_directory({"XDG_CACHE_HOME": "/x"}) == Path("/x/shardlog/jars")
+    assert jars_directory({}) == Path.home() / ".cache/shardlog/jars"
+    assert dev_directory({}) == Path.home() / ".local/state/shardlog/dev"
+
+
+def test_bytes_below_a_directory_that_is_not_there_yet_are_none(tmp_path):
+    assert bytes_below(tmp_path / "none") == 0
