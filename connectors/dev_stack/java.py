@@ -1,0 +1,63 @@
+"""Finds a JVM that is new enough: $JAVA_HOME, then PATH, then where Linux distributions put it."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from storage_core import InvalidRequestError
+
+JAVA_MIN: Final = 17
+
+_ANSWER_MAX_S: Final = 30.0
+_INSTALLED: Final = Path("/usr/lib/jvm")
+_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
+_ADVICE: Final = (
+    "install one (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME to it"
+)
+
+
+def find_java(environment: Mapping[str, str] = os.environ, installed: Path = _INSTALLED) -> Path:
+    """Return the first `java` that is new enough.
+
+    Raises:
+        InvalidRequestError: There is none; the message says what was found and how to get one.
+    """
+    too_old = []
+    for java in _candidates(environment, installed):
+        version = java_version(_version_text(java))
+        if version is not None and version >= JAVA_MIN:
+            return java
+        too_old.append(f"{java} is {'no JVM' if version is None else f'version {version}'}")
+    found = f"; {', '.join(too_old)}" if too_old else ""
+    message = f"a JVM of version {JAVA_MIN} or later is missing{found}: {_ADVICE}"
+    raise InvalidRequestError(message)
+
+
+def java_version(text: str) -> int | None:
+    """Return the major version in what `java -version` prints, or None."""
+    found = _VERSION.search(text)
+    return int(found[1]) if found else None
+
+
+def _candidates(environment: Mapping[str, str], installed: Path) -> Iterator[Path]:
+    home = environment.get("JAVA_HOME")
+    if home:
+        yield Path(home) / "bin" / "java"
+    on_path = shutil.which("java", path=environment.get("PATH", ""))
+    if on_path:
+        yield Path(on_path).absolute()
+    yield from sorted(installed.glob("*/bin/java"), reverse=True)
+
+
+def _version_text(java: Path) -> str:
+    try:
+        answer = subprocess.run(  # noqa: S603 - the JVM that we are about to run
+            [java, "-version"], capture_output=True, text=True, timeout=_ANSWER_MAX_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return answer.stderr + answer.stdout

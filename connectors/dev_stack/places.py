@@ -1,0 +1,26 @@
+"""Where the dev stack keeps what it fetched and what it runs.
+
+$SHARDLOG_CACHE or $XDG_CACHE_HOME/shardlog or ~/.cache/shardlog      jars/<name-version>/
+$SHARDLOG_STATE or $XDG_STATE_HOME/shardlog or ~/.local/state/shardlog   dev/
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def jars_directory(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return where fetched jars are kept."""
+    return _place(environment, "SHARDLOG_CACHE", "XDG_CACHE_HOME", ".cache") / "jars"
+
+
+def dev_directory(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return where `shardlog dev` runs its processes and records them."""
+    return _place(environment, "SHARDLOG_STATE", "XDG_STATE_HOME", ".local/state") / "dev"
+
+
+def _place(environment: Mapping[str, str], own: str, shared: str, below_home: str) -> Path:
+    if environment.get(own):
+        return Path(environment[own]).absolute()
+    shared_place = environment.get(shared)
+    return (Path(shared_place) if shared_place else Path.home() / below_home) / "shardlog"

@@ -1,0 +1,325 @@
+"""The vocabulary of the broker tests: topics, producers, workers, and the ledger they must keep.
+
+    topic = lab.topic(partitions=4)
+    with lab.producing(topic, 20_000):
+        worker = lab.worker(topic)
+        worker.kill()
+    lab.expect_ledger(topic)
+
+The ledger compares, offset by offset and byte for byte, what the broker holds of a topic with
+what the shards hold, and both with what the producer was told is there.
+"""
+
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from connectors.kafka_client import FIELDS, Admin, Consumer, Partition, Place, Producer
+from storage_core import InvalidRequestError, StreamReader, SystemClock
+from storage_core.durable_file import encode_document, read_document, replace_durably
+
+CLOCK = SystemClock()
+WAIT_MAX_S = 60.0
+FAST_GROUP = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
+_NAMES = itertools.count()
+# Root writes where nobody may, unless this right is taken from it.
+_NO_ROOT_RIGHTS = (
+    ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
+)
+
+Row = tuple[int, bytes | None, bytes | None, int]
+
+
+def await_that(condition: Callable[[], bool], what: str, wait_s: float = WAIT_MAX_S) -> None:
+    """Wait until something holds, bounded."""
+    deadline = CLOCK.monotonic_s() + wait_s
+    while not condition():
+        assert CLOCK.monotonic_s() < deadline, f"not within {wait_s:g} s: {what}"
+        CLOCK.sleep(0.02)
+
+
+@dataclass
+class Topic:
+    """A topic of one test, and what its producer was told is there."""
+
+    name: str
+    bootstrap: str
+    produced: Counter[tuple[bytes | None, bytes | None]] = field(default_factory=Counter)
+
+    def partitions(self) -> list[Partition]:
+        count = Admin({"bootstrap.servers": self.bootstrap}).partitions()[self.name]
+        return [Partition(self.name, number) for number in range(count)]
+
+    def ends(self) -> dict[int, int]:
+        """Return the end of what is committed in each partition."""
+        consumer = self._consumer()
+        try:
+            return {part.number: consumer.watermarks(part)[1] for part in self.partitions()}
+        finally:
+            consumer.close()
+
+    def holds(self) -> dict[int, list[Row]]:
+        """Return what the broker holds, by partition."""
+        consumer = self._consumer()
+        try:
+            ends = {part: consumer.watermarks(part) for part in self.partitions()}
+            consumer.begin({part: Place(low) for part, (low, _) in ends.items()})
+            rows: dict[int, list[Row]] = {part.number: [] for part in ends}
+            left = {part for part, (low, end) in ends.items() if low < end}
+            deadline = CLOCK.monotonic_s() + WAIT_MAX_S
+            while left:
+                assert CLOCK.monotonic_s() < deadline, f"the broker withholds {left}"
+                for message in consumer.consume(5000, 0.05):
+                    stamp = FIELDS.timestamp(message)[1]
+                    at, number = FIELDS.offset(message), FIELDS.partition(message)
+                    row = (at, FIELDS.key(message), FIELDS.value(message), stamp)
+                    rows[number].append(row)
+                reached = consumer.positions(left)
+                left = {part for part in left if reached.get(part, 0) < ends[part][1]}
+            return rows
+        finally:
+            consumer.close()
+
+    def _consumer(self) -> Consumer:
+        return Consumer({"bootstrap.servers": self.bootstrap, "group.id": f"{self.name}-ledger"})
+
+
+class WorkerProcess:
+    """A worker as people run it."""
+
+    def __init__(
+        self, settings: Mapping[str, object], log: Path, prefix: Sequence[str] = ()
+    ) -> None:
+        self.log = log
+        arguments = [f"--set={name}={_text(value)}" for name, value in settings.items()]
+        command = [*prefix, sys.executable, "-m", "connectors.cli.main", "worker", *arguments]
+        self._output: IO[bytes] = log.open("wb")
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("SHARDLOG_", "KAFKA_"))}
+        self.process = subprocess.Popen(
+            [*command, "--log-format=json"],
+            stdout=subprocess.DEVNULL,
+            stderr=self._output,
+            env={**clean, "PYTHONPATH": os.fspath(Path(__file__).parents[2])},
+        )
+
+    def said(self) -> str:
+        return self.log.read_text()
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        lines = (line for line in self.said().splitlines() if line.startswith("{"))
+        return [event for event in map(json.loads, lines) if event["event"] == name]
+
+    def await_event(self, name: str, count: int = 1, wait_s: float = WAIT_MAX_S) -> None:
+        def happened() -> bool:
+            done = len(self.events(name)) >= count
+            assert done or self.process.poll() is None, self.said()
+            return done
+
+        await_that(happened, f"{count} x {name!r} of a worker", wait_s)
+
+    def owned(self) -> int:
+        """Return how many shards it owns."""
+        return len(self.events("owned")) - len(self.events("let go"))
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self, wait_s: float = WAIT_MAX_S) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.exit_code(wait_s)
+
+    def freeze(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+    def exit_code(self, wait_s: float = WAIT_MAX_S) -> int:
+        return self.process.wait(wait_s)
+
+    def complaint(self) -> str:
+        """Return the one line it ended with."""
+        return self.said().rstrip().splitlines()[-1]
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.kill()
+        self._output.close()
+
+
+class Lab:
+    """One test's topics, root and workers; seeded chance."""
+
+    def __init__(self, bootstrap: str, directory: Path, seed: int) -> None:
+        self.bootstrap = bootstrap
+        self.root = directory / "root"
+        self.chance = random.Random(seed)
+        self._directory = directory
+        self._workers: list[WorkerProcess] = []
+        self.admin = Admin({"bootstrap.servers": bootstrap})
+
+    def topic(self, partitions: int = 4, **config: str) -> Topic:
+        name = f"t{os.getpid()}-{next(_NAMES)}"
+        dotted = {key.replace("_", "."): value for key, value in config.items()}
+        self.admin.create_topic(name, partitions, dotted)
+        return Topic(name, self.bootstrap)
+
+    def worker(
+        self, topic: Topic, *, without_root_rights: bool = False, **settings: Any
+    ) -> WorkerProcess:
+        """Start a worker; a double underscore in a name stands for a dot."""
+        given: dict[str, object] = {
+            "root": os.fspath(self.root),
+            "topics": [topic.name],
+            "kafka.bootstrap.servers": self.bootstrap,
+            "kafka.group.id": topic.name,
+            "kafka.topic.metadata.refresh.interval.ms": 1000,
+        }
+        if settings.get("kafka__group__protocol") != "consumer":
+            given |= {f"kafka.{name}": value for name, value in FAST_GROUP.items()}
+        given |= {name.replace("__", "."): value for name, value in settings.items()}
+        log = self._directory / f"worker-{len(self._workers)}.log"
+        worker = WorkerProcess(given, log, _NO_ROOT_RIGHTS if without_root_rights else ())
+        self._workers.append(worker)
+        return worker
+
+    def produce(self, topic: Topic, records: int, **settings: str) -> None:
+        with Producer(self.bootstrap, settings) as producer:
+            self._send(producer, topic, records, lambda: False)
+        assert producer.acknowledged == records, producer.first_failure
+
+    @contextmanager
+    def producing(self, topic: Topic, records: int) -> Iterator[threading.Event]:
+        """Produce in the background while the block runs; leaving waits for the last record."""
+        stop, failures = threading.Event(), []
+
+        def run() -> None:
+            try:
+                with Producer(self.bootstrap, {"linger.ms": "2"}) as producer:
+                    self._send(producer, topic, records, stop.is_set, pause_s=0.01)
+                assert producer.failed == 0, producer.first_failure
+            except Exception as error:  # noqa: BLE001 - told to the test below
+                failures.append(error)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        try:
+            yield stop
+        finally:
+            thread.join(WAIT_MAX_S)
+        assert not thread.is_alive(), "the producer hangs"
+        assert not failures, failures
+
+    def abort(self, topic: Topic, records: int) -> None:
+        """Produce records and abort their transaction."""
+        producer = Producer(self.bootstrap, {"transactional.id": f"{topic.name}-abort"})
+        producer.prepare()
+        producer.begin()
+        for number in range(records):
+            producer.send(topic.name, None, b"%d" % number)
+        producer.flush(WAIT_MAX_S)
+        producer.end(is_committed=False)
+
+    def move_group(self, topic: Topic, offset: int) -> None:
+        """Move the group's offset as a tool would."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": topic.name})
+        try:
+            consumer.commit_group({Partition(topic.name, 0): Place(offset)}, is_last=True)
+            assert consumer.group_places([Partition(topic.name, 0)])
+        finally:
+            consumer.close()
+
+    def set_root_id(self, root: Path) -> None:
+        """Make a copy of a root a root of its own, as a restore would."""
+        replace_durably(
+            root / "root.json",
+            encode_document({**read_document(root / "root.json"), "root_id": "c0" * 16}),
+        )
+
+    def _send(
+        self,
+        producer: Producer,
+        topic: Topic,
+        records: int,
+        is_over: Callable[[], bool],
+        pause_s: float = 0.0,
+    ) -> None:
+        base_ms = CLOCK.now_ns() // 10**6
+        for number in range(records):
+            key = self.chance.randrange(100).to_bytes(4, "big") if number % 50 else None
+            value = None if number % 97 == 0 else b"%d:" % number + self.chance.randbytes(20)
+            late_ms = 5000 if number % 31 == 0 else 0
+            producer.send(topic.name, key, value, base_ms + number - late_ms)
+            topic.produced[key, value] += 1
+            if number % 200 == 0:
+                producer.poll()
+                if pause_s:
+                    CLOCK.sleep(pause_s)
+                if is_over():
+                    return
+
+    # --- what must hold --------------------------------------------------------------------
+
+    def committed(self, topic: Topic) -> dict[int, int]:
+        try:
+            with StreamReader.open(self.root, topic.name) as reader:
+                return reader.committed()
+        except InvalidRequestError:
+            return {}
+
+    def await_committed(self, topic: Topic, records: int) -> None:
+        """Wait until so many addresses are readable."""
+        await_that(
+            lambda: sum(self.committed(topic).values()) >= records, f"{records} records stored"
+        )
+
+    def await_no_lag(self, topic: Topic, wait_s: float = WAIT_MAX_S) -> None:
+        """Wait until every shard stands at the end of its partition."""
+        ends = topic.ends()
+        await_that(
+            lambda: self.committed(topic) == ends, f"committed {ends} of {topic.name}", wait_s
+        )
+
+    def stored(self, topic: Topic) -> dict[int, list[Row]]:
+        """Return what the shards hold, by shard, in order."""
+        columns = ["address", "key", "payload", "timestamp"]
+        with StreamReader.open(self.root, topic.name) as reader:
+            return {
+                shard: [
+                    tuple(row.values())
+                    for batch in reader.tail(shard, columns=columns)
+                    for row in batch.select(columns).to_pylist()
+                ]
+                for shard in reader.committed()
+            }
+
+    def expect_ledger(self, topic: Topic, *, with_producer: bool = True) -> None:
+        """Compare producer, broker and shards: set, order and bytes are exact, lag is zero."""
+        self.await_no_lag(topic)
+        held, stored = topic.holds(), self.stored(topic)
+        assert sorted(stored) == sorted(held)
+        for shard, rows in held.items():
+            assert stored[shard] == rows, f"shard {shard} differs from its partition"
+        if with_producer:
+            found = Counter((key, value) for rows in held.values() for _, key, value, _ in rows)
+            assert found == topic.produced
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.end()
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,88 @@
+"""Goal: a broker that dies and comes back costs time, never a record; a log that was cut is told.
+
+Method: a broker of the test's own is killed while a producer writes and a worker stores, or its
+files are cut while it is down, as a restored disk would leave them.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connectors.cli.exit_codes import EXIT_FOREIGN
+from connectors.dev_stack.broker import Broker
+from tests.broker.lab import Lab, Topic
+from tests.faults.campaign import campaigns, fault_seed
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[Broker]:
+    with Broker(tmp_path / "broker") as broker:
+        yield broker
+
+
+@pytest.fixture
+def own_lab(own_broker: Broker, tmp_path: Path) -> Iterator[Lab]:
+    lab = Lab(own_broker.bootstrap, tmp_path, fault_seed())
+    yield lab
+    lab.close()
+
+
+@pytest.mark.parametrize("kills", campaigns("SHARDLOG_BROKER_RESTARTS", 1))
+def test_killed_broker_loses_and_doubles_nothing(
+    own_broker: Broker, own_lab: Lab, kills: int
+) -> None:
+    topic = own_lab.topic()
+    worker = own_lab.worker(topic)
+    with own_lab.producing(topic, 5000 * kills):
+        for number in range(kills):
+            own_lab.await_committed(topic, 3000 * number + own_lab.chance.randrange(1, 1000))
+            own_broker.kill()
+            own_broker.restart()
+    own_lab.expect_ledger(topic)
+    assert worker.process.poll() is None, worker.said()
+
+
+def cut_log(broker: Broker, topic: Topic) -> None:
+    """Cut a partition's log to a part of it, as an old copy of the disk would be."""
+    (log,) = broker.directory.glob(f"data/{topic.name}-0/*.log")
+    with log.open("r+b") as file:
+        file.truncate(log.stat().st_size // 3)
+    for index in log.parent.glob("*.*index"):
+        index.unlink()
+    for checkpoint in broker.directory.glob("data/*checkpoint*"):
+        if "recovery" in checkpoint.name or "replication" in checkpoint.name:
+            checkpoint.unlink()
+    (broker.directory / "data" / ".kafka_cleanshutdown").unlink(missing_ok=True)
+
+
+def small_batches(lab: Lab, topic: Topic) -> None:
+    lab.produce(topic, 3000, **{"batch.num.messages": "50"})
+
+
+def test_log_that_was_cut_while_no_worker_ran_is_told(own_broker: Broker, own_lab: Lab) -> None:
+    topic = own_lab.topic(partitions=1)
+    small_batches(own_lab, topic)
+    worker = own_lab.worker(topic)
+    own_lab.await_no_lag(topic)
+    assert worker.stop() == 0
+    own_broker.kill()
+    cut_log(own_broker, topic)
+    own_broker.restart()
+    again = own_lab.worker(topic)
+    assert again.exit_code() == EXIT_FOREIGN, again.said()
+    assert "its log was cut" in again.complaint()
+
+
+def test_log_that_was_cut_under_a_running_worker_is_told(own_broker: Broker, own_lab: Lab) -> None:
+    topic = own_lab.topic(partitions=1)
+    small_batches(own_lab, topic)
+    worker = own_lab.worker(topic)
+    own_lab.await_no_lag(topic)
+    before = own_lab.stored(topic)
+    own_broker.kill()
+    cut_log(own_broker, topic)
+    own_broker.restart()
+    assert worker.exit_code() == EXIT_FOREIGN, worker.said()
+    assert "was cut" in worker.complaint()
+    assert own_lab.stored(topic) == before

@@ -1,0 +1,134 @@
+"""The dev stack's own promises: it answers, comes back, leaves nothing behind, fetches once."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from connectors.cli import dev
+from connectors.dev_stack.answers import is_broker_answering, is_registry_answering
+from connectors.dev_stack.broker import Broker
+from connectors.dev_stack.places import dev_directory
+from connectors.dev_stack.process import Process
+from connectors.dev_stack.stack import DevStack
+from storage_core import UnavailableError
+
+REPOSITORY = Path(__file__).parents[2]
+CHILD_MAX_S = 240
+GONE_MAX_S = 20
+
+START_AND_TELL = """
+import sys
+from connectors.dev_stack.broker import Broker
+broker = Broker()
+broker.start()
+print(broker.process.pid, broker.bootstrap, broker.directory, flush=True)
+sys.stdin.read()
+"""
+FETCH_SMALL = """
+import sys
+from pathlib import Path
+from connectors.dev_stack.bundles import Bundle
+from connectors.dev_stack.jars import fetched
+small = Bundle(
+    name="slf4j-api-1.7.36",
+    dependencies='<dependency org="org.slf4j" name="slf4j-api" rev="1.7.36" transitive="false"'
+    ' conf="default->default"/>',
+    types=("jar",),
+    files=1,
+    megabytes=1,
+    sha256={"slf4j-api-1.7.36.jar":
+        "d3ef575e3e4979678dc01bf1dcce51021493b4d11fb7f1be8ad982877c16a1c0"},
+)
+print(fetched(small, Path(sys.argv[1])))
+"""
+
+
+def python(source: str, *arguments: str, **options) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", source, *arguments],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=CHILD_MAX_S,
+        check=True,
+        **options,
+    )
+
+
+def test_shared_broker_answers(broker):
+    assert is_broker_answering(broker)
+
+
+def test_shared_registry_answers(registry):
+    assert is_registry_answering(registry)
+
+
+def test_killed_broker_comes_back_with_its_address_and_its_data(tmp_path):
+    with Broker(tmp_path) as broker:
+        address, identity = broker.bootstrap, (tmp_path / "data/meta.properties").read_bytes()
+        broker.kill()
+        assert not is_broker_answering(address)
+        broker.restart()
+        assert is_broker_answering(address)
+        assert broker.bootstrap == address
+        assert (tmp_path / "data/meta.properties").read_bytes() == identity
+    assert not (tmp_path / "data").exists()
+
+
+def test_killed_parent_leaves_neither_broker_nor_data():
+    with subprocess.Popen(
+        [sys.executable, "-c", START_AND_TELL],
+        cwd=REPOSITORY,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as parent:
+        assert parent.stdout is not None
+        pid, address, directory = parent.stdout.readline().split()
+        jvm = Process.find(int(pid))
+        assert jvm is not None
+        guard = Process.find(parent_of(jvm))
+        assert guard is not None
+        parent.kill()
+    assert jvm.has_ended_within(GONE_MAX_S)
+    assert guard.has_ended_within(GONE_MAX_S)
+    assert not is_broker_answering(address)
+    assert not Path(directory).exists()
+
+
+def parent_of(process: Process) -> int:
+    stat = Path(f"/proc/{process.pid}/stat").read_text()
+    return int(stat.rpartition(")")[2].split()[1])
+
+
+def test_broker_that_cannot_start_quotes_its_log_and_names_it(tmp_path):
+    broker = Broker(tmp_path, properties={"log.retention.ms": "soon"})
+    with pytest.raises(UnavailableError, match=r"soon.*log\.retention\.ms.*broker\.log"):
+        broker.start()
+    assert broker.process is None
+
+
+def test_two_fetches_at_once_fetch_once(tmp_path):
+    with ThreadPoolExecutor(2) as pool:
+        both = list(pool.map(lambda _: python(FETCH_SMALL, str(tmp_path)), range(2)))
+    assert sorted("once" in done.stderr for done in both) == [False, True]
+    assert (tmp_path / "slf4j-api-1.7.36/slf4j-api-1.7.36.jar").is_file()
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_detached_broker_outlives_the_command_and_is_found_again(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("SHARDLOG_STATE", str(tmp_path))
+    monkeypatch.delenv("KAFKA_BOOTSTRAP", raising=False)
+    try:
+        told = python("from connectors.cli.dev import up; up()").stdout.strip()
+        address = told.removeprefix("export KAFKA_BOOTSTRAP=")
+        assert DevStack(dev_directory()).broker() == address
+        dev.status()
+        assert address in capsys.readouterr().out
+    finally:
+        dev.down()
+    assert capsys.readouterr().out == "unset KAFKA_BOOTSTRAP\n"
+    assert not is_broker_answering(address)

@@ -1,0 +1,194 @@
+"""Goal: where records would be mixed, lost or hidden the worker stops and says so in one line.
+
+Method: topics are made anew, cut and overtaken by retention, while a worker runs and while none
+does; roots are foreign, copied, forbidden. Exit code, the line, and what is still stored are
+compared.
+"""
+
+import shutil
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_FOREIGN, EXIT_UNAVAILABLE, EXIT_USAGE
+from connectors.kafka_client import Partition
+from storage_core import StreamReader
+from tests.broker.lab import Lab, Topic, WorkerProcess, await_that
+
+
+def recreate(lab: Lab, topic: Topic, partitions: int = 4) -> None:
+    lab.admin.delete_topic(topic.name)
+    await_that(lambda: topic.name not in lab.admin.partitions(), "the topic is gone")
+    lab.admin.create_topic(topic.name, partitions, {})
+
+
+def stored_and_stopped(lab: Lab, records: int = 1000, **settings: Any) -> Topic:
+    """Return a topic whose records are stored, its worker stopped."""
+    topic = lab.topic(partitions=settings.pop("partitions", 4))
+    lab.produce(topic, records)
+    worker = lab.worker(topic, **settings)
+    lab.await_no_lag(topic)
+    assert worker.stop() == 0, worker.said()
+    return topic
+
+
+def expect_refusal(worker: WorkerProcess, code: int, *words: str) -> None:
+    """The worker ends with this code, and its last line holds the words; nothing spills."""
+    assert worker.exit_code() == code, worker.said()
+    assert "Traceback" not in worker.said()
+    for word in words:
+        assert word in worker.complaint()
+
+
+def test_topic_recreated_while_running_stops_the_worker(lab: Lab) -> None:
+    topic = lab.topic()
+    lab.produce(topic, 1000)
+    worker = lab.worker(topic)
+    lab.await_no_lag(topic)
+    before = lab.stored(topic)
+    recreate(lab, topic)
+    lab.produce(topic, 3000)
+    expect_refusal(worker, EXIT_FOREIGN, topic.name, "deleted and made again")
+    assert lab.stored(topic) == before
+
+
+def test_topic_recreated_while_stopped_with_a_longer_one_is_refused(lab: Lab) -> None:
+    topic = stored_and_stopped(lab)
+    before = lab.stored(topic)
+    recreate(lab, topic)
+    lab.produce(topic, 3000)
+    expect_refusal(lab.worker(topic), EXIT_FOREIGN, topic.name, "deleted and made again")
+    assert lab.stored(topic) == before
+
+
+def overtaken(lab: Lab, **settings: Any) -> tuple[Topic, Partition]:
+    """Return a topic of which retention took records before they were stored."""
+    topic = stored_and_stopped(lab, partitions=1, **settings)
+    lab.produce(topic, 500)
+    (partition,) = topic.partitions()
+    lab.admin.delete_records({partition: 1200})
+    return topic, partition
+
+
+def test_retention_that_overtook_the_shard_is_told_with_the_range(lab: Lab) -> None:
+    topic, _ = overtaken(lab)
+    worker = lab.worker(topic)
+    expect_refusal(worker, EXIT_DAMAGE, "addresses [1000, 1200)", "on_overtaken=skip")
+
+
+def test_overtaken_range_is_passed_and_recorded_where_that_is_wanted(lab: Lab) -> None:
+    topic, _ = overtaken(lab)
+    lab.worker(topic, on_overtaken="skip")
+    lab.await_no_lag(topic)
+    with StreamReader.open(lab.root, topic.name) as reader:
+        assert reader.gaps() == {0: [(1000, 1200)]}
+    assert [row[0] for row in lab.stored(topic)[0]] == [*range(1000), *range(1200, 1500)]
+
+
+def test_retention_that_overtakes_a_running_worker_is_told(lab: Lab) -> None:
+    topic = lab.topic(partitions=1)
+    lab.produce(topic, 100)
+    worker = lab.worker(topic)
+    lab.await_no_lag(topic)
+    worker.freeze()
+    lab.produce(topic, 100_000)
+    (partition,) = topic.partitions()
+    lab.admin.delete_records({partition: 100_100})
+    lab.produce(topic, 10)
+    worker.wake()
+    if lab.committed(topic)[0] < 100_110:
+        worker.exit_code()
+    # What had been fetched before it froze may still be stored; the rest is named.
+    expect_refusal(worker, EXIT_DAMAGE, "100100)", "on_overtaken=skip")
+
+
+def test_retention_over_aborted_records_alone_is_no_loss(lab: Lab) -> None:
+    topic = lab.topic(partitions=1)
+    lab.produce(topic, 10)
+    worker = lab.worker(topic)
+    lab.abort(topic, 50)
+    lab.await_no_lag(topic)
+    assert worker.stop() == 0
+    (partition,) = topic.partitions()
+    lab.admin.delete_records({partition: lab.committed(topic)[0]})
+    lab.produce(topic, 10)
+    lab.worker(topic)
+    lab.await_no_lag(topic)
+    assert len(lab.stored(topic)[0]) == 20
+
+
+def test_partition_whose_data_lies_in_another_root_is_refused(lab: Lab) -> None:
+    topic = stored_and_stopped(lab)
+    worker = lab.worker(topic, root=str(lab.root.with_name("elsewhere")))
+    expect_refusal(worker, EXIT_FOREIGN, topic.name, "its data lies in root")
+
+
+def test_copy_of_a_root_goes_on_only_when_adopted(lab: Lab) -> None:
+    topic = stored_and_stopped(lab)
+    copy = lab.root.with_name("copy")
+    shutil.copytree(lab.root, copy)
+    lab.set_root_id(copy)
+    lab.produce(topic, 500)
+    worker = lab.worker(topic)
+    lab.await_no_lag(topic)
+    assert worker.stop() == 0
+    expect_refusal(lab.worker(topic, root=str(copy)), EXIT_FOREIGN, "adopt=true")
+    lab.root = copy
+    lab.worker(topic, adopt=True)
+    lab.expect_ledger(topic)
+
+
+def test_store_that_was_set_back_fetches_what_it_lacks(lab: Lab) -> None:
+    topic = stored_and_stopped(lab)
+    backup = lab.root.with_name("backup")
+    shutil.copytree(lab.root, backup)
+    lab.produce(topic, 500)
+    worker = lab.worker(topic)
+    lab.await_no_lag(topic)
+    assert worker.stop() == 0
+    shutil.rmtree(lab.root)
+    backup.rename(lab.root)
+    lab.worker(topic)
+    lab.expect_ledger(topic)
+
+
+def test_group_offset_moved_by_others_is_ignored(lab: Lab) -> None:
+    topic = lab.topic(partitions=1)
+    lab.produce(topic, 100)
+    lab.move_group(topic, 60)
+    lab.worker(topic)
+    lab.expect_ledger(topic)
+
+
+def test_broker_that_is_down_at_the_start_is_told(lab: Lab) -> None:
+    topic = Topic("any", "127.0.0.1:1")
+    settings: dict[str, Any] = {"kafka.bootstrap.servers": "127.0.0.1:1", "broker_wait_s": 1}
+    worker = lab.worker(topic, **settings)
+    expect_refusal(worker, EXIT_UNAVAILABLE, "Kafka does not answer")
+
+
+def test_directory_without_permission_is_told(lab: Lab) -> None:
+    lab.root.mkdir()
+    lab.root.chmod(0o500)
+    worker = lab.worker(lab.topic(), without_root_rights=True)
+    expect_refusal(worker, EXIT_USAGE, str(lab.root), "may not write")
+    assert list(lab.root.iterdir()) == []
+
+
+def test_unknown_key_of_the_file_is_named(lab: Lab, tmp_path) -> None:
+    config = tmp_path / "shardlog.toml"
+    config.write_text(f'root = "{lab.root}"\ntopics = ["a"]\nlinger = 5\n')
+    command = [sys.executable, "-m", "connectors.cli.main", "worker", f"--config={config}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == EXIT_USAGE
+    assert done.stderr.count("\n") == 1
+    assert "linger: unknown key" in done.stderr
+    assert not lab.root.exists()
+
+
+@pytest.mark.parametrize("name", ["group.instance.ids", "auto.offset.reset"])
+def test_setting_that_kafka_or_shardlog_does_not_take_is_named(lab: Lab, name: str) -> None:
+    worker = lab.worker(lab.topic(), **dict[str, Any]({f"kafka.{name}": "x"}))
+    expect_refusal(worker, EXIT_USAGE, name)

@@ -1,0 +1,109 @@
+"""Goal: whatever happens to workers, every record is stored once, in order, byte for byte.
+
+Method: a producer writes while workers are killed, stopped, frozen and joined by others; in the
+end producer, broker and shards are compared record by record.
+"""
+
+import signal
+from typing import Any
+
+import pytest
+
+from tests.broker.lab import Lab
+from tests.faults.campaign import campaigns
+
+RECORDS = 12_000
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "cooperative-sticky": {},
+    "KIP-848": {"kafka__group__protocol": "consumer"},
+    "static membership": {"member": True},
+}
+
+
+def member(settings: dict[str, Any], number: int) -> dict[str, Any]:
+    """Return the settings of one of several workers."""
+    if "member" in settings:
+        return {"kafka__group__instance__id": f"member-{number}"}
+    return settings
+
+
+@pytest.mark.parametrize("kills", campaigns("SHARDLOG_BROKER_KILLS", 3))
+def test_killed_worker_loses_and_doubles_nothing(lab: Lab, kills: int) -> None:
+    topic = lab.topic()
+    with lab.producing(topic, RECORDS):
+        for number in range(kills):
+            worker = lab.worker(topic)
+            lab.await_committed(topic, number * 500 + lab.chance.randrange(1, 500))
+            worker.kill()
+    lab.worker(topic)
+    lab.expect_ledger(topic)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("rounds", campaigns("SHARDLOG_BROKER_REBALANCES", 1))
+def test_rebalance_among_three_workers_keeps_the_ledger(
+    lab: Lab, protocol: str, rounds: int
+) -> None:
+    topic = lab.topic(partitions=6)
+    settings = PROTOCOLS[protocol]
+    with lab.producing(topic, RECORDS):
+        workers = [lab.worker(topic, **member(settings, number)) for number in range(3)]
+        for worker in workers:
+            worker.await_event("owned")
+        for number in range(rounds):
+            leaver = workers.pop(0)
+            assert leaver.stop() == 0, leaver.said()
+            workers.append(lab.worker(topic, **member(settings, 3 + number)))
+            workers[-1].await_event("owned")
+    lab.expect_ledger(topic)
+
+
+def test_worker_told_to_stop_under_load_stops_clean_and_the_next_goes_on(lab: Lab) -> None:
+    topic = lab.topic()
+    with lab.producing(topic, RECORDS):
+        worker = lab.worker(topic)
+        lab.await_committed(topic, 500)
+        assert worker.stop(wait_s=20) == 0, worker.said()
+        (stopped,) = worker.events("stopped")
+        assert stopped["appended"] == sum(lab.committed(topic).values())
+        lab.worker(topic)
+    lab.expect_ledger(topic)
+
+
+def test_second_signal_exits_at_once_and_loses_nothing(lab: Lab) -> None:
+    topic = lab.topic()
+    with lab.producing(topic, RECORDS):
+        worker = lab.worker(topic)
+        lab.await_committed(topic, 500)
+        worker.process.send_signal(signal.SIGINT)
+        worker.process.send_signal(signal.SIGTERM)
+        assert worker.exit_code(10) in (0, 143)
+        lab.worker(topic)
+    lab.expect_ledger(topic)
+
+
+def test_partition_added_while_running_is_read_from_its_first_record(lab: Lab) -> None:
+    topic = lab.topic(partitions=2)
+    lab.produce(topic, 1000)
+    worker = lab.worker(topic, start="latest")
+    worker.await_event("owned", 2)
+    lab.admin.add_partitions(topic.name, 3)
+    lab.produce(topic, 3000)
+    worker.await_event("owned", 3)
+    lab.await_no_lag(topic)
+    held, stored = topic.holds(), lab.stored(topic)
+    assert stored[2] == held[2]
+    assert stored[2]
+
+
+def test_frozen_owner_that_wakes_after_its_partitions_went_harms_nothing(lab: Lab) -> None:
+    topic = lab.topic()
+    with lab.producing(topic, RECORDS):
+        frozen = lab.worker(topic)
+        lab.await_committed(topic, 500)
+        frozen.freeze()
+        heir = lab.worker(topic)
+        heir.await_event("waiting")
+        frozen.wake()
+        heir.await_event("owned")
+    lab.expect_ledger(topic)
