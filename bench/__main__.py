@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.append_rows import APPEND
+from bench.ingest_rows import INGEST, INGEST_LARGE, LATENCY, TAKEOVER
 from bench.measure import Experiment, RowResult, row_results, run_rounds
 from bench.memory_rows import MEMORY
 from bench.open_rows import OPEN
@@ -32,6 +33,10 @@ EXPERIMENTS: Final = (
     COMMITTED,
     OPEN,
     MEMORY,
+    INGEST,
+    INGEST_LARGE,
+    LATENCY,
+    TAKEOVER,
     BLOCKS,
     CODECS,
 )

@@ -34,7 +34,7 @@ def scan(root: str, name: str, rows: str) -> None:
     """Scan a stream as a reader; answer with the rate."""
     with StreamReader.open(root, name) as reader:
         assert reader.refresh() == {0: int(rows)}
-        _answer(scan_stream(reader, int(rows)))
+        answer(scan_stream(reader, int(rows)))
 
 
 def committed(root: str, name: str) -> None:
@@ -51,14 +51,14 @@ def committed(root: str, name: str) -> None:
             if look >= COMMITTED_LOOKS and after > before:
                 break
         assert after > before
-    _answer(latencies(seconds))
+    answer(latencies(seconds))
 
 
 def ranges(root: str, name: str, rows: str) -> None:
     """Read ranges of single ids as a reader."""
     with StreamReader.open(root, name) as reader:
         assert reader.refresh() == {0: int(rows)}
-        _answer(read_ranges(reader.read, interleaved_ranges(int(rows))))
+        answer(read_ranges(reader.read, interleaved_ranges(int(rows))))
 
 
 def fill(root: str, name: str, size: str) -> None:
@@ -69,7 +69,7 @@ def fill(root: str, name: str, size: str) -> None:
             stream.append_batch(batch)
             stream.commit()
             wal_bytes_max = max(wal_bytes_max, _wal_bytes(root, name))
-    _answer({"wal_bytes_max": wal_bytes_max})
+    answer({"wal_bytes_max": wal_bytes_max})
 
 
 def open_until_killed(root: str, name: str, wal_bytes_max: str) -> None:
@@ -79,7 +79,7 @@ def open_until_killed(root: str, name: str, wal_bytes_max: str) -> None:
     stream = Stream.open(root, name)
     seconds = time.perf_counter() - start
     records = stream.stats().records
-    _answer({"seconds": seconds, "wal_bytes": wal_bytes, "records": records})
+    answer({"seconds": seconds, "wal_bytes": wal_bytes, "records": records})
     at = records
     for batch in record_batches(_FILL_BATCHES_MAX, _FILL_ROWS):
         primaries = pc.add(batch.column("primary"), at)
@@ -102,7 +102,7 @@ def write_much(root: str, name: str, size: str) -> None:
         seconds = time.perf_counter() - start
         assert stream.committed() == {0: batches * _MUCH_ROWS}
         assert stream.stats().records == batches * _MUCH_ROWS
-    _answer({"memory_bytes": _memory_peak(), "rate": batches * _MUCH_ROWS / seconds})
+    answer({"memory_bytes": memory_peak(), "rate": batches * _MUCH_ROWS / seconds})
 
 
 def scan_much(root: str, name: str, size: str) -> None:
@@ -116,7 +116,7 @@ def scan_much(root: str, name: str, size: str) -> None:
         seconds = time.perf_counter() - start
         assert rows == reader.committed()[0]
     assert payload_bytes >= int(size) * 0.99
-    _answer({"memory_bytes": _memory_peak(), "rate": rows / seconds})
+    answer({"memory_bytes": memory_peak(), "rate": rows / seconds})
 
 
 def _wal_bytes(root: str, name: str) -> int:
@@ -128,7 +128,8 @@ def _wal_bytes(root: str, name: str) -> int:
     return total
 
 
-def _memory_peak() -> int:
+def memory_peak() -> int:
+    """Return the most memory this process ever held, in bytes."""
     (line,) = (
         line
         for line in Path("/proc/self/status").read_text().splitlines()
@@ -137,7 +138,8 @@ def _memory_peak() -> int:
     return int(line.split()[1]) * 1024
 
 
-def _answer(measured: Mapping[str, float]) -> None:
+def answer(measured: Mapping[str, float]) -> None:
+    """Tell the parent a result."""
     print(json.dumps(measured), flush=True)
 
 

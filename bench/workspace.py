@@ -17,6 +17,7 @@ from typing import Final
 from storage_core.clock import SystemClock
 
 _ROOT: Final = Path(__file__).parents[1]
+TASKS: Final = "bench.child"
 _LOOK_PAUSE_S: Final = 0.1
 _LOOKS_QUIET: Final = 5
 _LOOKS_MAX: Final = 300
@@ -47,11 +48,11 @@ def await_compaction(path: Path) -> None:
 
 
 class ChildProcess:
-    """A process of its own that runs one of `bench/child.py`'s tasks."""
+    """A process of its own that runs one task of a module, by default of `bench/child.py`."""
 
-    def __init__(self, task: str, *arguments: str | int | Path) -> None:
+    def __init__(self, task: str, *arguments: str | int | Path, module: str = TASKS) -> None:
         """Start it."""
-        command = [sys.executable, "-m", "bench.child", task, *map(str, arguments)]
+        command = [sys.executable, "-m", module, task, *map(str, arguments)]
         self._process = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True)
 
     @property
@@ -68,6 +69,11 @@ class ChildProcess:
             raise RuntimeError(message)
         answer: dict[str, float] = json.loads(line)
         return answer
+
+    @property
+    def pid(self) -> int:
+        """Return its process id."""
+        return self._process.pid
 
     def wait_for_kill(self) -> None:
         """Wait until it has ended by SIGKILL.
@@ -89,9 +95,11 @@ class ChildProcess:
 
 
 @contextmanager
-def child_process(task: str, *arguments: str | int | Path) -> Iterator[ChildProcess]:
+def child_process(
+    task: str, *arguments: str | int | Path, module: str = TASKS
+) -> Iterator[ChildProcess]:
     """Run a task in a process of its own; what is left of it at the end is killed."""
-    child = ChildProcess(task, *arguments)
+    child = ChildProcess(task, *arguments, module=module)
     try:
         yield child
     finally:

@@ -1,5 +1,8 @@
 """From Kafka's records to a shard's rows, in columns: one pass a field, no loop over records.
 
+Records are mapped as they come, a call's worth at a time, while they lie in the processor's
+caches; what gathers for a round are columns.
+
     primary      the record's timestamp, or its offset
     secondary    the key as a 4-byte big-endian integer; -1 where there is none
     payload      the value's bytes untouched; null is a tombstone, empty stays empty
@@ -12,15 +15,16 @@ reason, while its neighbours are stored.
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from connectors.kafka_client import FIELDS, Messages
+from connectors.kafka_client import FIELDS, Messages, Partition
 from storage_core import HEADERS_TYPE
 
 KeyMode = Literal["integer", "none"]
@@ -30,8 +34,22 @@ NullKey = Literal["keep", "dead-letter"]
 KEY_BYTES: Final = 4
 NULL_KEY_ID: Final = -1
 _NO_TIMESTAMP_TYPE: Final = 0
+_KIND: Final = itemgetter(0)
+_TIMESTAMP: Final = itemgetter(1)
+
+_BASE_FIELDS: Final[Any] = [
+    pa.field("primary", pa.int64()),
+    pa.field("secondary", pa.int32()),
+    pa.field("payload", pa.binary()),
+    pa.field("key", pa.binary()),
+    pa.field("timestamp", pa.int64()),
+    pa.field("timestamp_type", pa.int8()),
+]
+_SCHEMA: Final = pa.schema(_BASE_FIELDS)
+_SCHEMA_WITH_HEADERS: Final = _SCHEMA.append(pa.field("headers", HEADERS_TYPE))
 
 Offsets = npt.NDArray[np.int64]
+Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,72 +70,184 @@ class MappingRules:
 
 
 @dataclass(frozen=True, slots=True)
-class MappedRecords:
-    """Records of one partition as a shard takes them."""
+class ShardRecords:
+    """Records of one partition as its shard takes them, offsets ascending.
+
+    Attributes:
+        rows: What can be stored.
+        offsets: The offset of each row.
+        dead_letters: What cannot, raw, by offset.
+        end: The offset behind the last record, stored or not.
+        epoch: The leader epoch of the last record.
+    """
 
     rows: pa.RecordBatch
     offsets: Offsets
     dead_letters: Mapping[int, bytes]
+    end: int
+    epoch: int | None
 
 
-def map_records(messages: Messages, rules: MappingRules) -> MappedRecords:
-    """Return records of one partition, offsets ascending, as rows and dead letters."""
-    count = len(messages)
-    offsets = np.fromiter(map(FIELDS.offset, messages), np.int64, count)
-    values = list(map(FIELDS.value, messages))
-    keys = list(map(FIELDS.key, messages))
-    stamps = np.array(list(map(FIELDS.timestamp, messages)), dtype=np.int64).reshape(count, 2)
-    secondaries, refused = _secondaries(keys, rules)
-    if rules.primary == "timestamp":
-        refused |= stamps[:, 0] == _NO_TIMESTAMP_TYPE
-    payload = pa.array(values, pa.binary())
-    refused |= _sizes(payload) > rules.payload_bytes_max
-    timestamps = np.ascontiguousarray(stamps[:, 1])
-    columns: dict[str, Any] = {
-        "primary": pa.array(timestamps if rules.primary == "timestamp" else offsets),
-        "secondary": pa.array(secondaries),
-        "payload": payload,
-        "key": pa.array(keys, pa.binary()),
-        "timestamp": pa.array(timestamps),
-        "timestamp_type": pa.array((stamps[:, 0] - 1).astype(np.int8)),
-    }
-    headers = list(map(FIELDS.headers, messages))
-    if any(headers):
-        columns["headers"] = pa.array(headers, HEADERS_TYPE)
-    rows = pa.RecordBatch.from_pydict(columns)
-    if not refused.any():
-        return MappedRecords(rows, offsets, {})
-    dead = {
-        int(offsets[at]): encode_dead_letter(messages[at], _reason(messages[at], rules))
-        for at in np.flatnonzero(refused).tolist()
-    }
-    kept = np.flatnonzero(~refused)
-    return MappedRecords(rows.take(kept), offsets[kept], dead)
+def map_records(
+    messages: Messages, rules: MappingRules, topic: str | None = None
+) -> Iterator[tuple[Partition, ShardRecords]]:
+    """Yield each partition with its records, mapped in one pass over all messages.
+
+    Args:
+        messages: At least one record, of any partitions, each partition's in order.
+        rules: How they become rows.
+        topic: The one topic there can be; None when there may be several.
+    """
+    columns = _Columns(messages, rules)
+    numbers = set(map(FIELDS.partition, messages))
+    names = {topic} if topic is not None else set(map(FIELDS.topic, messages))
+    if len(numbers) == 1 and len(names) == 1:
+        yield Partition(names.pop(), numbers.pop()), columns.all()
+        return
+    for partition, positions in _positions(messages, sorted(names)):
+        yield partition, columns.of(positions)
 
 
-def _secondaries(
-    keys: Sequence[bytes | None], rules: MappingRules
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
-    """Return each key's id, and which keys are poison."""
+def join_records(parts: Sequence[ShardRecords]) -> ShardRecords:
+    """Return parts of one partition as one, without what was fetched twice after going back."""
+    if len(parts) == 1:
+        return parts[0]
+    offsets = np.concatenate([part.offsets for part in parts])
+    rows = concat_rows([part.rows for part in parts])
+    dead = {offset: raw for part in parts for offset, raw in part.dead_letters.items()}
+    last = max(parts, key=lambda part: part.end)
+    if not (offsets[1:] > offsets[:-1]).all():
+        before = np.maximum.accumulate(offsets)[:-1]
+        kept = np.flatnonzero(np.concatenate(([True], offsets[1:] > before)))
+        rows, offsets = rows.take(kept), offsets[kept]
+    return ShardRecords(rows, offsets, dead, last.end, last.epoch)
+
+
+def concat_rows(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return batches as one; headers are a column where any of them has one."""
+    if len({batch.num_columns for batch in batches}) > 1:
+        batches = [_with_headers(batch) for batch in batches]
+    joined = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return joined[0] if joined else batches[0]
+
+
+def _with_headers(batch: pa.RecordBatch) -> pa.RecordBatch:
+    if "headers" in batch.schema.names:
+        return batch
+    nothing = pa.nulls(batch.num_rows, HEADERS_TYPE)
+    return pa.RecordBatch.from_arrays([*batch.columns, nothing], schema=_SCHEMA_WITH_HEADERS)
+
+
+def _positions(messages: Messages, names: list[str]) -> Iterator[tuple[Partition, Positions]]:
+    """Yield each partition with where its messages stand, in their order."""
+    numbers = np.fromiter(map(FIELDS.partition, messages), np.int64, len(messages))
+    if len(names) > 1:
+        index = {name: at << 32 for at, name in enumerate(names)}
+        topics = map(index.__getitem__, map(FIELDS.topic, messages))
+        numbers += np.fromiter(topics, np.int64, len(messages))
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    cuts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+    for positions in np.split(order, cuts):
+        code = int(numbers[positions[0]])
+        yield Partition(names[code >> 32], code & 0xFFFFFFFF), positions
+
+
+class _Columns:
+    """Records of any partitions in columns, in their order of arrival."""
+
+    def __init__(self, messages: Messages, rules: MappingRules) -> None:
+        count = len(messages)
+        self._messages, self._rules = messages, rules
+        self._offsets = np.fromiter(map(FIELDS.offset, messages), np.int64, count)
+        payload = pa.array(list(map(FIELDS.value, messages)), pa.binary())
+        stamps = list(map(FIELDS.timestamp, messages))
+        timestamps = pa.array(np.fromiter(map(_TIMESTAMP, stamps), np.int64, count))
+        kinds = _kinds(stamps)
+        secondaries, key, refused = _keys(list(map(FIELDS.key, messages)), rules)
+        if rules.primary == "timestamp":
+            refused |= kinds == _NO_TIMESTAMP_TYPE
+        refused |= _sizes(payload) > rules.payload_bytes_max
+        self._is_refused = refused if refused.any() else None
+        columns = [
+            timestamps if rules.primary == "timestamp" else pa.array(self._offsets),
+            pa.array(secondaries),
+            payload,
+            key,
+            timestamps,
+            pa.array(kinds - np.int8(1)),
+        ]
+        schema = _SCHEMA
+        if any(map(FIELDS.headers, messages)):
+            columns.append(pa.array(list(map(FIELDS.headers, messages)), HEADERS_TYPE))
+            schema = _SCHEMA_WITH_HEADERS
+        self._rows = pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def all(self) -> ShardRecords:
+        """Return all records, which are of one partition."""
+        if self._is_refused is None:
+            end, epoch = int(self._offsets[-1]) + 1, FIELDS.epoch(self._messages[-1])
+            return ShardRecords(self._rows, self._offsets, {}, end, epoch)
+        return self.of(np.arange(len(self._messages)))
+
+    def of(self, positions: Positions) -> ShardRecords:
+        """Return the records at ascending positions, all of one partition."""
+        dead: dict[int, bytes] = {}
+        last = int(positions[-1])
+        end, epoch = int(self._offsets[last]) + 1, FIELDS.epoch(self._messages[last])
+        if self._is_refused is not None:
+            refused = self._is_refused[positions]
+            for at in positions[refused].tolist():
+                message = self._messages[at]
+                reason = _reason(message, self._rules)
+                dead[int(self._offsets[at])] = encode_dead_letter(message, reason)
+            positions = positions[~refused]
+        rows = self._rows.take(positions)
+        return ShardRecords(rows, self._offsets[positions], dead, end, epoch)
+
+
+def _kinds(stamps: list[tuple[int, int]]) -> npt.NDArray[np.int8]:
+    """Return the kind of each timestamp; a topic mostly has one."""
+    present = set(map(_KIND, stamps))
+    if len(present) == 1:
+        return np.full(len(stamps), present.pop(), dtype=np.int8)
+    return np.fromiter(map(_KIND, stamps), np.int8, len(stamps))
+
+
+def _keys(
+    keys: list[bytes | None], rules: MappingRules
+) -> tuple[npt.NDArray[np.int32], Any, npt.NDArray[np.bool_]]:
+    """Return each key's id, the keys as a column, and which of them are poison."""
     count = len(keys)
     refused = np.zeros(count, dtype=np.bool_)
     if rules.key_mode == "none":
-        return np.full(count, NULL_KEY_ID, dtype=np.int32), refused
-    try:
-        joined = b"".join(keys)  # type: ignore[arg-type]  # a null key is the exception below
-        if len(joined) == KEY_BYTES * count and set(map(len, keys)) <= {KEY_BYTES}:  # type: ignore[arg-type]  # no null is left
-            return np.frombuffer(joined, ">i4").astype(np.int32), refused
-    except TypeError:
-        pass
-    secondaries = np.full(count, NULL_KEY_ID, dtype=np.int32)
+        ids = np.full(count, NULL_KEY_ID, dtype=np.int32)
+        return ids, pa.array(keys, pa.binary()), refused
+    joined = _joined(keys)
+    if joined is not None:
+        ids = np.frombuffer(joined, ">i4").astype(np.int32)
+        ends = np.arange(0, KEY_BYTES * count + 1, KEY_BYTES, dtype=np.int32)
+        buffers = [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(joined)]
+        return ids, pa.Array.from_buffers(pa.binary(), count, buffers), refused
+    ids = np.full(count, NULL_KEY_ID, dtype=np.int32)
     for at, key in enumerate(keys):
         if key is None:
             refused[at] = rules.null_key == "dead-letter"
         elif len(key) == KEY_BYTES:
-            secondaries[at] = int.from_bytes(key, "big", signed=True)
+            ids[at] = int.from_bytes(key, "big", signed=True)
         else:
             refused[at] = True
-    return secondaries, refused
+    return ids, pa.array(keys, pa.binary()), refused
+
+
+def _joined(keys: list[bytes | None]) -> bytes | None:
+    """Return all keys in a row if each is an integer's, else None."""
+    try:
+        joined = b"".join(keys)  # type: ignore[arg-type]  # a null key raises
+        is_even = len(joined) == KEY_BYTES * len(keys) and set(map(len, keys)) == {KEY_BYTES}  # type: ignore[arg-type]  # no null is left
+    except TypeError:
+        return None
+    return joined if is_even else None
 
 
 def _sizes(payload: Any) -> npt.NDArray[np.int32]:  # noqa: ANN401 - an Arrow array of any length

@@ -75,9 +75,10 @@ class StreamSettings(_Settings):
             payload_bytes_max=self.payload_bytes_max,
         )
 
-    def mapping_rules(self, primary: PrimaryFrom, key_mode: KeyMode) -> MappingRules:
-        """Return how records become rows, by what the stream was made with."""
-        return MappingRules(primary, key_mode, self.null_key, self.payload_bytes_max)
+    @property
+    def mapping_rules(self) -> MappingRules:
+        """How records become rows."""
+        return MappingRules(self.primary, self.key_mode, self.null_key, self.payload_bytes_max)
 
 
 class WorkerOptions(_Settings):
@@ -113,7 +114,7 @@ class WorkerOptions(_Settings):
     on_overtaken: Literal["stop", "skip"] = "stop"
     adopt: bool = False
     linger_ms: Annotated[int, Field(ge=0, le=60_000)] = 20
-    round_records_max: Annotated[int, Field(ge=1, le=1_000_000)] = 20_000
+    round_records_max: Annotated[int, Field(ge=1, le=1_000_000)] = 30_000
     lock_wait_s: Annotated[float, Field(ge=0, le=3600)] = 60.0
     broker_wait_s: Annotated[float, Field(gt=0, le=3600)] = 15.0
     stop_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 20.0

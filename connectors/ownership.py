@@ -73,14 +73,14 @@ class Ownership:
             LostRangeError: Retention has passed records that were not stored.
         """
         topic_id = self._identities.id_of(partition.topic)
-        origin, born = self._stream_of(partition.topic, topic_id)
+        born = self._stream_of(partition.topic, topic_id)
         if partition.number not in born:
             self._check_home(partition, None, 0)
             starts = self._births(partition, is_new=not born)
             Stream.add_shards(self._options.root, partition.topic, starts)
         stream = Stream.open(self._options.root, partition.topic, shards=[partition.number])
         try:
-            feed = self._feed(partition, stream, topic_id, origin)
+            feed = self._feed(partition, stream, topic_id)
         except BaseException:
             with suppress(ShardlogError):
                 stream.close()
@@ -106,8 +106,8 @@ class Ownership:
         if failures:
             raise failures[0]
 
-    def _stream_of(self, topic: str, topic_id: str) -> tuple[StreamOrigin, Mapping[int, int]]:
-        """Return a topic's stream, made if it is not there, and its shards."""
+    def _stream_of(self, topic: str, topic_id: str) -> Mapping[int, int]:
+        """Return the shards of a topic's stream, which is made if it is not there."""
         wanted = self._options.stream
         try:
             found, shards = self._look(topic)
@@ -130,7 +130,7 @@ class Ownership:
                     f"{getattr(found, name)!r}, which cannot change"
                 )
                 raise InvalidRequestError(message, stream=topic)
-        return found, shards
+        return shards
 
     def _look(self, topic: str) -> tuple[StreamOrigin | None, Mapping[int, int]]:
         with StreamReader.open(self._options.root, topic) as reader:
@@ -159,9 +159,7 @@ class Ownership:
             return end if found is None else max(low, found)
         return low if self._options.start == "earliest" else end
 
-    def _feed(
-        self, partition: Partition, stream: Stream, topic_id: str, origin: StreamOrigin
-    ) -> ShardFeed:
+    def _feed(self, partition: Partition, stream: Stream, topic_id: str) -> ShardFeed:
         number = partition.number
         home = HomeMark(root_id(self._options.root), stream.lineage(number))
         shard_next = stream.committed()[number]
@@ -178,13 +176,11 @@ class Ownership:
             )
             stream.pass_over(number, gap[1], source={**source, "next": gap[1]})
             shard_next = gap[1]
-        rules = self._options.stream.mapping_rules(origin.primary, origin.key_mode)
         epoch = source.get("epoch")
         return ShardFeed(
             partition,
             stream,
             topic_id,
-            rules,
             home,
             shard_next,
             epoch if isinstance(epoch, int) else None,

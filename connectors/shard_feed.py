@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.kafka_client import Partition, Place
-from connectors.mapping import MappedRecords, MappingRules
+from connectors.mapping import ShardRecords
 from connectors.start_place import HomeMark
 from storage_core import AppendReport, Stream
 
@@ -17,6 +17,7 @@ _NO_ROWS = pa.RecordBatch.from_pydict(
         "payload": pa.array([], pa.binary()),
     }
 )
+_NO_OFFSETS = np.empty(0, dtype=np.int64)
 
 
 @dataclass(slots=True)
@@ -27,7 +28,6 @@ class ShardFeed:
         partition: The topic's partition; its number is the shard's.
         stream: The stream, open with this one shard.
         topic_id: The topic the stream was made from.
-        rules: How records become rows.
         home: What is left beside the group's offset.
         next: The offset below which everything is durable.
         epoch: The leader epoch of the last record, for Kafka to notice a log that was cut.
@@ -36,7 +36,6 @@ class ShardFeed:
     partition: Partition
     stream: Stream
     topic_id: str
-    rules: MappingRules
     home: HomeMark
     next: int
     epoch: int | None = None
@@ -51,20 +50,21 @@ class ShardFeed:
         """What the group is told."""
         return Place(self.next, metadata=self.home.encode())
 
-    def append(self, records: MappedRecords, next_offset: int, epoch: int | None) -> AppendReport:
+    def append(self, records: ShardRecords, next_offset: int) -> AppendReport:
         """Write rows, dead letters and the next offset as one; not yet durable."""
+        self.epoch = records.epoch
         return self.stream.append_batch(
             records.rows,
             shard=self.partition.number,
             addresses=records.offsets,
             dead_letters=records.dead_letters,
-            source={"next": next_offset, "epoch": epoch},
+            source={"next": next_offset, "epoch": records.epoch},
         )
 
     def advance(self, next_offset: int) -> None:
         """Move past offsets that carry no records; not yet durable."""
-        nothing = MappedRecords(_NO_ROWS, np.empty(0, dtype=np.int64), {})
-        self.append(nothing, next_offset, self.epoch)
+        nothing = ShardRecords(_NO_ROWS, _NO_OFFSETS, {}, next_offset, self.epoch)
+        self.append(nothing, next_offset)
 
     def commit(self) -> int:
         """Make everything appended durable and return the end of it."""

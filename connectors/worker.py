@@ -1,9 +1,9 @@
 """The ingest worker: consumes, gathers rounds, hands them to the commit path, keeps ownership.
 
-Two threads. The worker's own thread polls: rebalances, records, errors; it alone touches the
-consumer and decides who owns what. A second one runs `commit_round`, one round at a time. While
-a round is in flight nobody else touches the feeds: whatever would (a rebalance, a stop, a
-poisoned shard) first waits for it, bounded.
+One thread polls (rebalances, records, errors), turns records into rows and decides who owns
+what; it alone touches the consumer and the feeds. The syncs of a round run on threads of their
+own while the next one is gathered, one round at a time. Whatever closes or moves a shard (a
+rebalance, a stop, a poisoned shard) first waits for the round in flight, bounded.
 
 Group mode takes what the group gives; static mode takes the partitions of the settings. A
 shard that another process still holds, or a broker that is silent, is tried again until
@@ -11,13 +11,13 @@ shard that another process still holds, or a broker that is silent, is tried aga
 """
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeoutError
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connectors.commit_round import RoundReport, RoundWork, commit_round
+from connectors.commit_round import RoundInFlight, RoundWork, commit_round
 from connectors.kafka_client import FIELDS, Admin, Consumer, Messages, Partition, Place, fault_of
+from connectors.mapping import ShardRecords, map_records
 from connectors.options import WorkerOptions
 from connectors.ownership import Ownership, check_writable
 from connectors.topic_identity import TopicIdentities
@@ -30,13 +30,15 @@ from storage_core import (
     UnavailableError,
 )
 
-CONSUME_RECORDS: Final = 2_000
+CONSUME_RECORDS: Final = 1_000
 _CONSUME_WAIT_S: Final = 0.005
 _IDLE_WAIT_S: Final = 0.1
 _ADVANCE_EVERY_S: Final = 1.0
 _IDENTITY_EVERY_S: Final = 10.0
 _GROUP_EVERY_S: Final = 1.0
 _RETRY_EVERY_S: Final = 0.25
+_UNPOLLED_MAX_S: Final = 2.0
+_BEHIND_LINGERS: Final = 10
 _REOPEN_AFTER_S: Final = 2.0
 _REOPENS_MAX: Final = 5
 _COMMITTERS: Final = 4
@@ -65,18 +67,20 @@ class Worker:
         self._consumer = Consumer(options.kafka_settings)
         self._identities = TopicIdentities(self._admin, clock)
         self._ownership = Ownership(options, self._consumer, self._identities, log)
-        self._rounds = ThreadPoolExecutor(1, "shardlog-round")
         self._committers = ThreadPoolExecutor(_COMMITTERS, "shardlog-commit")
-        self._gathered: Messages = []
+        self._gathered: dict[Partition, list[ShardRecords]] = {}
+        self._gathered_count = 0
         self._gathered_since_s = 0.0
-        self._in_flight: Future[RoundReport] | None = None
+        self._in_flight: RoundInFlight | None = None
         self._waiting: dict[Partition, Waiting] = {}
         self._touched: set[Partition] = set()
         self._failure: Exception | None = None
         self._is_stopping = False
-        self._is_paused = False
+        self._is_behind = False
         self._advance_due_s = self._identity_due_s = self._group_due_s = 0.0
         self._to_tell: set[Partition] = set()
+        self._rules = options.stream.mapping_rules
+        self._topic = options.topics[0] if len(options.topics) == 1 else None
         self.counts = WorkerCounts()
 
     def stop(self) -> None:
@@ -111,42 +115,53 @@ class Worker:
         self._consumer.subscribe(options.subscription, self._assigned, self._revoked, self._lost)
 
     def _step(self) -> None:
-        is_idle = not self._gathered and self._in_flight is None
+        is_idle = not self._gathered_count and self._in_flight is None
         if is_idle:
             messages = self._consumer.consume(1, _IDLE_WAIT_S)
         else:
             messages = self._consumer.consume(CONSUME_RECORDS, _CONSUME_WAIT_S)
+        self._is_behind = len(messages) == CONSUME_RECORDS
         self._raise_failure()
         now_s = self._clock.monotonic_s()
         if messages:
             self._gather(messages, now_s)
         else:
             self._touched.clear()
-        if self._in_flight is not None and self._in_flight.done():
+        if self._in_flight is not None and self._in_flight.is_done():
             self._conclude(self._in_flight)
         if self._waiting:
             self._try_waiting(now_s)
         if self._in_flight is None:
             self._begin_if_due(now_s)
-        elif len(self._gathered) >= _GATHERED_ROUNDS_MAX * self._options.round_records_max:
+        elif self._gathered_count >= _GATHERED_ROUNDS_MAX * self._options.round_records_max:
             self._hold_back()
         self._tell_group(now_s)
 
     def _gather(self, messages: Messages, now_s: float) -> None:
+        """Map records of partitions that are ours; the owner of others fetches them."""
         if any(map(FIELDS.error, messages)):
             messages = self._without_faults(messages)
         if self._touched:
             messages = self._without_touched(messages)
-        if messages and not self._gathered:
+        if not messages:
+            return
+        if not self._gathered_count:
             self._gathered_since_s = now_s
-        self._gathered += messages
+        for partition, records in map_records(messages, self._rules, self._topic):
+            if partition in self._ownership.feeds:
+                self._gathered.setdefault(partition, []).append(records)
+        self._gathered_count += len(messages)
         self.counts.consumed += len(messages)
 
     def _begin_if_due(self, now_s: float) -> None:
-        count = len(self._gathered)
+        count = self._gathered_count
         waited_s = now_s - self._gathered_since_s
         is_full = count >= self._options.round_records_max
-        is_due = count > 0 and (is_full or waited_s * 1000 >= self._options.linger_ms)
+        linger_s = self._options.linger_ms / 1000
+        if self._is_behind:
+            # Old records are not made younger by small rounds; large ones cost less.
+            linger_s *= _BEHIND_LINGERS
+        is_due = count > 0 and (is_full or waited_s >= linger_s)
         is_advance = count == 0 and now_s >= self._advance_due_s
         feeds = self._ownership.feeds
         if not feeds or not (is_due or is_advance):
@@ -167,40 +182,51 @@ class Worker:
         be more than `consume` has returned yet, so there none are given.
         """
         work = RoundWork(self._gathered, positions, dict(self._ownership.feeds))
-        self._gathered = []
-        self._in_flight = self._rounds.submit(
-            commit_round, work, self._identities, self._committers
-        )
+        self._gathered, self._gathered_count = {}, 0
+        try:
+            self._in_flight = commit_round(work, self._identities, self._committers)
+        except UnavailableError as error:
+            self._go_back(error)
 
-    def _conclude(self, future: Future[RoundReport]) -> None:
+    def _conclude(self, round_: RoundInFlight) -> None:
         """Take over what a finished round has moved; go back where it failed."""
         self._in_flight = None
         try:
-            report = future.result()
+            report = round_.acknowledge()
         except UnavailableError as error:
-            self._log.warning("round dropped, going back", reason=str(error))
-            self.counts.dropped_rounds += 1
-            self._rewind(self._ownership.feeds)
+            self._go_back(error)
             return
         self.counts.add(report)
         self._to_tell.update(report.moved)
         for partition, poison in report.poisoned.items():
             self._suspend(partition, poison)
 
+    def _go_back(self, reason: UnavailableError) -> None:
+        """Drop a round and fetch it again."""
+        self._log.warning("round dropped, going back", reason=str(reason))
+        self.counts.dropped_rounds += 1
+        self._rewind(self._ownership.feeds)
+
     def _hold_back(self) -> None:
-        """Stop fetching until the round in flight is done; polling goes on."""
-        if not self._is_paused:
-            self._is_paused = True
+        """Let the round in flight catch up: at first by not polling, then by not fetching.
+
+        A pause throws away what was fetched ahead and costs half a second, so it is for disks
+        that hang; polling goes on under it, or the group would take the partitions away.
+        """
+        round_ = self._in_flight
+        if round_ is None:
+            return
+        if not round_.is_done(_UNPOLLED_MAX_S):
             self._consumer.pause(self._ownership.feeds)
-        while self._in_flight is not None and not self._is_stopping:
-            messages = self._consumer.consume(CONSUME_RECORDS, _CONSUME_WAIT_S)
-            self._raise_failure()
-            if messages:
-                self._gather(messages, self._clock.monotonic_s())
-            if self._in_flight.done():
-                self._conclude(self._in_flight)
-        self._is_paused = False
-        self._consumer.resume(self._ownership.feeds)
+            while not round_.is_done():
+                messages = self._consumer.consume(CONSUME_RECORDS, _IDLE_WAIT_S)
+                self._raise_failure()
+                if messages:
+                    self._gather(messages, self._clock.monotonic_s())
+            self._consumer.resume(self._ownership.feeds)
+        # A rebalance may have waited for it meanwhile.
+        if self._in_flight is round_:
+            self._conclude(round_)
 
     def _finish(self) -> None:
         """Make durable what was gathered."""
@@ -210,11 +236,10 @@ class Worker:
 
     def _leave(self) -> None:
         """Leave the group and let go of everything, whatever happened before."""
-        self._gathered = []
+        self._gathered, self._gathered_count = {}, 0
         try:
             self._consumer.close()
         finally:
-            self._rounds.shutdown(wait=True, cancel_futures=True)
             self._committers.shutdown(wait=True, cancel_futures=True)
             self._ownership.give_back(list(self._ownership.feeds))
 
@@ -228,16 +253,14 @@ class Worker:
         """
         if self._in_flight is None:
             return
-        try:
-            self._in_flight.exception(wait_s)
-        except FutureTimeoutError as error:
+        if not self._in_flight.is_done(wait_s):
             message = f"a round was not durable within {wait_s:g} s; the disk hardly answers"
-            raise UnavailableError(message) from error
+            raise UnavailableError(message)
         self._conclude(self._in_flight)
 
     def _flush(self, wait_s: float) -> None:
         """Make durable what has been gathered, now."""
-        if not self._gathered or not self._ownership.feeds:
+        if not self._gathered_count or not self._ownership.feeds:
             return
         self._begin({})
         self._settle(wait_s)
@@ -360,7 +383,10 @@ class Worker:
             self._consumer.seek(partition, feed.place)
 
     def _drop_gathered(self, partitions: set[Partition]) -> None:
-        self._gathered = [m for m in self._gathered if _partition_of(m) not in partitions]
+        for partition in partitions:
+            self._gathered.pop(partition, None)
+        if not self._gathered:
+            self._gathered_count = 0
 
     def _without_touched(self, messages: Messages) -> Messages:
         """Drop records of partitions that changed hands within the call that brought them.

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -11,11 +10,11 @@ import typer
 
 from connectors.log_lines import LogFormat, open_log
 from connectors.options import load_options
+from connectors.process_tuning import tune_process
 from connectors.worker import Worker
 from storage_core import SystemClock
 
 _EXIT_AT_ONCE = 143
-_SWITCH_INTERVAL_S = 0.000_5
 
 
 def worker(
@@ -45,8 +44,7 @@ def worker(
     if check:
         typer.echo(options.model_dump_json(indent=2))
         return 0
-    # The two threads hand over to each other; the default of 5 ms would be most of a round.
-    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    tune_process()
     log = open_log(log_format)
     running = Worker(options, SystemClock(), log)
     stops = 0

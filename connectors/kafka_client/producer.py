@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, Message
 from connectors.kafka_client.settings import REQUEST_TIMEOUT_S, producer_settings
 from connectors.kafka_client.terms import Headers
 from connectors.kafka_client.translate import translated
-from storage_core import BrokerUnavailableError
+from storage_core import BrokerUnavailableError, SystemClock
 
 _QUEUE_WAIT_S: Final = 30.0
 
@@ -22,6 +22,7 @@ class Producer:
         """Connect in the background."""
         with translated("kafka settings"):
             self._client: Any = rdkafka.Producer(producer_settings(bootstrap, settings or {}))
+        self._clock = SystemClock()
         self.acknowledged = 0
         self.failed = 0
         self.first_failure: str | None = None
@@ -43,15 +44,15 @@ class Producer:
             optional["headers"] = headers
         if partition is not None:
             optional["partition"] = partition
-        try:
-            self._produce(topic, key, value, optional)
-        except BufferError:
-            self._client.poll(_QUEUE_WAIT_S)
-            try:
-                self._produce(topic, key, value, optional)
-            except BufferError as error:
+        deadline = None
+        while not self._produce(topic, key, value, optional):
+            now_s = self._clock.monotonic_s()
+            deadline = now_s + _QUEUE_WAIT_S if deadline is None else deadline
+            if now_s >= deadline:
                 message = f"Kafka took no record for {_QUEUE_WAIT_S:g} s"
-                raise BrokerUnavailableError(message) from error
+                raise BrokerUnavailableError(message)
+            # It returns at the first event, which need not be one that makes room.
+            self._client.poll(deadline - now_s)
 
     def poll(self) -> None:
         """Count what was acknowledged meanwhile."""
@@ -95,9 +96,14 @@ class Producer:
 
     def _produce(
         self, topic: str, key: bytes | None, value: bytes | None, optional: Mapping[str, Any]
-    ) -> None:
+    ) -> bool:
+        """Hand over a record; tell whether there was room."""
         with translated(f"producing to {topic!r}"):
-            self._client.produce(topic, value, key, on_delivery=self._count, **optional)
+            try:
+                self._client.produce(topic, value, key, on_delivery=self._count, **optional)
+            except BufferError:
+                return False
+        return True
 
     def _count(self, error: KafkaError | None, _message: Message) -> None:
         if error is None:

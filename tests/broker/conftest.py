@@ -20,7 +20,7 @@ from connectors.dev_stack.stack import BROKER_VARIABLE, REGISTRY_VARIABLE, DevSt
 from storage_core import ShardlogError
 from tests.broker.docker_stack import broker_container, missing_docker, registry_container
 from tests.broker.lab import Lab
-from tests.faults.campaign import fault_seed, naming_seed
+from tests.faults.campaign import fault_seed
 
 HERE = Path(__file__).parent
 
@@ -77,15 +77,13 @@ def registry(request: pytest.FixtureRequest, dev_stack: DevStack) -> Iterator[st
 
 
 @pytest.fixture
-def lab(broker: str, tmp_path: Path) -> Iterator[Lab]:
+def lab(request: pytest.FixtureRequest, broker: str, tmp_path: Path) -> Iterator[Lab]:
     """Topics, producers and workers of one test; a failure tells the seed."""
     seed = fault_seed()
-    with naming_seed(seed):
-        lab = Lab(broker, tmp_path, seed)
-        try:
-            yield lab
-        finally:
-            lab.close()
+    request.node.add_report_section("setup", "to run this again", f"SHARDLOG_FAULT_SEED={seed}")
+    lab = Lab(broker, tmp_path, seed)
+    yield lab
+    lab.close()
 
 
 def _container(

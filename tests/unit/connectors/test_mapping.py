@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from connectors.mapping import (
     NULL_KEY_ID,
     MappingRules,
+    ShardRecords,
     decode_dead_letter,
-    map_records,
 )
+from connectors.mapping import map_records as map_any
 from tests.unit.connectors.records import record
 
 INTEGERS = MappingRules()
@@ -19,6 +20,11 @@ VALUES = st.none() | st.binary(max_size=20)
 HEADERS = st.none() | st.lists(
     st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=3)), min_size=1, max_size=3
 )
+
+
+def map_records(messages, rules) -> ShardRecords:
+    ((_, records),) = map_any(messages, rules)
+    return records
 
 
 def key_of(secondary):

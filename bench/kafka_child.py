@@ -1,0 +1,169 @@
+"""What ingest benchmarks run in processes of their own: `python -m bench.kafka_child TASK …`.
+
+Each task answers with a line of JSON. Rates count from the first record that arrives; processor
+time is that of all threads.
+"""
+
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from bench.child import answer, memory_peak
+from bench.measure import percentile
+from connectors.kafka_client import FIELDS, Admin, Consumer, Partition, Place, Producer
+from connectors.log_lines import LogFormat, open_log
+from connectors.options import load_options
+from connectors.process_tuning import tune_process
+from connectors.worker import Worker
+from storage_core import InvalidRequestError, StreamReader, SystemClock
+
+CONSUME_RECORDS: Final = 1000
+_CONSUME_WAIT_S: Final = 0.005
+_LOOK_S: Final = 0.005
+_TICK_S: Final = 0.005
+_STAMP: Final = struct.Struct("<q")
+_CLOCK: Final = SystemClock()
+
+
+def produce(bootstrap: str, topic: str, records: str, value_bytes: str) -> None:
+    """Fill a topic evenly; answer with the rate."""
+    count, size = int(records), int(value_bytes)
+    settings = {"linger.ms": "20", "batch.size": "500000", "compression.type": "none"}
+    pool = [number * 617 % 1000 for number in range(1024)]
+    keys = [number.to_bytes(4, "big") for number in pool]
+    value = np.random.default_rng(1).bytes(size)
+    now_ms = _CLOCK.now_ns() // 10**6 - count // 100
+    partitions = Admin({"bootstrap.servers": bootstrap}).partitions()[topic]
+    start = time.perf_counter()
+    with Producer(bootstrap, settings) as producer:
+        for number in range(count):
+            # Runs of one partition, as batches of producers are.
+            at = number // 500 % partitions
+            producer.send(topic, keys[number % 1024], value, now_ms + number // 100, None, at)
+            if number % 1000 == 0:
+                producer.poll()
+    assert producer.acknowledged == count, producer.first_failure
+    answer({"rate": count / (time.perf_counter() - start)})
+
+
+def bare_loop(bootstrap: str, topic: str, records: str) -> None:
+    """Consume a topic and touch five fields of each record."""
+    count = int(records)
+    tune_process()
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench-bare"})
+    partitions = Admin({"bootstrap.servers": bootstrap}).partitions()[topic]
+    consumer.begin({Partition(topic, number): Place(0) for number in range(partitions)})
+    touched = (FIELDS.value, FIELDS.key, FIELDS.offset, FIELDS.timestamp, FIELDS.partition)
+    seen, start, start_cpu = 0, 0.0, 0.0
+    while seen < count:
+        messages = consumer.consume(CONSUME_RECORDS, _CONSUME_WAIT_S)
+        if messages and not seen:
+            start, start_cpu = time.perf_counter(), time.process_time()
+        for field in touched:
+            list(map(field, messages))
+        seen += len(messages)
+    seconds, cpu = time.perf_counter() - start, time.process_time() - start_cpu
+    answer({"rate": count / seconds, "cpu": cpu / count})
+    consumer.close()
+
+
+def ingest(bootstrap: str, topic: str, root: str, records: str) -> None:
+    """Run a worker until it has stored a topic."""
+    count = int(records)
+    tune_process()
+    settings = [f"root={root}", f'topics=["{topic}"]', f"kafka.bootstrap.servers={bootstrap}"]
+    # A group for each root: what another has committed is none of its concern.
+    options = load_options(None, [*settings, f"kafka.group.id={root.rpartition('/')[2]}"], {})
+    worker = Worker(options, _CLOCK, open_log(LogFormat.JSON))
+    measured: dict[str, float] = {}
+
+    def watch() -> None:
+        while not worker.counts.consumed:
+            _CLOCK.sleep(_LOOK_S)
+        start, start_cpu = time.perf_counter(), time.process_time()
+        while worker.counts.appended < count:
+            _CLOCK.sleep(_LOOK_S)
+        measured["rate"] = count / (time.perf_counter() - start)
+        measured["cpu"] = (time.process_time() - start_cpu) / count
+        worker.stop()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    worker.run()
+    watcher.join()
+    answer({**measured, "memory_bytes": memory_peak(), "rounds": worker.counts.rounds})
+
+
+def pace(bootstrap: str, topic: str, rate: str, seconds: str) -> None:
+    """Produce at a fixed rate; each value begins with the moment it was sent."""
+    partitions = Admin({"bootstrap.servers": bootstrap}).partitions()[topic]
+    padding = bytes(92)
+    keys = [number.to_bytes(4, "big") for number in range(1000)]
+    count = int(float(rate) * float(seconds))
+    begin = _CLOCK.monotonic_s()
+    sent = 0
+    with Producer(bootstrap, {"linger.ms": "1", "acks": "1", "enable.idempotence": "false"}) as out:
+        while sent < count:
+            due = min(count, int((_CLOCK.monotonic_s() - begin) * float(rate)) + 1)
+            for number in range(sent, due):
+                value = _STAMP.pack(_CLOCK.now_ns()) + padding
+                out.send(topic, keys[number % 1000], value, None, None, number % partitions)
+            sent = max(sent, due)
+            out.poll()
+            _CLOCK.sleep(_TICK_S)
+    answer({"rate": count / (_CLOCK.monotonic_s() - begin)})
+
+
+def follow(root: str, topic: str, records: str) -> None:
+    """Read what becomes readable; answer how old each record was then."""
+    count = int(records)
+    ages: list[np.ndarray] = []
+    reader = _await_reader(root, topic)
+    answer({"ready": 1.0})
+    at = reader.refresh()
+    seen = 0
+    while seen < count:
+        ends = reader.refresh()
+        now = _CLOCK.now_ns()
+        for shard, end in ends.items():
+            if end <= at.get(shard, 0):
+                continue
+            for batch in reader.tail(shard, at.get(shard, 0), end, columns=["payload"]):
+                values = batch.column("payload").to_pylist()
+                data = b"".join(value[: _STAMP.size] for value in values if value is not None)
+                ages.append((now - np.frombuffer(data, "<i8")) / 1e9)
+                seen += batch.num_rows
+            at[shard] = end
+        _CLOCK.sleep(0.001)
+    # The first second is that of caches and connections.
+    settled = np.concatenate(ages)[count // 10 :].tolist()
+    answer({"p50": percentile(settled, 0.5), "p99": percentile(settled, 0.99)})
+
+
+def _await_reader(root: str, topic: str) -> StreamReader:
+    while True:
+        try:
+            reader = StreamReader.open(root, topic)
+            if reader.committed():
+                return reader
+            reader.close()
+        except InvalidRequestError:
+            pass
+        _CLOCK.sleep(_LOOK_S)
+
+
+TASKS: Final[dict[str, Callable[..., None]]] = {
+    "produce": produce,
+    "bare": bare_loop,
+    "ingest": ingest,
+    "pace": pace,
+    "follow": follow,
+}
+
+if __name__ == "__main__":
+    TASKS[sys.argv[1]](*sys.argv[2:])
