@@ -14,6 +14,7 @@ import itertools
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -146,6 +147,16 @@ class WorkerProcess:
     def wake(self) -> None:
         self.process.send_signal(signal.SIGCONT)
 
+    @contextmanager
+    def files_limited_to(self, size: int) -> Iterator[None]:
+        """Let no file of the process grow beyond a size, as a full disk would."""
+        pid, (_, most) = self.process.pid, resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, most))
+        try:
+            yield
+        finally:
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
+
     def exit_code(self, wait_s: float = WAIT_MAX_S) -> int:
         return self.process.wait(wait_s)
 
@@ -195,9 +206,11 @@ class Lab:
         self._workers.append(worker)
         return worker
 
-    def produce(self, topic: Topic, records: int, **settings: str) -> None:
+    def produce(
+        self, topic: Topic, records: int, partition: int | None = None, **settings: Any
+    ) -> None:
         with Producer(self.bootstrap, settings) as producer:
-            self._send(producer, topic, records, lambda: False)
+            self._send(producer, topic, records, lambda: False, partition=partition)
         assert producer.acknowledged == records, producer.first_failure
 
     @contextmanager
@@ -248,20 +261,22 @@ class Lab:
             encode_document({**read_document(root / "root.json"), "root_id": "c0" * 16}),
         )
 
-    def _send(
+    def _send(  # noqa: PLR0913 - what may differ
         self,
         producer: Producer,
         topic: Topic,
         records: int,
         is_over: Callable[[], bool],
         pause_s: float = 0.0,
+        partition: int | None = None,
     ) -> None:
         base_ms = CLOCK.now_ns() // 10**6
         for number in range(records):
             key = self.chance.randrange(100).to_bytes(4, "big") if number % 50 else None
             value = None if number % 97 == 0 else b"%d:" % number + self.chance.randbytes(20)
             late_ms = 5000 if number % 31 == 0 else 0
-            producer.send(topic.name, key, value, base_ms + number - late_ms)
+            stamp = base_ms + number - late_ms
+            producer.send(topic.name, key, value, stamp, None, partition)
             topic.produced[key, value] += 1
             if number % 200 == 0:
                 producer.poll()

@@ -7,7 +7,7 @@ their own, so a shard must move past them without a record.
 import pytest
 
 from connectors.kafka_client import Producer
-from tests.broker.lab import Lab, Topic
+from tests.broker.lab import WAIT_MAX_S, Lab, Topic
 from tests.faults.campaign import campaigns
 
 
@@ -21,8 +21,10 @@ def produce_transactions(lab: Lab, topic: Topic, count: int) -> None:
             key, value = (at % 7).to_bytes(4, "big"), b"%d/%d" % (number, at)
             producer.send(topic.name, key, value)
             topic.produced[key, value] += is_committed
+        # NOTE: aborting before the broker knows the transaction's partitions is fatal (2.16).
+        producer.flush(WAIT_MAX_S)
         producer.end(is_committed=is_committed)
-    topic.produced += type(topic.produced)()
+    topic.produced = +topic.produced
 
 
 @pytest.mark.parametrize("transactions", campaigns("SHARDLOG_BROKER_TRANSACTIONS", 10))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.broker.lab import Lab
+from tests.broker.lab import Lab, await_that
 from tests.faults.campaign import campaigns
 
 RECORDS = 12_000
@@ -107,3 +107,17 @@ def test_frozen_owner_that_wakes_after_its_partitions_went_harms_nothing(lab: La
         frozen.wake()
         heir.await_event("owned")
     lab.expect_ledger(topic)
+
+
+def test_shard_whose_disk_failed_is_reopened_and_its_neighbours_go_on(lab: Lab) -> None:
+    topic = lab.topic(partitions=2)
+    worker = lab.worker(topic)
+    worker.await_event("owned", 2)
+    with worker.files_limited_to(256 * 1024):
+        lab.produce(topic, 200, partition=1)
+        lab.produce(topic, 8000, partition=0)
+        worker.await_event("shard refused a write, reopening")
+        lab.produce(topic, 200, partition=1)
+        await_that(lambda: lab.committed(topic)[1] == 400, "the neighbour stores on")
+    lab.expect_ledger(topic)
+    assert worker.process.poll() is None, worker.said()
