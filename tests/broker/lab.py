@@ -207,7 +207,11 @@ class Lab:
         return worker
 
     def produce(
-        self, topic: Topic, records: int, partition: int | None = None, **settings: Any
+        self,
+        topic: Topic,
+        records: int,
+        partition: int | None = None,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         with Producer(self.bootstrap, settings) as producer:
             self._send(producer, topic, records, lambda: False, partition=partition)

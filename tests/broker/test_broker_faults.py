@@ -57,7 +57,7 @@ def cut_log(broker: Broker, topic: Topic) -> None:
 
 
 def small_batches(lab: Lab, topic: Topic) -> None:
-    lab.produce(topic, 3000, **{"batch.num.messages": "50"})
+    lab.produce(topic, 3000, settings={"batch.num.messages": "50"})
 
 
 def test_log_that_was_cut_while_no_worker_ran_is_told(own_broker: Broker, own_lab: Lab) -> None:

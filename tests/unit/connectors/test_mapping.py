@@ -9,6 +9,7 @@ from connectors.mapping import (
     MappingRules,
     ShardRecords,
     decode_dead_letter,
+    join_records,
 )
 from connectors.mapping import map_records as map_any
 from tests.unit.connectors.records import record
@@ -128,3 +129,44 @@ def test_dead_letter_is_the_record_byte_for_byte(value, key, headers):
     assert (found.key, found.value) == (key, message.value())
     assert found.headers == headers
     assert (found.timestamp, found.timestamp_type) == (1004, 0)
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2)), min_size=1, max_size=30))
+def test_partitions_of_several_topics_come_apart_in_their_order(places):
+    messages = [
+        record(at, topic=topic, partition=number) for at, (topic, number) in enumerate(places)
+    ]
+    found = {
+        (part.topic, part.number): list(records.offsets)
+        for part, records in map_any(messages, INTEGERS)
+    }
+    expected = {
+        place: [at for at, each in enumerate(places) if each == place] for place in set(places)
+    }
+    assert found == expected
+
+
+def test_end_lies_behind_the_last_record_though_it_was_refused():
+    records = map_records([record(3), record(7, key=b"poison")], INTEGERS)
+    assert (list(records.offsets), records.end) == ([3], 8)
+
+
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=8))
+def test_what_was_fetched_again_is_joined_once(starts):
+    parts = [
+        map_records([record(at) for at in range(start, start + 5)], INTEGERS) for start in starts
+    ]
+    joined = join_records(parts)
+    first, reached, expected = starts[0], -1, []
+    for start in [first, *starts[1:]]:
+        expected += [at for at in range(start, start + 5) if at > reached]
+        reached = max(reached, start + 4)
+    assert list(joined.offsets) == expected
+    assert joined.rows.column("primary").to_pylist() == [1000 + at for at in expected]
+    assert joined.end == max(starts) + 5
+
+
+def test_headers_of_some_parts_are_null_in_the_others():
+    with_headers = map_records([record(1, headers=[("a", b"b")])], INTEGERS)
+    joined = join_records([map_records([record(0)], INTEGERS), with_headers])
+    assert column(joined, "headers") == [None, [{"key": "a", "value": b"b"}]]
