@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from connectors.commit_round import RoundInFlight, RoundWork, commit_round
+from connectors.gathering import Gathering
 from connectors.kafka_client import FIELDS, Admin, Consumer, Messages, Partition, Place, fault_of
-from connectors.mapping import ShardRecords, map_records
 from connectors.options import WorkerOptions
 from connectors.ownership import Ownership, check_writable
 from connectors.topic_identity import TopicIdentities
@@ -68,9 +68,12 @@ class Worker:
         self._identities = TopicIdentities(self._admin, clock)
         self._ownership = Ownership(options, self._consumer, self._identities, log)
         self._committers = ThreadPoolExecutor(_COMMITTERS, "shardlog-commit")
-        self._gathered: dict[Partition, list[ShardRecords]] = {}
-        self._gathered_count = 0
-        self._gathered_since_s = 0.0
+        self._gathered = Gathering(
+            options.stream.mapping_rules,
+            options.topics[0] if len(options.topics) == 1 else None,
+            options.round_records_max,
+            options.round_bytes_max,
+        )
         self._in_flight: RoundInFlight | None = None
         self._waiting: dict[Partition, Waiting] = {}
         self._touched: set[Partition] = set()
@@ -79,8 +82,6 @@ class Worker:
         self._is_behind = False
         self._advance_due_s = self._identity_due_s = self._group_due_s = 0.0
         self._to_tell: set[Partition] = set()
-        self._rules = options.stream.mapping_rules
-        self._topic = options.topics[0] if len(options.topics) == 1 else None
         self.counts = WorkerCounts()
 
     def stop(self) -> None:
@@ -115,7 +116,7 @@ class Worker:
         self._consumer.subscribe(options.subscription, self._assigned, self._revoked, self._lost)
 
     def _step(self) -> None:
-        is_idle = not self._gathered_count and self._in_flight is None
+        is_idle = not self._gathered.count and self._in_flight is None
         if is_idle:
             messages = self._consumer.consume(1, _IDLE_WAIT_S)
         else:
@@ -133,30 +134,23 @@ class Worker:
             self._try_waiting(now_s)
         if self._in_flight is None:
             self._begin_if_due(now_s)
-        elif self._gathered_count >= _GATHERED_ROUNDS_MAX * self._options.round_records_max:
+        elif self._gathered.rounds >= _GATHERED_ROUNDS_MAX:
             self._hold_back()
         self._tell_group(now_s)
 
     def _gather(self, messages: Messages, now_s: float) -> None:
-        """Map records of partitions that are ours; the owner of others fetches them."""
+        """Keep records for the next round."""
         if any(map(FIELDS.error, messages)):
             messages = self._without_faults(messages)
         if self._touched:
             messages = self._without_touched(messages)
-        if not messages:
-            return
-        if not self._gathered_count:
-            self._gathered_since_s = now_s
-        for partition, records in map_records(messages, self._rules, self._topic):
-            if partition in self._ownership.feeds:
-                self._gathered.setdefault(partition, []).append(records)
-        self._gathered_count += len(messages)
+        self._gathered.add(messages, self._ownership.feeds, now_s)
         self.counts.consumed += len(messages)
 
     def _begin_if_due(self, now_s: float) -> None:
-        count = self._gathered_count
-        waited_s = now_s - self._gathered_since_s
-        is_full = count >= self._options.round_records_max
+        count = self._gathered.count
+        waited_s = now_s - self._gathered.since_s
+        is_full = self._gathered.rounds >= 1
         linger_s = self._options.linger_ms / 1000
         if self._is_behind:
             # Old records are not made younger by small rounds; large ones cost less.
@@ -181,8 +175,7 @@ class Worker:
         Positions count all that librdkafka has handed out. Inside one of its callbacks that may
         be more than `consume` has returned yet, so there none are given.
         """
-        work = RoundWork(self._gathered, positions, dict(self._ownership.feeds))
-        self._gathered, self._gathered_count = {}, 0
+        work = RoundWork(self._gathered.take(), positions, dict(self._ownership.feeds))
         try:
             self._in_flight = commit_round(work, self._identities, self._committers)
         except UnavailableError as error:
@@ -236,7 +229,7 @@ class Worker:
 
     def _leave(self) -> None:
         """Leave the group and let go of everything, whatever happened before."""
-        self._gathered, self._gathered_count = {}, 0
+        self._gathered.take()
         try:
             self._consumer.close()
         finally:
@@ -260,7 +253,7 @@ class Worker:
 
     def _flush(self, wait_s: float) -> None:
         """Make durable what has been gathered, now."""
-        if not self._gathered_count or not self._ownership.feeds:
+        if not self._gathered.count or not self._ownership.feeds:
             return
         self._begin({})
         self._settle(wait_s)
@@ -309,7 +302,7 @@ class Worker:
 
         def drop() -> None:
             self._settle(self._options.stop_timeout_s)
-            self._drop_gathered(set(partitions))
+            self._gathered.drop(set(partitions))
             self._close(partitions)
 
         self._guarded(drop)
@@ -349,7 +342,7 @@ class Worker:
         reopens = self.counts.reopened(partition)
         if reopens > _REOPENS_MAX:
             raise error
-        self._drop_gathered({partition})
+        self._gathered.drop({partition})
         self._consumer.pause([partition])
         try:
             self._ownership.give_back([partition])
@@ -377,16 +370,10 @@ class Worker:
     def _rewind(self, partitions: Iterable[Partition]) -> None:
         """Fetch again from what is durable; what was gathered beyond it is dropped."""
         chosen = set(partitions)
-        self._drop_gathered(chosen)
+        self._gathered.drop(chosen)
         for partition in chosen:
             feed = self._ownership.feeds[partition]
             self._consumer.seek(partition, feed.place)
-
-    def _drop_gathered(self, partitions: set[Partition]) -> None:
-        for partition in partitions:
-            self._gathered.pop(partition, None)
-        if not self._gathered:
-            self._gathered_count = 0
 
     def _without_touched(self, messages: Messages) -> Messages:
         """Drop records of partitions that changed hands within the call that brought them.

@@ -1,0 +1,60 @@
+"""What was consumed and waits for its round: columns, by partition, bounded by the worker."""
+
+from collections.abc import Collection, Iterable
+
+from connectors.kafka_client import Messages, Partition
+from connectors.mapping import MappingRules, ShardRecords, map_records
+
+
+class Gathering:
+    """Records on their way into a round. Belongs to the worker's thread."""
+
+    def __init__(
+        self, rules: MappingRules, topic: str | None, records_max: int, bytes_max: int
+    ) -> None:
+        """Hold nothing.
+
+        Args:
+            rules: How records become rows.
+            topic: The one topic there can be; None when there may be several.
+            records_max: Records that make a round.
+            bytes_max: Bytes that make a round.
+        """
+        self._rules = rules
+        self._topic = topic
+        self._records_max = records_max
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._parts: dict[Partition, list[ShardRecords]] = {}
+        self.count = 0
+        self.since_s = 0.0
+
+    @property
+    def rounds(self) -> float:
+        """How many rounds the records would fill."""
+        return max(self.count / self._records_max, self._bytes / self._bytes_max)
+
+    def add(self, messages: Messages, owned: Collection[Partition], now_s: float) -> None:
+        """Map records and keep those of partitions owned; the owner of others fetches them."""
+        if not messages:
+            return
+        if not self.count:
+            self.since_s = now_s
+        for partition, records in map_records(messages, self._rules, self._topic):
+            if partition in owned:
+                self._parts.setdefault(partition, []).append(records)
+                self._bytes += records.rows.nbytes
+        self.count += len(messages)
+
+    def drop(self, partitions: Iterable[Partition]) -> None:
+        """Forget the records of some partitions."""
+        for partition in partitions:
+            self._parts.pop(partition, None)
+        if not self._parts:
+            self.take()
+
+    def take(self) -> dict[Partition, list[ShardRecords]]:
+        """Hand all of it over."""
+        taken, self._parts = self._parts, {}
+        self.count = self._bytes = 0
+        return taken
