@@ -13,7 +13,7 @@ N ?=
 
 BIN := .venv/bin
 STAMP := .venv/.made-from-lock
-SOURCES := $(wildcard storage_core connectors streaming_jobs pyspark_shardlog.py tests bench)
+SOURCES := $(wildcard storage_core connectors streaming_jobs pyspark_shardlog.py demo tests bench)
 PYTEST := $(BIN)/pytest -n $(JOBS) --dist worksteal
 UV_ENV := UV_PROJECT_ENVIRONMENT=.venv UV_PYTHON_DOWNLOADS=never
 
@@ -22,7 +22,7 @@ PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python
 	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& { command -v "$$name"; break; }; done)
 
-.PHONY: help setup fmt check quick test faults bench clean
+.PHONY: help setup fmt check quick test demo faults bench clean
 
 help: ## List the targets.
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) \
@@ -69,6 +69,9 @@ quick: $(STAMP) ## Run unit, tidy and a short model test, without FUSE, in under
 
 test: $(STAMP) ## Run every test; faults that need FUSE are named when they cannot run.
 	$(PYTEST)
+
+demo: $(STAMP) ## Show the whole way: Kafka, two workers of which one is killed, Spark, a ledger.
+	$(BIN)/python -m demo
 
 faults: $(STAMP) ## Run the fault tests: N=500 sets every count, KIND=damage runs one kind.
 	$(if $(N),SHARDLOG_FAULT_KILLS=$(N) SHARDLOG_FAULT_POWER=$(N) SHARDLOG_FAULT_DAMAGE=$(N)) \

@@ -1,0 +1,1 @@
+"""The main job end to end on one machine: `make demo`."""

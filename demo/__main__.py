@@ -1,0 +1,195 @@
+"""The demo: Kafka, two workers of which one is killed, Spark, and a ledger that must balance.
+
+python -m demo                    200,000 records of 500 devices, some of them late
+python -m demo --records 50000    less
+"""
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+from connectors.dev_stack.process import Process
+from connectors.dev_stack.stack import DevStack
+from connectors.kafka_client import Admin
+from demo.job import COUNTS, TELEMETRY
+from demo.ledger import read_ledger
+from storage_core import InvalidRequestError, ShardlogError, StreamReader, SystemClock
+
+_CLOCK: Final = SystemClock()
+_RECORDS: Final = 200_000
+_RATE: Final = 15_000
+_WAIT_MAX_S: Final = 180.0
+_LOOK_S: Final = 0.2
+_PARTITIONS: Final = 4
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the demo and return its exit code."""
+    parser = argparse.ArgumentParser(prog="demo", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--records", type=int, default=_RECORDS, help="records to produce")
+    parser.add_argument("--rate", type=int, default=_RATE, help="records a second")
+    wanted = parser.parse_args(arguments)
+    start = _CLOCK.monotonic_s()
+    with tempfile.TemporaryDirectory(prefix="shardlog-demo-") as place:
+        try:
+            is_balanced = _run(Path(place), wanted.records, wanted.rate)
+        except ShardlogError as error:
+            sys.stderr.write(f"demo: {error}\n")
+            return 1
+    _say(f"{_CLOCK.monotonic_s() - start:.0f} seconds")
+    return 0 if is_balanced else 1
+
+
+def _run(place: Path, records: int, rate: int) -> bool:
+    root = place / "root"
+    with ExitStack() as running:
+        _say("starting a Kafka broker (the first time its jars are fetched, 43 MB)")
+        stack = DevStack(place / "broker", owner=Process.current())
+        running.callback(stack.stop)
+        bootstrap = stack.broker()
+        _say(f"producing {records:,} records of 500 devices at {rate:,} a second, 3 % of them late")
+        producer = running.enter_context(
+            _command("produce", TELEMETRY, *_produce(bootstrap, records, rate))
+        )
+        _await_topic(bootstrap)
+        _say("starting two workers on one root; the group shares out four partitions")
+        workers = [
+            running.enter_context(_command("worker", *_worker(bootstrap, root))) for _ in range(2)
+        ]
+        _await_stored(root, records // 10, workers)
+        _say(f"starting Spark: a job tails the shards and writes counts into stream {COUNTS!r}")
+        job = running.enter_context(_spark(root, place / "spark", records))
+        _await_stored(root, records // 3, workers)
+        _say("kill -9 of one worker")
+        workers[0].kill()
+        workers[0].wait()
+        acknowledged = _acknowledged(producer)
+        _say(f"all produced; waiting until worker and Spark have all {acknowledged:,}")
+        _await_stored(root, acknowledged, workers[1:])
+        seen = _answer(job)
+        _say("stopping the other worker")
+        workers[1].send_signal(signal.SIGTERM)
+        workers[1].wait(_WAIT_MAX_S)
+        ledger = read_ledger(root, acknowledged, seen)
+    _say("the ledger:")
+    for line in ledger.lines():
+        sys.stdout.write(line + "\n")
+    return ledger.is_balanced
+
+
+def _produce(bootstrap: str, records: int, rate: int) -> list[str]:
+    return [
+        f"--bootstrap={bootstrap}",
+        f"--records={records}",
+        "--devices=500",
+        f"--rate={rate}",
+        "--late-share=0.03",
+        "--seed=1",
+        f"--partitions={_PARTITIONS}",
+    ]
+
+
+def _worker(bootstrap: str, root: Path) -> list[str]:
+    settings = {
+        "root": os.fspath(root),
+        "topics": json.dumps([TELEMETRY]),
+        "kafka.bootstrap.servers": bootstrap,
+        "kafka.session.timeout.ms": "6000",
+        "kafka.heartbeat.interval.ms": "500",
+    }
+    return [f"--set={name}={value}" for name, value in settings.items()]
+
+
+@contextmanager
+def _command(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a verb of `shardlog`; what is left of it in the end is killed."""
+    with _process([sys.executable, "-m", "connectors.cli.main", *arguments]) as process:
+        yield process
+
+
+@contextmanager
+def _spark(root: Path, place: Path, records: int) -> Iterator[subprocess.Popen[str]]:
+    place.mkdir()
+    job = [sys.executable, "-m", "demo.job", os.fspath(root), os.fspath(place), str(records)]
+    with _process(job) as process:
+        yield process
+
+
+@contextmanager
+def _process(command: list[str]) -> Iterator[subprocess.Popen[str]]:
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        try:
+            yield process
+        except BaseException:
+            errors.seek(0)
+            sys.stderr.write("".join(errors.readlines()[-5:]))
+            raise
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+
+def _await_topic(bootstrap: str) -> None:
+    admin = Admin({"bootstrap.servers": bootstrap})
+    _await(lambda: TELEMETRY in admin.partitions(), "the topic was not created")
+
+
+def _await_stored(root: Path, records: int, workers: list[subprocess.Popen[str]]) -> None:
+    def is_stored() -> bool:
+        if any(worker.poll() is not None for worker in workers):
+            message = "a worker ended by itself"
+            raise InvalidRequestError(message)
+        try:
+            with StreamReader.open(root, TELEMETRY) as reader:
+                return sum(reader.committed().values()) >= records
+        except InvalidRequestError:
+            return False
+
+    _await(is_stored, f"{records} records were not stored")
+
+
+def _await(condition: Callable[[], bool], what: str) -> None:
+    deadline = _CLOCK.monotonic_s() + _WAIT_MAX_S
+    while not condition():
+        if _CLOCK.monotonic_s() > deadline:
+            message = f"{what} within {_WAIT_MAX_S:g} s"
+            raise InvalidRequestError(message)
+        _CLOCK.sleep(_LOOK_S)
+
+
+def _acknowledged(producer: subprocess.Popen[str]) -> int:
+    """Wait for the producer and return how many records its closing line says were taken."""
+    out, _ = producer.communicate(timeout=_WAIT_MAX_S)
+    found = re.search(r"(\d+) records acknowledged", out)
+    if producer.returncode != 0 or found is None:
+        message = f"the producer ended with {producer.returncode}"
+        raise InvalidRequestError(message)
+    return int(found.group(1))
+
+
+def _answer(job: subprocess.Popen[str]) -> int:
+    out, _ = job.communicate(timeout=_WAIT_MAX_S)
+    if job.returncode != 0 or not out.strip():
+        message = f"the Spark job ended with {job.returncode}"
+        raise InvalidRequestError(message)
+    return int(json.loads(out.strip().splitlines()[-1])["seen"])
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"* {text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

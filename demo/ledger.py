@@ -1,0 +1,69 @@
+"""What must be equal in the end: produced, stored, seen by Spark, counted and read back."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from demo.job import COUNTS, TELEMETRY
+from storage_core import StreamReader
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Records at each station of their way.
+
+    Attributes:
+        produced: Acknowledged by the broker.
+        stored: In the shards, and shown.
+        expired: In the shards, below the floor.
+        late: Of those stored, the ones that came late.
+        seen: Brought to Spark by the source.
+        counted: The sum of the counts that went through the sink, read back.
+    """
+
+    produced: int
+    stored: int
+    expired: int
+    late: int
+    seen: int
+    counted: int
+
+    @property
+    def is_balanced(self) -> bool:
+        """Tell whether no record was lost or doubled on the way."""
+        return (
+            self.produced == self.stored + self.expired and self.stored == self.seen == self.counted
+        )
+
+    def lines(self) -> list[str]:
+        """Return it as a table."""
+        rows = (
+            ("produced, acknowledged by the broker", self.produced),
+            ("stored in the shards", self.stored),
+            ("  of them late, in their right place", self.late),
+            ("expired", self.expired),
+            ("seen by Spark through the source", self.seen),
+            ("counted, through the sink, read back", self.counted),
+        )
+        verdict = "balanced" if self.is_balanced else "DOES NOT BALANCE"
+        width = max(len(text) for text, _ in rows)
+        return [*(f"  {text:<{width}}  {count:>9,}" for text, count in rows), f"  {verdict}"]
+
+
+def read_ledger(root: Path, produced: int, seen: int) -> Ledger:
+    """Count what lies in the streams, row by row."""
+    stored = expired = late = counted = 0
+    with StreamReader.open(root, TELEMETRY) as reader:
+        for shard in reader.committed():
+            for batch in reader.tail(shard, columns=["state"]):
+                states = batch.column("state").to_numpy()
+                expired += int((states == 3).sum())  # noqa: PLR2004 - the state of an expired row
+                late += int((states == 1).sum())
+                stored += int((states != 3).sum())  # noqa: PLR2004 - as above
+    with StreamReader.open(root, COUNTS) as reader:
+        for batch in reader.scan(columns=["payload"]):
+            counts = pc.cast(pc.cast(batch.column("payload"), pa.string()), pa.int64())
+            counted += pc.sum(counts).as_py() or 0
+    return Ledger(produced, stored, expired, late, seen, counted)
