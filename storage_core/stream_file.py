@@ -244,7 +244,8 @@ def _read_files(root: Path, name: str) -> StreamFiles:
     try:
         meta = _read_meta(directory)
     except (FileNotFoundError, NotADirectoryError) as error:
-        if any(directory.glob("shard-*")):
+        # Without a store it is a creation under way, or one that did not finish.
+        if any(directory.glob("shard-*/db")):
             message = "stream.json is missing though there are shards; restore it from a backup"
             raise CorruptionError(message, stream=name, path=directory / STREAM_FILE) from error
         message = "there is no such stream"

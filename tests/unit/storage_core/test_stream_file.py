@@ -120,7 +120,7 @@ def test_streams_of_one_root_share_its_id_and_have_their_own_incarnations(root):
 
 def test_creation_goes_on_where_one_stopped(stream):
     (stream / "stream.json").unlink()
-    with pytest.raises(CorruptionError, match=r"stream\.json is missing"):
+    with pytest.raises(InvalidRequestError, match="there is no such stream"):
         read_stream(stream.parent, "clicks")
     create_stream(stream.parent, "clicks", StreamOptions(shards=2))
     assert sorted(read_stream(stream.parent, "clicks").settings.lineages) == [0, 1]
@@ -129,6 +129,8 @@ def test_creation_goes_on_where_one_stopped(stream):
 def test_shards_with_data_but_no_stream_json_are_never_cleared(stream):
     (stream / "stream.json").unlink()
     (stream / "shard-0000" / "db").mkdir()
+    with pytest.raises(CorruptionError, match=r"stream\.json is missing"):
+        read_stream(stream.parent, "clicks")
     with pytest.raises(CorruptionError, match="shards with data"):
         create_stream(stream.parent, "clicks", ONE_SHARD)
     assert (stream / "shard-0000" / "db").is_dir()
