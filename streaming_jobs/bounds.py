@@ -1,0 +1,98 @@
+"""Where reading begins or ends, as options say it in Kafka's words.
+
+    startingOffsets, endingOffsets            earliest, latest, or {"<stream>":{"0":n,"1":-2}}
+                                              with -2 for earliest and -1 for latest
+    startingTimestamp, endingTimestamp        ms: the first record of that time or later
+    …OffsetsByTimestamp                       the same for each shard
+
+A timestamp goes before offsets. A bound is only what was asked; resolving.py finds the offsets.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from storage_core import InvalidRequestError
+from streaming_jobs.option_values import INT64_MAX, OptionValues, refuse, whole_number
+
+Side = Literal["starting", "ending"]
+Strategy = Literal["error", "latest"]
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+_SHAPE: Final = 'earliest, latest or JSON like {"%s":{"0":23,"1":-2}}'
+_SHAPE_TIME: Final = 'JSON like {"%s":{"0":1700000000000}}'
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One end of what is read.
+
+    Attributes:
+        everywhere: An offset (or EARLIEST, LATEST), or a timestamp, that holds for all shards;
+            None where each has its own.
+        by_shard: Those of each shard.
+        is_time: Whether they are timestamps in ms and not offsets.
+        without_match: What to do where no record is as late as a timestamp.
+        identity: The `@` that came with offsets taken from a query.
+    """
+
+    everywhere: int | None = None
+    by_shard: Mapping[int, int] | None = None
+    is_time: bool = False
+    without_match: Strategy = "error"
+    identity: Mapping[str, Any] | None = None
+
+
+def parse_bound(options: OptionValues, side: Side, stream: str, default: int) -> Bound:
+    """Return the bound that options ask for on one side.
+
+    Raises:
+        InvalidRequestError: A value is not of its form.
+    """
+    strategy: Strategy = "latest"
+    if side == "starting":
+        name = "startingOffsetsByTimestampStrategy"
+        strategy = options.choice(name, ("error", "latest"), "error")
+    everywhere = options.whole(f"{side}Timestamp", 0)
+    times = options.document(f"{side}OffsetsByTimestamp", _SHAPE_TIME % stream)
+    offsets = _parse_offsets(options, side, stream, default)
+    if everywhere is not None:
+        return Bound(everywhere, is_time=True, without_match=strategy)
+    if times is not None:
+        name = f"{side}OffsetsByTimestamp"
+        shards = _by_shard(name, times, stream, 0, _SHAPE_TIME % stream)
+        return Bound(by_shard=shards, is_time=True, without_match=strategy)
+    return offsets
+
+
+def _parse_offsets(options: OptionValues, side: Side, stream: str, default: int) -> Bound:
+    name, wanted = f"{side}Offsets", _SHAPE % stream
+    text = options.text(name)
+    if text is None:
+        return Bound(default)
+    if text.strip().lower() in ("earliest", "latest"):
+        return Bound(EARLIEST if text.strip().lower() == "earliest" else LATEST)
+    document = options.document(name, wanted)
+    if not isinstance(document, dict):
+        refuse(name, text, wanted)
+    identity = document.pop("@", None)
+    if identity is not None and not isinstance(identity, dict):
+        refuse(name, text, wanted)
+    shards = _by_shard(name, document, stream, EARLIEST, wanted)
+    return Bound(by_shard=shards, identity=identity)
+
+
+def _by_shard(name: str, document: object, stream: str, least: int, wanted: str) -> dict[int, int]:
+    if not isinstance(document, dict) or not all(isinstance(v, dict) for v in document.values()):
+        refuse(name, str(document), wanted)
+    if set(document) != {stream}:
+        message = f"option {name}: it speaks of {sorted(document)}; the stream is {stream!r}"
+        raise InvalidRequestError(message)
+    found: dict[int, int] = {}
+    for shard, value in document[stream].items():
+        number, place = whole_number(shard), whole_number(value)
+        if number is None or place is None or number < 0 or not least <= place <= INT64_MAX:
+            refuse(name, f"{shard}: {value}", wanted)
+        found[number] = place
+    return found

@@ -1,0 +1,83 @@
+"""The data source as Spark finds it: where options become readers and writers.
+
+Spark makes one for each `load` or plan, pickles it and unpickles it elsewhere; `__init__` is
+Spark's own. Options are checked in `schema`, which `load` asks for before any job starts.
+"""
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from storage_core import InvalidRequestError
+from streaming_jobs.batch_reader import RangeReader
+from streaming_jobs.columns import spark_schema
+from streaming_jobs.options import Mode, SourceOptions, parse_source_options, warn_of_idle_options
+from streaming_jobs.plain_errors import plain_errors
+from streaming_jobs.pushdown import PushedRangeReader
+from streaming_jobs.refusing_reader import RefusingReader
+from streaming_jobs.stream_look import opened
+from streaming_jobs.stream_reader import TailReader
+
+
+class ShardlogSource(DataSource):
+    """`format("shardlog")`: streams and batches, read and written."""
+
+    @classmethod
+    def name(cls) -> str:  # type: ignore[explicit-override]
+        """Return the name of the format."""
+        return "shardlog"
+
+    def schema(self) -> StructType:  # type: ignore[explicit-override]
+        """Return the columns that the options ask for, once they are found to be sound."""
+        with plain_errors():
+            options = parse_source_options(self.options)
+            with opened(options):
+                warn_of_idle_options(self.options)
+            return spark_schema(options.rules.columns)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # type: ignore[explicit-override]  # noqa: N802 - Spark's
+        """Return what tails the stream."""
+        try:
+            return TailReader(self._checked(schema, "stream"))
+        except InvalidRequestError as error:
+            # NOTE: PySpark 4.3.0 replaces an error raised here with one of its own.
+            return RefusingReader(error)
+
+    def reader(self, schema: StructType) -> DataSourceReader:  # type: ignore[explicit-override]
+        """Return what reads a range once."""
+        with plain_errors():
+            options = self._checked(schema, "batch")
+            return PushedRangeReader(options) if options.pushes_down else RangeReader(options)
+
+    def streamWriter(  # type: ignore[explicit-override]  # noqa: N802 - Spark's
+        self,
+        schema: StructType,
+        overwrite: bool,  # noqa: FBT001 - as above
+    ) -> DataSourceStreamWriter:
+        """Return what writes a stream's batches, each once."""
+        from streaming_jobs.sink_writer import stream_writer  # noqa: PLC0415 - readers do without
+
+        with plain_errors():
+            return stream_writer(self.options, schema, overwrite)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # type: ignore[explicit-override]  # noqa: FBT001 - Spark's
+        """Return what writes one batch."""
+        from streaming_jobs.sink_writer import batch_writer  # noqa: PLC0415 - as above
+
+        with plain_errors():
+            return batch_writer(self.options, schema, overwrite)
+
+    def _checked(self, schema: StructType, mode: Mode) -> SourceOptions:
+        options = parse_source_options(self.options, mode)
+        if schema != spark_schema(options.rules.columns):
+            message = (
+                "the schema is this source's own: leave .schema(…) out, "
+                "and choose columns with option columns"
+            )
+            raise InvalidRequestError(message)
+        return options

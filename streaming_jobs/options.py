@@ -1,0 +1,195 @@
+"""The options of the source, by Kafka's names where Kafka has one; read on the driver.
+
+Everything is checked here before a job starts. What depends on the stream itself (its shards,
+whether its ids are integers) is checked against it in stream_look.py.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+from urllib.parse import unquote, urlsplit
+
+from storage_core import InvalidRequestError
+from streaming_jobs.bounds import EARLIEST, LATEST, Bound, parse_bound
+from streaming_jobs.columns import HEADERS, default_columns, known_columns
+from streaming_jobs.option_values import INT64_MAX, INT64_MIN, OptionValues, refuse, whole_number
+from streaming_jobs.row_rules import RowRules
+
+_LOG: Final = logging.getLogger("shardlog")
+_ENDING: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+_LIMITS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
+_ID_BITS: Final = 31
+
+Mode = Literal["stream", "batch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """How much of the backlog one batch of a stream takes."""
+
+    offsets_max: int | None = None
+    offsets_min: int | None = None
+    delay_max_ms: int = _TRIGGER_DELAY_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Splitting:
+    """How the offsets of a batch are cut into tasks."""
+
+    partitions_min: int | None = None
+    records_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What a reader was asked for."""
+
+    path: str
+    stream: str
+    starting: Bound
+    ending: Bound
+    admission: Admission
+    splitting: Splitting
+    rules: RowRules
+    fails_on_loss: bool
+    pushes_down: bool
+
+
+def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -> SourceOptions:
+    """Return options as values.
+
+    Args:
+        options: As Spark has them.
+        mode: Whether they are for a stream or a batch; None while that is not known.
+
+    Raises:
+        InvalidRequestError: One is unknown, missing, of no use in this mode, or has a bad value.
+    """
+    values = OptionValues(options)
+    path, stream = _place(values)
+    default = LATEST if mode == "stream" else EARLIEST
+    admission = Admission(
+        values.whole("maxOffsetsPerTrigger", 1),
+        values.whole("minOffsetsPerTrigger", 1),
+        values.span_ms("maxTriggerDelay", _TRIGGER_DELAY_MS),
+    )
+    most, least = admission.offsets_max, admission.offsets_min
+    if most is not None and least is not None and least > most:
+        message = f"option minOffsetsPerTrigger: {least} is above maxOffsetsPerTrigger {most}"
+        raise InvalidRequestError(message)
+    parsed = SourceOptions(
+        path,
+        stream,
+        parse_bound(values, "starting", stream, default),
+        parse_bound(values, "ending", stream, LATEST),
+        admission,
+        Splitting(values.whole("minPartitions", 1), values.whole("maxRecordsPerPartition", 1)),
+        _rules(values),
+        values.truth("failOnDataLoss", default=True),
+        values.truth("pushdown", default=False),
+    )
+    values.refuse_unknown()
+    _check_mode(values, mode, parsed)
+    return parsed
+
+
+def warn_of_idle_options(options: Mapping[str, str]) -> None:
+    """Say once which options are taken and do nothing."""
+    foreign = OptionValues(options).foreign
+    if foreign:
+        _LOG.warning("options for Kafka's source do nothing here: %s", ", ".join(foreign))
+
+
+def _place(values: OptionValues) -> tuple[str, str]:
+    path = values.text("path")
+    if not path:
+        message = 'option path is missing: the root directory, .option("path", …)'
+        raise InvalidRequestError(message)
+    if "://" in path or path.startswith("file:"):
+        place = urlsplit(path)
+        if place.scheme != "file" or place.netloc:
+            refuse("path", path, "a directory of this machine")
+        path = unquote(place.path)
+    named, subscribed = values.text("stream"), values.text("subscribe")
+    if named and subscribed and named != subscribed:
+        message = f"options stream {named!r} and subscribe {subscribed!r} name different streams"
+        raise InvalidRequestError(message)
+    stream = named or subscribed
+    if not stream:
+        message = 'option stream is missing: the name of the stream, .option("stream", …)'
+        raise InvalidRequestError(message)
+    if "," in stream:
+        refuse("stream", stream, "one stream; a query over several has a source for each")
+    return path, stream
+
+
+def _rules(values: OptionValues) -> RowRules:
+    has_headers = values.truth("includeHeaders", default=False)
+    columns = values.names("columns")
+    if columns is None:
+        columns = default_columns(has_headers=has_headers)
+    elif unknown := sorted(set(columns) - set(known_columns())):
+        message = f"option columns: no {', '.join(unknown)}; there are {', '.join(known_columns())}"
+        raise InvalidRequestError(message)
+    elif has_headers and HEADERS not in columns:
+        columns = (*columns, HEADERS)
+    start, end = values.whole("startPrimary"), values.whole("endPrimary")
+    rules = RowRules(
+        columns,
+        INT64_MIN if start is None else start,
+        INT64_MAX if end is None else end,
+        _ids(values),
+        _keys(values),
+        values.truth("includeLate", default=True),
+        values.truth("includeExpired", default=False),
+    )
+    if rules.start > rules.end:
+        message = f"option startPrimary: {rules.start} is above endPrimary {rules.end}"
+        raise InvalidRequestError(message)
+    return rules
+
+
+def _ids(values: OptionValues) -> tuple[int, ...] | None:
+    """Return ids given as `1,2,3` or as a JSON list."""
+    text = values.text("ids")
+    if text is None:
+        return None
+    parts = text.strip().removeprefix("[").removesuffix("]").split(",")
+    ids = [whole_number(part) for part in parts]
+    found = sorted({number for number in ids if number is not None})
+    if None in ids or any(not -(2**_ID_BITS) <= number < 2**_ID_BITS for number in found):
+        refuse("ids", text, "32-bit integers parted by commas")
+    return tuple(found)
+
+
+def _keys(values: OptionValues) -> tuple[bytes | None, ...] | None:
+    """Return keys given as a JSON list of texts, null among them for no key."""
+    wanted = 'a JSON list of texts or null, like ["a", "b"]'
+    keys = values.document("keys", wanted)
+    if keys is None and not values.has("keys"):
+        return None
+    if not isinstance(keys, list) or not keys:
+        refuse("keys", str(values.text("keys")), wanted)
+    if not all(key is None or isinstance(key, str) for key in keys):
+        refuse("keys", str(values.text("keys")), wanted)
+    return tuple(None if key is None else key.encode() for key in dict.fromkeys(keys))
+
+
+def _check_mode(values: OptionValues, mode: Mode | None, parsed: SourceOptions) -> None:
+    if mode == "stream":
+        given = [name for name in (*_ENDING, "pushdown") if values.has(name)]
+        if given:
+            message = f"options {', '.join(given)} are for batch reads; a stream has no end"
+            raise InvalidRequestError(message)
+    if mode == "batch":
+        given = [name for name in _LIMITS if values.has(name)]
+        if given:
+            _LOG.warning("options for streams do nothing in a batch read: %s", ", ".join(given))
+        if parsed.starting == Bound(LATEST):
+            message = "option startingOffsets: latest leaves nothing to read in a batch"
+            raise InvalidRequestError(message)
+        if parsed.ending == Bound(EARLIEST):
+            message = "option endingOffsets: earliest leaves nothing to read in a batch"
+            raise InvalidRequestError(message)

@@ -1,0 +1,195 @@
+"""From stored batches to the batches that Spark is handed: whole columns, no loop over rows.
+
+What has one value in every row is built once and sliced; integers are widened by Arrow; what
+lies as Spark wants it is handed on. Small blocks, as quiet shards have them, are joined.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storage_core import StreamReader
+from streaming_jobs.columns import (
+    TIMESTAMP_US,
+    arrow_schema,
+    arrow_type,
+    stored_columns,
+)
+from streaming_jobs.option_values import INT64_MAX, INT64_MIN
+from streaming_jobs.row_rules import RowRules
+from streaming_jobs.stream_look import shows_ids
+
+_JOIN_ROWS: Final = 2048
+_JOIN_BYTES: Final = 16 * 2**20
+_CONSTANT_ROWS: Final = 2**12
+_STATE_EXPIRED: Final = 3
+_TIMESTAMP_TYPE_CREATED: Final = 0
+_TIMESTAMP_TYPE_NONE: Final = -1
+_STORED_NAMES: Final = {"value": "payload", "offset": "address"}
+_US_A_UNIT: Final = {"s": 10**6, "ms": 10**3, "us": 1}
+_NS_A_US: Final = 1000
+
+Array = Any
+_untyped: Any = pa
+_compute: Any = pc
+
+
+@dataclass(frozen=True, slots=True)
+class StreamShape:
+    """What of a stream decides how its rows look.
+
+    Attributes:
+        topic: What stands in the column.
+        unit: What primaries count.
+        is_kafka: Whether rows have an envelope.
+        has_ids: Whether secondaries mean something outside their shard.
+    """
+
+    topic: str
+    unit: str
+    is_kafka: bool
+    has_ids: bool
+
+    @staticmethod
+    def of(reader: StreamReader, stream: str) -> "StreamShape":
+        """Return the shape of an open stream."""
+        origin = reader.origin
+        topic = stream if origin is None else origin.topic
+        return StreamShape(topic, reader.options.unit, origin is not None, shows_ids(reader))
+
+
+class RowBatches:
+    """Makes the rows of one shard as Spark wants them."""
+
+    def __init__(self, shape: StreamShape, shard: int, rules: RowRules) -> None:
+        """Decide what to read."""
+        self._shape = shape
+        self._shard = shard
+        self._rules = rules
+        self._schema = arrow_schema(rules.columns)
+        self._same: dict[str, object] = {"topic": shape.topic, "partition": shard}
+        hidden = [] if rules.has_expired else ["state"]
+        hidden += [] if rules.has_late else ["late"]
+        hidden += [] if rules.keys is None else ["key"]
+        stored = (*stored_columns(rules.columns), *hidden)
+        self.stored = tuple(dict.fromkeys(name for name in stored if self._is_needed(name)))
+        self._keys = None if rules.keys is None else pa.array(rules.keys, pa.binary())
+
+    def _is_needed(self, name: str) -> bool:
+        if name in ("key", "headers", "timestamp", "timestamp_type"):
+            return self._shape.is_kafka
+        return name != "secondary" or self._shape.has_ids
+
+    def of(self, stored: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield stored batches as Spark wants them, small ones joined."""
+        waiting: list[pa.RecordBatch] = []
+        rows = size = 0
+        for batch in stored:
+            made = self._made(self._shown(batch))
+            if not made.num_rows:
+                continue
+            waiting.append(made)
+            rows += made.num_rows
+            size += made.nbytes if rows < _JOIN_ROWS else 0
+            if rows >= _JOIN_ROWS or size >= _JOIN_BYTES:
+                yield from _joined(waiting)
+                waiting, rows, size = [], 0, 0
+        yield from _joined(waiting)
+
+    def _shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows that the rules show."""
+        mask: npt.NDArray[np.bool_] | None = None
+        if not self._rules.has_expired:
+            states = batch.column("state").to_numpy()
+            if len(states) and states.max() == _STATE_EXPIRED:
+                mask = states != _STATE_EXPIRED
+        if not self._rules.has_late:
+            on_time = ~batch.column("late").to_numpy(zero_copy_only=False)
+            mask = on_time if mask is None else mask & on_time
+        if self._keys is not None:
+            among = _compute.is_in(batch.column("key"), value_set=self._keys)
+            found = among.to_numpy(zero_copy_only=False)
+            mask = found if mask is None else mask & found
+        return batch if mask is None or mask.all() else batch.filter(pa.array(mask))
+
+    def _made(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        arrays = [self._column(name, batch) for name in self._rules.columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _column(self, name: str, batch: pa.RecordBatch) -> Array:
+        if name in ("timestamp", "timestampType"):
+            return self._time(name, batch)
+        stored = _STORED_NAMES.get(name, name)
+        if stored not in self.stored:
+            return _constant(name, self._same.get(name), batch.num_rows)
+        column: Array = batch.column(stored)
+        kind = arrow_type(name)
+        return column if column.type == kind else column.cast(kind)
+
+    def _time(self, name: str, batch: pa.RecordBatch) -> Array:
+        if self._shape.is_kafka:
+            kinds = batch.column("timestamp_type")
+            if name == "timestampType":
+                return kinds.cast(pa.int32()).fill_null(_TIMESTAMP_TYPE_NONE)
+            return moments(_known(batch.column("timestamp"), kinds), "ms")
+        if self._shape.unit == "sequence":
+            value = None if name == "timestamp" else _TIMESTAMP_TYPE_NONE
+            return _constant(name, value, batch.num_rows)
+        if name == "timestampType":
+            return _constant(name, _TIMESTAMP_TYPE_CREATED, batch.num_rows)
+        return moments(batch.column("primary"), self._shape.unit)
+
+
+def moments(times: Array, unit: str) -> Array:
+    """Return times of a unit as Spark's timestamps; null where Spark cannot hold one."""
+    values = times.fill_null(0).to_numpy() if times.null_count else times.to_numpy()
+    if unit == "ns":
+        counted = values // _NS_A_US
+        held = None
+    else:
+        factor = _US_A_UNIT[unit]
+        least, most = -(-INT64_MIN // factor), INT64_MAX // factor
+        held = None
+        if len(values) and not (least <= values.min() and values.max() <= most):
+            held = (values >= least) & (values <= most)
+            values = np.where(held, values, 0)
+        counted = values if factor == 1 else values * factor
+    missing = times.is_null().to_numpy(zero_copy_only=False) if times.null_count else None
+    if held is not None:
+        missing = ~held if missing is None else missing | ~held
+    return _untyped.array(counted, pa.int64(), mask=missing).view(TIMESTAMP_US)
+
+
+def _known(stamps: Array, kinds: Array) -> Array:
+    """Return timestamps, null where the record has none."""
+    has_none = _compute.equal(kinds, _TIMESTAMP_TYPE_NONE)
+    if not _compute.any(has_none).as_py():
+        return stamps
+    return _compute.if_else(has_none, pa.scalar(None, stamps.type), stamps)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    if len(batches) == 1:
+        yield batches[0]
+    elif batches:
+        yield _untyped.concat_batches(batches)
+
+
+def _constant(name: str, value: object, count: int) -> Array:
+    """Return a column of one value: a slice of one that others share."""
+    rows = max(_CONSTANT_ROWS, 1 << (count - 1).bit_length())
+    return _repeated(name, value, rows).slice(0, count)
+
+
+@lru_cache(maxsize=64)
+def _repeated(name: str, value: object, count: int) -> Array:
+    kind = arrow_type(name)
+    if value is None:
+        return _untyped.nulls(count, kind)
+    return _untyped.repeat(pa.scalar(value, kind), count)

@@ -1,0 +1,75 @@
+"""A driver killed with -9 in the middle of a batch: restarted, its query sees every row once.
+
+The driver, its JVM and its workers die together. Rows are appended before the restart, so the
+tip has moved when the batch comes again. SHARDLOG_FAULT_SPARK_KILLS says how many drivers die,
+spread over the phases of a batch and over batches.
+"""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.spark.source_driver import OFFSETS_A_BATCH
+from tests.unit.streaming_jobs.source_lab import SourceLab
+
+PHASES = ("noted", "seen", "planned")
+KILLS = int(os.environ.get("SHARDLOG_FAULT_SPARK_KILLS", "1"))
+REPOSITORY = Path(__file__).parents[2]
+SECONDS_MAX = 240
+
+
+def driver(log, place, phase="none", batch=-1):
+    """Start a driver in a process group of its own."""
+    arguments = [str(log.root), str(place), phase, str(batch)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.spark.source_driver", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=REPOSITORY,
+        start_new_session=True,
+    )
+
+
+def kill_when_reached(process):
+    ready, _, _ = select.select([process.stdout], [], [], SECONDS_MAX)
+    reached = process.stdout.readline() if ready else b""
+    os.killpg(process.pid, signal.SIGKILL)
+    _, said = process.communicate(timeout=SECONDS_MAX)
+    assert reached == b"reached\n", said.decode()
+
+
+def run_to_its_end(process):
+    try:
+        _, said = process.communicate(timeout=SECONDS_MAX)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 0, said.decode()
+
+
+def ledger(place):
+    found = sorted((place / "ledger").glob("*.json"), key=lambda path: int(path.stem))
+    return [json.loads(path.read_text()) for path in found]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kill", range(KILLS))
+def test_killed_driver_sees_every_row_once(tmp_path, kill):
+    log, batch = SourceLab(tmp_path / "root"), 1 + kill // len(PHASES) % 2
+    log.create(shards=2)
+    log.append(4 * OFFSETS_A_BATCH)
+    kill_when_reached(driver(log, tmp_path, PHASES[kill % len(PHASES)], batch))
+    before = ledger(tmp_path)
+    log.append(OFFSETS_A_BATCH, first=4 * OFFSETS_A_BATCH)
+    run_to_its_end(driver(log, tmp_path))
+    after = ledger(tmp_path)
+    log.close()
+    assert after[: len(before)] == before
+    assert sorted(row for batch in after for row in batch) == list(range(5 * OFFSETS_A_BATCH))

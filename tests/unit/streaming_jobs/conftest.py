@@ -1,0 +1,15 @@
+"""A stream of its own for each test of the source, and no reader left open behind it."""
+
+import pytest
+
+from streaming_jobs.open_readers import OPEN_READERS
+from tests.unit.streaming_jobs.source_lab import SourceLab
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """A root without a stream."""
+    lab = SourceLab(tmp_path / "root")
+    yield lab
+    OPEN_READERS.close()
+    lab.close()

@@ -1,0 +1,88 @@
+"""The data source where Spark finds it, and mistakes told where Spark lets them through."""
+
+import os
+import sys
+
+import pytest
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import StructType
+
+import pyspark_shardlog
+from storage_core import InvalidRequestError
+from streaming_jobs.batch_reader import RangeReader
+from streaming_jobs.columns import spark_schema
+from streaming_jobs.plain_errors import plain_errors
+from streaming_jobs.pushdown import PushedRangeReader
+
+
+def source(lab, **options):
+    return pyspark_shardlog.DefaultSource(CaseInsensitiveDict(lab.options(**options)))
+
+
+def test_format_is_found_by_its_name():
+    assert pyspark_shardlog.DefaultSource.name() == "shardlog"
+
+
+def test_schema_is_what_the_options_ask_for(lab):
+    lab.create()
+    assert source(lab, columns="key,state").schema() == spark_schema(["key", "state"])
+
+
+def test_options_of_kafkas_client_are_told_to_be_idle(lab, caplog):
+    lab.create()
+    source(lab, **{"kafka.bootstrap.servers": "x"}).schema()
+    assert caplog.messages == [
+        "options for Kafka's source do nothing here: kafka.bootstrap.servers"
+    ]
+
+
+def test_stream_that_is_not_there_is_told_by_schema(lab):
+    lab.create()
+    with pytest.raises(InvalidRequestError, match="no such stream"):
+        source(lab, stream="other").schema()
+
+
+def test_filters_are_pushed_only_when_asked(lab):
+    lab.create()
+    schema = source(lab).schema()
+    assert type(source(lab).reader(schema)) is RangeReader
+    assert type(source(lab, pushdown="true").reader(schema)) is PushedRangeReader
+
+
+def test_schema_of_the_users_own_is_refused(lab):
+    lab.create()
+    with pytest.raises(InvalidRequestError, match="own: leave"):
+        source(lab).reader(StructType())
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda reader: reader.initialOffset(),
+        lambda reader: reader.getDefaultReadLimit(),
+        lambda reader: reader.prepareForTriggerAvailableNow(),
+        lambda reader: reader.latestOffset({}, ReadAllAvailable()),
+        lambda reader: reader.partitions({}, {}),
+        lambda reader: reader.read(None),
+    ],
+)
+def test_mistake_of_a_stream_is_told_by_its_first_call(lab, ask):
+    lab.create()
+    reader = source(lab, endingOffsets="latest").streamReader(source(lab).schema())
+    with pytest.raises(InvalidRequestError, match="a stream has no end"):
+        ask(reader)
+
+
+@pytest.mark.parametrize("is_worker", [True, False])
+def test_traceback_is_left_out_in_workers_only(monkeypatch, is_worker):
+    monkeypatch.delenv("SPARK_HIDE_TRACEBACK", raising=False)
+    if is_worker:
+        monkeypatch.setitem(sys.modules, "pyspark.worker_util", sys)
+    else:
+        monkeypatch.delitem(sys.modules, "pyspark.worker_util", raising=False)
+    error = InvalidRequestError("wrong")
+    with pytest.raises(InvalidRequestError), plain_errors():
+        raise error
+    assert ("SPARK_HIDE_TRACEBACK" in os.environ) == is_worker
+    os.environ.pop("SPARK_HIDE_TRACEBACK", None)

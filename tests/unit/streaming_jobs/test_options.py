@@ -1,0 +1,142 @@
+"""Options of the source: every value is checked before a job starts, every mistake is named."""
+
+import json
+
+import pytest
+
+from storage_core import InvalidRequestError
+from streaming_jobs.bounds import EARLIEST, LATEST, Bound
+from streaming_jobs.options import parse_source_options
+
+PLACE = {"path": "/root", "stream": "events"}
+
+
+def parse(mode=None, **options):
+    return parse_source_options({**PLACE, **options}, mode)
+
+
+def test_defaults_are_those_of_kafkas_source():
+    stream, batch = parse("stream"), parse("batch")
+    assert stream.starting == Bound(LATEST)
+    assert (batch.starting, batch.ending) == (Bound(EARLIEST), Bound(LATEST))
+    assert stream.fails_on_loss
+    assert not batch.pushes_down
+    assert (stream.rules.has_late, stream.rules.has_expired) == (True, False)
+
+
+def test_names_are_taken_in_any_case():
+    assert parse(MAXOFFSETSPERTRIGGER="5").admission.offsets_max == 5
+    assert parse(maxoffsetspertrigger="5").admission.offsets_max == 5
+
+
+def test_subscribe_names_the_stream():
+    options = {"path": "/root", "subscribe": "events"}
+    assert parse_source_options(options).stream == "events"
+
+
+def test_options_of_kafkas_client_are_taken():
+    assert parse(**{"kafka.bootstrap.servers": "x:1"}).stream == "events"
+
+
+@pytest.mark.parametrize("path", ["/a b", "file:/a%20b", "file:///a%20b"])
+def test_path_may_be_written_as_spark_writes_local_ones(path):
+    assert parse(path=path).path == "/a b"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"foo": "1"}, "unknown option foo"),
+        ({"path": "s3://bucket/root"}, "a directory of this machine"),
+        ({"valueformat": "avro"}, "unknown option valueformat"),
+        ({"subscribe": "other"}, "different streams"),
+        ({"stream": "a,b"}, "one stream"),
+        ({"failondataloss": "maybe"}, "true or false"),
+        ({"maxoffsetspertrigger": "0"}, "a whole number from 1"),
+        ({"maxoffsetspertrigger": "1.5"}, "a whole number"),
+        ({"minoffsetspertrigger": "9", "maxoffsetspertrigger": "5"}, "above maxOffsetsPerTrigger"),
+        ({"maxtriggerdelay": "soon"}, "a span of time"),
+        ({"minpartitions": "-1"}, "a whole number from 1"),
+        ({"maxrecordsperpartition": "x"}, "a whole number"),
+        ({"startingoffsets": "first"}, "earliest, latest or JSON"),
+        ({"startingoffsets": '{"other":{"0":1}}'}, "the stream is 'events'"),
+        ({"startingoffsets": '{"events":{"0":-3}}'}, "earliest, latest or JSON"),
+        ({"startingoffsets": '{"events":{"x":1}}'}, "earliest, latest or JSON"),
+        ({"startingoffsets": "[]"}, "earliest, latest or JSON"),
+        ({"startingoffsets": '{"events":{"0":1},"@":3}'}, "earliest, latest or JSON"),
+        ({"startingtimestamp": "noon"}, "a whole number"),
+        ({"startingoffsetsbytimestamp": '{"events":{"0":-1}}'}, "JSON like"),
+        ({"startingoffsetsbytimestampstrategy": "guess"}, "error or latest"),
+        ({"columns": "key,nothing"}, "no nothing"),
+        ({"columns": "key,,value"}, "different names"),
+        ({"columns": "key,key"}, "different names"),
+        ({"ids": "1,x"}, "32-bit integers"),
+        ({"ids": "4294967296"}, "32-bit integers"),
+        ({"keys": "a,b"}, "a JSON list"),
+        ({"keys": "[]"}, "a JSON list"),
+        ({"keys": "[1]"}, "a JSON list"),
+        ({"startprimary": "5", "endprimary": "4"}, "above endPrimary"),
+    ],
+)
+def test_bad_value_is_refused_by_name(options, said):
+    with pytest.raises(InvalidRequestError, match=said) as raised:
+        parse(**options)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("missing", ["path", "stream"])
+def test_missing_place_is_told(missing):
+    left = {name: value for name, value in PLACE.items() if name != missing}
+    with pytest.raises(InvalidRequestError, match=f"option {missing} is missing"):
+        parse_source_options(left)
+
+
+@pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "pushdown"])
+def test_stream_has_no_end(name):
+    value = {"endingTimestamp": "5", "pushdown": "true"}.get(name, "latest")
+    with pytest.raises(InvalidRequestError, match="a stream has no end"):
+        parse("stream", **{name: value})
+
+
+@pytest.mark.parametrize(
+    "options", [{"startingOffsets": "latest"}, {"endingOffsets": "earliest"}], ids=str
+)
+def test_batch_that_leaves_nothing_is_refused(options):
+    with pytest.raises(InvalidRequestError, match="leaves nothing to read"):
+        parse("batch", **options)
+
+
+def test_limits_of_streams_are_told_to_be_idle_in_a_batch(caplog):
+    parse("batch", maxOffsetsPerTrigger="5")
+    assert "do nothing in a batch read: maxOffsetsPerTrigger" in caplog.text
+
+
+def test_timestamp_goes_before_offsets():
+    offsets = json.dumps({"events": {"0": 1}})
+    parsed = parse(startingTimestamp="9", startingOffsets=offsets)
+    assert parsed.starting == Bound(9, is_time=True)
+
+
+def test_offset_of_a_query_is_taken_as_it_is():
+    offset = {"events": {"0": 4}, "@": {"v": 1, "incarnation": "x"}}
+    bound = parse(startingOffsets=json.dumps(offset)).starting
+    assert (bound.by_shard, bound.identity) == ({0: 4}, {"v": 1, "incarnation": "x"})
+
+
+def test_headers_come_when_asked_for_either_way():
+    assert "headers" not in parse().rules.columns
+    assert "headers" in parse(includeHeaders="true").rules.columns
+    assert parse(columns="headers,key").rules.columns == ("headers", "key")
+
+
+def test_ids_and_keys_are_lists():
+    rules = parse(ids="3, 1,3", keys='["a", null]').rules
+    assert (rules.ids, rules.keys) == ((1, 3), (b"a", None))
+    assert parse(ids="[4]").rules.ids == (4,)
+
+
+@pytest.mark.parametrize(
+    ("text", "delay_ms"), [("500ms", 500), ("90s", 90_000), ("15m", 900_000), ("7", 7)]
+)
+def test_delay_is_a_span_of_time(text, delay_ms):
+    assert parse(maxTriggerDelay=text).admission.delay_max_ms == delay_ms
