@@ -8,6 +8,7 @@ many records it saw.
 import json
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -57,37 +58,46 @@ def session(place: Path) -> SparkSession:
     return spark
 
 
-def run(root: str, place: str, records: int) -> int:
-    """Count until so many records were seen; return how many were."""
-    spark = session(Path(place))
-    seen = Seen({})
+def counting(root: str, seen: Seen) -> Callable[[DataFrame, int], None]:
+    """Return what to do with each micro-batch: write its counts, once whatever is repeated."""
 
     def count(batch: DataFrame, batch_id: int) -> None:
         minutes = f.col("primary") - f.col("primary") % _MINUTE_MS
         counts = batch.groupBy(minutes.alias("primary"), "secondary").agg(
             f.count("*").alias("records")
         )
-        rows = counts.select(
-            "primary",
-            "secondary",
-            f.encode(f.col("records").cast("string"), "UTF-8").alias("value"),
-        ).persist()
-        (total,) = rows.select(f.sum(f.col("value").cast("string").cast("long"))).first() or (0,)
-        writer = rows.write.format("shardlog").mode("append").option("path", root)
-        writer.option("stream", COUNTS).option("shards", "2").option("txnAppId", _APP).option(
-            "txnVersion", str(batch_id)
-        ).save()
+        text = f.col("records").cast("string")
+        rows = counts.select("primary", "secondary", f.encode(text, "UTF-8").alias("value"))
+        rows.persist()
+        first = rows.select(f.sum(f.col("value").cast("string").cast("long"))).first()
+        (
+            rows.write.format("shardlog")
+            .mode("append")
+            .option("path", root)
+            .option("stream", COUNTS)
+            .option("shards", "2")
+            .option("txnAppId", _APP)
+            .option("txnVersion", str(batch_id))
+            .save()
+        )
         rows.unpersist()
-        seen.batches[batch_id] = total or 0
+        seen.batches[batch_id] = 0 if first is None else first[0] or 0
 
+    return count
+
+
+def run(root: str, place: str, records: int | None) -> int:
+    """Count until so many records were seen, or (None) all that there are; return how many."""
+    spark = session(Path(place))
+    seen = Seen({})
     source = spark.readStream.format("shardlog").option("path", root)
     stream = source.option("stream", TELEMETRY).option("startingOffsets", "earliest").load()
-    query = (
-        stream.writeStream.foreachBatch(count)
-        .option("checkpointLocation", str(Path(place) / "checkpoint"))
-        .trigger(processingTime=_TRIGGER)
-        .start()
-    )
+    writer = stream.writeStream.foreachBatch(counting(root, seen))
+    writer = writer.option("checkpointLocation", str(Path(place) / "checkpoint"))
+    if records is None:
+        writer.trigger(availableNow=True).start().awaitTermination(_WAIT_MAX_S)
+        return seen.records
+    query = writer.trigger(processingTime=_TRIGGER).start()
     for _ in range(_WAIT_MAX_S):
         if seen.records >= records or query.awaitTermination(_LOOK_S):
             break
@@ -96,8 +106,8 @@ def run(root: str, place: str, records: int) -> int:
 
 
 def main(root: str, place: str, records: str) -> None:
-    """Run the job and answer in one line."""
-    seen = run(root, place, int(records))
+    """Run the job and answer in one line; `all` in place of a number ends with what is there."""
+    seen = run(root, place, None if records == "all" else int(records))
     sys.stdout.write(json.dumps({"seen": seen}) + "\n")
 
 

@@ -1,0 +1,30 @@
+"""Spark's own Kafka connector, for comparisons only: the product never needs it.
+
+The connector of Spark 4.2.0 runs on 4.3.0; its token provider has to be the one of 4.0.0.
+"""
+
+from connectors.dev_stack.bundles import Bundle
+from connectors.dev_stack.jars import fetched
+
+_PARTS = (
+    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
+    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
+    ("org.apache.kafka", "kafka-clients", "3.9.1"),
+    ("org.apache.commons", "commons-pool2", "2.12.1"),
+)
+CONNECTOR = Bundle(
+    name="spark-kafka-4.2.0",
+    dependencies="\n".join(
+        f'    <dependency org="{org}" name="{name}" rev="{rev}" transitive="false"'
+        ' conf="default->default"/>'
+        for org, name, rev in _PARTS
+    ),
+    types=("jar",),
+    files=len(_PARTS),
+    megabytes=11,
+)
+
+
+def connector_jars() -> list[str]:
+    """Return the paths of the connector's jars, fetched once."""
+    return [str(path) for path in sorted(fetched(CONNECTOR).glob("*.jar"))]
