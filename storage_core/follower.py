@@ -17,12 +17,9 @@ A shard of which nothing was ever committed is empty whatever its store looks li
 writer may be about to make it, or may have died over it.
 """
 
-import shutil
-import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -43,6 +40,7 @@ from storage_core.head_replay import block_groups, replay_block
 from storage_core.heads import Heads, HeadTable, Int32s, decode_head
 from storage_core.keys import FAMILY_DEFAULT, PREFIX_META, prefix_end
 from storage_core.marker import MARKER_FILE, MarkerReader, MarkerState
+from storage_core.private_directory import PrivateDirectory
 from storage_core.read_request import ReadRequest
 from storage_core.rocks import RocksStore, StoreView
 from storage_core.scan_shard import all_heads, resumed, scan_view
@@ -77,7 +75,7 @@ class ShardFollower:
         self._marker = MarkerReader(self._directory / MARKER_FILE, clock)
         self._lock = threading.Lock()
         self._store: RocksStore | None = None
-        self._private: Path | None = None
+        self._private: PrivateDirectory | None = None
         self._seen: MarkerState | None = None
         self._caught_up: MarkerState | None = None
         self._heads_lock = threading.Lock()
@@ -312,9 +310,9 @@ class ShardFollower:
 
     def _opened_store(self) -> RocksStore:
         if self._store is None:
-            self._private = Path(tempfile.mkdtemp(prefix="shardlog-reader-"))
+            self._private = PrivateDirectory(self._clock)
             try:
-                self._store = rocks.open_secondary(self._directory / "db", self._private)
+                self._store = rocks.open_secondary(self._directory / "db", self._private.path)
             except BaseException:
                 self._close_store()
                 raise
@@ -330,7 +328,7 @@ class ShardFollower:
             # Until then scans keep the instance they began with; it goes with the last.
             store.close()
         if private is not None:
-            shutil.rmtree(private, ignore_errors=True)
+            private.remove()
 
 
 def _known_heads(view: ShardView, table: HeadTable, ids: Int32s) -> Heads:

@@ -221,8 +221,9 @@ def test_position_names_incarnation_lineages_and_ends(bench, reader):
 
 def test_private_folder_lies_outside_the_root_and_goes_with_the_reader(bench, reader):
     reader.refresh()
-    private = reader._followers[0]._private
-    assert isinstance(private, Path)
+    made = reader._followers[0]._private
+    assert made is not None
+    private = made.path
     assert private.is_dir()
     assert bench.root not in private.parents
     reader.close()

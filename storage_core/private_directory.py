@@ -1,0 +1,56 @@
+"""Where a reader's secondary instance keeps its own files: temporary, and swept when it dies.
+
+A reader that is killed cannot clear up. Each holds `flock` on its directory for as long as it
+lives; whoever makes the next one removes those that nobody holds any more.
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from storage_core.clock import Clock
+
+_PREFIX: Final = "shardlog-reader-"
+# A directory is older than that before it may be taken for an orphan: its maker locks it last.
+_ORPHAN_AGE_S: Final = 60.0
+_SWEPT_AT_ONCE: Final = 64
+
+
+class PrivateDirectory:
+    """A directory of this reader's own; `remove` or the end of the process gives it back."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Make it, and remove some of those whose readers died."""
+        _sweep(clock.now_ns() / 10**9)
+        self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        self._descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+
+    def remove(self) -> None:
+        """Remove it with all in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._descriptor)
+
+
+def _sweep(now_s: float) -> None:
+    candidates = Path(tempfile.gettempdir()).glob(f"{_PREFIX}*")
+    for path in islice(candidates, _SWEPT_AT_ONCE):
+        try:
+            if now_s - path.stat().st_mtime < _ORPHAN_AGE_S:
+                continue
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            # Gone meanwhile, or another user's.
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            continue
+        else:
+            shutil.rmtree(path, ignore_errors=True)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,62 @@
+"""A reader's directory lives as long as the reader, and no longer than the next one."""
+
+import os
+import tempfile
+
+import pytest
+
+from storage_core.clock import SystemClock
+from storage_core.private_directory import PrivateDirectory
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", os.fspath(tmp_path))
+    return tmp_path
+
+
+def aged(path):
+    """Make a directory look as if it had been there for an hour."""
+    (path / "LOG").write_text("left behind")
+    an_hour_ago = SystemClock().now_ns() / 10**9 - 3600
+    os.utime(path, (an_hour_ago, an_hour_ago))
+    return path
+
+
+def test_removed_directory_is_gone(temporary):
+    made = PrivateDirectory(SystemClock())
+    assert made.path.parent == temporary
+    made.remove()
+    assert not made.path.exists()
+
+
+def test_directory_of_a_dead_reader_is_swept_by_the_next(temporary):
+    orphan = temporary / "shardlog-reader-dead"
+    orphan.mkdir()
+    aged(orphan)
+    PrivateDirectory(SystemClock()).remove()
+    assert not orphan.exists()
+
+
+@pytest.mark.usefixtures("temporary")
+def test_directory_of_a_living_reader_is_left_alone():
+    living = PrivateDirectory(SystemClock())
+    aged(living.path)
+    PrivateDirectory(SystemClock()).remove()
+    assert (living.path / "LOG").exists()
+    living.remove()
+
+
+def test_directory_that_is_being_made_is_left_alone(temporary):
+    young = temporary / "shardlog-reader-young"
+    young.mkdir()
+    PrivateDirectory(SystemClock()).remove()
+    assert young.exists()
+
+
+def test_directories_of_others_are_left_alone(temporary):
+    other = temporary / "something-else"
+    other.mkdir()
+    aged(other)
+    PrivateDirectory(SystemClock()).remove()
+    assert other.exists()
