@@ -14,7 +14,7 @@ N ?=
 BIN := .venv/bin
 STAMP := .venv/.made-from-lock
 SOURCES := $(wildcard storage_core connectors streaming_jobs pyspark_shardlog.py demo tests bench)
-PYTEST := $(BIN)/pytest -n $(JOBS) --dist worksteal
+PYTEST := $(BIN)/pytest -n $(JOBS) --dist loadgroup
 UV_ENV := UV_PROJECT_ENVIRONMENT=.venv UV_PYTHON_DOWNLOADS=never
 
 # The interpreter to build on; `make PYTHON=/path/to/python3 setup` chooses another.

@@ -24,6 +24,9 @@ from storage_core.read_request import ReadRequest, ShardReader
 from storage_core.reader import StreamReader
 from storage_core.record import HEADERS_TYPE, Record
 from storage_core.root_file import list_streams, root_id
+from storage_core.series import TransactionId
+from storage_core.staged_rows import StagedPart, StagingWriter
+from storage_core.staging_area import StagingArea
 from storage_core.stream import Stream
 from storage_core.stream_stats import StreamStats
 from storage_core.transaction import Transaction
@@ -50,6 +53,9 @@ __all__ = [
     "ShardPosition",
     "ShardReader",
     "ShardlogError",
+    "StagedPart",
+    "StagingArea",
+    "StagingWriter",
     "Stream",
     "StreamOptions",
     "StreamOrigin",
@@ -57,6 +63,7 @@ __all__ = [
     "StreamStats",
     "SystemClock",
     "Transaction",
+    "TransactionId",
     "UnavailableError",
     "UnsupportedFormatError",
     "VerifyReport",

@@ -180,6 +180,11 @@ class Shard:
         self.commit_path(None, durable=True)
         return self._marker.state.committed
 
+    def write_beside(self, batch: Batch) -> None:
+        """Write what belongs to no rows; durable with the next commit. Under the append lock."""
+        with self.guard.poisoning():
+            self._store.write(batch)
+
     @property
     def needs_commit(self) -> bool:
         """Tell whether something was taken that may not be durable."""

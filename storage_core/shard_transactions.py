@@ -4,7 +4,7 @@ Each WriteBatch carries the transaction's progress beside its rows; the marker m
 behind the last of them. At most one transaction is unfinished in a shard.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from storage_core.entry import Entry
 from storage_core.errors import InvalidRequestError, UnavailableError
 from storage_core.keys import FAMILY_DEFAULT
 from storage_core.record import Rows
+from storage_core.rocks import Batch
 from storage_core.shard_state import TransactionProgress, encode_progress, transaction_key
 
 if TYPE_CHECKING:
@@ -33,6 +34,23 @@ class ShardTransactions:
     def unfinished(self) -> list[str]:
         """Return the transactions of which only a part is written."""
         return [name for name, progress in self._known.items() if not progress.is_done]
+
+    def done(self) -> list[str]:
+        """Return the transactions whose rows are all written."""
+        return [name for name, progress in self._known.items() if progress.is_done]
+
+    def forget(self, transactions: Iterable[str]) -> None:
+        """Drop transactions that cannot come again, so that what is known stays small."""
+        names = list(transactions)
+        if not names:
+            return
+        batch = Batch()
+        for name in names:
+            batch.delete(transaction_key(name))
+        with self._shard.guard.appending():
+            self._shard.write_beside(batch)
+            for name in names:
+                self._known.pop(name, None)
 
     def append(
         self, transaction: str, planned: TransactionProgress, batches: Iterator[Rows]

@@ -1,23 +1,21 @@
 """Staged transactions: rows kept aside until all of them are there.
 
-    staging/<name>/<attempt>/shard-0000.arrow    an Arrow IPC stream of the shard's rows
-    staging/<name>/manifest.json                 what was staged; published once by link(2)
-    staging/<name>/done-0000                     the shard has all its rows, durably
+    staging/<name>/<attempt>/*.arrow     rows, in parts of one shard each (staged_rows.py)
+    staging/<name>/manifest.json         what was staged; published once by link(2)
+    staging/<name>/done-0000             the shard has all its rows, durably
 
 A transaction exists once its manifest does; then any opener of its shards can finish it. An
 attempt without a manifest leaves only files, which are swept after an age.
 """
 
-import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
 import xxhash
 
 from storage_core.clock import Clock
@@ -29,23 +27,14 @@ from storage_core.durable_file import (
     write_once,
 )
 from storage_core.errors import CorruptionError, InvalidRequestError
-from storage_core.options import PAYLOAD_BYTES_MAX
-from storage_core.record import ENVELOPE, Rows, rows_from_arrow
+from storage_core.record import Rows
+from storage_core.series import NAME_PREFIX, TransactionId, write_mark
+from storage_core.staged_rows import StagedPart, is_whole, read_part, rows_of
+from storage_core.stream_file import locked
 
 MANIFEST_FILE: Final = "manifest.json"
 NAME_BYTES_MAX: Final = 512
 ABANDONED_AFTER_S: Final = 86_400
-_READ_BYTES: Final = 2**20
-
-
-@dataclass(frozen=True, slots=True)
-class StagedFile:
-    """One shard's rows of a transaction."""
-
-    file: str
-    rows: int
-    size: int
-    checksum: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,85 +43,18 @@ class Manifest:
 
     directory: Path
     transaction: str
-    shards: dict[int, StagedFile]
+    shards: dict[int, tuple[StagedPart, ...]]
+    id: TransactionId | None = None
 
     @property
     def rows_total(self) -> int:
         """Rows over all shards."""
-        return sum(staged.rows for staged in self.shards.values())
-
-
-class StagedShardWriter:
-    """Writes one shard's rows to a staged file."""
-
-    def __init__(self, path: Path) -> None:
-        """Create the file."""
-        self._path = path
-        self._file = _ChecksummedFile(path)
-        self._writer: pa.ipc.RecordBatchStreamWriter | None = None
-        self._names: tuple[str, ...] = ()
-        self.rows = 0
-
-    def write(self, rows: Rows) -> None:
-        """Append rows; all batches of a transaction have the same columns.
-
-        Raises:
-            InvalidRequestError: The columns differ from those before.
-        """
-        batch = _as_batch(rows)
-        names = tuple(batch.schema.names)
-        if self._writer is None:
-            self._names = names
-            sink = pa.PythonFile(self._file, "w")  # type: ignore[arg-type]  # a file by its methods
-            self._writer = pa.ipc.new_stream(sink, batch.schema)
-        if names != self._names:
-            message = f"columns {names} differ from the transaction's first batch, {self._names}"
-            raise InvalidRequestError(message)
-        self._writer.write_batch(batch)
-        self.rows += batch.num_rows
-
-    def finish(self) -> StagedFile:
-        """Make the file durable and describe it."""
-        if self._writer is not None:
-            self._writer.close()
-        self._file.sync_and_close()
-        name = f"{self._path.parent.name}/{self._path.name}"
-        return StagedFile(name, self.rows, self._file.size, self._file.checksum)
-
-    def abandon(self) -> None:
-        """Close the file without a promise."""
-        self._file.close()
-
-
-class _ChecksummedFile:
-    """A file that knows the checksum of what was written to it."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("wb")
-        self._hash = xxhash.xxh3_64()
-        self.size = 0
-        self.closed = False
+        return rows_of(self.shards)
 
     @property
-    def checksum(self) -> str:
-        return self._hash.hexdigest()
-
-    def write(self, data: bytes) -> int:
-        self._hash.update(data)
-        self.size += len(data)
-        return self._file.write(data)
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def sync_and_close(self) -> None:
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self.close()
-
-    def close(self) -> None:
-        self.closed = True
-        self._file.close()
+    def is_published(self) -> bool:
+        """Tell whether the transaction is still to be finished, or being finished."""
+        return (self.directory / MANIFEST_FILE).exists()
 
 
 def transaction_directory(staging: Path, transaction: str) -> Path:
@@ -144,8 +66,11 @@ def check_transaction_name(transaction: object) -> None:
     """Refuse a name that cannot be kept."""
     is_text = isinstance(transaction, str) and transaction.isprintable()
     size = len(str(transaction).encode()) if is_text else 0
-    if not 0 < size <= NAME_BYTES_MAX:
-        message = f"a transaction's id is text of 1 to {NAME_BYTES_MAX} printable bytes"
+    if not 0 < size <= NAME_BYTES_MAX or str(transaction).startswith(NAME_PREFIX):
+        message = (
+            f"a transaction's id is text of 1 to {NAME_BYTES_MAX} printable bytes "
+            f"that does not begin with {NAME_PREFIX!r}"
+        )
         raise InvalidRequestError(message)
 
 
@@ -157,18 +82,21 @@ def begin_attempt(staging: Path, transaction: str) -> Path:
 
 
 def publish_manifest(
-    staging: Path, attempt: Path, transaction: str, shards: dict[int, StagedFile]
+    staging: Path,
+    transaction: str | TransactionId,
+    shards: Mapping[int, tuple[StagedPart, ...]],
 ) -> Manifest:
-    """Make an attempt the transaction, unless another one was first; durable on return."""
-    directory = transaction_directory(staging, transaction)
-    sync_directory(attempt)
-    fields = {
-        "transaction": transaction,
+    """Make durable files the transaction, unless others were first; durable on return."""
+    name = transaction if isinstance(transaction, str) else transaction.name
+    directory = transaction_directory(staging, name)
+    fields: dict[str, object] = {
+        "transaction": name,
         "shards": {
-            str(shard): [staged.file, staged.rows, staged.size, staged.checksum]
-            for shard, staged in shards.items()
+            str(shard): [[*astuple(part)] for part in parts] for shard, parts in shards.items()
         },
     }
+    if isinstance(transaction, TransactionId):
+        fields |= {"series": transaction.series, "number": transaction.number}
     write_once(directory / MANIFEST_FILE, encode_document(fields))
     manifest = read_manifest(directory)
     assert manifest is not None
@@ -191,29 +119,27 @@ def read_manifest(directory: Path) -> Manifest | None:
             "restore the file, or remove its directory to give the transaction up"
         )
         raise CorruptionError(message, path=error.path) from error
-    shards = {int(shard): StagedFile(*fields) for shard, fields in document["shards"].items()}
-    return Manifest(directory, document["transaction"], shards)
+    shards = {int(shard): _decode_parts(parts) for shard, parts in document["shards"].items()}
+    series = document.get("series")
+    numbered = None if series is None else TransactionId(series, document.get("number"))
+    return Manifest(directory, document["transaction"], shards, numbered)
 
 
 def read_staged_rows(manifest: Manifest, shard: int) -> Iterator[Rows]:
-    """Yield a shard's staged rows, once the whole file is proven; they were accepted when staged.
+    """Yield a shard's staged rows, once all of them are proven; they were accepted when staged.
 
     Raises:
-        CorruptionError: The file is missing or damaged.
+        CorruptionError: A file is missing or damaged.
     """
-    staged = manifest.shards[shard]
-    path = manifest.directory / staged.file
-    if _checksum_of(path) != (staged.size, staged.checksum):
-        message = (
-            f"a staged file of transaction {manifest.transaction!r} is missing or damaged; "
-            "open with give_up_transactions to forget it"
-        )
-        raise CorruptionError(message, shard=shard, path=path)
-    if staged.rows == 0:
-        return
-    with pa.OSFile(str(path), "rb") as file, pa.ipc.open_stream(file) as batches:
-        for batch in batches:
-            yield rows_from_arrow(batch, PAYLOAD_BYTES_MAX)
+    for part in manifest.shards[shard]:
+        if not is_whole(manifest.directory, part):
+            message = (
+                f"a staged file of transaction {manifest.transaction!r} is missing or damaged; "
+                "open with give_up_transactions to forget it"
+            )
+            raise CorruptionError(message, shard=shard, path=manifest.directory / part.file)
+    for part in manifest.shards[shard]:
+        yield from read_part(manifest.directory, part)
 
 
 def mark_done(manifest: Manifest, shard: int) -> None:
@@ -223,8 +149,14 @@ def mark_done(manifest: Manifest, shard: int) -> None:
 
 def clear_if_done(manifest: Manifest) -> None:
     """Clear the staging away once every shard has all its rows."""
-    if all((manifest.directory / f"done-{number:04d}").exists() for number in manifest.shards):
-        remove_transaction(manifest.directory)
+    if not all((manifest.directory / f"done-{number:04d}").exists() for number in manifest.shards):
+        return
+    if manifest.id is not None and manifest.id.number is not None:
+        # IMPORTANT: the mark before the manifest goes, so that a replay meets one of them.
+        stream = manifest.directory.parent.parent
+        with locked(stream):
+            write_mark(stream, manifest.id)
+    remove_transaction(manifest.directory)
 
 
 def remove_transaction(directory: Path) -> None:
@@ -261,31 +193,18 @@ def sweep_abandoned(staging: Path, clock: Clock) -> int:
     oldest_s = clock.now_ns() / 10**9 - ABANDONED_AFTER_S
     for directory in sorted(path for path in staging.iterdir() if path.is_dir()):
         with suppress(FileNotFoundError):
-            if not (directory / MANIFEST_FILE).exists() and directory.stat().st_mtime < oldest_s:
+            if (directory / MANIFEST_FILE).exists():
+                continue
+            # A task may write for long to a file that was there when the attempt began.
+            if max(path.stat().st_mtime for path in (directory, *directory.rglob("*"))) < oldest_s:
                 shutil.rmtree(directory, ignore_errors=True)
                 swept += 1
     return swept
 
 
-def _as_batch(rows: Rows) -> pa.RecordBatch:
-    columns = {
-        "primary": pa.array(rows.primary),
-        "secondary": pa.array(rows.secondary),
-        "payload": rows.payload,
-        "version": pa.array([0] * len(rows) if rows.version is None else rows.version, pa.uint16()),
-    }
-    envelope = {name: rows.envelope[name] for name in ENVELOPE if name in rows.envelope}
-    return pa.RecordBatch.from_pydict(columns | envelope)
-
-
-def _checksum_of(path: Path) -> tuple[int, str]:
-    digest = xxhash.xxh3_64()
-    size = 0
-    try:
-        with path.open("rb") as file:
-            while data := file.read(_READ_BYTES):
-                digest.update(data)
-                size += len(data)
-    except FileNotFoundError:
-        return -1, ""
-    return size, digest.hexdigest()
+def _decode_parts(parts: list[Any]) -> tuple[StagedPart, ...]:
+    """Return a shard's parts; where there was one file a shard it is [file, rows, size, check]."""
+    if parts and isinstance(parts[0], str):
+        file, rows, size, checksum = parts
+        return (StagedPart(file, 0, size, rows, checksum),)
+    return tuple(StagedPart(*fields) for fields in parts)

@@ -248,6 +248,14 @@ class Stream(StreamReads):
         self._refuse_unrouted()
         return Transaction(self._files.staging_directory, txn_id, rows_total, self._shards)
 
+    def finish_transactions(self) -> None:
+        """Take over what was staged and published for the open shards, as opening them does.
+
+        Raises:
+            CorruptionError: A staged file is missing or damaged.
+        """
+        finish_all(self._files.staging_directory, self._open_shards())
+
     def commit(self) -> dict[int, int]:
         """Make all that was appended before durable; return each shard's committed."""
         shards = self._open_shards()

@@ -24,14 +24,16 @@ import numpy as np
 import pyarrow as pa
 
 from storage_core.block_builder import RecordBuilder
-from storage_core.durable_file import file_errors
+from storage_core.durable_file import file_errors, sync_directory
 from storage_core.errors import ClosedError, CorruptionError, InvalidRequestError
 from storage_core.record import rows_from_arrow
+from storage_core.series import NAME_PREFIX
 from storage_core.shard import Shard
 from storage_core.shard_state import TransactionProgress
+from storage_core.staged_rows import StagedShardWriter
 from storage_core.staging import (
+    MANIFEST_FILE,
     Manifest,
-    StagedShardWriter,
     begin_attempt,
     check_transaction_name,
     clear_if_done,
@@ -140,9 +142,10 @@ class Transaction:
             self._check_total()
             if not self._writers:
                 self._writer(min(self._shards))
-            files = {shard: writer.finish() for shard, writer in self._writers.items()}
-            attempt = self._attempt or begin_attempt(self._staging, self._name)
-            return publish_manifest(self._staging, attempt, self._name, files)
+            parts = {shard: (writer.finish(),) for shard, writer in self._writers.items()}
+            assert self._attempt is not None
+            sync_directory(self._attempt)
+            return publish_manifest(self._staging, self._name, parts)
         except BaseException:
             self._abandon()
             raise
@@ -207,14 +210,17 @@ def finish(manifest: Manifest, shards: Mapping[int, Shard]) -> None:
     Raises:
         CorruptionError: A staged file that is still needed is missing or damaged.
     """
-    if not manifest.directory.is_dir():
-        # Finished, and cleared away, since the manifest was read.
+    if not manifest.is_published:
+        # Finished, and cleared away, since the manifest was read. Whoever did so has let go of
+        # these shards, so that nobody can do it behind this line.
         return
-    for number, staged in manifest.shards.items():
+    for number, parts in manifest.shards.items():
         shard = shards.get(number)
         if shard is not None:
+            _forget_cleared(manifest, shard)
             rows = read_staged_rows(manifest, number)
-            planned = TransactionProgress(0, staged.rows, manifest.rows_total, shard.tail.next)
+            rows_total = sum(part.rows for part in parts)
+            planned = TransactionProgress(0, rows_total, manifest.rows_total, shard.tail.next)
             shard.transactions.append(manifest.transaction, planned, rows)
             mark_done(manifest, number)
     clear_if_done(manifest)
@@ -241,3 +247,19 @@ def finish_all(staging: Path, shards: Mapping[int, Shard]) -> None:
                 "open with give_up_transactions to forget it"
             )
             raise CorruptionError(message, shard=number, path=staging)
+
+
+def _forget_cleared(manifest: Manifest, shard: Shard) -> None:
+    """Drop what the shard knows of transactions that cannot come again.
+
+    A staged transaction's manifest goes after its mark was written, and no manifest is
+    published for a number that its series' mark has passed.
+    """
+    staging = manifest.directory.parent
+    shard.transactions.forget(
+        name
+        for name in shard.transactions.done()
+        if name.startswith(NAME_PREFIX)
+        and name != manifest.transaction
+        and not (transaction_directory(staging, name) / MANIFEST_FILE).exists()
+    )

@@ -22,9 +22,11 @@ PROMISED = [
     "docs/FORMAT.md",
     "docs/GLOSSARY.md",
     "docs/GUARANTEES.md",
+    "docs/OPERATIONS.md",
+    "docs/SPARK.md",
     "docs/TESTING.md",
 ]
-_TOP = "|".join([*PACKAGES, r"\.ci", "bench", "docs", "schemas", "tests"])
+_TOP = "|".join([*PACKAGES, r"\.ci", "bench", "demo", "docs", "schemas", "tests"])
 _IN_FILE = r"(?::{1,2}([A-Za-z_][\w.]*\w))?"
 PATH = re.compile(rf"(?<![\w./-])((?:{_TOP})(?:/[\w.-]*\w)+)/?{_IN_FILE}(?![\w*<{{])")
 FILE = re.compile(rf"(?<![\w./*-])(\w+\.py)\b{_IN_FILE}")

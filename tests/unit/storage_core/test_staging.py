@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 
 from storage_core import CorruptionError, InvalidRequestError
+from storage_core.durable_file import encode_document, replace_durably
 from storage_core.record import Rows
+from storage_core.staged_rows import StagedShardWriter
 from storage_core.staging import (
     ABANDONED_AFTER_S,
     MANIFEST_FILE,
     Manifest,
-    StagedShardWriter,
     begin_attempt,
     check_transaction_name,
     clear_if_done,
@@ -37,7 +38,7 @@ def staged(staging, name: str, *parts: Rows, shard: int = 0) -> Manifest:
     writer = StagedShardWriter(attempt / f"shard-{shard:04d}.arrow")
     for part in parts:
         writer.write(part)
-    return publish_manifest(staging, attempt, name, {shard: writer.finish()})
+    return publish_manifest(staging, name, {shard: (writer.finish(),)})
 
 
 def primaries(manifest: Manifest, shard: int = 0) -> list[int]:
@@ -88,14 +89,14 @@ def test_other_columns_in_a_later_batch_are_refused(root):
 @pytest.mark.parametrize("byte", [0, 100, -1])
 def test_damaged_file_is_told_before_any_of_its_rows(root, byte):
     manifest = staged(root, "t", three_rows())
-    flip_bit(manifest.directory / manifest.shards[0].file, byte)
+    flip_bit(manifest.directory / manifest.shards[0][0].file, byte)
     with pytest.raises(CorruptionError, match=r"'t' is missing or damaged.*shard 0.*\.arrow"):
         next(read_staged_rows(manifest, 0))
 
 
 def test_missing_and_cut_files_are_told(root):
     manifest = staged(root, "t", three_rows())
-    path = manifest.directory / manifest.shards[0].file
+    path = manifest.directory / manifest.shards[0][0].file
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(CorruptionError, match="missing or damaged"):
         primaries(manifest)
@@ -127,8 +128,8 @@ def test_removed_attempt_leaves_others_of_its_transaction(root):
 
 def test_staging_goes_when_the_last_shard_is_done(root):
     attempt = begin_attempt(root, "t")
-    files = {n: StagedShardWriter(attempt / f"{n}.arrow").finish() for n in (0, 2)}
-    manifest = publish_manifest(root, attempt, "t", files)
+    parts = {n: (StagedShardWriter(attempt / f"{n}.arrow").finish(),) for n in (0, 2)}
+    manifest = publish_manifest(root, "t", parts)
     mark_done(manifest, 0)
     clear_if_done(manifest)
     assert read_manifest(manifest.directory) == manifest
@@ -145,12 +146,31 @@ def test_removing_what_is_not_there_is_quiet(root):
 
 @pytest.mark.parametrize(("age_s", "swept"), [(-60, 0), (60, 1)])
 def test_abandoned_attempt_is_swept_after_its_age_only(root, age_s, swept):
-    directory = begin_attempt(root, "t").parent
+    attempt = begin_attempt(root, "t")
     clock = ManualClock()
     made_s = clock.now_ns() / 10**9 - ABANDONED_AFTER_S - age_s
-    os.utime(directory, (made_s, made_s))
+    for path in (attempt, attempt.parent):
+        os.utime(path, (made_s, made_s))
     assert sweep_abandoned(root, clock) == swept
-    assert directory.exists() == (not swept)
+    assert attempt.exists() == (not swept)
+
+
+def test_attempt_that_is_still_written_to_is_not_abandoned(root):
+    attempt = begin_attempt(root, "t")
+    for path in (attempt, attempt.parent):
+        os.utime(path, (0, 0))
+    (attempt / "rows.arrow").touch()
+    now_s = (attempt / "rows.arrow").stat().st_mtime
+    assert sweep_abandoned(root, ManualClock(wall_ns=int(now_s * 10**9))) == 0
+
+
+def test_manifest_of_one_file_a_shard_still_opens(root):
+    manifest = staged(root, "t", three_rows())
+    (part,) = manifest.shards[0]
+    path = manifest.directory / MANIFEST_FILE
+    older = {"0": [part.file, part.rows, part.size, part.checksum]}
+    replace_durably(path, encode_document({"transaction": "t", "shards": older}))
+    assert read_manifest(manifest.directory) == manifest
 
 
 def test_published_transaction_is_never_swept(root):
@@ -167,7 +187,7 @@ def test_any_printable_text_names_a_transaction_inside_staging(root, name):
 
 
 @pytest.mark.parametrize(
-    "name", ["", "a" * 513, "ü" * 257, "a\x00", "a\n", "\ud800", None, 5, b"a"]
+    "name", ["", "staged:a", "a" * 513, "ü" * 257, "a\x00", "a\n", "\ud800", None, 5, b"a"]
 )
 def test_text_that_cannot_be_kept_names_no_transaction(bench, name):
     with pytest.raises(InvalidRequestError, match="a transaction's id is text"):

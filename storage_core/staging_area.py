@@ -1,0 +1,235 @@
+"""Where processes that do not write a stream's shards leave rows for it.
+
+    area = StagingArea.open(root, name)            any process; no shard is opened
+    writer = area.writer(id)                       rows of one attempt, in files
+    parts = writer.finish()                        durable; carried to whoever decides
+    shards = area.publish(id, parts)               the first one under an id is the transaction
+    area.open_shards(shards, wait_s)               any opener finishes it; so does
+    stream.finish_transactions()                   a stream that is open already
+
+An attempt whose parts are never published leaves files only; they go with the transaction, by
+`discard`, or after an age. A number that its series has seen is never published again.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Final, Self
+
+from storage_core.clock import Clock, SystemClock
+from storage_core.durable_file import file_errors, make_directories
+from storage_core.errors import InvalidRequestError, ShardLockedError, UnavailableError
+from storage_core.options import StreamOptions
+from storage_core.origin import StreamOrigin
+from storage_core.root_file import root_id
+from storage_core.series import TransactionId, read_mark, read_owner, write_mark, write_owner
+from storage_core.staged_rows import StagedPart, StagingWriter
+from storage_core.staging import (
+    MANIFEST_FILE,
+    begin_attempt,
+    publish_manifest,
+    read_manifest,
+    remove_attempt,
+    remove_transaction,
+    staged_transactions,
+    transaction_directory,
+)
+from storage_core.stream import Stream
+from storage_core.stream_file import StreamFiles, locked, read_stream
+from storage_core.turn import Turn
+from storage_core.windows import Unit
+
+Parts = Mapping[int, tuple[StagedPart, ...]]
+_RETRY_S: Final = 0.05
+
+
+class StagingArea:
+    """A stream as those see it who stage rows for it. Holds nothing open; any thread."""
+
+    def __init__(self, root: Path, files: StreamFiles, root_id_: str, clock: Clock) -> None:
+        """Take over what the stream's files say; use `open`."""
+        self._root = root
+        self._files = files
+        self._clock = clock
+        self.root_id = root_id_
+
+    @classmethod
+    def open(cls, root: str | PathLike[str], name: str, *, clock: Clock = SystemClock()) -> Self:
+        """Read a stream's files.
+
+        Raises:
+            InvalidRequestError: There is no such root or stream.
+        """
+        found = root_id(root)
+        return cls(Path(root), read_stream(Path(root), name), found, clock)
+
+    @property
+    def incarnation(self) -> str:
+        """The random id made with the stream."""
+        return self._files.meta.incarnation
+
+    @property
+    def unit(self) -> Unit:
+        """What primaries count."""
+        return self._files.meta.unit
+
+    @property
+    def jitter(self) -> int:
+        """How far behind its id's largest primary a row may come and still be normal."""
+        return self._files.meta.jitter
+
+    @property
+    def shards(self) -> int:
+        """The number of shards of a stream without an origin."""
+        return self._files.meta.shards
+
+    @property
+    def options(self) -> StreamOptions:
+        """The options in force."""
+        return self._files.settings.options
+
+    @property
+    def origin(self) -> StreamOrigin | None:
+        """What the stream is a copy of; such a stream takes no staged rows."""
+        return self._files.meta.origin
+
+    def writer(self, transaction: TransactionId) -> StagingWriter:
+        """Begin an attempt at a transaction.
+
+        Raises:
+            InvalidRequestError: The stream has an origin.
+        """
+        mask = self._files.meta.route_mask
+        if mask is None:
+            message = "the shards are partitions of an origin; rows come from there only"
+            raise InvalidRequestError(message, stream=self._files.meta.name)
+        begin = partial(self._begin_attempt, transaction.name)
+        return StagingWriter(begin, mask, self.options.payload_bytes_max)
+
+    def is_decided(self, transaction: TransactionId) -> bool:
+        """Tell whether a transaction was published, finished or passed by its series."""
+        with file_errors(self._staging, "looking for a transaction"):
+            directory = transaction_directory(self._staging, transaction.name)
+            return (directory / MANIFEST_FILE).exists() or self._is_seen(transaction)
+
+    def mark(self, series: str) -> int | None:
+        """Return the largest number of a series that is finished, None if there is none."""
+        return read_mark(self._files.directory, series)
+
+    def publish(self, transaction: TransactionId, parts: Parts) -> frozenset[int]:
+        """Decide a transaction: make these parts its rows, unless it was decided before.
+
+        Returns:
+            The shards in which it is still to be finished; none where it has no rows, or was
+            finished before.
+
+        Raises:
+            UnavailableError: Staged files are gone; nothing was decided.
+        """
+        staging, stream = self._staging, self._files.directory
+        directory = transaction_directory(staging, transaction.name)
+        with file_errors(staging, "publishing a transaction"), locked(stream):
+            manifest = read_manifest(directory)
+            if manifest is None and parts and not self._is_seen(transaction):
+                self._check_there(directory, parts)
+                manifest = publish_manifest(staging, transaction, parts)
+            if manifest is not None:
+                return frozenset(manifest.shards)
+            write_mark(stream, transaction)
+            remove_transaction(directory)
+            return frozenset()
+
+    def discard(self, transaction: TransactionId, parts: Iterable[Parts]) -> None:
+        """Remove the files of attempts that are not, and will not be, in the transaction."""
+        directory = transaction_directory(self._staging, transaction.name)
+        with file_errors(self._staging, "clearing staged rows"), locked(self._files.directory):
+            manifest = read_manifest(directory)
+            kept = _attempts([manifest.shards]) if manifest else set()
+            for attempt in _attempts(parts) - kept:
+                remove_attempt(directory / attempt)
+
+    def claim(self, name: str, owner: str, *, takes_over: bool = False) -> str:
+        """Give a name to an owner unless it has another.
+
+        Returns:
+            The owner, which is the other one if the name was taken.
+        """
+        stream = self._files.directory
+        with file_errors(stream, "claiming a name"), locked(stream):
+            found = read_owner(stream, name)
+            if found is None or (found != owner and takes_over):
+                write_owner(stream, name, owner)
+                return owner
+            return found
+
+    def open_shards(self, shards: Iterable[int], wait_s: float) -> Stream:
+        """Open shards for writing once their writer lets go; finishes what is published.
+
+        Raises:
+            ShardLockedError: Another writer kept one of them for too long.
+        """
+        numbers = sorted(shards)
+        deadline_s = self._clock.monotonic_s() + wait_s
+        self._make_staging()
+        with Turn(self._staging, self._clock, deadline_s):
+            while True:
+                try:
+                    return Stream.open(self._root, self._files.meta.name, numbers)
+                except ShardLockedError as error:
+                    if self._clock.monotonic_s() >= deadline_s:
+                        message = f"waited {wait_s:g} s: {error.message}"
+                        raise ShardLockedError(
+                            message, stream=error.stream, shard=error.shard
+                        ) from error
+                    self._clock.sleep(_RETRY_S)
+
+    def somebody_waits(self) -> bool:
+        """Tell whether another process waits in `open_shards`."""
+        self._make_staging()
+        return Turn.is_taken(self._staging)
+
+    @property
+    def _staging(self) -> Path:
+        return self._files.staging_directory
+
+    def _begin_attempt(self, name: str) -> Path:
+        with file_errors(self._staging, "staging rows"):
+            return begin_attempt(self._staging, name)
+
+    def _make_staging(self) -> None:
+        with file_errors(self._staging, "making the staging directory"):
+            make_directories(self._staging)
+
+    def _check_there(self, directory: Path, parts: Parts) -> None:
+        """Refuse parts whose files were swept, or are on another machine's disk."""
+        ends: dict[str, int] = {}
+        for part in (part for of_shard in parts.values() for part in of_shard):
+            ends[part.file] = max(ends.get(part.file, 0), part.start + part.size)
+        for file, end in ends.items():
+            path = directory / file
+            if not path.is_file() or path.stat().st_size < end:
+                message = "staged rows are gone before they were published; stage them again"
+                raise UnavailableError(message, stream=self._files.meta.name, path=path)
+
+    def _is_seen(self, transaction: TransactionId) -> bool:
+        if transaction.number is None:
+            return False
+        mark = read_mark(self._files.directory, transaction.series)
+        if mark is not None and transaction.number <= mark:
+            return True
+        return any(
+            manifest.id is not None
+            and manifest.id.series == transaction.series
+            and (manifest.id.number or 0) > transaction.number
+            for manifest in staged_transactions(self._staging)
+        )
+
+
+def _attempts(parts: Iterable[Parts]) -> set[str]:
+    return {
+        part.file.partition("/")[0]
+        for by_shard in parts
+        for of_shard in by_shard.values()
+        for part in of_shard
+    }

@@ -1,0 +1,138 @@
+"""The commit of the sink: one transaction a batch, decided once, finished by whoever comes.
+
+1. Know the stream again, and the query; refuse a query that began anew under a known name.
+2. Open the shards concerned, waiting in bounded time for another writer.
+3. Publish the manifest; the first one under the batch's id wins.
+4. Append the staged rows, each shard's at once; note the batch as done; clear the staging.
+
+    stops after      left                                      who goes on
+    staging          files                                     the next attempt stages anew
+    2                files                                     as above
+    3, or within 4   a manifest, perhaps a part of the rows,   whoever opens the shards next; a
+                     none of a shard's visible                 replay of the batch finishes it
+    4                the batch, done                           a replay is a no-op
+
+`abort` comes after any failure, of step 4 too: it removes only files that are in no manifest.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from storage_core import (
+    ForeignDataError,
+    InvalidRequestError,
+    ShardlogError,
+    StagingArea,
+    Stream,
+    TransactionId,
+    UnavailableError,
+)
+from streaming_jobs.sink_messages import StagedMessage, merged_parts, query_of
+from streaming_jobs.sink_open_writers import IDLE_S, OpenWriters
+from streaming_jobs.sink_options import SinkOptions
+from streaming_jobs.sink_target import SinkTarget
+
+Messages = Sequence[WriterCommitMessage | None]
+
+# A stream's next commit comes soon; a batch write's may never come.
+KEPT: Final = OpenWriters(IDLE_S)
+NOT_KEPT: Final = OpenWriters(0)
+
+
+def commit(
+    options: SinkOptions,
+    target: SinkTarget,
+    transaction: TransactionId,
+    messages: Sequence[StagedMessage],
+    writers: OpenWriters,
+) -> None:
+    """Make what the tasks of a batch staged durable and visible, once.
+
+    Raises:
+        ShardLockedError: Another writer kept a shard for too long; nothing was decided.
+        ForeignDataError: The tasks wrote elsewhere.
+    """
+    area = target.area()
+    for one in messages:
+        if (one.target, one.transaction) != (target, transaction):
+            text = "a task staged its rows for another stream or batch; run the job again"
+            raise ForeignDataError(text, stream=target.stream)
+    parts = merged_parts(messages)
+    if any(one.is_replay for one in messages):
+        # The tasks that came first have staged what nobody needs: it is decided.
+        parts = {}
+        if not area.is_decided(transaction):
+            text = "the batch was decided, and is not any more; run it again"
+            raise UnavailableError(text, stream=target.stream)
+    place = (target.path, target.stream)
+    left: frozenset[int] = frozenset()
+    if parts:
+        with writers.lend(place, area, parts, options.lock_wait_s) as stream:
+            left = area.publish(transaction, parts)
+            if left and left <= parts.keys():
+                _finish(stream)
+                return
+    else:
+        left = area.publish(transaction, parts)
+    if left:
+        with writers.lend(place, area, left, options.lock_wait_s) as stream:
+            _finish(stream)
+
+
+def abort(target: SinkTarget, messages: Messages) -> None:
+    """Remove what was staged for a batch that was not decided."""
+    try:
+        area = target.area()
+    except ForeignDataError:
+        # What failed the job says it already; there is nothing here to clear.
+        return
+    staged = [one for one in messages if isinstance(one, StagedMessage) and one.target == target]
+    for transaction in {one.transaction for one in staged}:
+        area.discard(transaction, [one.parts for one in staged if one.transaction == transaction])
+
+
+def check_query(area: StagingArea, options: SinkOptions, transaction: TransactionId) -> None:
+    """Refuse a query whose checkpoint was deleted, or whose earlier batches are not here.
+
+    Raises:
+        InvalidRequestError: Its batches would be written twice, or some are missing.
+    """
+    query, batch = query_of(transaction), transaction.number or 0
+    for name, shown in options.query_names.items():
+        owner = area.claim(name, query, takes_over=options.resets_query)
+        if owner != query:
+            message = (
+                f"{shown} wrote here as query {owner} and is query {query}: its checkpoint was "
+                "deleted or replaced, so its rows may come a second time; set resetQuery=true "
+                "to let them"
+            )
+            raise InvalidRequestError(message, stream=options.stream)
+    mark = area.mark(transaction.series)
+    if batch > (-1 if mark is None else mark) + 1 and not options.resets_query:
+        has = "no batch" if mark is None else f"its batches to {mark}"
+        message = (
+            f"batch {batch} of query {query} does not follow: the stream has {has}; others were "
+            "written elsewhere, or the store was set back; set resetQuery=true to go on without"
+        )
+        raise InvalidRequestError(message, stream=options.stream)
+
+
+def staged_messages(messages: Messages) -> list[StagedMessage]:
+    """Return the messages of a job all of whose tasks have succeeded."""
+    staged = [one for one in messages if isinstance(one, StagedMessage)]
+    if not staged or len(staged) != len(messages):
+        message = f"{len(messages) - len(staged)} of {len(messages)} tasks told nothing to commit"
+        raise InvalidRequestError(message)
+    return staged
+
+
+def _finish(stream: Stream) -> None:
+    try:
+        stream.finish_transactions()
+    except ShardlogError as error:
+        message = f"{error.message}; the batch is decided and goes on when the stream is opened"
+        raise type(error)(
+            message, stream=error.stream, shard=error.shard, path=error.path
+        ) from error

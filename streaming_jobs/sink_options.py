@@ -1,0 +1,136 @@
+"""The options of the sink, read on the driver before a job starts.
+
+Options that make a stream (`unit`, `shards`, `retention`, `jitter`) are for the moment it is not
+there yet; those that are fixed from then on must agree with a stream that is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final, Literal, get_args
+
+from storage_core import InvalidRequestError, StreamOptions
+from streaming_jobs.option_values import INT64_MAX, OptionValues, refuse, whole_number
+
+Unit = Literal["s", "ms", "us", "ns", "sequence"]
+LOCK_WAIT_DEFAULT_S: Final = 30
+LOCK_WAIT_MAX_S: Final = 3600
+_SPANS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """What a writer was asked for.
+
+    Attributes:
+        path: The root.
+        stream: The stream.
+        creation: How the stream is made if it is not there.
+        fixed: Of these, the ones that were given and never change.
+        lock_wait_s: How long a commit waits for another writer of the shards.
+        app: A batch write's `txnAppId` and `txnVersion`.
+        query_names: Names by which a stream's query is known again.
+        resets_query: Whether those names may pass to a new query.
+    """
+
+    path: str
+    stream: str
+    creation: StreamOptions
+    fixed: Mapping[str, object]
+    lock_wait_s: float
+    app: tuple[str, int] | None = None
+    query_names: Mapping[str, str] = field(default_factory=dict)
+    resets_query: bool = False
+
+
+def parse_batch_options(options: Mapping[str, str]) -> SinkOptions:
+    """Return the options of a batch write.
+
+    Raises:
+        InvalidRequestError: An option is unknown, missing or has a bad value.
+    """
+    values = OptionValues(options)
+    name, version = values.text("txnAppId"), values.whole("txnVersion", 0)
+    if (name is None) != (version is None):
+        message = "txnAppId and txnVersion go together: the one says nothing without the other"
+        raise InvalidRequestError(message)
+    app = None if name is None or version is None else (name, version)
+    return SinkOptions(**_shared(values), app=app)
+
+
+def parse_stream_options(options: Mapping[str, str]) -> SinkOptions:
+    """Return the options of a streaming write.
+
+    Raises:
+        InvalidRequestError: An option is unknown, missing or has a bad value.
+    """
+    values = OptionValues(options)
+    if values.has("txnAppId") or values.has("txnVersion"):
+        message = "txnAppId and txnVersion are for batch writes; a stream's query tells its batches"
+        raise InvalidRequestError(message)
+    checkpoint, name = values.text("checkpointLocation"), values.text("queryName")
+    names = {}
+    if checkpoint is not None:
+        names[f"checkpoint:{_plain_location(checkpoint)}"] = f"checkpoint {checkpoint!r}"
+    if name is not None:
+        names[f"name:{name}"] = f"query name {name!r}"
+    resets = values.truth("resetQuery", default=False)
+    return SinkOptions(**_shared(values), query_names=names, resets_query=resets)
+
+
+def _shared(values: OptionValues) -> dict[str, Any]:
+    creation, fixed = _creation(values)
+    wait_s = values.whole("lockWait", 0, LOCK_WAIT_MAX_S)
+    stream, topic = values.text("stream"), values.text("topic")
+    path = values.text("path")
+    values.refuse_unknown()
+    if not path:
+        message = "option path is missing: the directory that holds the streams"
+        raise InvalidRequestError(message)
+    if not (stream or topic):
+        message = "option stream is missing: the stream to write to"
+        raise InvalidRequestError(message)
+    if stream and topic and stream != topic:
+        message = f"options stream and topic name different streams, {stream!r} and {topic!r}"
+        raise InvalidRequestError(message)
+    return {
+        "path": path,
+        "stream": stream or topic,
+        "creation": creation,
+        "fixed": fixed,
+        "lock_wait_s": LOCK_WAIT_DEFAULT_S if wait_s is None else wait_s,
+    }
+
+
+def _creation(values: OptionValues) -> tuple[StreamOptions, dict[str, object]]:
+    given: dict[str, Any] = {}
+    for name in ("shards", "jitter"):
+        number = values.whole(name, 0, INT64_MAX)
+        if number is not None:
+            given[name] = number
+    if values.has("unit"):
+        given["unit"] = values.choice("unit", get_args(Unit), "ms")
+    retention = values.text("retention")
+    if retention is None:
+        return StreamOptions(**given), given
+    return StreamOptions(**given, retention=_span("retention", retention)), given
+
+
+def _span(name: str, text: str) -> timedelta:
+    digits = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz")
+    number = whole_number(digits)
+    seconds = _SPANS.get(text.strip()[len(digits) :])
+    if number is None or number <= 0 or seconds is None:
+        refuse(name, text, "a span of time like 90s, 15m, 12h, 7d, 4w")
+    try:
+        return timedelta(seconds=number * seconds)
+    except OverflowError:
+        refuse(name, text, "a span of time that a clock can hold")
+
+
+def _plain_location(location: str) -> str:
+    """Return a checkpoint's place in one spelling."""
+    scheme, separator, rest = location.partition(":")
+    if separator and scheme == "file":
+        location = "/" + rest.lstrip("/")
+    return location.rstrip("/")

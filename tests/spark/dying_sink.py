@@ -1,0 +1,112 @@
+"""A driver that dies at one moment of its second batch, as `kill -9` of the whole job would do.
+
+    python -m tests.spark.dying_sink PLACE MOMENT
+
+    staging         the tasks' rows are staged, and nobody was told
+    before commit   every task has reported, nothing is decided
+    within commit   the manifest is published, the rows are on their way into the shards
+    after commit    the rows are there, Spark's checkpoint does not know
+
+The job is the one of sink_lab.py; its sink is shardlog's, wrapped to kill at the moment. Each test
+goes on from the checkpoint with the plain sink.
+"""
+
+import importlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+from typing_extensions import override
+
+from streaming_jobs.data_source import ShardlogSource
+from streaming_jobs.sink_writer import ShardStreamWriter, stream_writer
+from tests.spark.session import make_session
+from tests.spark.sink_lab import NAME, SinkLab
+
+STAGING, BEFORE, WITHIN, AFTER = "staging", "before commit", "within commit", "after commit"
+MOMENTS = (STAGING, BEFORE, WITHIN, AFTER)
+_PLACE, _MOMENT = "SHARDLOG_TEST_PLACE", "SHARDLOG_TEST_MOMENT"
+_BATCH = 1
+_LOOK_EVERY_S = 0.001
+
+
+class DyingSink(ShardlogSource):
+    """The sink, in a job that is about to die."""
+
+    @override
+    @classmethod
+    def name(cls) -> str:
+        return "dying"
+
+    @override
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        return DyingWriter(stream_writer(self.options, schema, overwrite))
+
+
+class DyingWriter(DataSourceStreamArrowWriter):
+    """The sink's writer, and the moment at which all ends."""
+
+    def __init__(self, inner: ShardStreamWriter) -> None:
+        self.inner = inner
+
+    @override
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]  # Spark declares it so
+        message = self.inner.write(iterator)
+        die_at(STAGING, message.transaction.number)
+        return message
+
+    @override
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        die_at(BEFORE, batchId)
+        if batchId == _BATCH and os.environ[_MOMENT] == WITHIN:
+            threading.Thread(target=die_once_published, daemon=True).start()
+        self.inner.commit(messages, batchId)
+        die_at(AFTER, batchId)
+
+    @override
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        self.inner.abort(messages, batchId)
+
+
+def die_at(moment: str, batch: int | None) -> None:
+    """End the job if this is the moment."""
+    if batch == _BATCH and os.environ[_MOMENT] == moment:
+        die()
+
+
+def die_once_published() -> None:
+    """End the job as soon as there is a manifest."""
+    staging = Path(os.environ[_PLACE]) / "root" / NAME / "staging"
+    while not any(staging.glob("*/manifest.json")):
+        threading.Event().wait(_LOOK_EVERY_S)
+    die()
+
+
+def die() -> None:
+    """Kill the driver, its JVM and this process, which asks nobody."""
+    for pid in (Path(os.environ[_PLACE]) / "pids").read_text().split():
+        os.kill(int(pid), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main(place: Path, moment: str) -> None:
+    """Run the job until it dies."""
+    os.environ[_PLACE], os.environ[_MOMENT] = str(place), moment
+    spark = make_session(place / "spark")
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    pids = (os.getpid(), jvm.java.lang.ProcessHandle.current().pid())
+    (place / "pids").write_text(" ".join(str(pid) for pid in pids))
+    spark.dataSource.register(DyingSink)
+    SinkLab(spark, place).run(sink="dying")
+
+
+if __name__ == "__main__":
+    # As a module, so that the workers find the classes under the name they are pickled with.
+    importlib.import_module("tests.spark.dying_sink").main(Path(sys.argv[1]), sys.argv[2])

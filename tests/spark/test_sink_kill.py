@@ -1,0 +1,48 @@
+"""The driver dies at each moment of a batch; from its checkpoint every row lands exactly once.
+
+A job of its own is killed with -9, JVM and workers included (dying_sink.py); the shared session
+goes on where it stopped.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.spark.dying_sink import AFTER, BEFORE, MOMENTS, STAGING, WITHIN
+from tests.spark.sink_lab import SinkLab
+from tests.tidy.tree import ROOT
+
+DIES_WITHIN_S = 180
+# So many that the shards take them for long enough to be stopped on the way.
+ROWS = {STAGING: 10, BEFORE: 10, WITHIN: 300_000, AFTER: 10}
+
+
+def run_until_dead(lab: SinkLab, moment: str) -> int:
+    """Run the job in processes of its own; return how its driver ended."""
+    command = [sys.executable, "-m", "tests.spark.dying_sink", str(lab.place), moment]
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    job = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": path.rstrip(os.pathsep)},
+        check=False,
+        capture_output=True,
+        timeout=DIES_WITHIN_S,
+    )
+    return job.returncode
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_rows_land_once_though_the_driver_dies(spark, tmp_path, moment):
+    lab = SinkLab(spark, tmp_path)
+    rows = range(10, 10 + ROWS[moment])
+    lab.feed(1, 2, 3)
+    lab.feed(*rows)
+    assert run_until_dead(lab, moment) == -signal.SIGKILL
+    assert ("manifest.json" in lab.staged) == (moment == WITHIN)
+    assert lab.stored == [1, 2, 3, *(rows if moment == AFTER else ())]
+    lab.run()
+    assert (lab.stored, lab.staged) == ([1, 2, 3, *rows], [])

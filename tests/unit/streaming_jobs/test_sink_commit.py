@@ -1,0 +1,261 @@
+"""The sink without Spark: whatever runs twice, fails or dies, a batch lands once or not at all."""
+
+import shutil
+
+import pyarrow as pa
+import pytest
+
+from storage_core import (
+    ForeignDataError,
+    InvalidRequestError,
+    ShardLockedError,
+    Stream,
+    StreamOrigin,
+    UnavailableError,
+)
+from streaming_jobs.sink_options import parse_batch_options
+from streaming_jobs.sink_target import find_or_make
+from streaming_jobs.sink_task import stage
+from tests.unit.streaming_jobs.sink_lab import MAPPING, SinkLab, batch_of
+
+TOPIC = StreamOrigin("kafka", "clicks", "id-1", "integer", "timestamp")
+
+
+@pytest.fixture
+def lab(tmp_path):
+    return SinkLab(tmp_path / "root")
+
+
+@pytest.fixture
+def kept_lab(lab):
+    """A lab whose commits keep the stream open."""
+    lab.writers = type(lab.writers)(60)
+    yield lab
+    lab.writers.close()
+
+
+# --- a batch lands once -----------------------------------------------------------------------
+
+
+def test_rows_of_all_tasks_land_and_staging_is_cleared(lab):
+    lab.commit(0, lab.task(0, [1, 2], [3]), lab.task(0, [4]))
+    assert (lab.stored, lab.staged) == ([1, 2, 3, 4], [])
+
+
+def test_commit_of_the_same_batch_again_is_a_no_op(lab):
+    message = lab.task(0, [1])
+    lab.commit(0, message)
+    lab.commit(0, message)
+    assert lab.stored == [1]
+
+
+def test_replayed_batch_is_neither_staged_nor_written(lab):
+    lab.run(0, [1])
+    replay = lab.task(0, [1])
+    assert (replay.is_replay, replay.parts, lab.staged) == (True, {}, [])
+    lab.commit(0, replay)
+    assert lab.stored == [1]
+
+
+def test_twin_of_a_task_that_is_not_reported_leaves_nothing(lab):
+    lab.task(0, [1, 2])
+    lab.commit(0, lab.task(0, [1, 2]))
+    assert (lab.stored, lab.staged) == ([1, 2], [])
+
+
+def test_twin_that_finds_the_batch_decided_does_no_harm(lab):
+    first = lab.task(0, [1])
+    lab.commit(0, first)
+    lab.commit(0, lab.task(0, [1]), first)
+    assert lab.stored == [1]
+
+
+def test_failed_task_leaves_nothing_staged(lab):
+    with pytest.raises(InvalidRequestError, match="column 'primary' holds nulls"):
+        lab.task(0, [1], [None])
+    assert lab.staged == []
+    lab.run(0, [1])
+    assert lab.stored == [1]
+
+
+def test_task_whose_input_fails_leaves_nothing_staged(lab):
+    def failing():
+        yield batch_of([1])
+        yield batch_of([2]).append_column("key", pa.array([b"another schema"]))
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        stage(lab.target, MAPPING, lab.batch(0), failing())
+    assert lab.staged == []
+
+
+def test_older_driver_that_wakes_late_writes_nothing(lab):
+    late = lab.task(0, [1])
+    lab.run(0, [1])
+    lab.run(1, [2])
+    lab.commit(0, late)
+    assert lab.stored == [1, 2]
+
+
+def test_empty_batch_counts_and_opens_nothing(lab):
+    with Stream.open(lab.root, "s"):
+        lab.commit(0, lab.task(0, []))
+    assert lab.task(0, [1]).is_replay
+    lab.run(1, [1])
+    assert lab.stored == [1]
+
+
+def test_commit_without_all_messages_is_refused(lab):
+    with pytest.raises(InvalidRequestError, match="1 of 2 tasks told nothing"):
+        lab.commit(0, lab.task(0, [1]), None)
+    with pytest.raises(InvalidRequestError, match="tasks told nothing"):
+        lab.commit(0)
+
+
+def test_tasks_that_saw_a_decision_which_is_gone_are_run_again(lab):
+    seen = lab.task(0, [])
+    lab.run(0, [1])
+    replay = lab.task(0, [1])
+    shutil.rmtree(lab.root / "s" / "series")
+    with pytest.raises(UnavailableError, match="run it again"):
+        lab.commit(0, replay, seen)
+
+
+# --- abort ------------------------------------------------------------------------------------
+
+
+def test_abort_clears_what_was_staged(lab):
+    lab.abort(lab.task(0, [1]), None)
+    assert (lab.stored, lab.staged) == ([], [])
+
+
+def test_abort_never_undoes_what_was_committed(lab):
+    message = lab.task(0, [1])
+    lab.commit(0, message)
+    lab.abort(message, None)
+    assert lab.stored == [1]
+
+
+def test_abort_spares_a_batch_that_is_decided_and_not_finished(lab):
+    message = lab.task(0, [1, 2])
+    lab.target.area().publish(lab.batch(0), message.parts)
+    lab.abort(message)
+    Stream.open(lab.root, "s").close()
+    assert (lab.stored, lab.staged) == ([1, 2], [])
+
+
+def test_abort_spares_another_attempt(lab):
+    mine, other = lab.task(0, [1]), lab.task(0, [1])
+    lab.abort(mine)
+    lab.commit(0, other)
+    assert lab.stored == [1]
+
+
+# --- beside other writers ---------------------------------------------------------------------
+
+
+def test_commit_beside_a_live_writer_is_refused_before_anything_is_decided(lab):
+    message = lab.task(0, [1])
+    with (
+        Stream.open(lab.root, "s"),
+        pytest.raises(ShardLockedError, match=r"waited 0 s: another writer .* process \d+ on"),
+    ):
+        lab.commit(0, message)
+    assert not lab.target.area().is_decided(lab.batch(0))
+    lab.commit(0, message)
+    assert lab.stored == [1]
+
+
+def test_kept_stream_is_used_again_and_let_go_when_somebody_waits(kept_lab):
+    kept_lab.run(0, [1])
+    with pytest.raises(ShardLockedError):
+        Stream.open(kept_lab.root, "s", [0])
+    kept_lab.run(1, [2])
+    kept_lab.target.area().open_shards([0, 1], 10).close()
+    kept_lab.run(2, [3])
+    assert kept_lab.stored == [1, 2, 3]
+
+
+def test_kept_stream_is_opened_wider_for_more_shards(kept_lab):
+    kept_lab.run(0, [1])
+    kept_lab.run(1, [2, 3])
+    assert kept_lab.stored == [1, 2, 3]
+
+
+def test_idle_stream_is_let_go(lab):
+    lab.writers = type(lab.writers)(0.05)
+    lab.run(0, [1])
+    lab.target.area().open_shards([0, 1], 10).close()
+
+
+# --- the query is known -----------------------------------------------------------------------
+
+
+def test_deleted_checkpoint_is_refused_unless_asked_for(lab):
+    given = {"checkpointlocation": "/c", "queryname": "n"}
+    SinkLab(lab.root, "q1", **given).run(0, [1])
+    with pytest.raises(InvalidRequestError, match=r"'/c' wrote here as query q1 and is query q2"):
+        SinkLab(lab.root, "q2", **given).run(0, [1])
+    assert lab.stored == [1]
+    SinkLab(lab.root, "q2", resetquery="true", **given).run(0, [1])
+    SinkLab(lab.root, "q2", **given).run(1, [2])
+    assert lab.stored == [1, 1, 2]
+
+
+def test_known_query_name_with_another_checkpoint_is_refused(lab):
+    SinkLab(lab.root, "q1", checkpointlocation="/c", queryname="n").run(0, [1])
+    with pytest.raises(InvalidRequestError, match="query name 'n' wrote here as query q1"):
+        SinkLab(lab.root, "q2", checkpointlocation="/d", queryname="n").run(0, [1])
+
+
+def test_batch_that_does_not_follow_is_refused_unless_asked_for(lab):
+    lab.run(0, [1])
+    with pytest.raises(InvalidRequestError, match=r"batch 2 .* does not follow.* its batches to 0"):
+        lab.run(2, [3])
+    with pytest.raises(InvalidRequestError, match=r"batch 7 .* the stream has no batch"):
+        SinkLab(lab.root, "q2").run(7, [3])
+    SinkLab(lab.root, resetquery="true").run(2, [3])
+    assert lab.stored == [1, 3]
+
+
+# --- the stream is known ----------------------------------------------------------------------
+
+
+def test_task_on_a_host_without_the_root_names_the_host(lab, tmp_path):
+    with pytest.raises(ForeignDataError, match=r"host .* has no stream 's' at .*away"):
+        lab.elsewhere(tmp_path / "away").task(0, [1])
+
+
+def test_task_that_finds_another_root_names_the_host(lab, tmp_path):
+    other = SinkLab(tmp_path / "other")
+    with pytest.raises(ForeignDataError, match=r"host .* is not the stream that the job began"):
+        lab.elsewhere(other.root).task(0, [1])
+    assert not (other.root / "s" / "staging").exists()
+
+
+def test_commit_of_rows_staged_for_a_stream_made_anew_is_refused(lab):
+    message = lab.task(0, [1])
+    shutil.rmtree(lab.root)
+    anew = SinkLab(lab.root)
+    with pytest.raises(ForeignDataError, match="for another stream or batch"):
+        anew.commit(0, message)
+    lab.abort(message)
+    assert anew.stored == []
+
+
+def test_stream_of_a_topic_refuses_the_sink(lab):
+    Stream.create(lab.root, "clicks", origin=TOPIC).close()
+    options = parse_batch_options({"path": str(lab.root), "stream": "clicks"})
+    with pytest.raises(InvalidRequestError, match="'clicks' holds Kafka's topic 'clicks'"):
+        find_or_make(options)
+
+
+def test_stream_that_was_made_otherwise_is_refused(lab):
+    with pytest.raises(InvalidRequestError, match="'s' was made with 2, not 8; this never"):
+        SinkLab(lab.root, shards="8")
+    assert SinkLab(lab.root, retention="1d").stored == []
+
+
+def test_bad_name_of_a_stream_is_told(tmp_path):
+    with pytest.raises(InvalidRequestError, match="bad stream name"):
+        find_or_make(parse_batch_options({"path": str(tmp_path), "stream": "a/b"}))

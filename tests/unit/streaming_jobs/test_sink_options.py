@@ -1,0 +1,84 @@
+"""The sink's options: names in any case, what is unknown or contradicts itself is refused."""
+
+from datetime import timedelta
+
+import pytest
+
+from storage_core import InvalidRequestError
+from streaming_jobs.sink_options import parse_batch_options, parse_stream_options
+
+PLACE = {"path": "p", "stream": "s"}
+
+
+def test_path_and_stream_are_all_it_needs():
+    options = parse_batch_options(PLACE)
+    assert (options.path, options.stream, options.fixed, options.app) == ("p", "s", {}, None)
+    assert (options.creation.unit, options.creation.shards, options.lock_wait_s) == ("ms", 4, 30)
+
+
+def test_topic_is_another_name_for_the_stream():
+    assert parse_batch_options({"path": "p", "topic": "t"}).stream == "t"
+    with pytest.raises(InvalidRequestError, match="different streams, 's' and 't'"):
+        parse_batch_options({**PLACE, "topic": "t"})
+
+
+def test_options_of_a_new_stream_are_taken():
+    given = {"unit": "us", "shards": "8", "jitter": "5", "retention": "7d", "LOCKWAIT": "2"}
+    options = parse_stream_options({**PLACE, **given})
+    assert options.fixed == {"unit": "us", "shards": 8, "jitter": 5}
+    assert options.creation.retention == timedelta(days=7)
+    assert options.lock_wait_s == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"path": ""}, "option path is missing"),
+        ({"stream": ""}, "option stream is missing"),
+        ({"shard": "1"}, "unknown option shard"),
+        ({"unit": "h"}, "option unit: 'h' is not s or ms or us or ns or sequence"),
+        ({"shards": "3"}, "shards: 3 is not a power of two"),
+        ({"shards": "many"}, "option shards: 'many' is not a whole number"),
+        ({"jitter": "-1"}, "option jitter: '-1'"),
+        ({"retention": "1y"}, "option retention: '1y' is not a span of time like"),
+        ({"retention": "0s"}, "option retention"),
+        ({"retention": f"{9**20}w"}, "option retention"),
+        ({"retention": "1h", "unit": "sequence"}, "a sequence has no time"),
+        ({"lockWait": "-1"}, "option lockWait"),
+        ({"txnAppId": "a"}, "txnAppId and txnVersion go together"),
+        ({"txnVersion": "1"}, "txnAppId and txnVersion go together"),
+        ({"txnAppId": "a", "txnVersion": "x"}, "option txnVersion: 'x' is not a whole number"),
+        ({"resetQuery": "true"}, "unknown option resetquery"),
+    ],
+)
+def test_what_does_not_fit_a_batch_write_is_refused(given, said):
+    with pytest.raises(InvalidRequestError, match=said):
+        parse_batch_options({**PLACE, **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"txnAppId": "a", "txnVersion": "1"}, "are for batch writes"),
+        ({"resetQuery": "yes"}, "option resetQuery: 'yes' is not true or false"),
+        ({"startingOffsets": "latest"}, "unknown option startingoffsets"),
+    ],
+)
+def test_what_does_not_fit_a_stream_is_refused(given, said):
+    with pytest.raises(InvalidRequestError, match=said):
+        parse_stream_options({**PLACE, **given})
+
+
+def test_batch_write_is_told_by_its_app_and_version():
+    options = parse_batch_options({**PLACE, "txnappid": "a", "txnversion": "7"})
+    assert options.app == ("a", 7)
+
+
+@pytest.mark.parametrize("spelling", ["/c/p", "/c/p/", "file:/c/p", "file:///c/p"])
+def test_checkpoint_has_one_name_however_it_is_spelt(spelling):
+    options = parse_stream_options({**PLACE, "checkpointlocation": spelling, "queryname": "q"})
+    assert set(options.query_names) == {"checkpoint:/c/p", "name:q"}
+
+
+def test_options_of_kafkas_sink_may_stay():
+    assert parse_stream_options({**PLACE, "kafka.acks": "all"}).stream == "s"
