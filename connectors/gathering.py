@@ -43,7 +43,7 @@ class Gathering:
         for partition, records in map_records(messages, self._rules, self._topic):
             if partition in owned:
                 self._parts.setdefault(partition, []).append(records)
-                self._bytes += records.rows.nbytes
+                self._bytes += records.rows.nbytes + sum(map(len, records.dead_letters.values()))
         self.count += len(messages)
 
     def drop(self, partitions: Iterable[Partition]) -> None:

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from connectors.kafka_client import FIELDS, Messages, Partition
+from connectors.kafka_client import FIELDS, Headers, Messages, Partition
 from storage_core import HEADERS_TYPE
 
 KeyMode = Literal["integer", "none"]
@@ -34,6 +34,8 @@ NullKey = Literal["keep", "dead-letter"]
 KEY_BYTES: Final = 4
 NULL_KEY_ID: Final = -1
 _NO_TIMESTAMP_TYPE: Final = 0
+# Stands for headers that cannot be read; no record has an empty list of its own.
+MISNAMED: Final[Headers] = []
 _KIND: Final = itemgetter(0)
 _TIMESTAMP: Final = itemgetter(1)
 
@@ -77,6 +79,7 @@ class ShardRecords:
         rows: What can be stored.
         offsets: The offset of each row.
         dead_letters: What cannot, raw, by offset.
+        start: The offset of the first record, stored or not.
         end: The offset behind the last record, stored or not.
         epoch: The leader epoch of the last record.
     """
@@ -84,6 +87,7 @@ class ShardRecords:
     rows: pa.RecordBatch
     offsets: Offsets
     dead_letters: Mapping[int, bytes]
+    start: int
     end: int
     epoch: int | None
 
@@ -112,6 +116,7 @@ def join_records(parts: Sequence[ShardRecords]) -> ShardRecords:
     """Return parts of one partition as one, without what was fetched twice after going back."""
     if len(parts) == 1:
         return parts[0]
+    parts = sorted(parts, key=lambda part: part.start)
     offsets = np.concatenate([part.offsets for part in parts])
     rows = concat_rows([part.rows for part in parts])
     dead = {offset: raw for part in parts for offset, raw in part.dead_letters.items()}
@@ -120,7 +125,7 @@ def join_records(parts: Sequence[ShardRecords]) -> ShardRecords:
         before = np.maximum.accumulate(offsets)[:-1]
         kept = np.flatnonzero(np.concatenate(([True], offsets[1:] > before)))
         rows, offsets = rows.take(kept), offsets[kept]
-    return ShardRecords(rows, offsets, dead, last.end, last.epoch)
+    return ShardRecords(rows, offsets, dead, parts[0].start, last.end, last.epoch)
 
 
 def concat_rows(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
@@ -168,6 +173,10 @@ class _Columns:
         if rules.primary == "timestamp":
             refused |= kinds == _NO_TIMESTAMP_TYPE
         refused |= _sizes(payload) > rules.payload_bytes_max
+        headers = self._headers = _headers(messages)
+        has_headers = any(headers)
+        if MISNAMED in headers:
+            refused |= np.fromiter((each is MISNAMED for each in headers), np.bool_, count)
         self._is_refused = refused if refused.any() else None
         columns = [
             timestamps if rules.primary == "timestamp" else pa.array(self._offsets),
@@ -178,32 +187,50 @@ class _Columns:
             pa.array(kinds - np.int8(1)),
         ]
         schema = _SCHEMA
-        if any(map(FIELDS.headers, messages)):
-            columns.append(pa.array(list(map(FIELDS.headers, messages)), HEADERS_TYPE))
+        if has_headers:
+            columns.append(pa.array(headers, HEADERS_TYPE))
             schema = _SCHEMA_WITH_HEADERS
         self._rows = pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def all(self) -> ShardRecords:
         """Return all records, which are of one partition."""
         if self._is_refused is None:
-            end, epoch = int(self._offsets[-1]) + 1, FIELDS.epoch(self._messages[-1])
-            return ShardRecords(self._rows, self._offsets, {}, end, epoch)
+            start, end = int(self._offsets[0]), int(self._offsets[-1]) + 1
+            epoch = FIELDS.epoch(self._messages[-1])
+            return ShardRecords(self._rows, self._offsets, {}, start, end, epoch)
         return self.of(np.arange(len(self._messages)))
 
     def of(self, positions: Positions) -> ShardRecords:
         """Return the records at ascending positions, all of one partition."""
         dead: dict[int, bytes] = {}
-        last = int(positions[-1])
+        start, last = int(self._offsets[positions[0]]), int(positions[-1])
         end, epoch = int(self._offsets[last]) + 1, FIELDS.epoch(self._messages[last])
         if self._is_refused is not None:
             refused = self._is_refused[positions]
             for at in positions[refused].tolist():
                 message = self._messages[at]
-                reason = _reason(message, self._rules)
-                dead[int(self._offsets[at])] = encode_dead_letter(message, reason)
+                headers = self._headers[at]
+                reason = _reason(message, headers, self._rules)
+                dead[int(self._offsets[at])] = encode_dead_letter(message, headers, reason)
             positions = positions[~refused]
         rows = self._rows.take(positions)
-        return ShardRecords(rows, self._offsets[positions], dead, end, epoch)
+        return ShardRecords(rows, self._offsets[positions], dead, start, end, epoch)
+
+
+def _headers(messages: Messages) -> list[Headers | None]:
+    """Return each record's headers, `MISNAMED` where a name is no UTF-8.
+
+    NOTE: confluent-kafka (2.16) raises on such a name the first time it is asked, and answers
+    with a broken list from then on: no record is asked twice.
+    """
+    found: list[Headers | None] = []
+    while len(found) < len(messages):
+        try:
+            found.extend(map(FIELDS.headers, messages[len(found) :]))
+        except (SystemError, UnicodeDecodeError):
+            # What came before it is in the list.
+            found.append(MISNAMED)
+    return found
 
 
 def _kinds(stamps: list[tuple[int, int]]) -> npt.NDArray[np.int8]:
@@ -257,10 +284,12 @@ def _sizes(payload: Any) -> npt.NDArray[np.int32]:  # noqa: ANN401 - an Arrow ar
     return np.diff(offsets[: len(payload) + 1])
 
 
-def _reason(message: Any, rules: MappingRules) -> str:  # noqa: ANN401 - a message of librdkafka
+def _reason(message: Any, headers: Headers | None, rules: MappingRules) -> str:  # noqa: ANN401 - a message of librdkafka
     key, value = message.key(), message.value()
     if value is not None and len(value) > rules.payload_bytes_max:
         return f"value of {len(value)} bytes; payload_bytes_max is {rules.payload_bytes_max}"
+    if headers is MISNAMED:
+        return "a header's name is not UTF-8; the headers cannot be kept, only their record"
     if rules.primary == "timestamp" and message.timestamp()[0] == _NO_TIMESTAMP_TYPE:
         return "no timestamp, and the primary comes from it"
     if key is None:
@@ -268,7 +297,7 @@ def _reason(message: Any, rules: MappingRules) -> str:  # noqa: ANN401 - a messa
     return f"key of {len(key)} bytes; an integer key has {KEY_BYTES}"
 
 
-def encode_dead_letter(message: Any, reason: str) -> bytes:  # noqa: ANN401 - a message of librdkafka
+def encode_dead_letter(message: Any, headers: Headers | None, reason: str) -> bytes:  # noqa: ANN401 - a message of librdkafka
     """Return a record byte for byte, with why it was refused."""
     kind, timestamp = message.timestamp()
     return json.dumps(
@@ -281,9 +310,7 @@ def encode_dead_letter(message: Any, reason: str) -> bytes:  # noqa: ANN401 - a 
             "timestamp_type": kind - 1,
             "key": _text(message.key()),
             "value": _text(message.value()),
-            "headers": None
-            if message.headers() is None
-            else [[name, _text(value)] for name, value in message.headers()],
+            "headers": [[name, _text(value)] for name, value in headers] if headers else None,
         }
     ).encode()
 

@@ -22,6 +22,7 @@ from storage_core import (
     InvalidRequestError,
     ShardlogError,
     Stream,
+    StreamOptions,
     StreamOrigin,
     StreamReader,
     root_id,
@@ -110,14 +111,14 @@ class Ownership:
         """Return the shards of a topic's stream, which is made if it is not there."""
         wanted = self._options.stream
         try:
-            found, shards = self._look(topic)
+            found, options, shards = self._look(topic)
         except InvalidRequestError:
             origin = StreamOrigin("kafka", topic, topic_id, wanted.key_mode, wanted.primary)
             # Another worker may be making it at this moment; what else is wrong, the look says.
             with suppress(InvalidRequestError):
-                options = wanted.stream_options()
-                Stream.create(self._options.root, topic, options, origin=origin).close()
-            found, shards = self._look(topic)
+                made = wanted.stream_options()
+                Stream.create(self._options.root, topic, made, origin=origin).close()
+            found, options, shards = self._look(topic)
         if found is None:
             message = "a stream of this name is there that was not made from a topic"
             raise InvalidRequestError(message, stream=topic)
@@ -130,11 +131,17 @@ class Ownership:
                     f"{getattr(found, name)!r}, which cannot change"
                 )
                 raise InvalidRequestError(message, stream=topic)
+        if wanted.payload_bytes_max > options.payload_bytes_max:
+            message = (
+                f"stream.payload_bytes_max is {wanted.payload_bytes_max}, but the stream takes "
+                f"{options.payload_bytes_max}; set no more than that"
+            )
+            raise InvalidRequestError(message, stream=topic)
         return shards
 
-    def _look(self, topic: str) -> tuple[StreamOrigin | None, Mapping[int, int]]:
+    def _look(self, topic: str) -> tuple[StreamOrigin | None, StreamOptions, Mapping[int, int]]:
         with StreamReader.open(self._options.root, topic) as reader:
-            return reader.origin, reader.committed()
+            return reader.origin, reader.options, reader.committed()
 
     def _births(self, partition: Partition, *, is_new: bool) -> dict[int, int]:
         """Return where shards begin that are not there yet.

@@ -63,7 +63,7 @@ class ShardFeed:
 
     def advance(self, next_offset: int) -> None:
         """Move past offsets that carry no records; not yet durable."""
-        nothing = ShardRecords(_NO_ROWS, _NO_OFFSETS, {}, next_offset, self.epoch)
+        nothing = ShardRecords(_NO_ROWS, _NO_OFFSETS, {}, self.next, next_offset, self.epoch)
         self.append(nothing, next_offset)
 
     def commit(self) -> int:

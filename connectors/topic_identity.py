@@ -50,7 +50,12 @@ class TopicIdentities:
         answer = self._admin.ask_topic_ids(expected) if expected else None
 
         def compare() -> None:
-            found = {} if answer is None else answer(ANSWER_WAIT_S)
+            try:
+                found = {} if answer is None else answer(ANSWER_WAIT_S)
+            except BrokerUnavailableError:
+                # What a silent broker does not know is not gone.
+                self._missing_since_s.clear()
+                raise
             for topic, topic_id in expected.items():
                 self._compare(topic, topic_id, found.get(topic))
 

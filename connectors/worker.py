@@ -20,11 +20,11 @@ from connectors.gathering import Gathering
 from connectors.kafka_client import FIELDS, Admin, Consumer, Messages, Partition, Place, fault_of
 from connectors.options import WorkerOptions
 from connectors.ownership import Ownership, check_writable
+from connectors.partition_faults import PartitionFaults
 from connectors.topic_identity import TopicIdentities
 from connectors.worker_counts import WorkerCounts
 from storage_core import (
     Clock,
-    ForeignDataError,
     ShardlogError,
     ShardPoisonedError,
     UnavailableError,
@@ -79,13 +79,17 @@ class Worker:
         self._touched: set[Partition] = set()
         self._failure: Exception | None = None
         self._is_stopping = False
+        self._stop_reason = ""
+        self._is_in_callback = False
         self._is_behind = False
         self._advance_due_s = self._identity_due_s = self._group_due_s = 0.0
         self._to_tell: set[Partition] = set()
+        self._faults = PartitionFaults(log)
         self.counts = WorkerCounts()
 
-    def stop(self) -> None:
-        """Ask for a clean stop. From any thread, or a signal handler."""
+    def stop(self, reason: str = "asked to") -> None:
+        """Ask for a clean stop. From any thread, or a signal handler: nothing is logged here."""
+        self._stop_reason = reason
         self._is_stopping = True
 
     def run(self) -> None:
@@ -100,9 +104,11 @@ class Worker:
             self._join()
             while not self._is_stopping:
                 self._step()
+            self._log.info("stopping", reason=self._stop_reason)
             self._finish()
         finally:
             self._leave()
+        self._raise_failure()
 
     # --- the loop --------------------------------------------------------------------------
 
@@ -113,6 +119,9 @@ class Worker:
             self._assigned(chosen)
             self._raise_failure()
             return
+        missing = sorted(set(options.topics) - set(self._admin.partitions()))
+        if missing:
+            self._log.warning("no such topics yet, waiting for them", topics=missing)
         self._consumer.subscribe(options.subscription, self._assigned, self._revoked, self._lost)
 
     def _step(self) -> None:
@@ -126,8 +135,6 @@ class Worker:
         now_s = self._clock.monotonic_s()
         if messages:
             self._gather(messages, now_s)
-        else:
-            self._touched.clear()
         if self._in_flight is not None and self._in_flight.is_done():
             self._conclude(self._in_flight)
         if self._waiting:
@@ -190,6 +197,7 @@ class Worker:
             self._go_back(error)
             return
         self.counts.add(report)
+        self._faults.forget(report.moved)
         self._to_tell.update(report.moved)
         for partition, poison in report.poisoned.items():
             self._suspend(partition, poison)
@@ -222,10 +230,19 @@ class Worker:
             self._conclude(round_)
 
     def _finish(self) -> None:
-        """Make durable what was gathered."""
+        """Make durable what was gathered.
+
+        Raises:
+            UnavailableError: The cluster did not say in time that the topics are still the ones;
+                nothing is lost, the next owner fetches it again.
+        """
         self._settle(self._options.stop_timeout_s)
+        dropped = self.counts.dropped_rounds
         self._flush(self._options.stop_timeout_s)
         self._tell_group(float("inf"))
+        if self.counts.dropped_rounds > dropped:
+            message = "the last records consumed were not stored, since Kafka did not answer"
+            raise UnavailableError(message)
 
     def _leave(self) -> None:
         """Leave the group and let go of everything, whatever happened before."""
@@ -233,7 +250,8 @@ class Worker:
         try:
             self._consumer.close()
         finally:
-            self._committers.shutdown(wait=True, cancel_futures=True)
+            is_idle = self._in_flight is None or self._in_flight.is_done(_UNPOLLED_MAX_S)
+            self._committers.shutdown(wait=is_idle, cancel_futures=True)
             self._ownership.give_back(list(self._ownership.feeds))
 
     # --- rounds from within other work -----------------------------------------------------
@@ -266,7 +284,6 @@ class Worker:
 
     def _take_all(self, partitions: list[Partition]) -> None:
         self._settle(self._options.stop_timeout_s)
-        now_s = self._clock.monotonic_s()
         starts: dict[Partition, Place] = {}
         waiting: list[Partition] = []
         self._touched.update(partitions)
@@ -274,9 +291,7 @@ class Worker:
             try:
                 starts[partition] = self._ownership.take(partition).place
             except UnavailableError as error:
-                self._log.warning("waiting", **_where(partition), reason=str(error))
-                until_s = now_s + self._options.lock_wait_s
-                self._waiting[partition] = Waiting(until_s, now_s + _RETRY_EVERY_S)
+                self._wait_for(partition, error)
                 starts[partition] = Place(0)
                 waiting.append(partition)
         self._consumer.begin(starts)
@@ -310,7 +325,6 @@ class Worker:
 
     def _close(self, partitions: Iterable[Partition]) -> None:
         gone = list(partitions)
-        self._touched.update(gone)
         for partition in gone:
             self._waiting.pop(partition, None)
             self._to_tell.discard(partition)
@@ -340,7 +354,7 @@ class Worker:
         """Close a poisoned shard and try to reopen it; its neighbours go on meanwhile."""
         self._log.error("shard refused a write, reopening", **_where(partition), reason=str(error))
         reopens = self.counts.reopened(partition)
-        if reopens > _REOPENS_MAX:
+        if reopens > _REOPENS_MAX or self._is_stopping:
             raise error
         self._gathered.drop({partition})
         self._consumer.pause([partition])
@@ -355,10 +369,13 @@ class Worker:
 
     def _guarded(self, change: Callable[[], None]) -> None:
         """Run a change of ownership inside librdkafka's callback; keep what it raises."""
+        self._is_in_callback = True
         try:
             change()
         except Exception as error:  # noqa: BLE001 - raised again once the callback is left
             self._failure = self._failure or error
+        finally:
+            self._is_in_callback = False
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
@@ -371,47 +388,68 @@ class Worker:
         """Fetch again from what is durable; what was gathered beyond it is dropped."""
         chosen = set(partitions)
         self._gathered.drop(chosen)
+        if self._is_in_callback:
+            # The call it interrupts may still return records from before.
+            self._touched |= chosen
         for partition in chosen:
             feed = self._ownership.feeds[partition]
             self._consumer.seek(partition, feed.place)
 
     def _without_touched(self, messages: Messages) -> Messages:
-        """Drop records of partitions that changed hands within the call that brought them.
+        """Drop the first records of partitions that were taken, and fetch them again.
 
-        They may stem from before the change; those that are ours are fetched again.
+        Some may stem from before. And it is seeking, on a partition that is being fetched, that
+        makes Kafka compare the epoch of what is stored with its log; assigning does not.
         """
-        touched, self._touched = self._touched, set()
-        kept = [m for m in messages if _partition_of(m) not in touched]
-        if len(kept) < len(messages):
-            self._settle(self._options.stop_timeout_s)
-            self._rewind(touched & set(self._ownership.feeds))
-        return kept
+        touched = {_partition_of(message) for message in messages} & self._touched
+        if not touched:
+            return messages
+        self._touched -= touched
+        self._settle(self._options.stop_timeout_s)
+        self._rewind(touched & set(self._ownership.feeds))
+        return [m for m in messages if _partition_of(m) not in touched]
 
     def _without_faults(self, messages: Messages) -> Messages:
+        """Act on error events; return the records."""
         for message in messages:
             fault = fault_of(message) if FIELDS.error(message) is not None else None
-            if fault is None or fault.partition not in self._ownership.feeds:
+            if fault is None:
                 continue
-            self._settle(self._options.stop_timeout_s)
-            if fault.is_truncation or fault.is_out_of_range:
-                self._log.warning(
-                    "Kafka refuses the offset", **_where(fault.partition), reason=fault.text
-                )
+            self._faults.tell(fault, self._clock.monotonic_s())
+            if fault.is_refused_offset and fault.partition in self._ownership.feeds:
+                self._settle(self._options.stop_timeout_s)
                 self._retake(fault.partition)
         return [m for m in messages if FIELDS.error(m) is None]
 
     def _retake(self, partition: Partition) -> None:
-        """Judge anew where a partition goes on: overtaken, cut, or made again."""
+        """Judge anew where a partition goes on: overtaken, cut, or made again.
+
+        Raises:
+            ForeignDataError: Kafka refuses the offset again though its log spans it: the log was
+                cut below what is stored and written anew.
+        """
         self._flush(self._options.stop_timeout_s)
-        before = self._ownership.feeds[partition].next
+        feed = self._ownership.feeds.get(partition)
+        if feed is None:
+            # Waiting for the round has shown that its disk failed; it is being reopened.
+            return
+        before = feed.next
         self._ownership.give_back([partition])
-        feed = self._ownership.take(partition)
-        if feed.next == before and not self._is_stopping:
-            low, end = self._consumer.watermarks(partition)
-            if not low <= feed.next <= end:
-                message = f"Kafka holds offsets [{low}, {end}), the shard goes on at {feed.next}"
-                raise ForeignDataError(message, stream=partition.topic, shard=partition.number)
+        self._touched.add(partition)
+        try:
+            feed = self._ownership.take(partition)
+        except UnavailableError as error:
+            self._wait_for(partition, error)
+            self._consumer.pause([partition])
+            return
+        self._faults.judge_refusal(partition, is_same_place=feed.next == before)
         self._consumer.seek(partition, feed.place)
+
+    def _wait_for(self, partition: Partition, reason: UnavailableError) -> None:
+        self._log.warning("waiting", **_where(partition), reason=str(reason))
+        now_s = self._clock.monotonic_s()
+        until_s = now_s + self._options.lock_wait_s
+        self._waiting[partition] = Waiting(until_s, now_s + _RETRY_EVERY_S)
 
     def _tell_group(self, now_s: float) -> None:
         """Commit the group's offsets now and then, for those who watch lag."""

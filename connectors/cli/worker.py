@@ -54,8 +54,8 @@ def worker(
         stops += 1
         if stops > 1:
             os._exit(_EXIT_AT_ONCE)
-        log.info("stopping", signal=signal.Signals(number).name)
-        running.stop()
+        # Nothing is logged in here: the line it interrupts may hold the log's lock.
+        running.stop(signal.Signals(number).name)
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException, TopicPartition
 
 from connectors.kafka_client.settings import REQUEST_TIMEOUT_S, consumer_settings
 from connectors.kafka_client.terms import Messages, Partition, Place
-from connectors.kafka_client.translate import translated, unless_lost
+from connectors.kafka_client.translate import is_lost_ownership, translated, unless_lost
 
 
 class Consumer:
@@ -53,6 +53,8 @@ class Consumer:
         """Take partitions from these places on, beside those held."""
         with translated("taking partitions"):
             self._client.incremental_assign([_place(*item) for item in starts.items()])
+            # A pause by the application outlives the assignment it was made in.
+            self._client.resume([TopicPartition(*part) for part in starts])
 
     def let_go(self, partitions: Iterable[Partition]) -> None:
         """Give partitions back."""
@@ -111,9 +113,21 @@ class Consumer:
                 self._client.commit(offsets=offsets, asynchronous=True)
 
     def seek(self, partition: Partition, place: Place) -> None:
-        """Go on from another place; what was fetched ahead is dropped."""
-        with translated("seeking"), unless_lost():
-            self._client.seek(_place(partition, place))
+        """Go on from another place; what was fetched ahead is dropped.
+
+        An epoch in the place is compared with the log's, which assigning does not do.
+        """
+        with translated("seeking"):
+            try:
+                self._client.seek(_place(partition, place))
+            except KafkaException as error:
+                if not is_lost_ownership(error):
+                    raise
+                # Fetching has ended, as after an offset out of range; or it is ours no more.
+                held = {_partition(at) for at in self._client.assignment()}
+                if partition in held:
+                    self._client.incremental_unassign([TopicPartition(*partition)])
+                    self._client.incremental_assign([_place(partition, place)])
 
     def pause(self, partitions: Iterable[Partition]) -> None:
         """Stop fetching partitions that stay held."""

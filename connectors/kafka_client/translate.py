@@ -19,6 +19,8 @@ _UNAVAILABLE: Final = frozenset(
         KafkaError._WAIT_COORD,  # noqa: SLF001
         KafkaError._UNKNOWN_BROKER,  # noqa: SLF001
         KafkaError._DESTROY,  # noqa: SLF001
+        KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001
+        KafkaError._WAIT_CACHE,  # noqa: SLF001
         KafkaError.BROKER_NOT_AVAILABLE,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -27,6 +29,13 @@ _UNAVAILABLE: Final = frozenset(
         KafkaError.NOT_CONTROLLER,
         KafkaError.NOT_COORDINATOR,
         KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+        KafkaError.STALE_MEMBER_EPOCH,
+        KafkaError.REBALANCE_IN_PROGRESS,
         KafkaError.REQUEST_TIMED_OUT,
     )
 )
@@ -40,16 +49,36 @@ _NO_TOPIC: Final = frozenset(
     (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)  # noqa: SLF001
 )
 _TRUNCATED: Final = frozenset((KafkaError._LOG_TRUNCATION,))  # noqa: SLF001
+_UNREADABLE: Final = frozenset(
+    (
+        KafkaError._BAD_MSG,  # noqa: SLF001
+        KafkaError._BAD_COMPRESSION,  # noqa: SLF001
+        KafkaError.MSG_SIZE_TOO_LARGE,
+    )
+)
+_FORBIDDEN: Final = frozenset(
+    (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
+)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionFault:
-    """An error event of a partition, as the worker has to act on it."""
+    """An error event of a partition, as the worker has to act on it.
+
+    Attributes:
+        partition: Where.
+        offset: The offset concerned, negative when there is none.
+        is_refused_offset: Kafka has nothing at the offset, or something else than was read.
+        is_unreadable: What lies there cannot be read; librdkafka tries again and again.
+        is_forbidden: We may not read it.
+        text: What librdkafka says.
+    """
 
     partition: Partition
-    is_out_of_range: bool
-    is_truncation: bool
-    is_topic_gone: bool
+    offset: int
+    is_refused_offset: bool
+    is_unreadable: bool
+    is_forbidden: bool
     text: str
 
 
@@ -75,28 +104,33 @@ def our_error(error: KafkaException, doing: str) -> ShardlogError:
 
 
 def fault_of(message: Message) -> PartitionFault | None:
-    """Return what an error event asks for; None when librdkafka helps itself.
+    """Return what an error event says of a partition; None when it is about none.
 
     Raises:
-        InvalidRequestError: The consumer cannot go on.
+        ShardlogError: The consumer cannot go on.
     """
     error: Any = message.error()
     if error is None:
         return None
-    code = error.code()
     if error.fatal():
         raise our_error(KafkaException(error), "consuming")
-    if message.topic() is None or message.partition() is None:
+    topic, number, offset = message.topic(), message.partition(), message.offset()
+    if topic is None or number is None or number < 0:
         return None
-    fault = PartitionFault(
-        Partition(str(message.topic()), int(message.partition() or 0)),
-        code in _OUT_OF_RANGE,
-        code in _TRUNCATED,
-        code in _NO_TOPIC,
+    code = error.code()
+    return PartitionFault(
+        Partition(str(topic), int(number)),
+        -1 if offset is None else int(offset),
+        code in _OUT_OF_RANGE or code in _TRUNCATED,
+        code in _UNREADABLE,
+        code in _FORBIDDEN,
         error.str(),
     )
-    matters = fault.is_out_of_range or fault.is_truncation or fault.is_topic_gone
-    return fault if matters else None
+
+
+def is_lost_ownership(error: KafkaException) -> bool:
+    """Tell whether a call failed because the partition is not being fetched for us."""
+    return error.args[0].code() in _LOST_OWNERSHIP
 
 
 @contextmanager
@@ -105,7 +139,7 @@ def unless_lost() -> Iterator[None]:
     try:
         yield
     except KafkaException as error:
-        if error.args[0].code() not in _LOST_OWNERSHIP:
+        if not is_lost_ownership(error):
             raise
 
 

@@ -56,6 +56,18 @@ def cut_log(broker: Broker, topic: Topic) -> None:
     (broker.directory / "data" / ".kafka_cleanshutdown").unlink(missing_ok=True)
 
 
+def spoil_middle(broker: Broker, topic: Topic) -> None:
+    """Change a byte in the second of a log's batches, behind Kafka's back."""
+    (log,) = broker.directory.glob(f"data/{topic.name}-0/*.log")
+    with log.open("r+b") as file:
+        file.seek(8)
+        first_bytes = int.from_bytes(file.read(4), "big") + 12
+        file.seek(first_bytes + 80)
+        spoiled = bytes([file.read(1)[0] ^ 1])
+        file.seek(first_bytes + 80)
+        file.write(spoiled)
+
+
 def small_batches(lab: Lab, topic: Topic) -> None:
     lab.produce(topic, 3000, settings={"batch.num.messages": "50"})
 
@@ -86,3 +98,31 @@ def test_log_that_was_cut_under_a_running_worker_is_told(own_broker: Broker, own
     assert worker.exit_code() == EXIT_FOREIGN, worker.said()
     assert "was cut" in worker.complaint()
     assert own_lab.stored(topic) == before
+
+
+def test_log_that_was_cut_and_written_anew_is_told(own_broker: Broker, own_lab: Lab) -> None:
+    topic = own_lab.topic(partitions=1)
+    small_batches(own_lab, topic)
+    worker = own_lab.worker(topic)
+    own_lab.await_no_lag(topic)
+    before = own_lab.stored(topic)
+    assert worker.stop() == 0
+    own_broker.kill()
+    cut_log(own_broker, topic)
+    own_broker.restart()
+    own_lab.produce(topic, 5000)
+    again = own_lab.worker(topic)
+    assert again.exit_code() == EXIT_FOREIGN, again.said()
+    assert "written anew" in again.complaint()
+    assert own_lab.stored(topic) == before
+
+
+def test_records_that_cannot_be_read_are_told(own_broker: Broker, own_lab: Lab) -> None:
+    topic = own_lab.topic(partitions=1)
+    for _ in range(3):
+        own_lab.produce(topic, 10)
+    spoil_middle(own_broker, topic)
+    worker = own_lab.worker(topic)
+    worker.await_event("Kafka reports")
+    assert own_lab.committed(topic)[0] < 30
+    assert worker.process.poll() is None, worker.said()

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_FOREIGN, EXIT_UNAVAILABLE, EXIT_USAGE
-from connectors.kafka_client import Partition
+from connectors.kafka_client import Consumer, Partition, Place
+from connectors.mapping import decode_dead_letter
 from storage_core import StreamReader
 from tests.broker.lab import Lab, Topic, WorkerProcess, await_that
+from tests.broker.raw_producer import produce_with_raw_header
 
 
 def recreate(lab: Lab, topic: Topic, partitions: int = 4) -> None:
@@ -102,6 +104,23 @@ def test_retention_that_overtakes_a_running_worker_is_told(lab: Lab) -> None:
         worker.exit_code()
     # What had been fetched before it froze may still be stored; the rest is named.
     expect_refusal(worker, EXIT_DAMAGE, "100100)", "on_overtaken=skip")
+
+
+def test_running_worker_goes_on_behind_what_retention_took(lab: Lab) -> None:
+    topic = lab.topic(partitions=1)
+    lab.produce(topic, 100)
+    worker = lab.worker(topic, on_overtaken="skip")
+    lab.await_no_lag(topic)
+    worker.freeze()
+    lab.produce(topic, 100_000)
+    (partition,) = topic.partitions()
+    lab.admin.delete_records({partition: 100_100})
+    lab.produce(topic, 10)
+    worker.wake()
+    lab.await_no_lag(topic)
+    lab.produce(topic, 10)
+    lab.await_no_lag(topic)
+    assert [row[0] for row in lab.stored(topic)[0]][-20:] == list(range(100_100, 100_120))
 
 
 def test_retention_over_aborted_records_alone_is_no_loss(lab: Lab) -> None:
@@ -192,3 +211,38 @@ def test_unknown_key_of_the_file_is_named(lab: Lab, tmp_path) -> None:
 def test_setting_that_kafka_or_shardlog_does_not_take_is_named(lab: Lab, name: str) -> None:
     worker = lab.worker(lab.topic(), **dict[str, Any]({f"kafka.{name}": "x"}))
     expect_refusal(worker, EXIT_USAGE, name)
+
+
+def test_partition_that_was_paused_when_it_went_is_fetched_when_it_returns(lab: Lab) -> None:
+    topic = lab.topic(partitions=1)
+    lab.produce(topic, 10)
+    consumer = Consumer({"bootstrap.servers": lab.bootstrap, "group.id": topic.name})
+    (partition,) = topic.partitions()
+    consumer.begin({partition: Place(0)})
+    consumer.pause([partition])
+    consumer.let_go([partition])
+    consumer.begin({partition: Place(5)})
+    offsets: list[int | None] = []
+
+    def has_come() -> bool:
+        offsets.extend(message.offset() for message in consumer.consume(10, 0.1))
+        return bool(offsets)
+
+    await_that(has_come, "records of a partition that returned")
+    consumer.close()
+    assert offsets[0] == 5
+
+
+def test_record_with_a_header_name_that_is_no_text_is_a_dead_letter(lab: Lab) -> None:
+    topic = lab.topic(partitions=1)
+    lab.produce(topic, 5)
+    produce_with_raw_header(lab.bootstrap, topic.name, b"tr\xff\xfeace")
+    lab.produce(topic, 5)
+    lab.worker(topic)
+    lab.await_no_lag(topic)
+    with StreamReader.open(lab.root, topic.name) as reader:
+        ((address, raw),) = reader.dead_letters(0)
+    letter = decode_dead_letter(raw)
+    assert (address, letter.value, letter.headers) == (5, b"poison", None)
+    assert "UTF-8" in letter.reason
+    assert len(lab.stored(topic)[0]) == 10

@@ -1,0 +1,79 @@
+"""What Kafka says against a partition: told once in a while, and judged when it is for good.
+
+librdkafka goes on by itself after most errors, and after some it tries the same offset for ever.
+Whatever it is, a partition never stands still without a line in the log.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final
+
+from connectors.kafka_client import Partition, PartitionFault
+from storage_core import CorruptionError, ForeignDataError, InvalidRequestError
+
+_TELL_EVERY_S: Final = 10.0
+_UNREADABLE_AFTER_S: Final = 30.0
+_REFUSALS_MAX: Final = 1
+
+
+class PartitionFaults:
+    """Error events by partition. Belongs to the worker's thread."""
+
+    def __init__(self, log: Any) -> None:  # noqa: ANN401 - a structlog logger has no better type
+        """Know of none."""
+        self._log = log
+        self._told_s: dict[tuple[Partition, str], float] = {}
+        self._unreadable_since: dict[Partition, tuple[int, float]] = {}
+        self._refusals: Counter[Partition] = Counter()
+
+    def tell(self, fault: PartitionFault, now_s: float) -> None:
+        """Log an event, and raise when nothing will come after it.
+
+        Raises:
+            InvalidRequestError: We may not read the topic.
+            CorruptionError: What lies at an offset has been unreadable for long.
+        """
+        topic, number = fault.partition
+        if fault.is_forbidden:
+            message = f"Kafka does not let this group read topic {topic!r}: {fault.text}"
+            raise InvalidRequestError(message)
+        key = (fault.partition, fault.text)
+        if now_s - self._told_s.get(key, float("-inf")) >= _TELL_EVERY_S:
+            self._told_s[key] = now_s
+            self._log.warning(
+                "Kafka reports", topic=topic, shard=number, offset=fault.offset, reason=fault.text
+            )
+        if not fault.is_unreadable:
+            return
+        offset, since_s = self._unreadable_since.get(fault.partition, (fault.offset, now_s))
+        if offset != fault.offset:
+            since_s = now_s
+        self._unreadable_since[fault.partition] = (fault.offset, since_s)
+        if now_s - since_s >= _UNREADABLE_AFTER_S:
+            message = (
+                f"Kafka holds what cannot be read: {fault.text}; restore the partition from a "
+                "replica, or remove the records and start with on_overtaken=skip"
+            )
+            raise CorruptionError(
+                message, stream=topic, shard=number, start=fault.offset, end=fault.offset + 1
+            )
+
+    def judge_refusal(self, partition: Partition, *, is_same_place: bool) -> None:
+        """Count an offset that Kafka refuses though its log spans it.
+
+        Raises:
+            ForeignDataError: It refuses the same place again.
+        """
+        self._refusals[partition] = self._refusals[partition] + 1 if is_same_place else 0
+        if self._refusals[partition] > _REFUSALS_MAX:
+            message = (
+                "Kafka refuses the offset that comes next though its log spans it: the log was cut "
+                "below what is stored and written anew; move the stream away or use another root"
+            )
+            raise ForeignDataError(message, stream=partition.topic, shard=partition.number)
+
+    def forget(self, partitions: Iterable[Partition]) -> None:
+        """Take partitions that moved for healthy."""
+        for partition in partitions:
+            self._refusals.pop(partition, None)
+            self._unreadable_since.pop(partition, None)
