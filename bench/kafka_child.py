@@ -120,28 +120,35 @@ def pace(bootstrap: str, topic: str, rate: str, seconds: str) -> None:
 
 
 def follow(root: str, topic: str, records: str) -> None:
-    """Read what becomes readable; answer how old each record was then."""
+    """Watch committed from outside; answer how old each record was when it became readable.
+
+    The rows are read afterwards: what is measured is the way, not this process's own reading,
+    which would take the processors from those that are on it.
+    """
     count = int(records)
-    ages: list[np.ndarray] = []
     reader = _await_reader(root, topic)
     answer({"ready": 1.0})
-    at = reader.refresh()
-    seen = 0
-    while seen < count:
-        ends = reader.refresh()
-        now = _CLOCK.now_ns()
-        for shard, end in ends.items():
-            if end <= at.get(shard, 0):
-                continue
-            for batch in reader.tail(shard, at.get(shard, 0), end, columns=["payload"]):
-                values = batch.column("payload").to_pylist()
-                data = b"".join(value[: _STAMP.size] for value in values if value is not None)
-                ages.append((now - np.frombuffer(data, "<i8")) / 1e9)
-                seen += batch.num_rows
-            at[shard] = end
-        _CLOCK.sleep(0.001)
+    begin = reader.committed()
+    seen: dict[int, list[tuple[int, int]]] = {shard: [] for shard in begin}
+    ends = dict(begin)
+    while sum(ends.values()) - sum(begin.values()) < count:
+        found, now = reader.committed(), _CLOCK.now_ns()
+        for shard, end in found.items():
+            if end > ends[shard]:
+                seen[shard].append((end, now))
+                ends[shard] = end
+        _CLOCK.sleep(_LOOK_S / 5)
+    reader.refresh()
+    ages = []
+    for shard, looks in seen.items():
+        bounds, times = (np.array(column) for column in zip(*looks, strict=True))
+        for batch in reader.tail(shard, begin[shard], columns=["address", "payload"]):
+            values = batch.column("payload").to_pylist()
+            data = b"".join(value[: _STAMP.size] for value in values if value is not None)
+            at = bounds.searchsorted(batch.column("address").to_numpy(), side="right")
+            ages.append((times[at] - np.frombuffer(data, "<i8")) / 1e9)
     # The first second is that of caches and connections.
-    settled = np.concatenate(ages)[count // 10 :].tolist()
+    settled = np.sort(np.concatenate([part[len(part) // 10 :] for part in ages])).tolist()
     answer({"p50": percentile(settled, 0.5), "p99": percentile(settled, 0.99)})
 
 

@@ -102,10 +102,11 @@ def map_records(
         rules: How they become rows.
         topic: The one topic there can be; None when there may be several.
     """
-    columns = _Columns(messages, rules)
     numbers = set(map(FIELDS.partition, messages))
     names = {topic} if topic is not None else set(map(FIELDS.topic, messages))
-    if len(numbers) == 1 and len(names) == 1:
+    is_single = len(numbers) == 1 and len(names) == 1
+    columns = _Columns(messages, rules, _offsets(messages, is_single=is_single))
+    if is_single:
         yield Partition(names.pop(), numbers.pop()), columns.all()
         return
     for partition, positions in _positions(messages, sorted(names)):
@@ -158,13 +159,24 @@ def _positions(messages: Messages, names: list[str]) -> Iterator[tuple[Partition
         yield Partition(names[code >> 32], code & 0xFFFFFFFF), positions
 
 
+def _offsets(messages: Messages, *, is_single: bool) -> Offsets:
+    """Return each record's offset.
+
+    Offsets of one partition rise, so where the last is as far from the first as there are
+    records, none has to be asked.
+    """
+    first, last = FIELDS.offset(messages[0]), FIELDS.offset(messages[-1])
+    if is_single and last - first + 1 == len(messages):
+        return np.arange(first, last + 1)
+    return np.fromiter(map(FIELDS.offset, messages), np.int64, len(messages))
+
+
 class _Columns:
     """Records of any partitions in columns, in their order of arrival."""
 
-    def __init__(self, messages: Messages, rules: MappingRules) -> None:
+    def __init__(self, messages: Messages, rules: MappingRules, offsets: Offsets) -> None:
         count = len(messages)
-        self._messages, self._rules = messages, rules
-        self._offsets = np.fromiter(map(FIELDS.offset, messages), np.int64, count)
+        self._messages, self._rules, self._offsets = messages, rules, offsets
         payload = pa.array(list(map(FIELDS.value, messages)), pa.binary())
         stamps = list(map(FIELDS.timestamp, messages))
         timestamps = pa.array(np.fromiter(map(_TIMESTAMP, stamps), np.int64, count))
