@@ -185,9 +185,9 @@ class _Columns:
         if rules.primary == "timestamp":
             refused |= kinds == _NO_TIMESTAMP_TYPE
         refused |= _sizes(payload) > rules.payload_bytes_max
-        headers = self._headers = _headers(messages)
-        has_headers = any(headers)
-        if MISNAMED in headers:
+        headers, has_misnamed = _headers(messages)
+        self._headers, has_headers = headers, any(headers)
+        if has_misnamed:
             refused |= np.fromiter((each is MISNAMED for each in headers), np.bool_, count)
         self._is_refused = refused if refused.any() else None
         columns = [
@@ -229,20 +229,22 @@ class _Columns:
         return ShardRecords(rows, self._offsets[positions], dead, start, end, epoch)
 
 
-def _headers(messages: Messages) -> list[Headers | None]:
-    """Return each record's headers, `MISNAMED` where a name is no UTF-8.
+def _headers(messages: Messages) -> tuple[list[Headers | None], bool]:
+    """Return each record's headers, `MISNAMED` where a name is no UTF-8; and whether any is.
 
     NOTE: confluent-kafka (2.16) raises on such a name the first time it is asked, and answers
     with a broken list from then on: no record is asked twice.
     """
     found: list[Headers | None] = []
+    has_misnamed = False
     while len(found) < len(messages):
         try:
             found.extend(map(FIELDS.headers, messages[len(found) :]))
         except (SystemError, UnicodeDecodeError):
             # What came before it is in the list.
             found.append(MISNAMED)
-    return found
+            has_misnamed = True
+    return found, has_misnamed
 
 
 def _kinds(stamps: list[tuple[int, int]]) -> npt.NDArray[np.int8]:
