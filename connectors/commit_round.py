@@ -14,7 +14,7 @@ from connectors.kafka_client import Partition
 from connectors.mapping import ShardRecords, join_records
 from connectors.shard_feed import ShardFeed
 from connectors.topic_identity import TopicIdentities
-from storage_core import AppendReport, ShardPoisonedError
+from storage_core import AppendReport, ShardPoisonedError, UnavailableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,15 @@ class RoundReport:
         dead_letters: Records kept raw.
         moved: Partitions whose next offset moved.
         poisoned: Partitions whose durable write failed; the others are committed.
+        delayed: Partitions whose rows are written and not durable yet; going back to their
+            feed's `next` fetches them again, and makes them so.
     """
 
     appended: AppendReport = field(default_factory=AppendReport)
     dead_letters: int = 0
     moved: list[Partition] = field(default_factory=list)
     poisoned: dict[Partition, ShardPoisonedError] = field(default_factory=dict)
+    delayed: dict[Partition, UnavailableError] = field(default_factory=dict)
 
 
 class RoundInFlight:
@@ -63,11 +66,17 @@ class RoundInFlight:
         return not wait(self._commits, wait_s).not_done
 
     def acknowledge(self) -> RoundReport:
-        """Move the feeds whose rows are durable (step 6); once it is done."""
+        """Move the feeds whose rows are durable (step 6); once it is done.
+
+        A shard whose commit failed does not keep the others from moving.
+        """
         for future, feed in self._commits.items():
-            with _noting_poison(feed, self._report):
-                feed.next = future.result()
-                self._report.moved.append(feed.partition)
+            try:
+                with _noting_poison(feed, self._report):
+                    feed.next = future.result()
+                    self._report.moved.append(feed.partition)
+            except UnavailableError as error:
+                self._report.delayed[feed.partition] = error
         return self._report
 
 

@@ -60,10 +60,6 @@ class Ownership:
         self._log = log
         self.feeds: dict[Partition, ShardFeed] = {}
 
-    def topic_ids(self) -> dict[str, str]:
-        """Return the topics owned with the ids their streams were made for."""
-        return {feed.partition.topic: feed.topic_id for feed in self.feeds.values()}
-
     def take(self, partition: Partition) -> ShardFeed:
         """Open a partition's shard and find out where it goes on.
 

@@ -12,7 +12,7 @@ from connectors.kafka_client import Partition, PartitionFault
 from storage_core import CorruptionError, ForeignDataError, InvalidRequestError
 
 _TELL_EVERY_S: Final = 10.0
-_UNREADABLE_AFTER_S: Final = 30.0
+_UNREADABLE_AFTER_S: Final = 10.0
 _REFUSALS_MAX: Final = 1
 
 
@@ -43,27 +43,30 @@ class PartitionFaults:
             self._log.warning(
                 "Kafka reports", topic=topic, shard=number, offset=fault.offset, reason=fault.text
             )
-        if not fault.is_unreadable:
+        # NOTE: behind a damaged batch librdkafka (2.16) reports offsets that it read from the
+        # damage; until the partition moves, the first one is where it stands.
+        if fault.is_unreadable:
+            self._unreadable_since.setdefault(fault.partition, (fault.offset, now_s))
+        if fault.partition not in self._unreadable_since:
             return
-        offset, since_s = self._unreadable_since.get(fault.partition, (fault.offset, now_s))
-        if offset != fault.offset:
-            since_s = now_s
-        self._unreadable_since[fault.partition] = (fault.offset, since_s)
+        offset, since_s = self._unreadable_since[fault.partition]
         if now_s - since_s >= _UNREADABLE_AFTER_S:
             message = (
                 f"Kafka holds what cannot be read: {fault.text}; restore the partition from a "
                 "replica, or remove the records and start with on_overtaken=skip"
             )
-            raise CorruptionError(
-                message, stream=topic, shard=number, start=fault.offset, end=fault.offset + 1
-            )
+            raise CorruptionError(message, stream=topic, shard=number, start=offset, end=offset + 1)
 
     def judge_refusal(self, partition: Partition, *, is_same_place: bool) -> None:
         """Count an offset that Kafka refuses though its log spans it.
 
+        An offset read from a damaged batch says nothing of the log.
+
         Raises:
             ForeignDataError: It refuses the same place again.
         """
+        if partition in self._unreadable_since:
+            return
         self._refusals[partition] = self._refusals[partition] + 1 if is_same_place else 0
         if self._refusals[partition] > _REFUSALS_MAX:
             message = (

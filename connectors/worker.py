@@ -1,58 +1,42 @@
-"""The ingest worker: consumes, gathers rounds, hands them to the commit path, keeps ownership.
+"""The ingest worker: consumes, gathers rounds, hands them to the commit path.
 
-One thread polls (rebalances, records, errors), turns records into rows and decides who owns
-what; it alone touches the consumer and the feeds. The syncs of a round run on threads of their
-own while the next one is gathered, one round at a time. Whatever closes or moves a shard (a
-rebalance, a stop, a poisoned shard) first waits for the round in flight, bounded.
+One thread polls (rebalances, records, errors) and turns records into rows; it alone touches the
+consumer and what it holds. The syncs of a round run on threads of their own while the next one
+is gathered, one round at a time. Whatever closes or moves a shard (a rebalance, a stop, a
+poisoned shard) first waits for the round in flight, bounded; then holdings.py moves it, which
+knows nothing of rounds.
 
 Group mode takes what the group gives; static mode takes the partitions of the settings. A
 shard that another process still holds, or a broker that is silent, is tried again until
 `lock_wait_s` has passed.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, Final
 
 from connectors.commit_round import RoundInFlight, RoundWork, commit_round
+from connectors.consumed import holds_faults, stretches
 from connectors.gathering import Gathering
-from connectors.kafka_client import FIELDS, Admin, Consumer, Messages, Partition, Place, fault_of
+from connectors.group_offsets import GroupOffsets
+from connectors.holdings import Holdings
+from connectors.kafka_client import Admin, Consumer, Messages, Partition, PartitionFault
 from connectors.options import WorkerOptions
 from connectors.ownership import Ownership, check_writable
+from connectors.pace import Pace
 from connectors.partition_faults import PartitionFaults
 from connectors.topic_identity import TopicIdentities
 from connectors.worker_counts import WorkerCounts
-from storage_core import (
-    Clock,
-    ShardlogError,
-    ShardPoisonedError,
-    UnavailableError,
-)
+from storage_core import Clock, UnavailableError
 
 CONSUME_RECORDS: Final = 1_000
 _CONSUME_WAIT_S: Final = 0.005
 _IDLE_WAIT_S: Final = 0.1
-_ADVANCE_EVERY_S: Final = 1.0
-_IDENTITY_EVERY_S: Final = 10.0
-_GROUP_EVERY_S: Final = 1.0
-_RETRY_EVERY_S: Final = 0.25
 _UNPOLLED_MAX_S: Final = 2.0
-_BEHIND_LINGERS: Final = 10
-_REOPEN_AFTER_S: Final = 2.0
 _REOPENS_MAX: Final = 5
 _COMMITTERS: Final = 4
 # Rounds' worth of records that may gather while one is in flight; then fetching pauses.
 _GATHERED_ROUNDS_MAX: Final = 2
-
-
-@dataclass(slots=True)
-class Waiting:
-    """A partition that is ours but whose shard cannot be opened yet."""
-
-    until_s: float
-    next_try_s: float
-    reopens: int = 0
 
 
 class Worker:
@@ -66,7 +50,6 @@ class Worker:
         self._admin = Admin(options.kafka_settings)
         self._consumer = Consumer(options.kafka_settings)
         self._identities = TopicIdentities(self._admin, clock)
-        self._ownership = Ownership(options, self._consumer, self._identities, log)
         self._committers = ThreadPoolExecutor(_COMMITTERS, "shardlog-commit")
         self._gathered = Gathering(
             options.stream.mapping_rules,
@@ -74,17 +57,20 @@ class Worker:
             options.round_records_max,
             options.round_bytes_max,
         )
+        self._holdings = Holdings(
+            self._consumer,
+            Ownership(options, self._consumer, self._identities, log),
+            self._gathered,
+            options.lock_wait_s,
+            clock,
+            log,
+        )
         self._in_flight: RoundInFlight | None = None
-        self._waiting: dict[Partition, Waiting] = {}
-        self._touched: set[Partition] = set()
-        self._failure: Exception | None = None
+        self._faults = PartitionFaults(log)
+        self._group = GroupOffsets(self._consumer)
+        self._pace = Pace(options.linger_ms / 1000)
         self._is_stopping = False
         self._stop_reason = ""
-        self._is_in_callback = False
-        self._is_behind = False
-        self._advance_due_s = self._identity_due_s = self._group_due_s = 0.0
-        self._to_tell: set[Partition] = set()
-        self._faults = PartitionFaults(log)
         self.counts = WorkerCounts()
 
     def stop(self, reason: str = "asked to") -> None:
@@ -108,16 +94,15 @@ class Worker:
             self._finish()
         finally:
             self._leave()
-        self._raise_failure()
+        self._consumer.raise_failed_callback()
 
     # --- the loop --------------------------------------------------------------------------
 
     def _join(self) -> None:
         options = self._options
         if options.mode == "static":
-            chosen = [Partition(t, n) for t, ns in options.partitions.items() for n in ns]
-            self._assigned(chosen)
-            self._raise_failure()
+            chosen = options.partitions.items()
+            self._assigned([Partition(topic, n) for topic, numbers in chosen for n in set(numbers)])
             return
         missing = sorted(set(options.topics) - set(self._admin.partitions()))
         if missing:
@@ -126,54 +111,71 @@ class Worker:
 
     def _step(self) -> None:
         is_idle = not self._gathered.count and self._in_flight is None
-        if is_idle:
-            messages = self._consumer.consume(1, _IDLE_WAIT_S)
-        else:
-            messages = self._consumer.consume(CONSUME_RECORDS, _CONSUME_WAIT_S)
-        self._is_behind = len(messages) == CONSUME_RECORDS
-        self._raise_failure()
+        most, wait_s = (1, _IDLE_WAIT_S) if is_idle else (CONSUME_RECORDS, _CONSUME_WAIT_S)
+        messages = self._consumer.consume(most, wait_s)
+        self._pace.is_behind = len(messages) == CONSUME_RECORDS
         now_s = self._clock.monotonic_s()
         if messages:
             self._gather(messages, now_s)
         if self._in_flight is not None and self._in_flight.is_done():
             self._conclude(self._in_flight)
-        if self._waiting:
-            self._try_waiting(now_s)
         if self._in_flight is None:
+            self._holdings.try_waiting(now_s)
             self._begin_if_due(now_s)
         elif self._gathered.rounds >= _GATHERED_ROUNDS_MAX:
             self._hold_back()
-        self._tell_group(now_s)
+        self._group.tell_if_due(self._holdings.feeds, now_s)
 
     def _gather(self, messages: Messages, now_s: float) -> None:
-        """Keep records for the next round."""
-        if any(map(FIELDS.error, messages)):
-            messages = self._without_faults(messages)
-        if self._touched:
-            messages = self._without_touched(messages)
-        self._gathered.add(messages, self._ownership.feeds, now_s)
-        self.counts.consumed += len(messages)
+        """Keep records for the next round, and act on the faults between them."""
+        if not holds_faults(messages):
+            self._keep(messages, now_s)
+            return
+        for records, fault in stretches(messages):
+            # IMPORTANT: first the records; what the fault makes of their partition may be a gap.
+            self._keep(records, now_s)
+            if fault is not None:
+                self._act_on(fault, now_s)
+
+    def _keep(self, records: Messages, now_s: float) -> None:
+        if self._holdings.touched_of(records):
+            # A round that fails now touches more of them.
+            self._settle()
+            records = self._holdings.without_touched(records)
+        self._gathered.add(records, self._holdings.feeds, now_s)
+        self.counts.consumed += len(records)
+
+    def _act_on(self, fault: PartitionFault, now_s: float) -> None:
+        """Tell what Kafka says of a partition; where it refuses its offset, judge that anew.
+
+        Raises:
+            ForeignDataError: Kafka refuses the offset again though its log spans it: the log was
+                cut below what is stored and written anew.
+        """
+        self._faults.tell(fault, now_s)
+        if not fault.is_refused_offset or fault.partition not in self._holdings.feeds:
+            return
+        self._flush()
+        feed = self._holdings.feeds.get(fault.partition)
+        if feed is None:
+            # Waiting for the round has shown that its disk failed; it is being reopened.
+            return
+        before = feed.next
+        retaken = self._holdings.retake(fault.partition)
+        if retaken is not None:
+            self._faults.judge_refusal(fault.partition, is_same_place=retaken.next == before)
 
     def _begin_if_due(self, now_s: float) -> None:
-        count = self._gathered.count
-        waited_s = now_s - self._gathered.since_s
-        is_full = self._gathered.rounds >= 1
-        linger_s = self._options.linger_ms / 1000
-        if self._is_behind:
-            # Old records are not made younger by small rounds; large ones cost less.
-            linger_s *= _BEHIND_LINGERS
-        is_due = count > 0 and (is_full or waited_s >= linger_s)
-        is_advance = count == 0 and now_s >= self._advance_due_s
-        feeds = self._ownership.feeds
-        if not feeds or not (is_due or is_advance):
+        feeds = self._holdings.feeds
+        is_look = self._pace.is_look_due(self._gathered, now_s)
+        if not feeds or not (is_look or self._pace.is_due(self._gathered, now_s)):
             return
         positions = self._consumer.positions(feeds)
-        if is_advance:
-            self._advance_due_s = now_s + _ADVANCE_EVERY_S
-            moved = any(place > feeds[at].next for at, place in positions.items())
-            if not moved and now_s < self._identity_due_s:
+        if is_look:
+            has_moved = any(place > feeds[at].next for at, place in positions.items())
+            if not self._pace.is_idle_round_due(now_s, has_moved=has_moved):
                 return
-        self._identity_due_s = now_s + _IDENTITY_EVERY_S
+        self._pace.begun(now_s)
         self._begin(positions)
 
     def _begin(self, positions: dict[Partition, int]) -> None:
@@ -182,31 +184,32 @@ class Worker:
         Positions count all that librdkafka has handed out. Inside one of its callbacks that may
         be more than `consume` has returned yet, so there none are given.
         """
-        work = RoundWork(self._gathered.take(), positions, dict(self._ownership.feeds))
+        work = RoundWork(self._gathered.take(), positions, dict(self._holdings.feeds))
         try:
             self._in_flight = commit_round(work, self._identities, self._committers)
         except UnavailableError as error:
-            self._go_back(error)
+            self._go_back(self._holdings.feeds.keys(), error)
 
     def _conclude(self, round_: RoundInFlight) -> None:
         """Take over what a finished round has moved; go back where it failed."""
         self._in_flight = None
-        try:
-            report = round_.acknowledge()
-        except UnavailableError as error:
-            self._go_back(error)
-            return
+        report = round_.acknowledge()
         self.counts.add(report)
         self._faults.forget(report.moved)
-        self._to_tell.update(report.moved)
+        self._group.note(report.moved)
         for partition, poison in report.poisoned.items():
-            self._suspend(partition, poison)
+            reopens = self.counts.reopened(partition)
+            if reopens > _REOPENS_MAX or self._is_stopping:
+                raise poison
+            self._holdings.suspend(partition, poison, reopens)
+        for delay in list(report.delayed.values())[:1]:
+            self._go_back(report.delayed.keys(), delay)
 
-    def _go_back(self, reason: UnavailableError) -> None:
-        """Drop a round and fetch it again."""
+    def _go_back(self, partitions: Collection[Partition], reason: UnavailableError) -> None:
+        """Drop what is not durable of partitions and fetch it again."""
         self._log.warning("round dropped, going back", reason=str(reason))
         self.counts.dropped_rounds += 1
-        self._rewind(self._ownership.feeds)
+        self._holdings.go_back(partitions)
 
     def _hold_back(self) -> None:
         """Let the round in flight catch up: at first by not polling, then by not fetching.
@@ -218,45 +221,48 @@ class Worker:
         if round_ is None:
             return
         if not round_.is_done(_UNPOLLED_MAX_S):
-            self._consumer.pause(self._ownership.feeds)
-            while not round_.is_done():
+            self._consumer.pause(self._holdings.feeds)
+            while not round_.is_done() and not self._is_stopping:
                 messages = self._consumer.consume(CONSUME_RECORDS, _IDLE_WAIT_S)
-                self._raise_failure()
                 if messages:
                     self._gather(messages, self._clock.monotonic_s())
-            self._consumer.resume(self._ownership.feeds)
-        # A rebalance may have waited for it meanwhile.
-        if self._in_flight is round_:
+            self._consumer.resume(self._holdings.feeds)
+        # A rebalance may have waited for it meanwhile; a stop waits for it by itself.
+        if self._in_flight is round_ and round_.is_done():
             self._conclude(round_)
 
     def _finish(self) -> None:
         """Make durable what was gathered.
 
         Raises:
-            UnavailableError: The cluster did not say in time that the topics are still the ones;
-                nothing is lost, the next owner fetches it again.
+            UnavailableError: The cluster did not say in time that the topics are still the ones,
+                or a shard was busy; nothing is lost, the next owner fetches it again.
         """
-        self._settle(self._options.stop_timeout_s)
         dropped = self.counts.dropped_rounds
-        self._flush(self._options.stop_timeout_s)
-        self._tell_group(float("inf"))
+        self._flush()
+        self._group.tell_last(self._holdings.feeds)
         if self.counts.dropped_rounds > dropped:
-            message = "the last records consumed were not stored, since Kafka did not answer"
+            message = "the last records consumed were not stored, since no answer came in time"
             raise UnavailableError(message)
 
     def _leave(self) -> None:
         """Leave the group and let go of everything, whatever happened before."""
         self._gathered.take()
+        has_left = True
         try:
-            self._consumer.close()
+            has_left = self._consumer.close(self._options.stop_timeout_s)
         finally:
             is_idle = self._in_flight is None or self._in_flight.is_done(_UNPOLLED_MAX_S)
             self._committers.shutdown(wait=is_idle, cancel_futures=True)
-            self._ownership.give_back(list(self._ownership.feeds))
+            if has_left:
+                self._holdings.close_all()
+            else:
+                # Its callbacks may yet close them; the end of the process does so in any case.
+                self._log.warning("the group did not answer, left without it")
 
     # --- rounds from within other work -----------------------------------------------------
 
-    def _settle(self, wait_s: float) -> None:
+    def _settle(self) -> None:
         """Wait for the round in flight.
 
         Raises:
@@ -264,208 +270,39 @@ class Worker:
         """
         if self._in_flight is None:
             return
+        wait_s = self._options.stop_timeout_s
         if not self._in_flight.is_done(wait_s):
             message = f"a round was not durable within {wait_s:g} s; the disk hardly answers"
             raise UnavailableError(message)
         self._conclude(self._in_flight)
 
-    def _flush(self, wait_s: float) -> None:
+    def _flush(self) -> None:
         """Make durable what has been gathered, now."""
-        if not self._gathered.count or not self._ownership.feeds:
-            return
-        self._begin({})
-        self._settle(wait_s)
+        self._settle()
+        if self._gathered.count and self._holdings.feeds:
+            self._begin({})
+            self._settle()
 
-    # --- ownership -------------------------------------------------------------------------
+    # --- what the group gives and takes, inside librdkafka's callbacks ---------------------
 
     def _assigned(self, partitions: list[Partition]) -> None:
-        """Take partitions; those whose shard is not free wait for it, unfetched."""
-        self._guarded(lambda: self._take_all(partitions))
-
-    def _take_all(self, partitions: list[Partition]) -> None:
-        self._settle(self._options.stop_timeout_s)
-        starts: dict[Partition, Place] = {}
-        waiting: list[Partition] = []
-        self._touched.update(partitions)
-        for partition in partitions:
-            try:
-                starts[partition] = self._ownership.take(partition).place
-            except UnavailableError as error:
-                self._wait_for(partition, error)
-                starts[partition] = Place(0)
-                waiting.append(partition)
-        self._consumer.begin(starts)
-        if waiting:
-            self._consumer.pause(waiting)
-        for partition in set(starts) - set(waiting):
-            self._log.info("owned", **_where(partition), next=starts[partition].offset)
+        """Take them, those whose shard is not free unfetched."""
+        self._settle()
+        self._holdings.take(partitions)
 
     def _revoked(self, partitions: list[Partition]) -> None:
         """Make durable what was consumed of them, close them, give them back."""
-
-        def give() -> None:
-            self._settle(self._options.stop_timeout_s)
-            self._flush(self._options.stop_timeout_s)
-            self._tell_group(float("inf"))
-            self._close(partitions)
-
-        self._guarded(give)
-        self._consumer.let_go(partitions)
+        try:
+            self._flush()
+            self._group.tell_last(self._holdings.feeds)
+            self._holdings.close(partitions)
+        finally:
+            self._consumer.let_go(partitions)
 
     def _lost(self, partitions: list[Partition]) -> None:
         """Drop what is not durable of them; another process may own them by now."""
-
-        def drop() -> None:
-            self._settle(self._options.stop_timeout_s)
-            self._gathered.drop(set(partitions))
-            self._close(partitions)
-
-        self._guarded(drop)
-        self._consumer.let_go(partitions)
-
-    def _close(self, partitions: Iterable[Partition]) -> None:
-        gone = list(partitions)
-        for partition in gone:
-            self._waiting.pop(partition, None)
-            self._to_tell.discard(partition)
-        self._ownership.give_back(gone)
-        for partition in gone:
-            self._log.info("let go", **_where(partition))
-
-    def _try_waiting(self, now_s: float) -> None:
-        if self._in_flight is not None:
-            return
-        for partition, waiting in list(self._waiting.items()):
-            if now_s < waiting.next_try_s:
-                continue
-            try:
-                feed = self._ownership.take(partition)
-            except (UnavailableError, ShardPoisonedError):
-                if now_s >= waiting.until_s:
-                    raise
-                waiting.next_try_s = now_s + _RETRY_EVERY_S
-                continue
-            del self._waiting[partition]
-            self._consumer.seek(partition, feed.place)
-            self._consumer.resume([partition])
-            self._log.info("owned", **_where(partition), next=feed.next)
-
-    def _suspend(self, partition: Partition, error: ShardPoisonedError) -> None:
-        """Close a poisoned shard and try to reopen it; its neighbours go on meanwhile."""
-        self._log.error("shard refused a write, reopening", **_where(partition), reason=str(error))
-        reopens = self.counts.reopened(partition)
-        if reopens > _REOPENS_MAX or self._is_stopping:
-            raise error
-        self._gathered.drop({partition})
-        self._consumer.pause([partition])
         try:
-            self._ownership.give_back([partition])
-        except ShardlogError as closing:
-            self._log.warning("closing", **_where(partition), reason=str(closing))
-        now_s = self._clock.monotonic_s()
-        self._waiting[partition] = Waiting(
-            now_s + self._options.lock_wait_s, now_s + _REOPEN_AFTER_S * reopens
-        )
-
-    def _guarded(self, change: Callable[[], None]) -> None:
-        """Run a change of ownership inside librdkafka's callback; keep what it raises."""
-        self._is_in_callback = True
-        try:
-            change()
-        except Exception as error:  # noqa: BLE001 - raised again once the callback is left
-            self._failure = self._failure or error
+            self._settle()
+            self._holdings.close(partitions)
         finally:
-            self._is_in_callback = False
-
-    def _raise_failure(self) -> None:
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
-
-    # --- going back ------------------------------------------------------------------------
-
-    def _rewind(self, partitions: Iterable[Partition]) -> None:
-        """Fetch again from what is durable; what was gathered beyond it is dropped."""
-        chosen = set(partitions)
-        self._gathered.drop(chosen)
-        if self._is_in_callback:
-            # The call it interrupts may still return records from before.
-            self._touched |= chosen
-        for partition in chosen:
-            feed = self._ownership.feeds[partition]
-            self._consumer.seek(partition, feed.place)
-
-    def _without_touched(self, messages: Messages) -> Messages:
-        """Drop the first records of partitions that were taken, and fetch them again.
-
-        Some may stem from before. And it is seeking, on a partition that is being fetched, that
-        makes Kafka compare the epoch of what is stored with its log; assigning does not.
-        """
-        touched = {_partition_of(message) for message in messages} & self._touched
-        if not touched:
-            return messages
-        self._touched -= touched
-        self._settle(self._options.stop_timeout_s)
-        self._rewind(touched & set(self._ownership.feeds))
-        return [m for m in messages if _partition_of(m) not in touched]
-
-    def _without_faults(self, messages: Messages) -> Messages:
-        """Act on error events; return the records."""
-        for message in messages:
-            fault = fault_of(message) if FIELDS.error(message) is not None else None
-            if fault is None:
-                continue
-            self._faults.tell(fault, self._clock.monotonic_s())
-            if fault.is_refused_offset and fault.partition in self._ownership.feeds:
-                self._settle(self._options.stop_timeout_s)
-                self._retake(fault.partition)
-        return [m for m in messages if FIELDS.error(m) is None]
-
-    def _retake(self, partition: Partition) -> None:
-        """Judge anew where a partition goes on: overtaken, cut, or made again.
-
-        Raises:
-            ForeignDataError: Kafka refuses the offset again though its log spans it: the log was
-                cut below what is stored and written anew.
-        """
-        self._flush(self._options.stop_timeout_s)
-        feed = self._ownership.feeds.get(partition)
-        if feed is None:
-            # Waiting for the round has shown that its disk failed; it is being reopened.
-            return
-        before = feed.next
-        self._ownership.give_back([partition])
-        self._touched.add(partition)
-        try:
-            feed = self._ownership.take(partition)
-        except UnavailableError as error:
-            self._wait_for(partition, error)
-            self._consumer.pause([partition])
-            return
-        self._faults.judge_refusal(partition, is_same_place=feed.next == before)
-        self._consumer.seek(partition, feed.place)
-
-    def _wait_for(self, partition: Partition, reason: UnavailableError) -> None:
-        self._log.warning("waiting", **_where(partition), reason=str(reason))
-        now_s = self._clock.monotonic_s()
-        until_s = now_s + self._options.lock_wait_s
-        self._waiting[partition] = Waiting(until_s, now_s + _RETRY_EVERY_S)
-
-    def _tell_group(self, now_s: float) -> None:
-        """Commit the group's offsets now and then, for those who watch lag."""
-        if not self._to_tell or now_s < self._group_due_s:
-            return
-        self._group_due_s = now_s + _GROUP_EVERY_S if now_s != float("inf") else 0.0
-        feeds = self._ownership.feeds
-        places = {at: feeds[at].group_place for at in self._to_tell if at in feeds}
-        self._to_tell.clear()
-        if places:
-            self._consumer.commit_group(places, is_last=now_s == float("inf"))
-
-
-def _partition_of(message: Any) -> Partition:  # noqa: ANN401 - a message of librdkafka
-    return Partition(message.topic(), message.partition())
-
-
-def _where(partition: Partition) -> dict[str, object]:
-    return {"topic": partition.topic, "shard": partition.number}
+            self._consumer.let_go(partitions)

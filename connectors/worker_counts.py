@@ -17,8 +17,10 @@ class WorkerCounts:
         duplicates: Records that were stored already.
         dead_letters: Records kept raw.
         rounds: Rounds made durable.
-        dropped_rounds: Rounds given up before anything was written, and fetched again.
-        reopens: How often a shard was reopened after a failed write.
+        dropped_rounds: How often records were dropped before they were durable, and fetched
+            again.
+        reopens: By partition, how often in a row its shard was reopened after a failed write;
+            one that takes writes again has no entry.
     """
 
     consumed: int = 0
@@ -36,7 +38,6 @@ class WorkerCounts:
         self.duplicates += report.appended.duplicates
         self.dead_letters += report.dead_letters
         for partition in report.moved:
-            # A shard that takes writes again is in good health.
             self.reopens.pop(partition, None)
 
     def reopened(self, partition: Partition) -> int:

@@ -52,11 +52,6 @@ class Admin:
         with translated("connecting to Kafka"):
             self._client.list_topics(timeout=timeout_s)
 
-    def cluster_id(self) -> str:
-        """Return the id the cluster gave itself."""
-        with translated("asking for the cluster's id"):
-            return str(self._client.cluster_id(timeout=REQUEST_TIMEOUT_S))
-
     def partitions(self, timeout_s: float = REQUEST_TIMEOUT_S) -> dict[str, int]:
         """Return every topic with its number of partitions."""
         with translated("listing topics"):

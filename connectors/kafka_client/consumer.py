@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from threading import Thread
 from typing import Any
 
 import confluent_kafka as rdkafka
@@ -10,6 +11,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from connectors.kafka_client.settings import REQUEST_TIMEOUT_S, consumer_settings
 from connectors.kafka_client.terms import Messages, Partition, Place
 from connectors.kafka_client.translate import is_lost_ownership, translated, unless_lost
+from storage_core import ShardlogError
 
 
 class Consumer:
@@ -23,6 +25,7 @@ class Consumer:
         """
         with translated("kafka settings"):
             self._client: Any = rdkafka.Consumer(consumer_settings(settings))
+        self._failure: Exception | None = None
 
     def subscribe(
         self,
@@ -34,12 +37,20 @@ class Consumer:
         """Join the group for topics, or for patterns that begin with ^.
 
         The callbacks run inside `consume` and `close`; each gets the partitions that change.
+        The first that fails is told when librdkafka is left again: `consume` raises what it
+        raised, `close` leaves that to `raise_failed_callback`.
         """
 
         def told(
             callback: Callable[[list[Partition]], None],
         ) -> Callable[[Any, list[TopicPartition]], None]:
-            return lambda _consumer, places: callback([_partition(place) for place in places])
+            def call(_consumer: Any, places: list[TopicPartition]) -> None:  # noqa: ANN401 - ourselves
+                try:
+                    callback([_partition(place) for place in places])
+                except Exception as error:  # noqa: BLE001 - raised again outside of librdkafka
+                    self._failure = self._failure or error
+
+            return call
 
         with translated("subscribing"):
             self._client.subscribe(
@@ -65,7 +76,14 @@ class Consumer:
         """Return up to so many messages, waiting at most so long for the last of them."""
         with translated("consuming"):
             messages: Messages = self._client.consume(records_max, timeout_s)
-            return messages
+        self.raise_failed_callback()
+        return messages
+
+    def raise_failed_callback(self) -> None:
+        """Raise what a callback raised, once; nothing if none did."""
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
 
     def positions(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Return the next offset of each partition; control records passed count.
@@ -139,10 +157,30 @@ class Consumer:
         with translated("resuming"), unless_lost():
             self._client.resume([TopicPartition(*part) for part in partitions])
 
-    def close(self) -> None:
-        """Leave the group; `on_revoke` is called for what is held."""
-        with translated("leaving the group"):
-            self._client.close()
+    def close(self, wait_s: float = REQUEST_TIMEOUT_S) -> bool:
+        """Leave the group; `on_revoke` is called for what is held, on a thread of its own.
+
+        NOTE: nothing bounds librdkafka in this (2.16): when the broker dies as it is asked, it may
+        wait for minutes, and a signal is not heard meanwhile. After `wait_s` it is left to itself.
+
+        Returns:
+            Whether it has left. If not, callbacks may still run: end the process.
+        """
+        failures: list[ShardlogError] = []
+
+        def leave() -> None:
+            try:
+                with translated("leaving the group"):
+                    self._client.close()
+            except ShardlogError as error:
+                failures.append(error)
+
+        leaving = Thread(target=leave, name="shardlog-leave", daemon=True)
+        leaving.start()
+        leaving.join(wait_s)
+        if failures:
+            raise failures[0]
+        return not leaving.is_alive()
 
 
 def _place(partition: Partition, place: Place) -> TopicPartition:

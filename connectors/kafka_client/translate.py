@@ -115,9 +115,12 @@ def fault_of(message: Message) -> PartitionFault | None:
     if error.fatal():
         raise our_error(KafkaException(error), "consuming")
     topic, number, offset = message.topic(), message.partition(), message.offset()
-    if topic is None or number is None or number < 0:
-        return None
     code = error.code()
+    if topic is None or number is None or number < 0:
+        if code in _FORBIDDEN:
+            # Of the group or a whole topic: nothing would ever come, and nothing else says so.
+            raise our_error(KafkaException(error), "consuming")
+        return None
     return PartitionFault(
         Partition(str(topic), int(number)),
         -1 if offset is None else int(offset),

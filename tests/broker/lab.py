@@ -21,7 +21,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -155,7 +155,8 @@ class WorkerProcess:
         try:
             yield
         finally:
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
+            with suppress(ProcessLookupError):
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
 
     def exit_code(self, wait_s: float = WAIT_MAX_S) -> int:
         return self.process.wait(wait_s)

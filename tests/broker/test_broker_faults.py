@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.cli.exit_codes import EXIT_FOREIGN
+from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_FOREIGN
 from connectors.dev_stack.broker import Broker
 from tests.broker.lab import Lab, Topic
 from tests.faults.campaign import campaigns, fault_seed
@@ -124,5 +124,5 @@ def test_records_that_cannot_be_read_are_told(own_broker: Broker, own_lab: Lab) 
     spoil_middle(own_broker, topic)
     worker = own_lab.worker(topic)
     worker.await_event("Kafka reports")
+    assert worker.exit_code() == EXIT_DAMAGE, worker.said()
     assert own_lab.committed(topic)[0] < 30
-    assert worker.process.poll() is None, worker.said()

@@ -8,6 +8,7 @@ compared.
 import shutil
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_FOREIGN, EXIT_UNAVAILABL
 from connectors.kafka_client import Consumer, Partition, Place
 from connectors.mapping import decode_dead_letter
 from storage_core import StreamReader
-from tests.broker.lab import Lab, Topic, WorkerProcess, await_that
+from tests.broker.lab import FAST_GROUP, WAIT_MAX_S, Lab, Topic, WorkerProcess, await_that
 from tests.broker.raw_producer import produce_with_raw_header
 
 
@@ -231,6 +232,44 @@ def test_partition_that_was_paused_when_it_went_is_fetched_when_it_returns(lab: 
     await_that(has_come, "records of a partition that returned")
     consumer.close()
     assert offsets[0] == 5
+
+
+def test_position_is_unknown_after_going_back_until_a_record_comes(lab: Lab) -> None:
+    # A shard moves to a position without records; one from before would pass over some.
+    topic = lab.topic(partitions=1)
+    lab.produce(topic, 100)
+    consumer = Consumer({"bootstrap.servers": lab.bootstrap, "group.id": topic.name})
+    (partition,) = topic.partitions()
+    consumer.begin({partition: Place(0)})
+    await_that(lambda: bool(consumer.consume(50, 0.1)), "records")
+    found = [consumer.positions([partition])]
+    consumer.seek(partition, Place(10))
+    found.append(consumer.positions([partition]))
+    await_that(lambda: bool(consumer.consume(50, 0.1)), "records from where it went back to")
+    consumer.let_go([partition])
+    consumer.begin({partition: Place(5)})
+    found.append(consumer.positions([partition]))
+    consumer.close()
+    assert found[0].get(partition)
+    assert found[1:] == [{}, {}]
+
+
+def test_leaving_a_group_takes_a_bounded_time(lab: Lab) -> None:
+    topic, may_go, held = lab.topic(partitions=1), threading.Event(), threading.Event()
+    consumer = Consumer({"bootstrap.servers": lab.bootstrap, "group.id": topic.name, **FAST_GROUP})
+
+    def take(partitions: list[Partition]) -> None:
+        consumer.begin(dict.fromkeys(partitions, Place(0)))
+        held.set()
+
+    def hang(partitions: list[Partition]) -> None:
+        may_go.wait(WAIT_MAX_S)
+        consumer.let_go(partitions)
+
+    consumer.subscribe([topic.name], take, hang, hang)
+    await_that(lambda: bool(consumer.consume(1, 0.1)) or held.is_set(), "it holds its partition")
+    assert not consumer.close(wait_s=0.2)
+    may_go.set()
 
 
 def test_record_with_a_header_name_that_is_no_text_is_a_dead_letter(lab: Lab) -> None:

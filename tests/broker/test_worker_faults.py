@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from connectors.cli.exit_codes import EXIT_WRITE_FAILED
 from tests.broker.lab import Lab, await_that
 from tests.faults.campaign import campaigns
 
@@ -121,3 +122,22 @@ def test_shard_whose_disk_failed_is_reopened_and_its_neighbours_go_on(lab: Lab) 
         await_that(lambda: lab.committed(topic)[1] == 400, "the neighbour stores on")
     lab.expect_ledger(topic)
     assert worker.process.poll() is None, worker.said()
+
+
+@pytest.mark.parametrize(
+    ("size", "reopened"), [(64 * 1024, 5), (4096, 1)], ids=["writes fail", "opening fails too"]
+)
+def test_shard_whose_disk_keeps_failing_stops_the_worker(
+    lab: Lab, size: int, reopened: int
+) -> None:
+    topic = lab.topic(partitions=2)
+    worker = lab.worker(topic, lock_wait_s=0.5)
+    worker.await_event("owned", 2)
+    with worker.files_limited_to(size):
+        lab.produce(topic, 20_000, partition=0)
+        await_that(lambda: worker.complaint().startswith("shardlog:"), "the worker gives up")
+    assert worker.exit_code() == EXIT_WRITE_FAILED, worker.said()
+    assert "a durable write failed" in worker.complaint()
+    assert len(worker.events("shard refused a write, reopening")) == reopened
+    lab.worker(topic)
+    lab.expect_ledger(topic)

@@ -1,6 +1,6 @@
 """Records as Kafka hands them over, made by hand."""
 
-from confluent_kafka import Message
+from confluent_kafka import KafkaError, Message
 
 CREATE_TIME = 1
 
@@ -17,3 +17,20 @@ def record(offset, key=b"\x00\x00\x00\x07", value=b"v", **more):
         timestamp=stamp,
         **more,
     )
+
+
+def refusal(offset):
+    """An error event: Kafka has nothing at this offset."""
+    error = KafkaError(KafkaError.OFFSET_OUT_OF_RANGE, "out of range")
+    return Message(topic="orders", partition=0, offset=offset, error=error)
+
+
+def denial():
+    """An error event: the group may not read the topic."""
+    error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "denied")
+    return Message(topic="orders", partition=0, error=error)
+
+
+def news_of_no_partition():
+    """An error event that concerns the consumer as a whole."""
+    return Message(error=KafkaError(KafkaError.NETWORK_EXCEPTION, "gone"))

@@ -1,0 +1,238 @@
+"""The partitions a worker holds: fetched into open shards, or waiting for theirs, unfetched.
+
+Every change of where a partition goes on is here: it comes, it goes, its shard is closed and
+opened again, it goes back. Whatever moves a partition drops what was gathered of it and lets
+Kafka go on at its shard's own next offset, so that what is gathered never has a hole.
+
+A record may be on its way while its partition moves: inside the call that a rebalance
+interrupts, or in hand, when a round fails meanwhile. Such partitions are *touched*: their next
+records are left out and fetched again.
+
+Belongs to the worker's thread, and to the time between rounds: the worker has waited for the
+round in flight before it calls anything here.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from connectors.consumed import are_of, without
+from connectors.gathering import Gathering
+from connectors.kafka_client import Consumer, Messages, Partition, Place
+from connectors.ownership import Ownership
+from connectors.shard_feed import ShardFeed
+from storage_core import (
+    BrokerUnavailableError,
+    Clock,
+    ShardLockedError,
+    ShardlogError,
+    ShardPoisonedError,
+    UnavailableError,
+)
+
+_RETRY_EVERY_S: Final = 0.25
+_REOPEN_AFTER_S: Final = 2.0
+# Why a shard that was poisoned cannot be opened though its disk may be well again.
+_OTHERS_DOING: Final = (BrokerUnavailableError, ShardLockedError)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A partition that is ours but whose shard cannot be opened yet; what poisoned it, if so."""
+
+    until_s: float
+    next_try_s: float
+    poison: ShardPoisonedError | None = None
+
+
+class Holdings:
+    """What a worker holds, and where each partition goes on."""
+
+    def __init__(  # noqa: PLR0913 - what a partition's move concerns
+        self,
+        consumer: Consumer,
+        ownership: Ownership,
+        gathered: Gathering,
+        lock_wait_s: float,
+        clock: Clock,
+        log: Any,  # noqa: ANN401 - a structlog logger has no better type
+    ) -> None:
+        """Hold nothing.
+
+        Args:
+            consumer: Who fetches.
+            ownership: Who opens and closes shards.
+            gathered: What waits for its round.
+            lock_wait_s: How long a partition may wait for its shard.
+            clock: What bounds that wait.
+            log: Where it is told.
+        """
+        self._consumer = consumer
+        self._ownership = ownership
+        self._gathered = gathered
+        self._lock_wait_s = lock_wait_s
+        self._clock = clock
+        self._log = log
+        self._waiting: dict[Partition, _Waiting] = {}
+        self._touched: set[Partition] = set()
+
+    @property
+    def feeds(self) -> Mapping[Partition, ShardFeed]:
+        """The partitions whose shards are open."""
+        return self._ownership.feeds
+
+    # --- coming and going ------------------------------------------------------------------
+
+    def take(self, partitions: Collection[Partition]) -> None:
+        """Take partitions; those whose shard is not free wait for it, unfetched."""
+        self._touched.update(partitions)
+        starts: dict[Partition, Place] = {}
+        waiting: list[Partition] = []
+        for partition, found in self._opened(partitions):
+            if isinstance(found, ShardFeed):
+                starts[partition] = found.place
+            else:
+                self._wait_for(partition, found)
+                starts[partition] = Place(0)
+                waiting.append(partition)
+        self._consumer.begin(starts)
+        if waiting:
+            self._consumer.pause(waiting)
+        for partition in starts.keys() & self.feeds.keys():
+            self._log.info("owned", **_where(partition), next=starts[partition].offset)
+
+    def close(self, partitions: Collection[Partition]) -> None:
+        """Close the shards of partitions that go; what was gathered of them is dropped."""
+        for partition in partitions:
+            self._waiting.pop(partition, None)
+        self._touched.difference_update(partitions)
+        self._gathered.drop(partitions)
+        self._ownership.give_back(partitions)
+        for partition in partitions:
+            self._log.info("let go", **_where(partition))
+
+    def close_all(self) -> None:
+        """Close every shard at the end, whatever it is doing."""
+        self._ownership.give_back(list(self.feeds))
+
+    def _opened(
+        self, partitions: Iterable[Partition]
+    ) -> Iterator[tuple[Partition, ShardFeed | UnavailableError]]:
+        """Open shards; once the broker is silent, try no more: each question takes seconds."""
+        silence: BrokerUnavailableError | None = None
+        for partition in partitions:
+            found: ShardFeed | UnavailableError | None = silence
+            if found is None:
+                try:
+                    found = self._ownership.take(partition)
+                except BrokerUnavailableError as error:
+                    found = silence = error
+                except UnavailableError as error:
+                    found = error
+            yield partition, found
+
+    # --- waiting for a shard ---------------------------------------------------------------
+
+    def try_waiting(self, now_s: float) -> None:
+        """Open the shards of partitions that wait, once they are due.
+
+        Raises:
+            ShardPoisonedError: A suspended shard's disk has not let it be opened in time.
+            UnavailableError: One has waited for its shard or the broker as long as it may.
+        """
+        for partition, waiting in list(self._waiting.items()):
+            if now_s < waiting.next_try_s:
+                continue
+            try:
+                feed = self._ownership.take(partition)
+            except (UnavailableError, ShardPoisonedError) as error:
+                if now_s >= waiting.until_s:
+                    if waiting.poison is None or isinstance(error, _OTHERS_DOING):
+                        raise
+                    raise waiting.poison from error
+                waiting.next_try_s = self._clock.monotonic_s() + _RETRY_EVERY_S
+                if isinstance(error, BrokerUnavailableError):
+                    # The next question would take as long; the others are due in the next call.
+                    return
+                continue
+            del self._waiting[partition]
+            self._consumer.seek(partition, feed.place)
+            self._consumer.resume([partition])
+            self._log.info("owned", **_where(partition), next=feed.next)
+
+    def suspend(self, partition: Partition, error: ShardPoisonedError, reopens: int) -> None:
+        """Close a poisoned shard and try to reopen it; its neighbours go on meanwhile.
+
+        Args:
+            partition: Whose shard it is.
+            error: What poisoned it.
+            reopens: How many times in a row it is now, this one included; the more, the later.
+        """
+        self._log.error("shard refused a write, reopening", **_where(partition), reason=str(error))
+        self._gathered.drop([partition])
+        self._consumer.pause([partition])
+        try:
+            self._ownership.give_back([partition])
+        except ShardlogError as closing:
+            self._log.warning("closing", **_where(partition), reason=str(closing))
+        self._wait(partition, _REOPEN_AFTER_S * reopens, error)
+
+    def _wait_for(self, partition: Partition, reason: UnavailableError) -> None:
+        self._log.warning("waiting", **_where(partition), reason=str(reason))
+        self._wait(partition, _RETRY_EVERY_S)
+
+    def _wait(
+        self, partition: Partition, after_s: float, poison: ShardPoisonedError | None = None
+    ) -> None:
+        now_s = self._clock.monotonic_s()
+        until_s = now_s + self._lock_wait_s
+        self._waiting[partition] = _Waiting(until_s, min(now_s + after_s, until_s), poison)
+
+    # --- going back ------------------------------------------------------------------------
+
+    def go_back(self, partitions: Collection[Partition]) -> None:
+        """Fetch again from what is durable; what was gathered beyond it is dropped."""
+        self._touched.update(partitions)
+        self._rewind(partitions)
+
+    def retake(self, partition: Partition) -> ShardFeed | None:
+        """Judge anew where a partition goes on: overtaken, cut, or made again.
+
+        Returns:
+            Its feed, or None when its shard has to be waited for.
+        """
+        self._ownership.give_back([partition])
+        self._touched.add(partition)
+        try:
+            feed = self._ownership.take(partition)
+        except UnavailableError as error:
+            self._wait_for(partition, error)
+            self._consumer.pause([partition])
+            return None
+        self._rewind([partition])
+        return feed
+
+    def touched_of(self, records: Messages) -> set[Partition]:
+        """Return the touched partitions that records belong to."""
+        return are_of(records, self._touched) if self._touched else set()
+
+    def without_touched(self, records: Messages) -> Messages:
+        """Leave out the first records of touched partitions, and fetch them again.
+
+        Some may stem from before. And it is seeking, on a partition that is being fetched, that
+        makes Kafka compare the epoch of what is stored with its log; assigning does not.
+        """
+        touched = self.touched_of(records)
+        self._touched -= touched
+        self._rewind(touched & self.feeds.keys())
+        return without(records, touched)
+
+    def _rewind(self, partitions: Iterable[Partition]) -> None:
+        chosen = list(partitions)
+        self._gathered.drop(chosen)
+        for partition in chosen:
+            self._consumer.seek(partition, self.feeds[partition].place)
+
+
+def _where(partition: Partition) -> dict[str, object]:
+    return {"topic": partition.topic, "shard": partition.number}

@@ -1,0 +1,52 @@
+"""When a round begins: by what was gathered, by how long ago, and now and then without any."""
+
+import pytest
+
+from connectors.gathering import Gathering
+from connectors.kafka_client import Partition
+from connectors.mapping import MappingRules
+from connectors.pace import Pace
+from tests.unit.connectors.records import record
+
+HERE = Partition("orders", 0)
+
+
+@pytest.fixture
+def pace():
+    return Pace(linger_s=0.02)
+
+
+def gathered(count, since_s=100.0):
+    made = Gathering(MappingRules(), "orders", 10, 2**20)
+    made.add([record(offset) for offset in range(count)], {HERE}, since_s)
+    return made
+
+
+def test_records_wait_for_others_for_a_moment(pace):
+    assert not pace.is_due(gathered(1), 100.019)
+    assert pace.is_due(gathered(1), 100.021)
+
+
+def test_records_that_make_a_round_do_not_wait(pace):
+    assert pace.is_due(gathered(10), 100.0)
+
+
+def test_records_wait_longer_while_more_of_them_come(pace):
+    pace.is_behind = True
+    assert not pace.is_due(gathered(1), 100.1)
+    assert pace.is_due(gathered(1), 100.3)
+
+
+def test_idle_worker_looks_where_it_stands_once_a_second(pace):
+    assert not pace.is_due(gathered(0), 100)
+    assert pace.is_look_due(gathered(0), 100)
+    pace.is_idle_round_due(100, has_moved=False)
+    assert not pace.is_look_due(gathered(0), 100.9)
+    assert pace.is_look_due(gathered(0), 101)
+
+
+def test_idle_worker_that_stands_still_asks_about_its_topics_every_ten_seconds(pace):
+    pace.begun(100)
+    assert pace.is_idle_round_due(101, has_moved=True)
+    assert not pace.is_idle_round_due(109, has_moved=False)
+    assert pace.is_idle_round_due(110, has_moved=False)

@@ -1,0 +1,65 @@
+"""What is gathered never has a hole; no broker answers here."""
+
+from concurrent.futures import Future
+
+import pytest
+from structlog.testing import CapturingLogger
+
+from connectors.commit_round import RoundInFlight, RoundReport
+from connectors.kafka_client import Partition, Place
+from connectors.options import load_options
+from connectors.worker import Worker
+from storage_core import InvalidRequestError, UnavailableError
+from storage_core.testing import ManualClock
+from tests.unit.connectors.feeds import NOWHERE, TOPIC, open_feeds
+from tests.unit.connectors.records import denial, record
+
+A, B = Partition(TOPIC, 0), Partition(TOPIC, 1)
+
+
+@pytest.fixture
+def worker(tmp_path):
+    settings = [f"root={tmp_path}", f'topics=["{TOPIC}"]', f"kafka.bootstrap.servers={NOWHERE}"]
+    worker = Worker(load_options(None, settings, {}), ManualClock(), CapturingLogger())
+    with open_feeds(tmp_path, 2) as feeds:
+        worker._holdings._ownership.feeds.update(feeds)
+        worker._consumer.begin(dict.fromkeys(feeds, Place(0)))
+        yield worker
+        worker._leave()
+
+
+def fail_in_flight(worker, partition):
+    """Let a round be under way whose commit of a partition is not done in time."""
+    late: Future[int] = Future()
+    late.set_exception(UnavailableError("busy"))
+    worker._in_flight = RoundInFlight(RoundReport(), {late: worker._holdings.feeds[partition]})
+
+
+def test_records_before_a_fault_are_kept_before_it_is_acted_on(worker):
+    with pytest.raises(InvalidRequestError):
+        worker._gather([record(0), record(1), denial()], 0.0)
+    assert worker._gathered.count == 2
+
+
+def test_records_in_hand_when_their_round_fails_are_fetched_again(worker):
+    worker._holdings.go_back([A])
+    fail_in_flight(worker, B)
+    worker._gather([record(0), record(100, partition=1)], 0.0)
+    assert worker._gathered.take() == {}
+    assert worker.counts.dropped_rounds == 1
+
+
+def test_records_of_others_stay_when_a_round_fails(worker):
+    worker._gather([record(0)], 0.0)
+    fail_in_flight(worker, B)
+    worker._settle()
+    assert list(worker._gathered.take()) == [A]
+
+
+def test_stop_is_heard_while_a_disk_hangs(worker):
+    hanging: Future[int] = Future()
+    worker._in_flight = RoundInFlight(RoundReport(), {hanging: worker._holdings.feeds[A]})
+    worker.stop()
+    worker._hold_back()
+    assert worker._in_flight is not None
+    hanging.set_result(0)
