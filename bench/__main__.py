@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from bench.append_rows import APPEND
-from bench.ingest_rows import INGEST, INGEST_LARGE, LATENCY, TAKEOVER
+from bench.ingest_peers import PEERS
+from bench.ingest_rows import INGEST, INGEST_LARGE
+from bench.ingest_watched import LATENCY, TAKEOVER
 from bench.measure import Experiment, RowResult, row_results, run_rounds
 from bench.memory_rows import MEMORY
 from bench.open_rows import OPEN
@@ -22,6 +24,8 @@ from bench.read_rows import COMMITTED, RANGE, SCAN
 from bench.report import json_text, machine, markdown_table, text_table
 from bench.shape_rows import BLOCKS, CODECS
 from bench.single_rows import DURABLE, SINGLE
+from bench.spark_rows import SPARK_SINK, SPARK_SOURCE
+from bench.spark_small_rows import SPARK_LATENCY, SPARK_MEMORY, SPARK_SMALL_SINK, SPARK_SMALL_SOURCE
 from bench.workspace import empty_directory
 
 EXPERIMENTS: Final = (
@@ -37,6 +41,13 @@ EXPERIMENTS: Final = (
     INGEST_LARGE,
     LATENCY,
     TAKEOVER,
+    PEERS,
+    SPARK_SOURCE,
+    SPARK_SINK,
+    SPARK_SMALL_SOURCE,
+    SPARK_SMALL_SINK,
+    SPARK_LATENCY,
+    SPARK_MEMORY,
     BLOCKS,
     CODECS,
 )

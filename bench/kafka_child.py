@@ -4,7 +4,6 @@ Each task answers with a line of JSON. Rates count from the first record that ar
 time is that of all threads.
 """
 
-import struct
 import sys
 import threading
 import time
@@ -14,7 +13,6 @@ from typing import Final
 import numpy as np
 
 from bench.child import answer, memory_peak
-from bench.measure import percentile
 from connectors.kafka_client import FIELDS, Admin, Consumer, Partition, Place, Producer
 from connectors.log_lines import LogFormat, open_log
 from connectors.options import load_options
@@ -26,7 +24,8 @@ CONSUME_RECORDS: Final = 1000
 _CONSUME_WAIT_S: Final = 0.005
 _LOOK_S: Final = 0.005
 _TICK_S: Final = 0.005
-_STAMP: Final = struct.Struct("<q")
+_WATCH_S: Final = 0.001
+_SETTLE_MS: Final = 3000
 _CLOCK: Final = SystemClock()
 
 
@@ -72,11 +71,17 @@ def bare_loop(bootstrap: str, topic: str, records: str) -> None:
     consumer.close()
 
 
-def ingest(bootstrap: str, topic: str, root: str, records: str) -> None:
-    """Run a worker until it has stored a topic."""
+def ingest(
+    bootstrap: str, topic: str, root: str, records: str, partitions: str | None = None
+) -> None:
+    """Run a worker until it has stored a topic, or so many records of the partitions given."""
     count = int(records)
     tune_process()
-    settings = [f"root={root}", f'topics=["{topic}"]', f"kafka.bootstrap.servers={bootstrap}"]
+    settings = [f"root={root}", f"kafka.bootstrap.servers={bootstrap}"]
+    if partitions is None:
+        settings.append(f'topics=["{topic}"]')
+    else:
+        settings += ["mode=static", f'partitions={{"{topic}": {partitions}}}']
     # A group for each root: what another has committed is none of its concern.
     options = load_options(None, [*settings, f"kafka.group.id={root.rpartition('/')[2]}"], {})
     worker = Worker(options, _CLOCK, open_log(LogFormat.JSON))
@@ -88,7 +93,8 @@ def ingest(bootstrap: str, topic: str, root: str, records: str) -> None:
         start, start_cpu = time.perf_counter(), time.process_time()
         while worker.counts.appended < count:
             _CLOCK.sleep(_LOOK_S)
-        measured["rate"] = count / (time.perf_counter() - start)
+        end = time.perf_counter()
+        measured.update(rate=count / (end - start), start_s=start, end_s=end)
         measured["cpu"] = (time.process_time() - start_cpu) / count
         worker.stop()
 
@@ -100,9 +106,9 @@ def ingest(bootstrap: str, topic: str, root: str, records: str) -> None:
 
 
 def pace(bootstrap: str, topic: str, rate: str, seconds: str) -> None:
-    """Produce at a fixed rate; each value begins with the moment it was sent."""
+    """Produce keyed records at a rate that Python holds."""
     partitions = Admin({"bootstrap.servers": bootstrap}).partitions()[topic]
-    padding = bytes(92)
+    value = bytes(100)
     keys = [number.to_bytes(4, "big") for number in range(1000)]
     count = int(float(rate) * float(seconds))
     begin = _CLOCK.monotonic_s()
@@ -111,7 +117,6 @@ def pace(bootstrap: str, topic: str, rate: str, seconds: str) -> None:
         while sent < count:
             due = min(count, int((_CLOCK.monotonic_s() - begin) * float(rate)) + 1)
             for number in range(sent, due):
-                value = _STAMP.pack(_CLOCK.now_ns()) + padding
                 out.send(topic, keys[number % 1000], value, None, None, number % partitions)
             sent = max(sent, due)
             out.poll()
@@ -119,44 +124,47 @@ def pace(bootstrap: str, topic: str, rate: str, seconds: str) -> None:
     answer({"rate": count / (_CLOCK.monotonic_s() - begin)})
 
 
-def follow(root: str, topic: str, records: str) -> None:
+def watch(root: str, topic: str, partitions: str, records: str) -> None:
     """Watch committed from outside; answer how old each record was when it became readable.
 
     The rows are read afterwards: what is measured is the way, not this process's own reading,
-    which would take the processors from those that are on it.
+    which would take the processors from those that are on it. A record's age counts from its
+    timestamp, which the producer set when it was asked to send; of whole milliseconds, so that
+    ages are too high by half of one.
     """
-    count = int(records)
-    reader = _await_reader(root, topic)
-    answer({"ready": 1.0})
+    reader = _await_shards(root, topic, int(partitions))
     begin = reader.committed()
-    seen: dict[int, list[tuple[int, int]]] = {shard: [] for shard in begin}
-    ends = dict(begin)
-    while sum(ends.values()) - sum(begin.values()) < count:
-        found, now = reader.committed(), _CLOCK.now_ns()
+    answer({"ready": 1.0})
+    looks: dict[int, list[tuple[int, int]]] = {shard: [] for shard in begin}
+    ends, goal = dict(begin), sum(begin.values()) + int(records)
+    while sum(ends.values()) < goal:
+        found, now_ns = reader.committed(), _CLOCK.now_ns()
         for shard, end in found.items():
             if end > ends[shard]:
-                seen[shard].append((end, now))
+                looks[shard].append((end, now_ns))
                 ends[shard] = end
-        _CLOCK.sleep(_LOOK_S / 5)
+        _CLOCK.sleep(_WATCH_S)
     reader.refresh()
-    ages = []
-    for shard, looks in seen.items():
-        bounds, times = (np.array(column) for column in zip(*looks, strict=True))
-        for batch in reader.tail(shard, begin[shard], columns=["address", "payload"]):
-            values = batch.column("payload").to_pylist()
-            data = b"".join(value[: _STAMP.size] for value in values if value is not None)
+    sent_ms, ages_s = [], []
+    for shard, seen in looks.items():
+        bounds, times_ns = (np.array(column) for column in zip(*seen, strict=True))
+        for batch in reader.tail(shard, begin[shard], columns=["address", "primary"]):
             at = bounds.searchsorted(batch.column("address").to_numpy(), side="right")
-            ages.append((times[at] - np.frombuffer(data, "<i8")) / 1e9)
-    # The first second is that of caches and connections.
-    settled = np.sort(np.concatenate([part[len(part) // 10 :] for part in ages])).tolist()
-    answer({"p50": percentile(settled, 0.5), "p99": percentile(settled, 0.99)})
+            sent_ms.append(batch.column("primary").to_numpy())
+            ages_s.append(times_ns[at] / 1e9 - sent_ms[-1] / 1e3)
+    sent, ages = np.concatenate(sent_ms), np.concatenate(ages_s)
+    # Until then all sides wait for connections and run cold code.
+    settled = ages[sent >= sent.min() + _SETTLE_MS]
+    p50, p99 = np.quantile(settled, [0.5, 0.99]).tolist()
+    answer({"p50": p50, "p99": p99, "max": float(settled.max())})
 
 
-def _await_reader(root: str, topic: str) -> StreamReader:
+def _await_shards(root: str, topic: str, count: int) -> StreamReader:
+    """Return a reader once the worker has made all shards; who waits is killed in the end."""
     while True:
         try:
             reader = StreamReader.open(root, topic)
-            if reader.committed():
+            if len(reader.committed()) == count:
                 return reader
             reader.close()
         except InvalidRequestError:
@@ -169,7 +177,7 @@ TASKS: Final[dict[str, Callable[..., None]]] = {
     "bare": bare_loop,
     "ingest": ingest,
     "pace": pace,
-    "follow": follow,
+    "watch": watch,
 }
 
 if __name__ == "__main__":

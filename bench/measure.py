@@ -29,10 +29,11 @@ class Row:
         name: Unique, `experiment/row`.
         text: What is measured, in a sentence that stands alone.
         top: Contestant and field that are measured.
-        bottom: What `top` is divided by, or None where the figure stands for itself.
+        bottom: What `top` is compared with, or None where the figure stands for itself.
         sense: On which side of the limit is good.
         limit: Beyond it the command fails; None where the figure is only reported.
         wanted: What we are after.
+        compared: How `top` is compared: divided by `bottom`, or by how much it is more.
     """
 
     name: str
@@ -42,13 +43,15 @@ class Row:
     sense: Literal["at least", "at most"] = "at least"
     limit: float | None = None
     wanted: float | None = None
+    compared: Literal["ratio", "difference"] = "ratio"
 
     def value(self, measured: Round) -> float:
         """Return the row's figure for one round."""
         figure = measured[self.top[0]][self.top[1]]
         if self.bottom is None:
             return figure
-        return figure / measured[self.bottom[0]][self.bottom[1]]
+        other = measured[self.bottom[0]][self.bottom[1]]
+        return figure / other if self.compared == "ratio" else figure - other
 
     def meets(self, bound: float | None, figure: float) -> bool:
         """Tell whether a figure is on the good side of a bound."""

@@ -89,7 +89,8 @@ def _cells(result: RowResult) -> tuple[str, ...]:
 
 
 def _shown(row: Row, value: float) -> str:
-    return f"{value:.2f} x" if row.bottom is not None else _absolute(value, row.top)
+    is_ratio = row.bottom is not None and row.compared == "ratio"
+    return f"{value:.2f} x" if is_ratio else _absolute(value, row.top)
 
 
 def _absolute(value: float, figure: Figure) -> str:
