@@ -184,7 +184,8 @@ class _Columns:
         secondaries, key, refused = _keys(list(map(FIELDS.key, messages)), rules)
         if rules.primary == "timestamp":
             refused |= kinds == _NO_TIMESTAMP_TYPE
-        refused |= _sizes(payload) > rules.payload_bytes_max
+        if payload.nbytes > rules.payload_bytes_max:
+            refused |= _sizes(payload) > rules.payload_bytes_max
         headers, has_misnamed = _headers(messages)
         self._headers, has_headers = headers, any(headers)
         if has_misnamed:
