@@ -11,6 +11,9 @@ JOBS ?= 2
 KIND ?=
 N ?=
 
+# Tests, demo and benchmarks start hundreds of processes; each saves half a second of compiling.
+export PYTHONDONTWRITEBYTECODE :=
+
 BIN := .venv/bin
 STAMP := .venv/.made-from-lock
 SOURCES := $(wildcard storage_core connectors streaming_jobs pyspark_shardlog.py demo tests bench)
