@@ -15,6 +15,7 @@ from storage_core.follower import ShardFollower
 from storage_core.options import StreamOptions
 from storage_core.origin import StreamOrigin
 from storage_core.position import Position, ShardPosition
+from storage_core.read_request import ShardReader
 from storage_core.reads import StreamReads
 from storage_core.shard_state import Counters
 from storage_core.stream_file import StreamFiles, read_stream
@@ -91,6 +92,37 @@ class StreamReader(StreamReads):
     def lineage(self, shard: int) -> str:
         """Return the random id of a shard's log, in hex."""
         return self._files.lineage(shard).hex()
+
+    def shard(self, shard: int) -> ShardReader:
+        """Return what answers a `ReadRequest` for one shard, as long as the reader is open."""
+        return self._follower(shard)
+
+    def born(self, shard: int) -> int:
+        """Return the first address that a shard can ever have had."""
+        self._follower(shard)
+        return self._files.born(shard)
+
+    def start(self, shard: int) -> int:
+        """Return the first address that a shard still has or will have, by one look at it."""
+        return max(self._follower(shard).state().start, self.born(shard))
+
+    def missing(self, shard: int, start: int, end: int) -> list[tuple[int, int]]:
+        """Return what of a range was there once and cannot be read any more, by one look.
+
+        That is what lies below the log's start, down to the shard's birth, and what is lost.
+
+        Args:
+            shard: The shard's number.
+            start: The range's first address.
+            end: Its exclusive end.
+
+        Returns:
+            Parts of the range as (start, end), in order.
+        """
+        state, born = self._follower(shard).state(), self.born(shard)
+        gone = [(born, state.start), *((lost.start, lost.end) for lost in state.lost)]
+        found = [(max(start, first), min(end, last)) for first, last in gone]
+        return sorted(part for part in found if part[0] < part[1])
 
     def stats(self, shard: int | None = None) -> StreamStats:
         """Return what one shard has counted, or all of them.

@@ -6,11 +6,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from streaming_jobs.options import SourceOptions
-from streaming_jobs.partitions import SourcePartition, StreamPlace, partitions_of, split_ranges
+from streaming_jobs.partitions import SourceTask, StreamPlace, tasks_of
 from streaming_jobs.plain_errors import plain_errors
 from streaming_jobs.resolving import resolve
 from streaming_jobs.row_rules import RowRules
-from streaming_jobs.shard_task import TaskRules, read_partition
+from streaming_jobs.shard_task import TaskRules, read_task
 from streaming_jobs.stream_look import look, opened
 
 
@@ -33,7 +33,7 @@ class RangeReader(DataSourceReader):
             ends = resolve(reader, seen, options.ending, options.stream)
             ranges = self.clipped({shard: (begins[shard], ends[shard]) for shard in begins})
             place = StreamPlace(options.path, options.stream, seen.root, seen.incarnation)
-            return partitions_of(place, seen, split_ranges(ranges, options.splitting))
+            return tasks_of(place, seen, ranges, options.splitting)
 
     def clipped(self, ranges: dict[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
         """Return what of the ranges is wanted: all."""
@@ -43,6 +43,6 @@ class RangeReader(DataSourceReader):
         """Yield a task's rows; called on executors, with nothing open."""
         with plain_errors():
             # Where there are no tasks Spark makes one of nothing.
-            if isinstance(partition, SourcePartition):
+            if isinstance(partition, SourceTask):
                 tasks = TaskRules(self._rows, self._options.fails_on_loss)
-                yield from read_partition(partition, tasks)
+                yield from read_task(partition, tasks)

@@ -7,6 +7,7 @@ ignored. `kafka.*` is for Kafka's own source: it may stay in a job that moved, a
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NoReturn, TypeVar
+from urllib.parse import unquote, urlsplit
 
 from storage_core import InvalidRequestError
 
@@ -71,6 +72,16 @@ class OptionValues:
         if number is None or number < 0 or suffix not in _SUFFIXES_MS:
             refuse(name, text, "a span of time like 500ms, 90s, 15m, 1h")
         return number * _SUFFIXES_MS[suffix]
+
+    def directory(self, name: str) -> str | None:
+        """Return a directory of this machine, given as a path or a `file:` URI."""
+        text = self.text(name)
+        if text is None or not ("://" in text or text.startswith("file:")):
+            return text
+        place = urlsplit(text)
+        if place.scheme != "file" or place.netloc:
+            refuse(name, text, "a directory of this machine")
+        return unquote(place.path)
 
     def choice(self, name: str, choices: Sequence[_T], default: _T) -> _T:
         """Return one of several words."""

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
-from urllib.parse import unquote, urlsplit
 
 from storage_core import InvalidRequestError
 from streaming_jobs.bounds import EARLIEST, LATEST, Bound, parse_bound
@@ -103,15 +102,10 @@ def warn_of_idle_options(options: Mapping[str, str]) -> None:
 
 
 def _place(values: OptionValues) -> tuple[str, str]:
-    path = values.text("path")
+    path = values.directory("path")
     if not path:
         message = 'option path is missing: the root directory, .option("path", …)'
         raise InvalidRequestError(message)
-    if "://" in path or path.startswith("file:"):
-        place = urlsplit(path)
-        if place.scheme != "file" or place.netloc:
-            refuse("path", path, "a directory of this machine")
-        path = unquote(place.path)
     named, subscribed = values.text("stream"), values.text("subscribe")
     if named and subscribed and named != subscribed:
         message = f"options stream {named!r} and subscribe {subscribed!r} name different streams"

@@ -14,7 +14,7 @@ from storage_core import InvalidRequestError, StreamReader
 from streaming_jobs.bounds import EARLIEST, LATEST, Bound
 from streaming_jobs.offsets import decode_offset
 from streaming_jobs.option_values import INT64_MAX
-from streaming_jobs.shard_door import extent_of, replay, shard_reader
+from streaming_jobs.replay_request import replay_request
 from streaming_jobs.stream_look import StreamLook, check_same_stream
 
 _UNITS_A_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -45,7 +45,7 @@ def resolve(reader: StreamReader, seen: StreamLook, bound: Bound, stream: str) -
 
 def _at_offset(reader: StreamReader, seen: StreamLook, stream: str, shard: int, asked: int) -> int:
     if asked == EARLIEST:
-        return extent_of(reader, shard).start
+        return reader.start(shard)
     end = seen.ends[shard]
     if asked == LATEST:
         return end
@@ -77,15 +77,15 @@ def first_offset_at(reader: StreamReader, shard: int, timestamp_ms: int, end: in
         return _first_by_column(reader, shard, timestamp_ms, end)
     per_second = _UNITS_A_SECOND[reader.options.unit]
     least = min(-(-timestamp_ms * per_second // 1000), INT64_MAX)
-    request = replace(replay(shard, None, end, ("address",)), start=least)
-    for batch in shard_reader(reader, shard).scan(request):
+    request = replace(replay_request(shard, None, end, ("address",)), start=least)
+    for batch in reader.shard(shard).scan(request):
         return int(batch.column(0)[0].as_py())
     return None
 
 
 def _first_by_column(reader: StreamReader, shard: int, timestamp_ms: int, end: int) -> int | None:
-    request = replay(shard, None, end, ("address", "timestamp"))
-    for batch in shard_reader(reader, shard).scan(request):
+    request = replay_request(shard, None, end, ("address", "timestamp"))
+    for batch in reader.shard(shard).scan(request):
         stamps = batch.column("timestamp").fill_null(-1).to_numpy()
         late_enough = np.flatnonzero(stamps >= timestamp_ms)
         if len(late_enough):

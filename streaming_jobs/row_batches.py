@@ -31,6 +31,9 @@ _CONSTANT_ROWS: Final = 2**12
 _STATE_EXPIRED: Final = 3
 _TIMESTAMP_TYPE_CREATED: Final = 0
 _TIMESTAMP_TYPE_NONE: Final = -1
+# Made once: for a Python number Arrow looks for other libraries' types at every call.
+_NO_TIME: Final = pa.scalar(_TIMESTAMP_TYPE_NONE, pa.int8())
+_NO_TIME_TYPE: Final = pa.scalar(_TIMESTAMP_TYPE_NONE, pa.int32())
 _STORED_NAMES: Final = {"value": "payload", "offset": "address"}
 _US_A_UNIT: Final = {"s": 10**6, "ms": 10**3, "us": 1}
 _NS_A_US: Final = 1000
@@ -136,7 +139,7 @@ class RowBatches:
         if self._shape.is_kafka:
             kinds = batch.column("timestamp_type")
             if name == "timestampType":
-                return kinds.cast(pa.int32()).fill_null(_TIMESTAMP_TYPE_NONE)
+                return _compute.fill_null(kinds.cast(pa.int32()), _NO_TIME_TYPE)
             return moments(_known(batch.column("timestamp"), kinds), "ms")
         if self._shape.unit == "sequence":
             value = None if name == "timestamp" else _TIMESTAMP_TYPE_NONE
@@ -168,7 +171,7 @@ def moments(times: Array, unit: str) -> Array:
 
 def _known(stamps: Array, kinds: Array) -> Array:
     """Return timestamps, null where the record has none."""
-    has_none = _compute.equal(kinds, _TIMESTAMP_TYPE_NONE)
+    has_none = _compute.equal(kinds, _NO_TIME)
     if not _compute.any(has_none).as_py():
         return stamps
     return _compute.if_else(has_none, pa.scalar(None, stamps.type), stamps)

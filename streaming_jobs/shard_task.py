@@ -1,4 +1,4 @@
-"""What one task does: read a range of one shard, and prove that nothing of it is missing.
+"""What one task does: read ranges of shards, and prove that nothing of them is missing.
 
 A range is read as it was stored. Loss is what was there once and is not any more: below the
 log's start, unless the shard was born above it, or a range that was acknowledged and is gone.
@@ -22,15 +22,17 @@ from storage_core import (
     UnavailableError,
 )
 from streaming_jobs.open_readers import OPEN_READERS, OpenReaders
-from streaming_jobs.partitions import SourcePartition
+from streaming_jobs.partitions import ShardRange, SourceTask
+from streaming_jobs.replay_request import replay_request
 from streaming_jobs.row_batches import RowBatches, StreamShape
 from streaming_jobs.row_rules import RowRules
-from streaming_jobs.shard_door import ShardExtent, extent_of, replay, shard_reader
 
 _LOG: Final = logging.getLogger("shardlog")
 _END_WAIT_S: Final = 30.0
 _PASSES_MAX: Final = 100
 _ADDRESS: Final = "address"
+
+Ranges = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +50,18 @@ class TaskRules:
     end_wait_s: float = _END_WAIT_S
 
 
-def read_partition(
-    partition: SourcePartition, rules: TaskRules, readers: OpenReaders = OPEN_READERS
+def read_task(
+    task: SourceTask, rules: TaskRules, readers: OpenReaders = OPEN_READERS
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a task's range.
+    """Yield the rows of a task's ranges, one range after the other."""
+    for one in task.ranges:
+        yield from read_range(one, rules, readers)
+
+
+def read_range(
+    one: ShardRange, rules: TaskRules, readers: OpenReaders = OPEN_READERS
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a range.
 
     1. Find the stream on this machine, and prove that it is the one the driver saw.
     2. Wait, bounded, until its log reaches the range's end.
@@ -64,42 +74,39 @@ def read_partition(
         UnavailableError: The log did not reach the end in time.
         LostRangeError: Part of the range is gone.
     """
-    with readers.lease(partition.place, partition.shard) as reader:
-        _check_lineage(reader, partition)
-        _await_end(reader, partition, rules.end_wait_s)
-        shape = StreamShape.of(reader, partition.place.stream)
-        batches = RowBatches(shape, partition.shard, rules.rows)
-        before = extent_of(reader, partition.shard)
-        told = _judge(partition, before, rules, ())
+    with readers.lease(one.place, one.shard) as reader:
+        _check_lineage(reader, one)
+        _await_end(reader, one, rules.end_wait_s)
+        shape = StreamShape.of(reader, one.place.stream)
+        batches = RowBatches(shape, one.shard, rules.rows)
+        told = _judge(one, _missing(reader, one), rules, ())
         if rules.rows.is_empty:
             return
-        yield from batches.of(_stored(reader, partition, rules, batches.stored, before))
-        _judge(partition, extent_of(reader, partition.shard), rules, told)
+        yield from batches.of(_stored(reader, one, rules, batches.stored, told))
+        _judge(one, _missing(reader, one), rules, told)
 
 
-def _check_lineage(reader: StreamReader, partition: SourcePartition) -> None:
-    if reader.lineage(partition.shard) != partition.lineage:
+def _missing(reader: StreamReader, one: ShardRange) -> Ranges:
+    return tuple(reader.missing(one.shard, one.begin, one.end))
+
+
+def _check_lineage(reader: StreamReader, one: ShardRange) -> None:
+    if reader.lineage(one.shard) != one.lineage:
         message = f"host {socket.gethostname()} has another log of the shard than the driver saw"
-        raise ForeignDataError(message, stream=partition.place.stream, shard=partition.shard)
+        raise ForeignDataError(message, stream=one.place.stream, shard=one.shard)
 
 
-def _await_end(reader: StreamReader, partition: SourcePartition, wait_s: float) -> None:
-    if not reader.wait(partition.shard, partition.end - 1, wait_s):
+def _await_end(reader: StreamReader, one: ShardRange, wait_s: float) -> None:
+    if not reader.wait(one.shard, one.end - 1, wait_s):
         message = (
-            f"on host {socket.gethostname()} the log did not reach offset {partition.end}, "
+            f"on host {socket.gethostname()} the log did not reach offset {one.end}, "
             f"which the driver saw, in {wait_s:g} s"
         )
-        raise UnavailableError(message, stream=partition.place.stream, shard=partition.shard)
+        raise UnavailableError(message, stream=one.place.stream, shard=one.shard)
 
 
-def _judge(
-    partition: SourcePartition,
-    extent: ShardExtent,
-    rules: TaskRules,
-    told: tuple[tuple[int, int], ...],
-) -> tuple[tuple[int, int], ...]:
-    """Fail over what is missing, or tell of it once; return what is missing."""
-    missing = tuple(extent.missing(partition.begin, partition.end))
+def _judge(one: ShardRange, missing: Ranges, rules: TaskRules, told: Ranges) -> Ranges:
+    """Fail over what is missing, or tell of it once; return it."""
     if rules.fails_on_loss and missing:
         begin, end = missing[0]
         message = (
@@ -107,13 +114,13 @@ def _judge(
             "failOnDataLoss=false reads on without them"
         )
         raise LostRangeError(
-            message, stream=partition.place.stream, shard=partition.shard, start=begin, end=end
+            message, stream=one.place.stream, shard=one.shard, start=begin, end=end
         )
     if missing and missing != told:
         count = sum(end - begin for begin, end in missing)
         _LOG.warning(
             "stream %r shard %d: %d offsets of [%d, %d) were lost and are passed by: %s",
-            *(partition.place.stream, partition.shard, count, partition.begin, partition.end),
+            *(one.place.stream, one.shard, count, one.begin, one.end),
             ", ".join(f"[{begin}, {end})" for begin, end in missing),
         )
     return missing
@@ -121,23 +128,23 @@ def _judge(
 
 def _stored(
     reader: StreamReader,
-    partition: SourcePartition,
+    one: ShardRange,
     rules: TaskRules,
     columns: tuple[str, ...],
-    extent: ShardExtent,
+    missing: Ranges,
 ) -> Iterator[pa.RecordBatch]:
     """Yield stored rows; where loss may be passed by, of what is left."""
     rows = rules.rows
-    source = shard_reader(reader, partition.shard)
+    source = reader.shard(one.shard)
     wanted = columns if rules.fails_on_loss else tuple(dict.fromkeys((*columns, _ADDRESS)))
-    request = replay(partition.shard, partition.begin, partition.end, wanted or (_ADDRESS,))
+    request = replay_request(one.shard, one.begin, one.end, wanted or (_ADDRESS,))
     request = replace(request, start=rows.start, end=rows.end, ids=rows.ids)
     if rules.fails_on_loss:
         yield from source.scan(request)
         return
-    reached = partition.begin
+    reached = one.begin
     for _ in range(_PASSES_MAX):
-        part = _first_left(extent, reached, partition.end)
+        part = _first_left(missing, reached, one.end)
         if part is None:
             return
         try:
@@ -147,20 +154,22 @@ def _stored(
                 reached = batch.column(_ADDRESS)[-1].as_py() + 1
             reached = end
         except LostRangeError:
-            extent = extent_of(reader, partition.shard)
+            missing = _missing(reader, one)
     message = "the range went on being lost while it was read"
     raise LostRangeError(
         message,
-        stream=partition.place.stream,
-        shard=partition.shard,
+        stream=one.place.stream,
+        shard=one.shard,
         start=reached,
-        end=partition.end,
+        end=one.end,
     )
 
 
-def _first_left(extent: ShardExtent, begin: int, end: int) -> tuple[int, int] | None:
+def _first_left(missing: Ranges, begin: int, end: int) -> tuple[int, int] | None:
     """Return the first stretch of a range of which nothing is missing."""
-    for lost_begin, lost_end in extent.missing(begin, end):
+    for lost_begin, lost_end in missing:
+        if lost_end <= begin:
+            continue
         if begin < lost_begin:
             return begin, lost_begin
         begin = max(begin, lost_end)

@@ -104,11 +104,25 @@ def mapping_of(schema: StructType, unit: Unit) -> ColumnMapping:
             wanted = wanted.replace("integral", "a whole number")
             message = f"column {one.name!r} is {one.dataType.simpleString()}; it must be {wanted}"
             raise InvalidRequestError(message)
+        if one.name == "headers" and not _is_headers(one.dataType):
+            message = (
+                f"column 'headers' is {one.dataType.simpleString()}; it must be "
+                "array<struct<key:string,value:binary>>"
+            )
+            raise InvalidRequestError(message)
         is_time = one.name in ("primary", "timestamp") and isinstance(one.dataType, TimestampType)
         if is_time and unit == "sequence":
             message = f"column {one.name!r} is a timestamp, and the stream counts a sequence"
             raise InvalidRequestError(message)
     return ColumnMapping(form, unit, "version" in names, form == "kafka" and "headers" in names)
+
+
+def _is_headers(kind: DataType) -> bool:
+    one = kind.elementType if isinstance(kind, ArrayType) else None
+    if not isinstance(one, StructType) or sorted(one.names) != ["key", "value"]:
+        return False
+    is_text = isinstance(one["key"].dataType, StringType)
+    return is_text and isinstance(one["value"].dataType, (BinaryType, StringType))
 
 
 def _form_of(names: list[str]) -> Form:

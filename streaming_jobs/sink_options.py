@@ -82,7 +82,7 @@ def _shared(values: OptionValues) -> dict[str, Any]:
     creation, fixed = _creation(values)
     wait_s = values.whole("lockWait", 0, LOCK_WAIT_MAX_S)
     stream, topic = values.text("stream"), values.text("topic")
-    path = values.text("path")
+    path = values.directory("path")
     values.refuse_unknown()
     if not path:
         message = "option path is missing: the directory that holds the streams"

@@ -16,7 +16,6 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
-from typing_extensions import override
 
 from storage_core import InvalidRequestError, TransactionId
 from streaming_jobs.plain_errors import plain_errors
@@ -49,23 +48,18 @@ class ShardBatchWriter(DataSourceArrowWriter):
     mapping: ColumnMapping
     transaction: TransactionId
 
-    @override
-    def write(  # type: ignore[override]  # Spark declares it so
-        self, iterator: Iterator[pa.RecordBatch]
-    ) -> StagedMessage:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:  # type: ignore[override, explicit-override]  # Spark declares it so
         """Stage the rows of one task, on an executor."""
         with plain_errors():
             return stage(self.target, self.mapping, self.transaction, iterator)
 
-    @override
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:  # type: ignore[explicit-override]
         """Make the rows of all tasks durable and visible."""
         with plain_errors():
             staged = staged_messages(messages)
             commit(self.options, self.target, self.transaction, staged, NOT_KEPT)
 
-    @override
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # type: ignore[explicit-override]
         """Remove what was staged, unless it was committed."""
         with plain_errors():
             abort(self.target, messages)
@@ -79,16 +73,16 @@ class ShardStreamWriter(DataSourceStreamArrowWriter):
     target: SinkTarget
     mapping: ColumnMapping
 
-    @override
-    def write(  # type: ignore[override]  # Spark declares it so
-        self, iterator: Iterator[pa.RecordBatch]
-    ) -> StagedMessage:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:  # type: ignore[override, explicit-override]  # Spark declares it so
         """Stage the rows of one task, on an executor."""
         with plain_errors():
             return stage(self.target, self.mapping, transaction_of_task(), iterator)
 
-    @override
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+    def commit(  # type: ignore[explicit-override]
+        self,
+        messages: list[WriterCommitMessage | None],
+        batchId: int,  # noqa: N803 - Spark's
+    ) -> None:
         """Make the rows of all tasks durable and visible, unless this batch was."""
         with plain_errors():
             staged = staged_messages(messages)
@@ -99,8 +93,11 @@ class ShardStreamWriter(DataSourceStreamArrowWriter):
             check_query(self.target.area(), self.options, transaction)
             commit(self.options, self.target, transaction, staged, KEPT)
 
-    @override
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+    def abort(  # type: ignore[explicit-override]
+        self,
+        messages: list[WriterCommitMessage | None],
+        batchId: int,  # noqa: ARG002, N803 - Spark's
+    ) -> None:
         """Remove what was staged, unless it was committed."""
         with plain_errors():
             abort(self.target, messages)

@@ -31,11 +31,10 @@ from streaming_jobs.offsets import (
     encode_offset,
 )
 from streaming_jobs.options import SourceOptions
-from streaming_jobs.partitions import SourcePartition, StreamPlace, partitions_of, split_ranges
+from streaming_jobs.partitions import SourceTask, StreamPlace, tasks_of
 from streaming_jobs.plain_errors import plain_errors
 from streaming_jobs.resolving import resolve
-from streaming_jobs.shard_door import extent_of
-from streaming_jobs.shard_task import TaskRules, read_partition
+from streaming_jobs.shard_task import TaskRules, read_task
 from streaming_jobs.stream_look import StreamLook, check_same_stream, look, look_at, opened
 
 
@@ -108,7 +107,7 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         added = set(seen.ends if self._target is None else self._target) - set(begins)
         if added:
             with opened(self._options) as reader:
-                begins.update({shard: extent_of(reader, shard).born for shard in added})
+                begins.update({shard: reader.born(shard) for shard in added})
         return dict(sorted(begins.items()))
 
     def _ends(self, begins: Mapping[int, int], seen: StreamLook) -> dict[int, int]:
@@ -158,7 +157,7 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             check_same_stream(until, seen, stream)
             ranges = self._ranges(decode_offset(stream, start), until)
             place = StreamPlace(self._options.path, stream, seen.root, seen.incarnation)
-            return partitions_of(place, seen, split_ranges(ranges, self._options.splitting))
+            return tasks_of(place, seen, ranges, self._options.splitting)
 
     def _ranges(self, start: SourceOffset, end: SourceOffset) -> dict[int, tuple[int, int]]:
         found = batch_ranges(start, end)
@@ -166,7 +165,7 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         borns: dict[int, int] = {}
         if unknown:
             with opened(self._options) as reader:
-                borns = {shard: extent_of(reader, shard).born for shard in unknown}
+                borns = {shard: reader.born(shard) for shard in unknown}
         return {
             shard: (borns[shard] if begin is None else begin, stop)
             for shard, (begin, stop) in found.items()
@@ -175,5 +174,5 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[explicit-override]
         """Yield a task's rows; called on executors, with nothing open."""
         with plain_errors():
-            if isinstance(partition, SourcePartition):
-                yield from read_partition(partition, self._tasks)
+            if isinstance(partition, SourceTask):
+                yield from read_task(partition, self._tasks)

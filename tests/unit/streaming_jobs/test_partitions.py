@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming_jobs.options import Splitting
-from streaming_jobs.partitions import SourcePartition, StreamPlace, split_ranges
+from streaming_jobs.partitions import (
+    ShardRange,
+    SourceTask,
+    StreamPlace,
+    pack_ranges,
+    split_ranges,
+)
 
 RANGES = st.dictionaries(
     st.integers(0, 20), st.tuples(st.integers(0, 10**6), st.integers(0, 10**6))
@@ -40,10 +46,40 @@ def test_large_shards_are_cut_until_there_are_enough_tasks():
     assert tasks[-1] == (1, 50, 150)
 
 
+@given(RANGES, SPLITTINGS)
+def test_packing_keeps_every_range_in_its_order(ranges, splitting):
+    whole = {shard: (begin, begin + size) for shard, (begin, size) in ranges.items()}
+    cut = split_ranges(whole, splitting)
+    assert [one for task in pack_ranges(cut, splitting) for one in task] == cut
+
+
+def sizes(tasks):
+    return [sum(end - begin for _, begin, end in task) for task in tasks]
+
+
+def test_small_ranges_share_a_task():
+    tasks = pack_ranges([(n, 0, 3_000) for n in range(7)], Splitting())
+    assert sizes(tasks) == [9_000, 9_000, 3_000]
+
+
+def test_large_range_has_a_task_of_its_own():
+    tasks = pack_ranges([(0, 0, 10), (1, 0, 10**6), (2, 0, 10)], Splitting())
+    assert sizes(tasks) == [10, 10**6, 10]
+
+
+def test_shared_task_is_no_larger_than_asked():
+    tasks = pack_ranges([(n, 0, 300) for n in range(5)], Splitting(records_max=700))
+    assert sizes(tasks) == [600, 600, 300]
+
+
+def test_where_a_number_of_tasks_is_asked_for_none_is_shared():
+    assert len(pack_ranges([(n, 0, 10) for n in range(5)], Splitting(partitions_min=2))) == 5
+
+
 def test_empty_ranges_make_no_task():
     assert split_ranges({0: (5, 5), 1: (9, 3)}, Splitting(4, 10)) == []
 
 
 def test_task_is_pickled_whole():
-    task = SourcePartition(StreamPlace("/r", "s", "root", "inc"), 3, "lin", 5, 9)
+    task = SourceTask((ShardRange(StreamPlace("/r", "s", "root", "inc"), 3, "lin", 5, 9),))
     assert pickle.loads(pickle.dumps(task)) == task  # noqa: S301 - our own bytes

@@ -10,7 +10,7 @@ from streaming_jobs.batch_reader import RangeReader
 from streaming_jobs.open_readers import OpenReaders
 from streaming_jobs.options import parse_source_options
 from streaming_jobs.row_rules import RowRules
-from streaming_jobs.shard_task import TaskRules, read_partition
+from streaming_jobs.shard_task import TaskRules, read_range
 from tests.unit.streaming_jobs.source_lab import NAME
 
 ROWS = RowRules(("offset",))
@@ -18,12 +18,13 @@ STRICT = TaskRules(ROWS, fails_on_loss=True, end_wait_s=0.05)
 LENIENT = TaskRules(ROWS, fails_on_loss=False)
 
 
-def tasks_of(lab, **options):
-    return RangeReader(parse_source_options(lab.options(**options), "batch")).partitions()
+def ranges_of(lab, **options):
+    tasks = RangeReader(parse_source_options(lab.options(**options), "batch")).partitions()
+    return [one for task in tasks for one in task.ranges]  # type: ignore[attr-defined]  # ours
 
 
 def offsets(task, rules=STRICT, readers=None):
-    found = read_partition(task, rules, readers or OpenReaders())
+    found = read_range(task, rules, readers or OpenReaders())
     return [offset for batch in found for offset in batch["offset"].to_pylist()]
 
 
@@ -33,7 +34,7 @@ def task(lab):
     lab.create(shards=1, block_records=4)
     lab.append(20)
     lab.close()
-    return tasks_of(lab)[0]
+    return ranges_of(lab)[0]
 
 
 def test_task_reads_its_range(task):
@@ -71,7 +72,7 @@ def test_what_is_left_around_lost_ranges_is_read(lab, task, caplog):
 
 def test_range_that_goes_while_it_is_read_is_a_loss(lab, task):
     readers = OpenReaders()
-    found = read_partition(task, STRICT, readers)
+    found = read_range(task, STRICT, readers)
     next(found)
     lab.cut(0, 4)
     lab.reopen()
@@ -82,7 +83,7 @@ def test_range_that_goes_while_it_is_read_is_a_loss(lab, task):
 def test_start_below_a_shards_birth_is_no_loss(lab):
     lab.create_topic({0: 100})
     lab.put(0, [100, 101])
-    task = tasks_of(lab, startingOffsets={NAME: {"0": 40}})[0]
+    task = ranges_of(lab, startingOffsets={NAME: {"0": 40}})[0]
     assert task.begin == 40
     assert offsets(task) == [100, 101]
 
@@ -117,7 +118,7 @@ def test_another_log_of_the_shard_is_told(task):
 
 def test_columns_that_need_nothing_stored_are_counted_right(task):
     rules = TaskRules(RowRules(("topic",), has_expired=True), fails_on_loss=True)
-    assert sum(len(batch) for batch in read_partition(task, rules, OpenReaders())) == 20
+    assert sum(len(batch) for batch in read_range(task, rules, OpenReaders())) == 20
 
 
 def test_range_of_primaries_that_is_empty_reads_nothing(task):

@@ -39,6 +39,10 @@ TYPES: dict[str, DataType] = {
     "byte": ByteType(),
     "double": DoubleType(),
     "headers": ArrayType(HEADER),
+    "texts": ArrayType(StringType()),
+    "pairs": ArrayType(
+        StructType([StructField("k", StringType()), StructField("v", BinaryType())])
+    ),
     "int": IntegerType(),
     "long": LongType(),
     "short": ShortType(),
@@ -176,3 +180,9 @@ def test_headers_are_carried_and_where_a_record_came_from_is_left_out():
     assert rows.schema.names == ["primary", "secondary", "payload", "headers"]
     carried: Any = rows.column("headers").cast(HEADERS_TYPE)
     assert carried.to_pylist() == [[{"key": "k", "value": b"h"}]]
+
+
+@pytest.mark.parametrize("kind", ["texts", "pairs"])
+def test_headers_of_another_shape_are_refused_before_a_job_starts(kind):
+    with pytest.raises(InvalidRequestError, match=r"column 'headers' is array<.*it must be array<"):
+        mapped(f"{KAFKA}, headers {kind}")

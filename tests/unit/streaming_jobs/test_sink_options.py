@@ -16,6 +16,11 @@ def test_path_and_stream_are_all_it_needs():
     assert (options.creation.unit, options.creation.shards, options.lock_wait_s) == ("ms", 4, 30)
 
 
+@pytest.mark.parametrize("path", ["/a b", "file:/a%20b", "file:///a%20b"])
+def test_path_is_a_directory_however_it_is_spelt(path):
+    assert parse_batch_options({**PLACE, "path": path}).path == "/a b"
+
+
 def test_topic_is_another_name_for_the_stream():
     assert parse_batch_options({"path": "p", "topic": "t"}).stream == "t"
     with pytest.raises(InvalidRequestError, match="different streams, 's' and 't'"):
@@ -34,6 +39,7 @@ def test_options_of_a_new_stream_are_taken():
     ("given", "said"),
     [
         ({"path": ""}, "option path is missing"),
+        ({"path": "hdfs://n/p"}, "option path: 'hdfs://n/p' is not a directory of this machine"),
         ({"stream": ""}, "option stream is missing"),
         ({"shard": "1"}, "unknown option shard"),
         ({"unit": "h"}, "option unit: 'h' is not s or ms or us or ns or sequence"),

@@ -130,7 +130,9 @@ def test_shard_added_later_is_read_from_its_birth(lab):
     lab.put(1, [40, 44])
     later = reader.latestOffset(through_json(end), ALL)
     tasks = reader.partitions(end, later)
-    assert [(task.shard, task.begin, task.end) for task in tasks] == [(1, 40, 45)]
+    assert [(one.shard, one.begin, one.end) for task in tasks for one in task.ranges] == [
+        (1, 40, 45)
+    ]
     assert later["@"]["birth"] == {"0": 2, "1": 40}
 
 
