@@ -7,9 +7,10 @@ SHELL := bash
 
 # Test processes at a time.
 JOBS ?= 2
-# Which fault (kill, power, damage, disk, lock; empty for all) and how often.
+# Which fault (kill, power, damage, disk, lock, spark; empty for all but spark) and how often.
 KIND ?=
 N ?=
+FAULTS_spark := tests/spark/test_source_kill.py tests/spark/test_sink_kill.py
 
 # Tests, demo and benchmarks start hundreds of processes; each saves half a second of compiling.
 export PYTHONDONTWRITEBYTECODE :=
@@ -77,8 +78,9 @@ demo: $(STAMP) ## Show the whole way: Kafka, two workers of which one is killed,
 	$(BIN)/python -m demo
 
 faults: $(STAMP) ## Run the fault tests: N=500 sets every count, KIND=damage runs one kind.
-	$(if $(N),SHARDLOG_FAULT_KILLS=$(N) SHARDLOG_FAULT_POWER=$(N) SHARDLOG_FAULT_DAMAGE=$(N)) \
-		$(PYTEST) -v --durations=0 $(if $(KIND),tests/faults/test_$(KIND).py,tests/faults)
+	$(if $(N),SHARDLOG_FAULT_KILLS=$(N) SHARDLOG_FAULT_POWER=$(N) SHARDLOG_FAULT_DAMAGE=$(N) \
+		SHARDLOG_FAULT_SPARK_KILLS=$(N)) $(PYTEST) -v --durations=0 \
+		$(if $(KIND),$(or $(FAULTS_$(KIND)),tests/faults/test_$(KIND).py),tests/faults)
 
 bench: $(STAMP) ## Measure against plain RocksDB and raw files; fails when a row misses its limit.
 	$(BIN)/python -m bench

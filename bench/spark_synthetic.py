@@ -14,7 +14,6 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
-from typing_extensions import override
 
 from bench.records import FIRST_PRIMARY, payload_array
 from streaming_jobs.columns import arrow_schema, default_columns, spark_schema
@@ -33,18 +32,15 @@ class SyntheticSource(DataSource):
     """`format("synthetic")`; options `rows`, of all, `step`, of a micro-batch, and `tasks`."""
 
     @classmethod
-    @override
-    def name(cls) -> str:
+    def name(cls) -> str:  # type: ignore[explicit-override]
         """Return the name of the format."""
         return "synthetic"
 
-    @override
-    def schema(self) -> StructType:
+    def schema(self) -> StructType:  # type: ignore[explicit-override]
         """Return the columns that our source has by default."""
         return spark_schema(_COLUMNS)
 
-    @override
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # type: ignore[explicit-override]  # noqa: ARG002, N802 - Spark's
         """Return what makes the rows."""
         rows = int(self.options["rows"])
         tasks = int(self.options.get("tasks", TASKS))
@@ -58,28 +54,23 @@ class SyntheticReader(DataSourceStreamReader):
         """Take how many rows there are, how many a micro-batch has, and in how many tasks."""
         self._rows, self._step, self._tasks = rows, step, tasks
 
-    @override
-    def initialOffset(self) -> dict[str, Any]:
+    def initialOffset(self) -> dict[str, Any]:  # type: ignore[explicit-override]  # noqa: N802 - Spark's
         """Return the start."""
         return {"rows": 0}
 
-    @override
-    def getDefaultReadLimit(self) -> ReadLimit:
+    def getDefaultReadLimit(self) -> ReadLimit:  # type: ignore[explicit-override]  # noqa: N802 - Spark's
         """Return how much a micro-batch takes."""
         return ReadAllAvailable() if self._step == self._rows else ReadMaxRows(self._step)
 
-    @override
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # type: ignore[explicit-override]  # noqa: ARG002, N802 - Spark's
         """Return the end of the next micro-batch."""
         return {"rows": min(self._rows, start["rows"] + self._step)}
 
-    @override
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:  # type: ignore[explicit-override]
         """Return the tasks, unless told otherwise one for each partition of the others' topic."""
         return [_Part((end["rows"] - start["rows"]) // self._tasks)] * self._tasks
 
-    @override
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[explicit-override]
         """Yield the one batch until there are enough rows."""
         assert isinstance(partition, _Part)
         whole, rest = divmod(partition.rows, BATCH_ROWS)

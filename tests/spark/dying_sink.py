@@ -1,6 +1,6 @@
-"""A driver that dies at one moment of its second batch, as `kill -9` of the whole job would do.
+"""A driver that dies at one moment of a batch, as `kill -9` of the whole job would do.
 
-    python -m tests.spark.dying_sink PLACE MOMENT
+    python -m tests.spark.dying_sink PLACE MOMENT BATCH
 
     staging         the tasks' rows are staged, and nobody was told
     before commit   every task has reported, nothing is decided
@@ -22,7 +22,6 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
-from typing_extensions import override
 
 from streaming_jobs.data_source import ShardlogSource
 from streaming_jobs.sink_writer import ShardStreamWriter, stream_writer
@@ -32,20 +31,18 @@ from tests.spark.sink_lab import NAME, SinkLab
 STAGING, BEFORE, WITHIN, AFTER = "staging", "before commit", "within commit", "after commit"
 MOMENTS = (STAGING, BEFORE, WITHIN, AFTER)
 _PLACE, _MOMENT = "SHARDLOG_TEST_PLACE", "SHARDLOG_TEST_MOMENT"
-_BATCH = 1
+_BATCH = "SHARDLOG_TEST_BATCH"
 _LOOK_EVERY_S = 0.001
 
 
 class DyingSink(ShardlogSource):
     """The sink, in a job that is about to die."""
 
-    @override
     @classmethod
-    def name(cls) -> str:
+    def name(cls) -> str:  # type: ignore[explicit-override]
         return "dying"
 
-    @override
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # type: ignore[explicit-override]  # noqa: N802 - Spark's
         return DyingWriter(stream_writer(self.options, schema, overwrite))
 
 
@@ -55,29 +52,31 @@ class DyingWriter(DataSourceStreamArrowWriter):
     def __init__(self, inner: ShardStreamWriter) -> None:
         self.inner = inner
 
-    @override
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]  # Spark declares it so
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override, explicit-override]  # Spark declares it so
         message = self.inner.write(iterator)
         die_at(STAGING, message.transaction.number)
         return message
 
-    @override
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # type: ignore[explicit-override]  # noqa: N803 - Spark's
         die_at(BEFORE, batchId)
-        if batchId == _BATCH and os.environ[_MOMENT] == WITHIN:
+        if is_moment(WITHIN, batchId):
             threading.Thread(target=die_once_published, daemon=True).start()
         self.inner.commit(messages, batchId)
         die_at(AFTER, batchId)
 
-    @override
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # type: ignore[explicit-override]  # noqa: N803 - Spark's
         self.inner.abort(messages, batchId)
 
 
 def die_at(moment: str, batch: int | None) -> None:
     """End the job if this is the moment."""
-    if batch == _BATCH and os.environ[_MOMENT] == moment:
+    if is_moment(moment, batch):
         die()
+
+
+def is_moment(moment: str, batch: int | None) -> bool:
+    """Tell whether the job ends at this moment of this batch."""
+    return (os.environ[_MOMENT], os.environ[_BATCH]) == (moment, str(batch))
 
 
 def die_once_published() -> None:
@@ -95,9 +94,9 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def main(place: Path, moment: str) -> None:
+def main(place: Path, moment: str, batch: str) -> None:
     """Run the job until it dies."""
-    os.environ[_PLACE], os.environ[_MOMENT] = str(place), moment
+    os.environ[_PLACE], os.environ[_MOMENT], os.environ[_BATCH] = str(place), moment, batch
     spark = make_session(place / "spark")
     jvm = spark.sparkContext._jvm
     assert jvm is not None
@@ -109,4 +108,4 @@ def main(place: Path, moment: str) -> None:
 
 if __name__ == "__main__":
     # As a module, so that the workers find the classes under the name they are pickled with.
-    importlib.import_module("tests.spark.dying_sink").main(Path(sys.argv[1]), sys.argv[2])
+    importlib.import_module("tests.spark.dying_sink").main(Path(sys.argv[1]), *sys.argv[2:])

@@ -34,6 +34,7 @@ class SparkLab:
         self.spark = spark
         self.log = SourceLab(place / "root")
         self.checkpoint = place / "checkpoint"
+        self.format = "shardlog"
         self.batches: dict[int, Numbers] = {}
 
     def clean_up(self) -> None:
@@ -46,7 +47,7 @@ class SparkLab:
 
     def read(self, **options: object) -> DataFrame:
         """Return a frame over the stream, as a batch."""
-        reader = self.spark.read.format("shardlog")
+        reader = self.spark.read.format(self.format)
         return reader.options(**self.log.options(**options)).load()
 
     def numbers(self, **options: object) -> list[int]:
@@ -63,7 +64,7 @@ class SparkLab:
         self, trigger: dict[str, Any], at: int | None, options: dict[str, object]
     ) -> StreamingQuery:
         """Start a query that notes what each batch sees; batch `at` fails after that."""
-        reader = self.spark.readStream.format("shardlog")
+        reader = self.spark.readStream.format(self.format)
         frame = reader.options(**self.log.options(**options)).load()
 
         def note(batch: DataFrame, number: int) -> None:

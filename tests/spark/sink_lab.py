@@ -8,6 +8,7 @@ lab.forget_commit(0)                as if the driver had died before batch 0 was
 lab.stored                          the primaries that a reader outside Spark sees
 """
 
+import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,12 +19,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from storage_core import StagingArea, StreamReader
 
 NAME = "s"
 OPEN_WAIT_S = 20
 QUERY_SECONDS_MAX = 60
+_FIRST_FED_S = 1_700_000_000
 
 
 class SinkLab:
@@ -35,7 +38,7 @@ class SinkLab:
         self.root = place / "root"
         self.checkpoint = place / "checkpoint"
         self.input = place / "input"
-        self.input.mkdir(exist_ok=True)
+        self.input.mkdir(parents=True, exist_ok=True)
         self._files = 0
 
     # --- batch writes ----------------------------------------------------------------------
@@ -69,15 +72,23 @@ class SinkLab:
         path = self.input / f"{self._files:04d}.parquet"
         self._files += 1
         pq.write_table(table, self.place / "draft")
+        # Spark takes files by their times, in milliseconds, and two may be fed within one.
+        os.utime(self.place / "draft", (_FIRST_FED_S + self._files, _FIRST_FED_S + self._files))
         (self.place / "draft").rename(path)
 
     def run(self, where: str = "true", sink: str = "shardlog", **options: object) -> None:
         """Run a query over what is there to its end."""
+        query = self.start(where, sink, **options)
+        assert query.awaitTermination(QUERY_SECONDS_MAX), "the query goes on"
+
+    def start(
+        self, where: str = "true", sink: str = "shardlog", **options: object
+    ) -> StreamingQuery:
+        """Start a query over what is there."""
         frame = files_of(self.spark, self.input).where(where)
         writer = frame.writeStream.format(sink).options(**self.options(**options))
         writer = writer.option("checkpointLocation", str(self.checkpoint))
-        query = writer.trigger(availableNow=True).start()
-        assert query.awaitTermination(QUERY_SECONDS_MAX), "the query goes on"
+        return writer.trigger(availableNow=True).start()
 
     def fails(self, **options: object) -> str:
         """Run a query that must fail; return what it says."""

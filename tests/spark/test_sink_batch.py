@@ -40,6 +40,18 @@ def test_each_write_is_a_transaction_of_its_own(lab):
     assert lab.stored == [1, 1]
 
 
+def test_frame_without_rows_or_without_tasks_is_a_write_too(lab, spark):
+    nothing = spark.createDataFrame(spark.sparkContext.emptyRDD(), lab.frame([1]).schema)
+    for frame in (nothing, lab.frame([1]).where("primary < 0"), lab.frame(range(3)).repartition(7)):
+        lab.write(frame)
+    assert (lab.stored, lab.staged) == ([0, 1, 2], [])
+
+
+def test_place_is_known_by_its_uri_too(lab):
+    lab.write([1], path=lab.root.as_uri())
+    assert lab.stored == [1]
+
+
 def test_version_that_was_seen_is_ignored_and_so_are_lower_ones(lab):
     for version, primary in ((2, 1), (2, 2), (1, 3), (3, 4)):
         lab.write([primary], txnAppId="app", txnVersion=version)

@@ -112,3 +112,15 @@ def test_complete_mode_is_refused(lab, spark):
 def test_options_that_are_not_a_streams_are_told(lab, options, said):
     lab.feed(1)
     assert said in lab.fails(**options)
+
+
+def test_two_queries_write_one_stream_at_once_and_each_row_lands_once(spark, tmp_path):
+    labs = [SinkLab(spark, tmp_path / name) for name in ("one", "two")]
+    for at, lab in enumerate(labs):
+        lab.root = labs[0].root
+        for batch in range(3):
+            lab.feed(*range(at * 100 + batch * 10, at * 100 + batch * 10 + 10))
+    queries = [lab.start(lockWait=60) for lab in labs]
+    assert all(query.awaitTermination(120) for query in queries)
+    assert labs[0].stored == [*range(30), *range(100, 130)]
+    assert labs[0].staged == []

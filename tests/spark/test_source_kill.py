@@ -1,8 +1,7 @@
 """A driver killed with -9 in the middle of a batch: restarted, its query sees every row once.
 
 The driver, its JVM and its workers die together. Rows are appended before the restart, so the
-tip has moved when the batch comes again. SHARDLOG_FAULT_SPARK_KILLS says how many drivers die,
-spread over the phases of a batch and over batches.
+tip has moved when the batch comes again. kills.py says how many drivers die, and when.
 """
 
 import json
@@ -15,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.spark.kills import kills
 from tests.spark.source_driver import OFFSETS_A_BATCH
 from tests.unit.streaming_jobs.source_lab import SourceLab
 
 PHASES = ("noted", "seen", "planned")
-KILLS = int(os.environ.get("SHARDLOG_FAULT_SPARK_KILLS", "1"))
 REPOSITORY = Path(__file__).parents[2]
 SECONDS_MAX = 240
 
@@ -60,12 +59,12 @@ def ledger(place):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kill", range(KILLS))
-def test_killed_driver_sees_every_row_once(tmp_path, kill):
-    log, batch = SourceLab(tmp_path / "root"), 1 + kill // len(PHASES) % 2
+@pytest.mark.parametrize(("_number", "phase", "batch"), kills(PHASES, default=1))
+def test_killed_driver_sees_every_row_once(tmp_path, _number, phase, batch):
+    log = SourceLab(tmp_path / "root")
     log.create(shards=2)
     log.append(4 * OFFSETS_A_BATCH)
-    kill_when_reached(driver(log, tmp_path, PHASES[kill % len(PHASES)], batch))
+    kill_when_reached(driver(log, tmp_path, phase, batch))
     before = ledger(tmp_path)
     log.append(OFFSETS_A_BATCH, first=4 * OFFSETS_A_BATCH)
     run_to_its_end(driver(log, tmp_path))

@@ -1,0 +1,104 @@
+"""A driver of its own on a cluster of two executors, where Spark runs twins of slow tasks.
+
+    python -m tests.spark.twin_driver PLACE
+
+In one stage a query reads a stream's two shards and writes what it reads to another stream. The
+first attempt at shard 0 stops at its last row until its twin is there too; then both go on to
+their end. Spark speculates neither within one process nor on one host, so this is a standalone
+cluster of a master and two workers, on two addresses of the loopback. All end with the driver's
+process group.
+"""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pyspark
+from pyspark import TaskContext
+from pyspark.sql.functions import udf
+
+from tests.spark.session import make_session
+from tests.tidy.tree import ROOT
+from tests.unit.streaming_jobs.source_lab import NAME
+
+SINK = "written"
+ROWS_A_SHARD = 3_000
+_SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
+_MASTER = "org.apache.spark.deploy.master.Master"
+_WORKER = "org.apache.spark.deploy.worker.Worker"
+_WAIT_S = 60
+_LOOK_EVERY_S = 0.02
+_SETTINGS = {
+    "spark.executor.memory": "1g",
+    "spark.speculation": "true",
+    "spark.speculation.interval": "50ms",
+    "spark.speculation.minTaskRuntime": "50ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.5",
+}
+
+
+def meeting(place: Path, last: int) -> Callable[[int], int]:
+    """Return a function of a number at one of which two attempts wait for each other."""
+
+    def number(value: int) -> int:
+        if value == last:
+            context = TaskContext.get()
+            assert context is not None
+            (place / f"attempt-{context.attemptNumber()}").touch()
+            await_truth((place / "attempt-1").exists, "the twin")
+        return value
+
+    return number
+
+
+def await_truth(is_true: Callable[[], bool], what: str) -> None:
+    """Wait until something is true."""
+    for _ in range(round(_WAIT_S / _LOOK_EVERY_S)):
+        if is_true():
+            return
+        threading.Event().wait(_LOOK_EVERY_S)
+    message = f"{what} never came"
+    raise AssertionError(message)
+
+
+def start_cluster(place: Path) -> str:
+    """Start a master and two workers; return where the master is."""
+    command = [str(_SPARK_CLASS), _MASTER, "--host", "127.0.0.1", "--port", "0"]
+    log = place / "master.log"
+    spawn([*command, "--webui-port", "0"], log)
+    await_truth(lambda: "spark://" in log.read_text(), "the master")
+    words = log.read_text().split()
+    master = next(word for word in words if word.startswith("spark://")).rstrip(",")
+    for number in (1, 2):
+        options = ["--host", f"127.0.0.{number}", "-c", "1", "-m", "1g", "--webui-port", "0"]
+        work = ["--work-dir", str(place / f"work-{number}")]
+        spawn([str(_SPARK_CLASS), _WORKER, *options, *work, master], place / f"worker-{number}.log")
+    return master
+
+
+def spawn(command: list[str], log: Path) -> None:
+    """Start a process of the cluster, which ends with the group."""
+    paths = {"PYTHONPATH": str(ROOT), "SPARK_DAEMON_MEMORY": "256m", "SPARK_NO_DAEMONIZE": "1"}
+    with log.open("wb") as out:
+        subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, **paths})
+
+
+def main(place: Path) -> None:
+    """Run the query over what is there to its end."""
+    spark = make_session(place, start_cluster(place), _SETTINGS)
+    options = {"path": str(place / "root"), "startingOffsets": "earliest", "minPartitions": "2"}
+    frame = spark.readStream.format("shardlog").options(stream=NAME, **options).load()
+    number = udf(meeting(place, 2 * ROWS_A_SHARD - 2), "long", useArrow=False)
+    primary = number(frame["value"].cast("string").cast("long")).alias("primary")
+    rows = frame.select(primary, "secondary", "value")
+    writer = rows.writeStream.format("shardlog").option("path", options["path"])
+    writer = writer.option("stream", SINK).option("checkpointLocation", str(place / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
