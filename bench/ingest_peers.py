@@ -7,7 +7,6 @@ so the rows are not among those that run by default.
 """
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,13 +14,14 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from bench.ingest_rows import PARTITIONS, SMALL_RECORDS, fill
+from bench.ingest_rows import SMALL_RECORDS, fill
 from bench.kafka_tools import consume_rate
 from bench.measure import Contestant, Experiment, Measured, Row
-from bench.workspace import ChildProcess, child_process, empty_directory
+from bench.processes import seconds_of
+from bench.records import PARTITIONS
+from bench.workspace import KAFKA_TASKS, ChildProcess, child_process, empty_directory
 from connectors.dev_stack.broker import Broker
 
-_TASKS: Final = "bench.kafka_child"
 _SCRIPTS: Final = Path(__file__).parent / "foreign"
 _QUIX: Final = "quixstreams==3.28.1"
 _QUIX_RECORDS: Final = 150_000
@@ -29,7 +29,6 @@ _WAX: Final = "bytewax[kafka]==0.21.1"
 _WAX_RECORDS: Final = 400_000
 _INSTALL_MAX_S: Final = 300.0
 _RUN_MAX_S: Final = 120.0
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
@@ -39,9 +38,10 @@ def _beside_peers(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
         topic = fill(broker, SMALL_RECORDS, 100)
 
         def workers(number: int) -> Measured:
-            before = _processor_seconds(broker)
+            assert broker.process is not None
+            before = seconds_of(broker.process.pid)
             measured = _ingest(broker.bootstrap, topic, workspace, number)
-            used = _processor_seconds(broker) - before
+            used = seconds_of(broker.process.pid) - before
             return {**measured, "broker_cpu": used / SMALL_RECORDS}
 
         def quix_streams() -> Measured:
@@ -65,7 +65,9 @@ def _ingest(bootstrap: str, topic: str, workspace: Path, workers: int) -> Measur
     records = SMALL_RECORDS // workers
     with empty_directory(workspace) as root:
         shares = [
-            child_process("ingest", bootstrap, topic, root, records, json.dumps(n), module=_TASKS)
+            child_process(
+                "ingest", bootstrap, topic, root, records, json.dumps(n), module=KAFKA_TASKS
+            )
             for n in numbers
         ]
         answers = _answers_of(shares)
@@ -80,15 +82,6 @@ def _answers_of(tasks: Iterable[AbstractContextManager[ChildProcess]]) -> list[d
     with ExitStack() as running:
         children = [running.enter_context(task) for task in tasks]
         return [child.answer() for child in children]
-
-
-def _processor_seconds(broker: Broker) -> float:
-    """Return the processor time of all threads of a broker up to here."""
-    assert broker.process is not None
-    text = Path(f"/proc/{broker.process.pid}/stat").read_text(encoding="utf-8")
-    # The fields behind the program's name, of which these are the user's and the system's share.
-    user, system = text.rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / _TICKS
 
 
 def _installed(workspace: Path, requirement: str) -> Path:

@@ -17,18 +17,17 @@ from typing import Final
 
 from bench.kafka_tools import produce_at_pace
 from bench.measure import Contestant, Experiment, Measured, Row
-from bench.workspace import child_process, empty_directory
+from bench.records import PARTITIONS
+from bench.stored import await_records, committed
+from bench.void import check_pace
+from bench.workspace import KAFKA_TASKS, child_process, empty_directory
 from connectors.dev_stack.broker import Broker
 from connectors.kafka_client import create_topic
-from storage_core import InvalidRequestError, StreamReader, SystemClock
+from storage_core import SystemClock
 
-_TASKS: Final = "bench.kafka_child"
-_PARTITIONS: Final = 4
 PACE: Final = 50_000
 _PACE_SECONDS: Final = 10
 _VALUE_BYTES: Final = 100
-_PACE_SHARE_MIN: Final = 0.97
-_WAIT_MAX_S: Final = 60.0
 _SESSION_MS: Final = 6000
 _CLOCK: Final = SystemClock()
 
@@ -40,18 +39,18 @@ def _latency(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
 
         def ours() -> Measured:
             topic = f"paced{next(numbers)}"
-            create_topic(broker.bootstrap, topic, _PARTITIONS)
+            create_topic(broker.bootstrap, topic, PARTITIONS)
             records = PACE * _PACE_SECONDS
             with (
                 empty_directory(workspace) as root,
                 _worker(broker.bootstrap, topic, root, {"stream.key_mode": "none"}),
-                child_process("watch", root, topic, _PARTITIONS, records, module=_TASKS) as seen,
+                child_process(
+                    "watch", root, topic, PARTITIONS, records, module=KAFKA_TASKS
+                ) as seen,
             ):
                 seen.answer()
                 achieved = produce_at_pace(broker.bootstrap, topic, records, _VALUE_BYTES, PACE)
-                if achieved < _PACE_SHARE_MIN * PACE:
-                    message = f"void: the producer makes no more than {achieved:.0f} records/s"
-                    raise SystemExit(message)
+                check_pace(achieved, PACE)
                 return seen.answer()
 
         # A young broker takes three times the processor time for the same records, until its
@@ -71,16 +70,16 @@ def _takeover(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
             with (
                 empty_directory(workspace) as root,
                 _worker(broker.bootstrap, topic, root) as owner,
-                child_process("pace", broker.bootstrap, topic, 1000, 60, module=_TASKS),
+                child_process("pace", broker.bootstrap, topic, 1000, 60, module=KAFKA_TASKS),
             ):
-                _await_records(root, topic, 100)
+                await_records(root, topic, 100)
                 with _worker(broker.bootstrap, topic, root):
                     # The heir is a member before the owner dies.
                     _CLOCK.sleep(3.0)
                     owner.kill()
                     owner.wait()
                     start = _CLOCK.monotonic_s()
-                    _await_records(root, topic, _committed(root, topic) + 1)
+                    await_records(root, topic, sum(committed(root, topic).values()) + 1)
                     return {"seconds": _CLOCK.monotonic_s() - start}
 
         yield {"ours": ours}
@@ -110,23 +109,6 @@ def _worker(
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
-
-
-def _committed(root: Path, topic: str) -> int:
-    try:
-        with StreamReader.open(root, topic) as reader:
-            return sum(reader.committed().values())
-    except InvalidRequestError:
-        return 0
-
-
-def _await_records(root: Path, topic: str, records: int) -> None:
-    deadline = _CLOCK.monotonic_s() + _WAIT_MAX_S
-    while _committed(root, topic) < records:
-        if _CLOCK.monotonic_s() > deadline:
-            message = f"{records} records were not stored within {_WAIT_MAX_S:g} s"
-            raise SystemExit(message)
-        _CLOCK.sleep(0.01)
 
 
 LATENCY: Final = Experiment(

@@ -13,12 +13,13 @@ from typing import Final
 import numpy as np
 
 from bench.child import answer, memory_peak
+from bench.stored import await_shards
 from connectors.kafka_client import FIELDS, Admin, Consumer, Partition, Place, Producer
 from connectors.log_lines import LogFormat, open_log
 from connectors.options import load_options
 from connectors.process_tuning import tune_process
 from connectors.worker import Worker
-from storage_core import InvalidRequestError, StreamReader, SystemClock
+from storage_core import StreamReader, SystemClock
 
 CONSUME_RECORDS: Final = 1000
 _CONSUME_WAIT_S: Final = 0.005
@@ -132,7 +133,8 @@ def watch(root: str, topic: str, partitions: str, records: str) -> None:
     timestamp, which the producer set when it was asked to send; of whole milliseconds, so that
     ages are too high by half of one.
     """
-    reader = _await_shards(root, topic, int(partitions))
+    await_shards(root, topic, int(partitions))
+    reader = StreamReader.open(root, topic)
     begin = reader.committed()
     answer({"ready": 1.0})
     looks: dict[int, list[tuple[int, int]]] = {shard: [] for shard in begin}
@@ -157,19 +159,6 @@ def watch(root: str, topic: str, partitions: str, records: str) -> None:
     settled = ages[sent >= sent.min() + _SETTLE_MS]
     p50, p99 = np.quantile(settled, [0.5, 0.99]).tolist()
     answer({"p50": p50, "p99": p99, "max": float(settled.max())})
-
-
-def _await_shards(root: str, topic: str, count: int) -> StreamReader:
-    """Return a reader once the worker has made all shards; who waits is killed in the end."""
-    while True:
-        try:
-            reader = StreamReader.open(root, topic)
-            if len(reader.committed()) == count:
-                return reader
-            reader.close()
-        except InvalidRequestError:
-            pass
-        _CLOCK.sleep(_LOOK_S)
 
 
 TASKS: Final[dict[str, Callable[..., None]]] = {

@@ -162,8 +162,7 @@ SCAN: Final = Experiment(
             "scan/reader-rate",
             "the same through `StreamReader` in another process",
             ("another process", "rate"),
-            # The floor of a slow machine: what the row above limits is the same way.
-            limit=12_000_000,
+            limit=20_000_000,
             wanted=60_000_000,
         ),
         Row(

@@ -16,6 +16,8 @@ PayloadKind = Literal["random", "compressible"]
 DEVICES: Final = 1000
 PAYLOAD_BYTES: Final = 100
 FIRST_PRIMARY: Final = 1_700_000_000_000
+# Of a topic, and shards of its stream.
+PARTITIONS: Final = 4
 _POOL_BATCHES: Final = 16
 _WORDS: Final = (
     b"temperature",

@@ -16,10 +16,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from bench.measure import latencies
 from bench.spark_queries import await_a_look
-from bench.workspace import child_process, empty_directory
+from bench.workspace import KAFKA_TASKS, child_process, empty_directory
 from storage_core import SystemClock
 
-_PACES: Final = "bench.kafka_child"
 _SETTLE_S: Final = 4.0
 _END_MAX_S: Final = 30.0
 _CLOCK: Final = SystemClock()
@@ -63,7 +62,7 @@ def follow(  # noqa: PLR0913 - a workload and its way
         query = after.option("checkpointLocation", str(scratch / "checkpoint")).start()
         running.callback(query.stop)
         arguments: tuple[Any, ...] = (bootstrap, topic, rate, seconds)
-        with child_process("pace", *arguments, module=_PACES) as pace:
+        with child_process("pace", *arguments, module=KAFKA_TASKS) as pace:
             achieved = pace.answer()["rate"]
         _await_rows(query, seen, rate * seconds)
     return {**_ages(seen), "pace_rate": achieved}

@@ -19,7 +19,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter as Writer
 
-from bench.spark_processes import processor_seconds, python_workers_peak
+from bench.processes import processor_seconds, python_workers_peak
+from bench.records import FIRST_PRIMARY, PARTITIONS
 from bench.workspace import empty_directory
 from storage_core import StreamReader, SystemClock
 
@@ -28,8 +29,6 @@ _QUERY_MAX_S: Final = 120
 _LOOK_S: Final = 0.1
 _CLOCK: Final = SystemClock()
 _SKIPPED: Final = 3
-_PARTITIONS: Final = 4
-_FIRST_MS: Final = 1_700_000_000_000
 _RECORDS: Final = "primary long, secondary int, value binary"
 
 Options = Mapping[str, str]
@@ -81,7 +80,7 @@ def small_batches(  # noqa: PLR0913 - what may differ
         shape: "rows" for a thousand rows a batch; "none" for a batch of which no row is left;
             "beside" for a source without news beside one that has a thousand.
     """
-    rate = {"rowsPerBatch": str(SMALL_ROWS), "numPartitions": str(_PARTITIONS)}
+    rate = {"rowsPerBatch": str(SMALL_ROWS), "numPartitions": str(PARTITIONS)}
     built_in = spark.readStream.format("rate-micro-batch").options(**rate).load()
     if source == "rate-micro-batch":
         frame = built_in
@@ -99,7 +98,7 @@ def small_batches(  # noqa: PLR0913 - what may differ
         query = writer.options(**sink_options or {}).start()
         durations = _durations(query, batches)
     # A limit is shared out over partitions, each share rounded down.
-    assert all(0 <= SMALL_ROWS - one["rows"] < _PARTITIONS for one in durations), durations
+    assert all(0 <= SMALL_ROWS - one["rows"] < PARTITIONS for one in durations), durations
     medians = {name: statistics.median(one[name] for one in durations) for name in durations[0]}
     return {**medians, "seconds": medians["triggerExecution"]}
 
@@ -121,7 +120,7 @@ def _records(frame: DataFrame) -> DataFrame:
     """Return counted rows as records, an id's in one partition and in order."""
     value = f.col("value")
     return frame.select(
-        (value + _FIRST_MS).alias("primary"),
+        (value + FIRST_PRIMARY).alias("primary"),
         (value % 100).cast("int").alias("secondary"),
         f.encode(f.rpad(value.cast("string"), 100, "x"), "utf-8").alias("value"),
     )

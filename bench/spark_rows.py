@@ -13,11 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench.ingest_rows import PARTITIONS, filled_topic
+from bench.ingest_rows import filled_topic
 from bench.measure import Contestant, Experiment, Measured, Row
-from bench.records import FIRST_PRIMARY, payload_array
+from bench.records import FIRST_PRIMARY, PARTITIONS, payload_array
 from bench.spark_process import spark_process
-from bench.workspace import await_compaction, child_process, empty_directory
+from bench.void import fast_enough
+from bench.workspace import KAFKA_TASKS, await_compaction, child_process, empty_directory
 from storage_core import Stream, StreamOptions
 from tests.broker.spark_kafka import connector_jars
 
@@ -25,8 +26,6 @@ SOURCE_ROWS: Final = 2_000_000
 SINK_ROWS: Final = 2_000_000
 KAFKA_RATE_MIN: Final = 200_000
 _KAFKA_COLUMNS: Final = "key,value,topic,partition,offset,timestamp,timestampType"
-_TRIES_MAX: Final = 3
-_INGEST: Final = "bench.kafka_child"
 _DEVICES_A_FILE: Final = 250
 
 
@@ -53,26 +52,17 @@ def _source(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
         spark_process(workspace, connector_jars()) as spark,
     ):
         arguments = ("ingest", bootstrap, topic, root, SOURCE_ROWS)
-        with child_process(*arguments, module=_INGEST) as child:
+        with child_process(*arguments, module=KAFKA_TASKS) as child:
             child.answer()
         await_compaction(root)
 
         def of(source: str, options: Mapping[str, str]) -> Contestant:
             return lambda: spark.run("drain", source=source, options=options, rows=SOURCE_ROWS)
 
-        def kafka() -> Measured:
-            rates = []
-            for _ in range(_TRIES_MAX):
-                measured = of("kafka", kafkas(bootstrap, topic))()
-                if measured["rate"] >= KAFKA_RATE_MIN:
-                    return measured
-                rates.append(round(measured["rate"]))
-            message = f"void: Spark's Kafka source makes no more than {max(rates)} records/s"
-            raise SystemExit(message)
-
+        kafka = of("kafka", kafkas(bootstrap, topic))
         contestants = {
             "ours": of("shardlog", ours(root, topic)),
-            "kafka": kafka,
+            "kafka": lambda: fast_enough(kafka, KAFKA_RATE_MIN, "Spark's Kafka source"),
             "synthetic": of("synthetic", {"rows": str(SOURCE_ROWS)}),
             "ours, Kafka's columns": of("shardlog", ours(root, topic, columns=_KAFKA_COLUMNS)),
         }

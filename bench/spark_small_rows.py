@@ -10,28 +10,24 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-from bench.ingest_rows import PARTITIONS
 from bench.measure import Contestant, Experiment, Measured, Row
-from bench.records import record_batches
+from bench.records import PARTITIONS, record_batches
 from bench.spark_process import spark_process
 from bench.spark_rows import kafkas, ours, warmed
-from bench.workspace import child_process, empty_directory
+from bench.stored import await_shards
+from bench.void import check_pace
+from bench.workspace import KAFKA_TASKS, child_process, empty_directory
 from connectors.dev_stack.broker import Broker
 from connectors.kafka_client import create_topic
-from storage_core import InvalidRequestError, Stream, StreamOptions, StreamReader, SystemClock
+from storage_core import Stream, StreamOptions, StreamReader
 from tests.broker.spark_kafka import connector_jars
 
 BATCHES: Final = 12
 PACE: Final = 1000
 PACE_SECONDS: Final = 12
 MEMORY_BYTES: Final = 5 * 10**9
-_PACE_SHARE_MIN: Final = 0.97
 _SMALL_ROWS: Final = 1000
 _STREAM_ROWS: Final = 100_000
-_WAIT_MAX_S: Final = 30.0
-_LOOK_S: Final = 0.01
-_INGEST: Final = "bench.kafka_child"
-_CLOCK: Final = SystemClock()
 
 
 @contextmanager
@@ -100,10 +96,10 @@ def _latency(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
                 worker: AbstractContextManager[Any] = nullcontext()
                 if is_ours:
                     arguments = ("ingest", broker.bootstrap, topic, root, PACE * PACE_SECONDS)
-                    worker = child_process(*arguments, module=_INGEST)
+                    worker = child_process(*arguments, module=KAFKA_TASKS)
                 with worker:
                     if is_ours:
-                        _await_stream(root, topic)
+                        await_shards(root, topic, PARTITIONS)
                     measured = spark.run(
                         "follow",
                         source="shardlog" if is_ours else "kafka",
@@ -114,9 +110,7 @@ def _latency(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
                         seconds=PACE_SECONDS,
                         through_files=through_files,
                     )
-            if measured["pace_rate"] < _PACE_SHARE_MIN * PACE:
-                message = f"void: the producer makes no more than {measured['pace_rate']:.0f}/s"
-                raise SystemExit(message)
+            check_pace(measured["pace_rate"], PACE)
             return measured
 
         yield warmed(
@@ -126,20 +120,6 @@ def _latency(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
                 "files": lambda: follow(through_files=True),
             }
         )
-
-
-def _await_stream(root: Path, name: str) -> None:
-    deadline = _CLOCK.monotonic_s() + _WAIT_MAX_S
-    while _CLOCK.monotonic_s() < deadline:
-        try:
-            with StreamReader.open(root, name) as reader:
-                if len(reader.committed()) == PARTITIONS:
-                    return
-        except InvalidRequestError:
-            pass
-        _CLOCK.sleep(_LOOK_S)
-    message = f"the worker did not make the stream in {_WAIT_MAX_S:g} s"
-    raise SystemExit(message)
 
 
 @contextmanager

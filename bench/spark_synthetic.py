@@ -15,10 +15,9 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
-from bench.records import FIRST_PRIMARY, payload_array
+from bench.records import FIRST_PRIMARY, PARTITIONS, payload_array
 from streaming_jobs.columns import arrow_schema, default_columns, spark_schema
 
-TASKS: Final = 4
 BATCH_ROWS: Final = 10_000
 _COLUMNS: Final = default_columns(has_headers=False)
 
@@ -43,7 +42,7 @@ class SyntheticSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # type: ignore[explicit-override]  # noqa: ARG002, N802 - Spark's
         """Return what makes the rows."""
         rows = int(self.options["rows"])
-        tasks = int(self.options.get("tasks", TASKS))
+        tasks = int(self.options.get("tasks", PARTITIONS))
         return SyntheticReader(rows, int(self.options.get("step", rows)), tasks)
 
 

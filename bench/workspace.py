@@ -18,6 +18,7 @@ from storage_core.clock import SystemClock
 
 _ROOT: Final = Path(__file__).parents[1]
 TASKS: Final = "bench.child"
+KAFKA_TASKS: Final = "bench.kafka_child"
 _LOOK_PAUSE_S: Final = 0.1
 _LOOKS_QUIET: Final = 5
 _LOOKS_MAX: Final = 300

@@ -1,6 +1,6 @@
-"""The processes of a Spark session on this machine, as the system shows them.
+"""Processes of this machine, as the system shows them: their processor time and memory.
 
-A session is this process, its JVM, and below that the daemons and workers of Python.
+A Spark session is this process, its JVM, and below that the daemons and workers of Python.
 """
 
 import os
@@ -20,8 +20,12 @@ _TIMES: Final = slice(11, 15)
 def processor_seconds() -> float:
     """Return the processor time of this process and all below it, those that ended included."""
     stats = _stats()
-    ticks = sum(sum(map(int, stats[pid][_TIMES])) for pid in _family(stats))
-    return ticks / _TICKS
+    return sum(_seconds(stats[pid]) for pid in _family(stats))
+
+
+def seconds_of(pid: int) -> float:
+    """Return the processor time of all threads of a process, and of its ended children."""
+    return _seconds(_stat(_PROC / str(pid)))
 
 
 def python_workers_peak() -> int:
@@ -49,9 +53,16 @@ def _stats() -> dict[int, list[str]]:
     for place in _PROC.iterdir():
         if place.name.isdigit():
             with suppress(OSError):
-                text = (place / "stat").read_text()
-                found[int(place.name)] = text.rpartition(")")[2].split()
+                found[int(place.name)] = _stat(place)
     return found
+
+
+def _stat(place: Path) -> list[str]:
+    return (place / "stat").read_text().rpartition(")")[2].split()
+
+
+def _seconds(stat: list[str]) -> float:
+    return sum(map(int, stat[_TIMES])) / _TICKS
 
 
 def _family(stats: dict[int, list[str]]) -> Iterator[int]:
