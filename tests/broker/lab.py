@@ -29,9 +29,9 @@ from typing import IO, Any
 from connectors.kafka_client import FIELDS, Admin, Consumer, Partition, Place, Producer
 from storage_core import InvalidRequestError, StreamReader, SystemClock
 from storage_core.durable_file import encode_document, read_document, replace_durably
+from tests.waiting import WAIT_MAX_S, await_that
 
 CLOCK = SystemClock()
-WAIT_MAX_S = 60.0
 FAST_GROUP = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
 _NAMES = itertools.count()
 # Root writes where nobody may, unless this right is taken from it.
@@ -40,14 +40,6 @@ _NO_ROOT_RIGHTS = (
 )
 
 Row = tuple[int, bytes | None, bytes | None, int]
-
-
-def await_that(condition: Callable[[], bool], what: str, wait_s: float = WAIT_MAX_S) -> None:
-    """Wait until something holds, bounded."""
-    deadline = CLOCK.monotonic_s() + wait_s
-    while not condition():
-        assert CLOCK.monotonic_s() < deadline, f"not within {wait_s:g} s: {what}"
-        CLOCK.sleep(0.02)
 
 
 @dataclass

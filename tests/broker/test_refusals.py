@@ -17,8 +17,9 @@ from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_FOREIGN, EXIT_UNAVAILABL
 from connectors.kafka_client import Consumer, Partition, Place
 from connectors.mapping import decode_dead_letter
 from storage_core import StreamReader
-from tests.broker.lab import FAST_GROUP, WAIT_MAX_S, Lab, Topic, WorkerProcess, await_that
+from tests.broker.lab import FAST_GROUP, Lab, Topic, WorkerProcess
 from tests.broker.raw_producer import produce_with_raw_header
+from tests.waiting import WAIT_MAX_S, await_that
 
 
 def recreate(lab: Lab, topic: Topic, partitions: int = 4) -> None:

@@ -7,8 +7,9 @@ their own, so a shard must move past them without a record.
 import pytest
 
 from connectors.kafka_client import Producer
-from tests.broker.lab import WAIT_MAX_S, Lab, Topic
+from tests.broker.lab import Lab, Topic
 from tests.faults.campaign import campaigns
+from tests.waiting import WAIT_MAX_S
 
 
 def produce_transactions(lab: Lab, topic: Topic, count: int) -> None:

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from demo.job import COUNTS
 from storage_core import InvalidRequestError, StreamReader
-from tests.broker.lab import Lab, Topic, await_that
+from tests.broker.lab import Lab, Topic
+from tests.waiting import await_that
 
 RECORDS = 15_000
 DRIVER_MAX_S = 120.0

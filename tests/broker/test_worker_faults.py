@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from connectors.cli.exit_codes import EXIT_WRITE_FAILED
-from tests.broker.lab import Lab, await_that
+from tests.broker.lab import Lab
 from tests.faults.campaign import campaigns
+from tests.waiting import await_that
 
 RECORDS = 12_000
 PROTOCOLS: dict[str, dict[str, Any]] = {

@@ -11,7 +11,6 @@ sink gathers 32 MB before it writes, so rows of a large batch are 100 kB each.
 
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -36,12 +35,11 @@ from streaming_jobs.sink_writer import (
     stream_writer,
 )
 from streaming_jobs.stream_reader import TailReader
+from tests.waiting import await_that
 
 VALUE_BYTES = 100_000
 LARGE_ROWS = 600
 ROWS_A_BATCH = 100
-_STAGED_WITHIN_S = 60
-_LOOK_EVERY_S = 0.01
 
 
 class FrailSource(ShardlogSource):
@@ -142,23 +140,13 @@ def large_values(root: Path, at: int) -> Callable[[int], bytes]:
 
     def value(number: int) -> bytes:
         if number == at and is_first_attempt():
-            await_staged(root)
+            await_that(lambda: has_staged(root), "a part in the staging directory")
             note_failure(root)
             message = "the first attempt fails"
             raise RuntimeError(message)
         return bytes(VALUE_BYTES)
 
     return value
-
-
-def await_staged(root: Path) -> None:
-    """Wait until a task has written a part."""
-    for _ in range(round(_STAGED_WITHIN_S / _LOOK_EVERY_S)):
-        if has_staged(root):
-            return
-        threading.Event().wait(_LOOK_EVERY_S)
-    message = "nothing was written to the staging directory"
-    raise AssertionError(message)
 
 
 def has_staged(root: Path) -> bool:

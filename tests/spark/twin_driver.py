@@ -12,7 +12,6 @@ process group.
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,14 +22,13 @@ from pyspark.sql.functions import udf
 from tests.spark.session import make_session
 from tests.tidy.tree import ROOT
 from tests.unit.streaming_jobs.source_lab import NAME
+from tests.waiting import await_that
 
 SINK = "written"
 ROWS_A_SHARD = 3_000
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
-_WAIT_S = 60
-_LOOK_EVERY_S = 0.02
 _SETTINGS = {
     "spark.executor.memory": "1g",
     "spark.speculation": "true",
@@ -49,20 +47,10 @@ def meeting(place: Path, last: int) -> Callable[[int], int]:
             context = TaskContext.get()
             assert context is not None
             (place / f"attempt-{context.attemptNumber()}").touch()
-            await_truth((place / "attempt-1").exists, "the twin")
+            await_that((place / "attempt-1").exists, "the twin")
         return value
 
     return number
-
-
-def await_truth(is_true: Callable[[], bool], what: str) -> None:
-    """Wait until something is true."""
-    for _ in range(round(_WAIT_S / _LOOK_EVERY_S)):
-        if is_true():
-            return
-        threading.Event().wait(_LOOK_EVERY_S)
-    message = f"{what} never came"
-    raise AssertionError(message)
 
 
 def start_cluster(place: Path) -> str:
@@ -70,7 +58,7 @@ def start_cluster(place: Path) -> str:
     command = [str(_SPARK_CLASS), _MASTER, "--host", "127.0.0.1", "--port", "0"]
     log = place / "master.log"
     spawn([*command, "--webui-port", "0"], log)
-    await_truth(lambda: "spark://" in log.read_text(), "the master")
+    await_that(lambda: "spark://" in log.read_text(), "the master")
     words = log.read_text().split()
     master = next(word for word in words if word.startswith("spark://")).rstrip(",")
     for number in (1, 2):

@@ -1,0 +1,17 @@
+"""Waiting for what another process does: bounded, and told when it does not come."""
+
+from collections.abc import Callable
+
+from storage_core import SystemClock
+
+WAIT_MAX_S = 60.0
+_LOOK_EVERY_S = 0.02
+_CLOCK = SystemClock()
+
+
+def await_that(condition: Callable[[], bool], what: str, wait_s: float = WAIT_MAX_S) -> None:
+    """Wait until something holds, bounded."""
+    deadline = _CLOCK.monotonic_s() + wait_s
+    while not condition():
+        assert _CLOCK.monotonic_s() < deadline, f"not within {wait_s:g} s: {what}"
+        _CLOCK.sleep(_LOOK_EVERY_S)
