@@ -54,6 +54,7 @@ WAL_BYTES_MAX: Final = 64 * 2**20
 # How many iterators of a family one read uses at once, at most.
 _CURSORS: Final = {FAMILY_DEFAULT: 3, FAMILY_LOG: 2}
 _SST_BYTES_TARGET: Final = 64 * 2**20
+_OPENING_THREADS: Final = 16
 
 # The first row that matches gives the kind.
 _KINDS: Final[tuple[tuple[re.Pattern[str], type[ShardlogError]], ...]] = (
@@ -206,14 +207,16 @@ def _options(family: str, recovery: Recovery, write_buffer_bytes: int) -> Option
 def _open_database(
     path: Path,
     access: AccessType,
-    default: Options,
-    recovery: Recovery,
-    write_buffer_bytes: int,
+    recovery: Recovery = "strict",
+    write_buffer_bytes: int = WRITE_BUFFER_BYTES,
+    opening_threads: int = _OPENING_THREADS,
 ) -> Rdict:
     families = {
         family: _options(family, recovery, write_buffer_bytes)
         for family in (FAMILY_DEFAULT, FAMILY_LOG)
     }
+    default = _options(FAMILY_DEFAULT, recovery, write_buffer_bytes)
+    default.set_max_file_opening_threads(opening_threads)
     return Rdict(str(path), default, families, access)
 
 
@@ -416,9 +419,7 @@ def open_store(
         CorruptionError: This recovery mode refuses what it found.
     """
     with _translated(path, f"opening ({recovery} recovery)"):
-        default = _options(FAMILY_DEFAULT, recovery, write_buffer_bytes)
-        access = AccessType.read_write()
-        database = _open_database(path, access, default, recovery, write_buffer_bytes)
+        database = _open_database(path, AccessType.read_write(), recovery, write_buffer_bytes)
         return RocksStore(path, database, is_secondary=False)
 
 
@@ -426,8 +427,6 @@ def open_secondary(path: Path, private: Path) -> RocksStore:
     """Open a store that another process writes; `private` is for this instance alone."""
     with _translated(path, "opening as a reader"):
         access = AccessType.secondary(str(private))
-        default = _options(FAMILY_DEFAULT, "strict", WRITE_BUFFER_BYTES)
-        # NOTE: a secondary starts them anew in every catch-up (15 of 16 for nothing: 5 ms).
-        default.set_max_file_opening_threads(1)
-        database = _open_database(path, access, default, "strict", WRITE_BUFFER_BYTES)
+        # NOTE: a secondary would start more of them anew in every catch-up: 5 ms for nothing.
+        database = _open_database(path, access, opening_threads=1)
         return RocksStore(path, database, is_secondary=True)

@@ -16,7 +16,7 @@ from streaming_jobs.stream_look import StreamLook
 
 OffsetRange = tuple[int, int, int]
 
-# A task costs Spark some 30 ms on each of its slots, as much as reading 100,000 records.
+# A task costs Spark some 30 ms of a slot, as much as it takes to hand over this many.
 _PACKED_RECORDS: Final = 10_000
 
 
