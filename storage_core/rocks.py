@@ -35,6 +35,7 @@ from rocksdict import (
     WriteBufferManager,
 )
 
+from storage_core.allocation import keep_large_buffers
 from storage_core.errors import (
     ClosedError,
     CorruptionError,
@@ -217,6 +218,7 @@ def _open_database(
     }
     default = _options(FAMILY_DEFAULT, recovery, write_buffer_bytes)
     default.set_max_file_opening_threads(opening_threads)
+    keep_large_buffers()
     return Rdict(str(path), default, families, access)
 
 
@@ -235,7 +237,7 @@ class _Cursor:
             # IMPORTANT: no name here holds the iterator across a yield; `release` must end it.
             self._held().seek(start)
             while self._held().valid():
-                yield self._held().key(), self._held().value()
+                yield self._item()
                 self._held().next()
             self._held().status()
 
@@ -255,6 +257,10 @@ class _Cursor:
     def release(self) -> None:
         """Let go of the iterator."""
         self._iterator = None
+
+    def _item(self) -> Item:
+        iterator = self._held()
+        return iterator.key(), iterator.value()
 
     def _held(self) -> Any:
         if self._iterator is None:

@@ -1,0 +1,33 @@
+"""What the C library does with large buffers once they are freed.
+
+Reading a block takes two buffers of some hundred kilobytes, one RocksDB's and one ours, and
+frees them again. By itself glibc gives such memory back to the system at once, or does not,
+as the sizes before happened to fall; where it does, every block costs its pages anew, and a
+scan takes up to twice as long (ADR 0013).
+"""
+
+import ctypes
+import os
+from functools import cache
+from typing import Final
+
+KEPT_BYTES: Final = 16 * 2**20
+_MMAP_THRESHOLD: Final = -3
+_TRIM_THRESHOLD: Final = -1
+_VARIABLES: Final = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
+
+
+@cache
+def keep_large_buffers() -> bool:
+    """Have freed memory kept for the next buffer, up to 16 MiB; tell whether that was done.
+
+    Once a process. What the environment says of these thresholds goes before; a C library
+    without `mallopt` is left alone.
+    """
+    tunables = os.environ.get("GLIBC_TUNABLES", "")
+    if "glibc.malloc" in tunables or any(name in os.environ for name in _VARIABLES):
+        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return False
+    return all(mallopt(name, KEPT_BYTES) == 1 for name in (_MMAP_THRESHOLD, _TRIM_THRESHOLD))
