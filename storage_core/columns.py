@@ -79,19 +79,20 @@ def _whole_block(block: Block, shard: int, columns: tuple[str, ...]) -> pa.Recor
     """Return columns of all rows: what is stored is handed on as it lies."""
     batch = block.batch
     frame = _frame(columns, block.mask, shard, batch.num_rows)
-    arrays = list(frame.arrays)
+    arrays = frame.arrays.copy()
     for place, at in frame.stored:
         arrays[place] = batch.column(at)
     for place, name in frame.computed:
         arrays[place] = _computed(block, name)
-    return pa.RecordBatch.from_arrays(arrays, schema=frame.schema)
+    # By names and not by schema, which would prove every type again.
+    return pa.RecordBatch.from_arrays(arrays, names=frame.names)
 
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
     """The columns of blocks of one mask and count: what they share, and what each fills in."""
 
-    schema: pa.Schema
+    names: list[str]
     arrays: list[Array]
     stored: list[tuple[int, int]]
     computed: list[tuple[int, str]]
@@ -99,7 +100,7 @@ class _Frame:
 
 @lru_cache(maxsize=64)
 def _frame(columns: tuple[str, ...], mask: int, shard: int, count: int) -> _Frame:
-    frame = _Frame(read_schema(columns), [], [], [])
+    frame = _Frame(list(columns), [], [], [])
     for place, (name, at) in enumerate(_places(columns, mask)):
         same = _NOTHING
         if at >= 0:
@@ -122,10 +123,11 @@ def _computed(block: Block, name: str) -> Array:
 
 def _addresses(block: Block) -> Array:
     """Return the addresses of a dense block: mostly a slice of a page that others share."""
-    page = block.first // _PAGE_ROWS
-    if block.last // _PAGE_ROWS != page:
+    page, at = divmod(block.first, _PAGE_ROWS)
+    count = block.batch.num_rows
+    if at + count > _PAGE_ROWS:
         return int_array(block.addresses)
-    return _address_page(page).slice(block.first % _PAGE_ROWS, len(block))
+    return _address_page(page).slice(at, count)
 
 
 @lru_cache(maxsize=8)

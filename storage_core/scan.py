@@ -79,12 +79,12 @@ class RowFilter:
     def choose(self, zone: Zone, block: Block, *, states: Mask | None) -> Positions | None:
         """Return the positions of wanted rows among those `states` admits; None for all."""
         mask = states
-        is_inside = (
+        is_inside = self.is_all_primaries or (
             self.start <= zone.primary_min
             and zone.primary_max <= self.end
             and zone.flagged_min > zone.flagged_max
         )
-        if not self.is_all_primaries and not is_inside:
+        if not is_inside:
             primaries = block.primaries
             mask = _both(mask, (primaries >= self.start) & (primaries <= self.end))
         if self.ids is not None:
@@ -139,14 +139,15 @@ def scan_arrival(view: ShardView, request: ReadRequest) -> Iterator[tuple[pa.Rec
             message, stream=view.stream, shard=view.shard, start=begin, end=view.bounds.start
         )
     view.refuse_lost(begin, end)
+    shard = view.shard
     found = view.zones(begin, end, partial(wanted.wants_zones, flagged=True))
-    zones = (zone for zone in found if wanted.wants_ids_of(zone))
+    zones = found if wanted.ids is None else (zone for zone in found if wanted.wants_ids_of(zone))
     for zone, block in view.blocks(zones):
         states = block.states if zone.expired and not is_replay else None
-        states = None if states is None else states != STATE_EXPIRED
-        chosen = wanted.choose(zone, block, states=states)
+        kept = None if states is None else states != STATE_EXPIRED
+        chosen = wanted.choose(zone, block, states=kept)
         if chosen is None or len(chosen):
-            yield block_columns(block, view.shard, wanted.columns, chosen), zone.end
+            yield block_columns(block, shard, wanted.columns, chosen), zone.last + 1
 
 
 def scan_time(view: ShardView, request: ReadRequest) -> Iterator[tuple[pa.RecordBatch, int]]:

@@ -15,20 +15,19 @@ from storage_core.shard_view import ShardView
 
 
 def scan_view(view: ShardView, request: ReadRequest) -> Iterator[tuple[pa.RecordBatch, int | None]]:
-    """Yield batches, each with how far the scan has come: see `resumed`."""
+    """Return batches, each with how far the scan has come: see `resumed`."""
     asked = routed_here(request, view.route_mask, view.bounds.strays)
     if asked is None:
-        return
-    request = asked
-    match request.order:
+        return iter(())
+    match asked.order:
         case "arrival" | "replay":
-            yield from scan_arrival(view, request)
+            return scan_arrival(view, asked)
         case "time":
-            yield from scan_time(view, request)
+            return scan_time(view, asked)
         case "primary":
-            yield from ((batch, None) for batch in scan_primary(view, request))
+            return ((batch, None) for batch in scan_primary(view, asked))
         case "newest":
-            yield from ((batch, None) for batch in scan_newest(view, request))
+            return ((batch, None) for batch in scan_newest(view, asked))
 
 
 def routed_here(request: ReadRequest, route_mask: int | None, strays: int) -> ReadRequest | None:

@@ -135,7 +135,7 @@ class ShardView:
                 wanted &= wants(chunk)
             for at in np.flatnonzero(wanted).tolist():
                 zone = chunk.zone(at)
-                if not self._is_gap(zone):
+                if not self.bounds.gaps or not self._is_gap(zone):
                     yield zone
             if int(heads["first"][-1]) >= end:
                 return
@@ -197,7 +197,7 @@ class ShardView:
                 item = next(items, None)
             except CorruptionError as error:
                 raise self._unreadable(zone, str(error)) from error
-            expected = zone.end
+            expected = zone.last + 1
             yield zone, self._decoded(zone, item)
 
     def windows(self, first: int, last: int) -> Iterator[tuple[int, Window]]:
@@ -287,13 +287,14 @@ class ShardView:
         return any(gap.start <= zone.first and zone.end <= gap.end for gap in self.bounds.gaps)
 
     def _decoded(self, zone: Zone, item: tuple[bytes, bytes] | None) -> Block:
-        if item is None or item[0] != log_key(zone.first):
+        first = zone.first
+        if item is None or item[0] != log_key(first):
             raise self._unreadable(zone, "the block is missing")
         try:
-            block = decode_block(item[1], self.place, zone.first, zone.checksum)
+            block = decode_block(item[1], self.place, first, zone.checksum)
         except CorruptionError as error:
             raise self._unreadable(zone, str(error)) from error
-        if block.last != zone.last or len(block) != zone.count:
+        if block.last != zone.last or block.batch.num_rows != zone.count:
             raise self._unreadable(zone, "the block differs from its zone")
         return block
 

@@ -29,6 +29,7 @@ from storage_core.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE
 from storage_core.reductions import largest, least
 
 _HEAD: Final = struct.Struct("<8qQ6I")
+_HEAD_BYTES: Final = _HEAD.size
 _HEAD_DTYPE: Final = np.dtype(
     [
         ("previous_end", "<i8"),
@@ -59,9 +60,12 @@ Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Zone:
-    """What a zone says of its block."""
+    """What a zone says of its block.
+
+    Not frozen: that would make one three times as dear, and a scan makes one a block.
+    """
 
     previous_end: int
     first: int
@@ -160,7 +164,7 @@ class ZoneChunk:
     def zone(self, at: int) -> Zone:
         """Return one of them."""
         value = self.values[at]
-        head: tuple[Any, ...] = (*_HEAD.unpack_from(value), value[_HEAD.size :])
+        head: tuple[Any, ...] = (*_HEAD.unpack_from(value), value[_HEAD_BYTES:])
         return Zone(*head)
 
 
