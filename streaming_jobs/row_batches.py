@@ -91,19 +91,10 @@ class RowBatches:
 
     def of(self, stored: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield stored batches as Spark wants them, small ones joined."""
-        waiting: list[pa.RecordBatch] = []
-        rows = size = 0
-        for batch in stored:
+        for batch in _joined(stored):
             made = self._made(self._shown(batch))
-            if not made.num_rows:
-                continue
-            waiting.append(made)
-            rows += made.num_rows
-            size += made.nbytes if rows < _JOIN_ROWS else 0
-            if rows >= _JOIN_ROWS or size >= _JOIN_BYTES:
-                yield from _joined(waiting)
-                waiting, rows, size = [], 0, 0
-        yield from _joined(waiting)
+            if made.num_rows:
+                yield made
 
     def _shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows that the rules show."""
@@ -177,11 +168,24 @@ def _known(stamps: Array, kinds: Array) -> Array:
     return _compute.if_else(has_none, pa.scalar(None, stamps.type), stamps)
 
 
-def _joined(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    if len(batches) == 1:
-        yield batches[0]
-    elif batches:
-        yield _untyped.concat_batches(batches)
+def _joined(stored: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield batches, small ones as one: what is done to a batch costs more than its few rows."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in stored:
+        waiting.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes if rows < _JOIN_ROWS else 0
+        if rows >= _JOIN_ROWS or size >= _JOIN_BYTES:
+            yield _as_one(waiting)
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield _as_one(waiting)
+
+
+def _as_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    one: pa.RecordBatch = batches[0] if len(batches) == 1 else _untyped.concat_batches(batches)
+    return one
 
 
 def _constant(name: str, value: object, count: int) -> Array:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from storage_core import (
     ForeignDataError,
     LostRangeError,
+    ReadRequest,
     StreamReader,
     UnavailableError,
 )
@@ -65,9 +66,8 @@ def read_range(
 
     1. Find the stream on this machine, and prove that it is the one the driver saw.
     2. Wait, bounded, until its log reaches the range's end.
-    3. Compare the range with what the shard still has.
-    4. Yield the rows.
-    5. Compare again: what went while rows were read may be among them or not.
+    3. Yield the rows as they stand at one moment. If part of the range is gone by then, fail; or
+       where loss may be passed by, tell of it and yield what is left.
 
     Raises:
         ForeignDataError: Another stream, or another log of the shard, is there.
@@ -77,13 +77,14 @@ def read_range(
     with readers.lease(one.place, one.shard) as reader:
         _check_lineage(reader, one)
         _await_end(reader, one, rules.end_wait_s)
-        shape = StreamShape.of(reader, one.place.stream)
-        batches = RowBatches(shape, one.shard, rules.rows)
-        told = _judge(one, _missing(reader, one), rules, ())
         if rules.rows.is_empty:
             return
-        yield from batches.of(_stored(reader, one, rules, batches.stored, told))
-        _judge(one, _missing(reader, one), rules, told)
+        shape = StreamShape.of(reader, one.place.stream)
+        batches = RowBatches(shape, one.shard, rules.rows)
+        if rules.fails_on_loss:
+            yield from batches.of(_whole(reader, one, rules.rows, batches.stored))
+        else:
+            yield from batches.of(_what_is_left(reader, one, rules.rows, batches.stored))
 
 
 def _missing(reader: StreamReader, one: ShardRange) -> Ranges:
@@ -105,47 +106,38 @@ def _await_end(reader: StreamReader, one: ShardRange, wait_s: float) -> None:
         raise UnavailableError(message, stream=one.place.stream, shard=one.shard)
 
 
-def _judge(one: ShardRange, missing: Ranges, rules: TaskRules, told: Ranges) -> Ranges:
-    """Fail over what is missing, or tell of it once; return it."""
-    if rules.fails_on_loss and missing:
-        begin, end = missing[0]
+def _whole(
+    reader: StreamReader, one: ShardRange, rows: RowRules, columns: tuple[str, ...]
+) -> Iterator[pa.RecordBatch]:
+    """Yield stored rows, all that were ever there, or fail."""
+    try:
+        yield from reader.shard(one.shard).scan(_request(one, rows, columns))
+    except LostRangeError as error:
         message = (
             "data were lost: these offsets have expired or are gone before they were read; "
             "failOnDataLoss=false reads on without them"
         )
         raise LostRangeError(
-            message, stream=one.place.stream, shard=one.shard, start=begin, end=end
-        )
-    if missing and missing != told:
-        count = sum(end - begin for begin, end in missing)
-        _LOG.warning(
-            "stream %r shard %d: %d offsets of [%d, %d) were lost and are passed by: %s",
-            *(one.place.stream, one.shard, count, one.begin, one.end),
-            ", ".join(f"[{begin}, {end})" for begin, end in missing),
-        )
-    return missing
+            message,
+            stream=one.place.stream,
+            shard=one.shard,
+            start=max(error.start or 0, one.begin),
+            end=min(error.end or one.end, one.end),
+        ) from error
 
 
-def _stored(
-    reader: StreamReader,
-    one: ShardRange,
-    rules: TaskRules,
-    columns: tuple[str, ...],
-    missing: Ranges,
+def _what_is_left(
+    reader: StreamReader, one: ShardRange, rows: RowRules, columns: tuple[str, ...]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield stored rows; where loss may be passed by, of what is left."""
-    rows = rules.rows
+    """Yield stored rows, and tell of those that are gone; once, unless more goes meanwhile."""
     source = reader.shard(one.shard)
-    wanted = columns if rules.fails_on_loss else tuple(dict.fromkeys((*columns, _ADDRESS)))
-    request = replay_request(one.shard, one.begin, one.end, wanted or (_ADDRESS,))
-    request = replace(request, start=rows.start, end=rows.end, ids=rows.ids)
-    if rules.fails_on_loss:
-        yield from source.scan(request)
-        return
+    request = _request(one, rows, tuple(dict.fromkeys((*columns, _ADDRESS))))
+    missing = told = _told(one, _missing(reader, one), ())
     reached = one.begin
     for _ in range(_PASSES_MAX):
         part = _first_left(missing, reached, one.end)
         if part is None:
+            _told(one, _missing(reader, one), told)
             return
         try:
             begin, end = part
@@ -157,12 +149,25 @@ def _stored(
             missing = _missing(reader, one)
     message = "the range went on being lost while it was read"
     raise LostRangeError(
-        message,
-        stream=one.place.stream,
-        shard=one.shard,
-        start=reached,
-        end=one.end,
+        message, stream=one.place.stream, shard=one.shard, start=reached, end=one.end
     )
+
+
+def _request(one: ShardRange, rows: RowRules, columns: tuple[str, ...]) -> ReadRequest:
+    request = replay_request(one.shard, one.begin, one.end, columns or (_ADDRESS,))
+    return replace(request, start=rows.start, end=rows.end, ids=rows.ids)
+
+
+def _told(one: ShardRange, missing: Ranges, told: Ranges) -> Ranges:
+    """Warn of what is missing, unless it was told already; return it."""
+    if missing and missing != told:
+        count = sum(end - begin for begin, end in missing)
+        _LOG.warning(
+            "stream %r shard %d: %d offsets of [%d, %d) were lost and are passed by: %s",
+            *(one.place.stream, one.shard, count, one.begin, one.end),
+            ", ".join(f"[{begin}, {end})" for begin, end in missing),
+        )
+    return missing
 
 
 def _first_left(missing: Ranges, begin: int, end: int) -> tuple[int, int] | None:
