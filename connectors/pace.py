@@ -1,5 +1,8 @@
 """When a round begins: records gather for a moment, and an idle worker looks around now and then.
 
+A call to Kafka collects records until that moment is over: what is mapped in one piece costs a
+quarter of the same in five.
+
 An idle worker's rounds carry no records. They move shards past offsets that hold none, and they
 ask whether the topics are still the ones. Belongs to the worker's thread; times are monotonic.
 """
@@ -11,6 +14,8 @@ from connectors.gathering import Gathering
 _ADVANCE_EVERY_S: Final = 1.0
 _IDENTITY_EVERY_S: Final = 10.0
 _BEHIND_LINGERS: Final = 10
+_WAIT_LEAST_S: Final = 0.005
+_WAIT_MOST_S: Final = 0.1
 
 
 class Pace:
@@ -26,6 +31,13 @@ class Pace:
         self._linger_s = linger_s
         self._advance_due_s = self._identity_due_s = 0.0
         self.is_behind = False
+
+    def wait_s(self, gathered: Gathering, now_s: float) -> float:
+        """Return how long a call may collect records; what else is to be done waits for it."""
+        left_s = self._linger_s
+        if gathered.count > 0:
+            left_s += gathered.since_s - now_s
+        return min(max(left_s, _WAIT_LEAST_S), _WAIT_MOST_S)
 
     def is_due(self, gathered: Gathering, now_s: float) -> bool:
         """Tell whether records are there and make a round, or have waited for long enough."""

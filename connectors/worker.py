@@ -31,7 +31,6 @@ from storage_core import Clock, UnavailableError
 
 # Fewer cost more a record; more leave the processor's caches before they are mapped.
 CONSUME_RECORDS: Final = 3_000
-_CONSUME_WAIT_S: Final = 0.005
 _IDLE_WAIT_S: Final = 0.1
 _UNPOLLED_MAX_S: Final = 2.0
 _REOPENS_MAX: Final = 5
@@ -70,6 +69,7 @@ class Worker:
         self._faults = PartitionFaults(log)
         self._group = GroupOffsets(self._consumer)
         self._pace = Pace(options.linger_ms / 1000)
+        self._is_idle = True
         self._is_stopping = False
         self._stop_reason = ""
         self.counts = WorkerCounts()
@@ -111,13 +111,18 @@ class Worker:
         self._consumer.subscribe(options.subscription, self._assigned, self._revoked, self._lost)
 
     def _step(self) -> None:
-        is_idle = not self._gathered.count and self._in_flight is None
-        most, wait_s = (1, _IDLE_WAIT_S) if is_idle else (CONSUME_RECORDS, _CONSUME_WAIT_S)
-        messages = self._consumer.consume(most, wait_s)
+        asked_s = self._clock.monotonic_s()
+        if self._is_idle:
+            messages = self._consumer.consume(1, _IDLE_WAIT_S)
+        else:
+            wait_s = self._pace.wait_s(self._gathered, asked_s)
+            messages = self._consumer.consume(CONSUME_RECORDS, wait_s)
         self._pace.is_behind = len(messages) == CONSUME_RECORDS
         now_s = self._clock.monotonic_s()
         if messages:
-            self._gather(messages, now_s)
+            # They came at any time during the call; an idle one ends with the first.
+            self._gather(messages, now_s if self._is_idle else asked_s)
+        self._is_idle = not messages and not self._gathered.count and self._in_flight is None
         if self._in_flight is not None and self._in_flight.is_done():
             self._conclude(self._in_flight)
         if self._in_flight is None:

@@ -37,6 +37,16 @@ def test_records_wait_longer_while_more_of_them_come(pace):
     assert pace.is_due(gathered(1), 100.3)
 
 
+def test_call_collects_until_records_have_waited_for_long_enough(pace):
+    assert pace.wait_s(gathered(0), 100.0) == pytest.approx(0.02)
+    assert pace.wait_s(gathered(1), 100.008) == pytest.approx(0.012)
+
+
+def test_call_is_short_once_a_round_is_due_and_never_long(pace):
+    assert pace.wait_s(gathered(1), 100.5) == pytest.approx(0.005)
+    assert Pace(linger_s=5).wait_s(gathered(0), 100) == pytest.approx(0.1)
+
+
 def test_idle_worker_looks_where_it_stands_once_a_second(pace):
     assert not pace.is_due(gathered(0), 100)
     assert pace.is_look_due(gathered(0), 100)
