@@ -17,6 +17,7 @@ import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from operator import itemgetter
 from typing import Any, Final, Literal
 
@@ -36,6 +37,8 @@ NULL_KEY_ID: Final = -1
 _NO_TIMESTAMP_TYPE: Final = 0
 # Stands for headers that cannot be read; no record has an empty list of its own.
 MISNAMED: Final[Headers] = []
+# More does not fit the offsets of an Arrow column.
+_COLUMN_BYTES_MAX: Final = 2**31 - 1
 _KIND: Final = itemgetter(0)
 _TIMESTAMP: Final = itemgetter(1)
 
@@ -51,7 +54,6 @@ _SCHEMA: Final = pa.schema(_BASE_FIELDS)
 _SCHEMA_WITH_HEADERS: Final = _SCHEMA.append(pa.field("headers", HEADERS_TYPE))
 
 Offsets = npt.NDArray[np.int64]
-Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +104,15 @@ def map_records(
         rules: How they become rows.
         topic: The one topic there can be; None when there may be several.
     """
-    numbers = set(map(FIELDS.partition, messages))
-    names = {topic} if topic is not None else set(map(FIELDS.topic, messages))
-    is_single = len(numbers) == 1 and len(names) == 1
-    columns = _Columns(messages, rules, _offsets(messages, is_single=is_single))
-    if is_single:
-        yield Partition(names.pop(), numbers.pop()), columns.all()
-        return
-    for partition, positions in _positions(messages, sorted(names)):
-        yield partition, columns.of(positions)
+    partitions = _by_partition(messages, topic)
+    ordered = list(chain.from_iterable(partitions.values())) if len(partitions) > 1 else messages
+    offsets = np.concatenate([_offsets(own) for own in partitions.values()])
+    columns = _Columns(ordered, rules, offsets)
+    start = 0
+    for partition, own in partitions.items():
+        end = start + len(own)
+        yield partition, columns.records(start, end)
+        start = end
 
 
 def join_records(parts: Sequence[ShardRecords]) -> ShardRecords:
@@ -144,53 +146,57 @@ def _with_headers(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*batch.columns, nothing], schema=_SCHEMA_WITH_HEADERS)
 
 
-def _positions(messages: Messages, names: list[str]) -> Iterator[tuple[Partition, Positions]]:
-    """Yield each partition with where its messages stand, in their order."""
+def _by_partition(messages: Messages, topic: str | None) -> dict[Partition, Messages]:
+    """Return each partition's messages, in their order.
+
+    Kafka sends batches of one partition, so messages are taken a run at a time.
+    """
     numbers = np.fromiter(map(FIELDS.partition, messages), np.int64, len(messages))
+    names = [topic] if topic is not None else sorted(set(map(FIELDS.topic, messages)))
     if len(names) > 1:
         index = {name: at << 32 for at, name in enumerate(names)}
         topics = map(index.__getitem__, map(FIELDS.topic, messages))
         numbers += np.fromiter(topics, np.int64, len(messages))
-    order = np.argsort(numbers, kind="stable")
-    ordered = numbers[order]
-    cuts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
-    for positions in np.split(order, cuts):
-        code = int(numbers[positions[0]])
-        yield Partition(names[code >> 32], code & 0xFFFFFFFF), positions
+    cuts = (np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist()
+    found: dict[int, Messages] = {}
+    for start, end in pairwise([0, *cuts, len(messages)]):
+        found.setdefault(int(numbers[start]), []).extend(messages[start:end])
+    return {Partition(names[code >> 32], code & 0xFFFFFFFF): own for code, own in found.items()}
 
 
-def _offsets(messages: Messages, *, is_single: bool) -> Offsets:
-    """Return each record's offset.
+def _offsets(messages: Messages) -> Offsets:
+    """Return the offset of each record of a partition.
 
-    Offsets of one partition rise, so where the last is as far from the first as there are
-    records, none has to be asked.
+    Offsets rise, so where the last is as far from the first as there are records, none has to
+    be asked.
     """
     first, last = FIELDS.offset(messages[0]), FIELDS.offset(messages[-1])
-    if is_single and last - first + 1 == len(messages):
+    if last - first + 1 == len(messages):
         return np.arange(first, last + 1)
     return np.fromiter(map(FIELDS.offset, messages), np.int64, len(messages))
 
 
 class _Columns:
-    """Records of any partitions in columns, in their order of arrival."""
+    """Records of any partitions in columns, those of a partition side by side."""
 
     def __init__(self, messages: Messages, rules: MappingRules, offsets: Offsets) -> None:
         count = len(messages)
         self._messages, self._rules, self._offsets = messages, rules, offsets
-        payload = pa.array(list(map(FIELDS.value, messages)), pa.binary())
         stamps = list(map(FIELDS.timestamp, messages))
         timestamps = pa.array(np.fromiter(map(_TIMESTAMP, stamps), np.int64, count))
         kinds = _kinds(stamps)
         secondaries, key, refused = _keys(list(map(FIELDS.key, messages)), rules)
         if rules.primary == "timestamp":
             refused |= kinds == _NO_TIMESTAMP_TYPE
-        if payload.nbytes > rules.payload_bytes_max:
-            refused |= _sizes(payload) > rules.payload_bytes_max
         headers, has_misnamed = _headers(messages)
         self._headers, has_headers = headers, any(headers)
         if has_misnamed:
             refused |= np.fromiter((each is MISNAMED for each in headers), np.bool_, count)
-        self._is_refused = refused if refused.any() else None
+        # Values come last: being copied, large ones leave nothing else in the processor's caches.
+        payload, sizes = _binary(list(map(FIELDS.value, messages)))
+        if int(sizes.max()) > rules.payload_bytes_max:
+            refused |= sizes > rules.payload_bytes_max
+        self._is_refused = refused
         columns = [
             timestamps if rules.primary == "timestamp" else pa.array(self._offsets),
             pa.array(secondaries),
@@ -205,29 +211,37 @@ class _Columns:
             schema = _SCHEMA_WITH_HEADERS
         self._rows = pa.RecordBatch.from_arrays(columns, schema=schema)
 
-    def all(self) -> ShardRecords:
-        """Return all records, which are of one partition."""
-        if self._is_refused is None:
-            start, end = int(self._offsets[0]), int(self._offsets[-1]) + 1
-            epoch = FIELDS.epoch(self._messages[-1])
-            return ShardRecords(self._rows, self._offsets, {}, start, end, epoch)
-        return self.of(np.arange(len(self._messages)))
-
-    def of(self, positions: Positions) -> ShardRecords:
-        """Return the records at ascending positions, all of one partition."""
+    def records(self, start: int, end: int) -> ShardRecords:
+        """Return a partition's records, those refused as dead letters."""
+        offsets, rows = self._offsets[start:end], self._rows.slice(start, end - start)
+        first, last = int(offsets[0]), int(offsets[-1])
+        refused = self._is_refused[start:end]
         dead: dict[int, bytes] = {}
-        start, last = int(self._offsets[positions[0]]), int(positions[-1])
-        end, epoch = int(self._offsets[last]) + 1, FIELDS.epoch(self._messages[last])
-        if self._is_refused is not None:
-            refused = self._is_refused[positions]
-            for at in positions[refused].tolist():
-                message = self._messages[at]
-                headers = self._headers[at]
-                reason = _reason(message, headers, self._rules)
-                dead[int(self._offsets[at])] = encode_dead_letter(message, headers, reason)
-            positions = positions[~refused]
-        rows = self._rows.take(positions)
-        return ShardRecords(rows, self._offsets[positions], dead, start, end, epoch)
+        if refused.any():
+            dead = dict(map(self._dead_letter, (np.flatnonzero(refused) + start).tolist()))
+            kept = np.flatnonzero(~refused)
+            rows, offsets = rows.take(kept), offsets[kept]
+        epoch = FIELDS.epoch(self._messages[end - 1])
+        return ShardRecords(rows, offsets, dead, first, last + 1, epoch)
+
+    def _dead_letter(self, at: int) -> tuple[int, bytes]:
+        message, headers = self._messages[at], self._headers[at]
+        reason = _reason(message, headers, self._rules)
+        return int(self._offsets[at]), encode_dead_letter(message, headers, reason)
+
+
+def _binary(values: list[bytes | None]) -> tuple[Any, npt.NDArray[np.int32]]:
+    """Return values as a column, copied once, and the size of each; a null's is 0."""
+    joined = _joined(values)
+    if joined is None or len(joined) > _COLUMN_BYTES_MAX:
+        column: Any = pa.array(values, pa.binary())
+        offsets = np.frombuffer(column.buffers()[1], dtype=np.int32)
+        return column, np.diff(offsets[: len(values) + 1])
+    sizes = np.fromiter(map(len, values), np.int32, len(values))  # type: ignore[arg-type]  # no null is left
+    offsets = np.zeros(len(values) + 1, dtype=np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets.data), pa.py_buffer(joined)]
+    return pa.Array.from_buffers(pa.binary(), len(values), buffers), sizes
 
 
 def _headers(messages: Messages) -> tuple[list[Headers | None], bool]:
@@ -262,15 +276,12 @@ def _keys(
     """Return each key's id, the keys as a column, and which of them are poison."""
     count = len(keys)
     refused = np.zeros(count, dtype=np.bool_)
+    column, sizes = _binary(keys)
     if rules.key_mode == "none":
-        ids = np.full(count, NULL_KEY_ID, dtype=np.int32)
-        return ids, pa.array(keys, pa.binary()), refused
-    joined = _joined(keys)
-    if joined is not None:
-        ids = np.frombuffer(joined, ">i4").astype(np.int32)
-        ends = np.arange(0, KEY_BYTES * count + 1, KEY_BYTES, dtype=np.int32)
-        buffers = [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(joined)]
-        return ids, pa.Array.from_buffers(pa.binary(), count, buffers), refused
+        return np.full(count, NULL_KEY_ID, dtype=np.int32), column, refused
+    if (sizes == KEY_BYTES).all():
+        ids = np.frombuffer(column.buffers()[2], ">i4", count).astype(np.int32)
+        return ids, column, refused
     ids = np.full(count, NULL_KEY_ID, dtype=np.int32)
     for at, key in enumerate(keys):
         if key is None:
@@ -279,24 +290,15 @@ def _keys(
             ids[at] = int.from_bytes(key, "big", signed=True)
         else:
             refused[at] = True
-    return ids, pa.array(keys, pa.binary()), refused
+    return ids, column, refused
 
 
-def _joined(keys: list[bytes | None]) -> bytes | None:
-    """Return all keys in a row if each is an integer's, else None."""
+def _joined(values: list[bytes | None]) -> bytes | None:
+    """Return all values in a row, or None if one of them is null."""
     try:
-        joined = b"".join(keys)  # type: ignore[arg-type]  # a null key raises
-        is_even = len(joined) == KEY_BYTES * len(keys) and set(map(len, keys)) == {KEY_BYTES}  # type: ignore[arg-type]  # no null is left
+        return b"".join(values)  # type: ignore[arg-type]  # a null raises
     except TypeError:
         return None
-    return joined if is_even else None
-
-
-def _sizes(payload: Any) -> npt.NDArray[np.int32]:  # noqa: ANN401 - an Arrow array of any length
-    if not len(payload):
-        return np.empty(0, dtype=np.int32)
-    offsets = np.frombuffer(payload.buffers()[1], dtype=np.int32)
-    return np.diff(offsets[: len(payload) + 1])
 
 
 def _reason(message: Any, headers: Headers | None, rules: MappingRules) -> str:  # noqa: ANN401 - a message of librdkafka

@@ -146,6 +146,20 @@ def test_partitions_of_several_topics_come_apart_in_their_order(places):
     assert found == expected
 
 
+def test_partitions_of_one_call_keep_their_own_values_and_dead_letters():
+    messages = [
+        record(0, value=b"first"),
+        record(9, value=None, partition=1),
+        record(1, key=b"poison"),
+        record(10, value=b"", partition=1),
+        record(2, value=b"last"),
+    ]
+    (_, first), (_, second) = map_any(messages, INTEGERS)
+    assert (column(first, "payload"), list(first.dead_letters)) == ([b"first", b"last"], [1])
+    assert (column(second, "payload"), list(second.dead_letters)) == ([None, b""], [])
+    assert (first.end, second.end) == (3, 11)
+
+
 def test_end_lies_behind_the_last_record_though_it_was_refused():
     records = map_records([record(3), record(7, key=b"poison")], INTEGERS)
     assert (list(records.offsets), records.end) == ([3], 8)
