@@ -1,7 +1,8 @@
 """When a round begins: records gather for a moment, and an idle worker looks around now and then.
 
 A call to Kafka collects records until that moment is over: what is mapped in one piece costs a
-quarter of the same in five.
+quarter of the same in five. A round syncs every shard it touches however little is in it, so
+small ones keep a distance; a record that comes alone waits for the moment only.
 
 An idle worker's rounds carry no records. They move shards past offsets that hold none, and they
 ask whether the topics are still the ones. Belongs to the worker's thread; times are monotonic.
@@ -13,7 +14,11 @@ from connectors.gathering import Gathering
 
 _ADVANCE_EVERY_S: Final = 1.0
 _IDENTITY_EVERY_S: Final = 10.0
+# Fewer cost more a record; more leave the processor's caches before they are mapped.
+CONSUME_RECORDS: Final = 3_000
 _BEHIND_LINGERS: Final = 10
+_SMALL_RECORDS: Final = 256
+_SMALL_EVERY_LINGERS: Final = 3
 _WAIT_LEAST_S: Final = 0.005
 _WAIT_MOST_S: Final = 0.1
 
@@ -29,21 +34,29 @@ class Pace:
     def __init__(self, linger_s: float) -> None:
         """Let records gather for so long."""
         self._linger_s = linger_s
-        self._advance_due_s = self._identity_due_s = 0.0
+        self._begun_s = self._advance_due_s = self._identity_due_s = 0.0
         self.is_behind = False
 
-    def wait_s(self, gathered: Gathering, now_s: float) -> float:
-        """Return how long a call may collect records; what else is to be done waits for it."""
-        left_s = self._linger_s
-        if gathered.count > 0:
-            left_s += gathered.since_s - now_s
-        return min(max(left_s, _WAIT_LEAST_S), _WAIT_MOST_S)
+    def next_call(self, gathered: Gathering, now_s: float) -> tuple[int, float]:
+        """Return how many records the next call to Kafka asks for, and for how long."""
+        most = CONSUME_RECORDS
+        if gathered.count < _SMALL_RECORDS and not self.is_behind:
+            most = _SMALL_RECORDS - gathered.count
+        left_s = self._due_s(gathered, now_s) - now_s
+        return most, min(max(left_s, _WAIT_LEAST_S), _WAIT_MOST_S)
 
     def is_due(self, gathered: Gathering, now_s: float) -> bool:
         """Tell whether records are there and make a round, or have waited for long enough."""
-        linger_s = self._linger_s * (_BEHIND_LINGERS if self.is_behind else 1)
         is_full = gathered.rounds >= 1
-        return gathered.count > 0 and (is_full or now_s - gathered.since_s >= linger_s)
+        return gathered.count > 0 and (is_full or now_s >= self._due_s(gathered, now_s))
+
+    def _due_s(self, gathered: Gathering, now_s: float) -> float:
+        """Return when what was gathered becomes a round; of nothing, what comes from now on."""
+        since_s = gathered.since_s if gathered.count else now_s
+        due_s = since_s + self._linger_s * (_BEHIND_LINGERS if self.is_behind else 1)
+        if gathered.count < _SMALL_RECORDS:
+            due_s = max(due_s, self._begun_s + self._linger_s * _SMALL_EVERY_LINGERS)
+        return due_s
 
     def is_look_due(self, gathered: Gathering, now_s: float) -> bool:
         """Tell whether an idle worker is to look where its partitions stand."""
@@ -56,4 +69,5 @@ class Pace:
 
     def begun(self, now_s: float) -> None:
         """Note that a round begins; it asks about the topics."""
+        self._begun_s = now_s
         self._identity_due_s = now_s + _IDENTITY_EVERY_S

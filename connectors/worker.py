@@ -23,14 +23,12 @@ from connectors.holdings import Holdings
 from connectors.kafka_client import Admin, Consumer, Messages, Partition, PartitionFault
 from connectors.options import WorkerOptions
 from connectors.ownership import Ownership, check_writable
-from connectors.pace import Pace
+from connectors.pace import CONSUME_RECORDS, Pace
 from connectors.partition_faults import PartitionFaults
 from connectors.topic_identity import TopicIdentities
 from connectors.worker_counts import WorkerCounts
 from storage_core import Clock, UnavailableError
 
-# Fewer cost more a record; more leave the processor's caches before they are mapped.
-CONSUME_RECORDS: Final = 3_000
 _IDLE_WAIT_S: Final = 0.1
 _UNPOLLED_MAX_S: Final = 2.0
 _REOPENS_MAX: Final = 5
@@ -115,8 +113,7 @@ class Worker:
         if self._is_idle:
             messages = self._consumer.consume(1, _IDLE_WAIT_S)
         else:
-            wait_s = self._pace.wait_s(self._gathered, asked_s)
-            messages = self._consumer.consume(CONSUME_RECORDS, wait_s)
+            messages = self._consumer.consume(*self._pace.next_call(self._gathered, asked_s))
         self._pace.is_behind = len(messages) == CONSUME_RECORDS
         now_s = self._clock.monotonic_s()
         if messages:

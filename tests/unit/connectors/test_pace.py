@@ -5,7 +5,7 @@ import pytest
 from connectors.gathering import Gathering
 from connectors.kafka_client import Partition
 from connectors.mapping import MappingRules
-from connectors.pace import Pace
+from connectors.pace import CONSUME_RECORDS, Pace
 from tests.unit.connectors.records import record
 
 HERE = Partition("orders", 0)
@@ -16,8 +16,8 @@ def pace():
     return Pace(linger_s=0.02)
 
 
-def gathered(count, since_s=100.0):
-    made = Gathering(MappingRules(), "orders", 10, 2**20)
+def gathered(count, since_s=100.0, records_max=10):
+    made = Gathering(MappingRules(), "orders", records_max, 2**20)
     made.add([record(offset) for offset in range(count)], {HERE}, since_s)
     return made
 
@@ -37,14 +37,40 @@ def test_records_wait_longer_while_more_of_them_come(pace):
     assert pace.is_due(gathered(1), 100.3)
 
 
+def test_small_rounds_keep_a_distance(pace):
+    pace.begun(100.0)
+    assert not pace.is_due(gathered(9, since_s=100.0), 100.059)
+    assert pace.is_due(gathered(9, since_s=100.0), 100.061)
+
+
+def test_record_that_comes_alone_waits_for_a_moment_only(pace):
+    pace.begun(99.0)
+    assert pace.is_due(gathered(1), 100.021)
+
+
+def test_rounds_that_are_not_small_follow_each_other(pace):
+    pace.begun(100.0)
+    assert pace.is_due(gathered(256, since_s=100.0, records_max=1000), 100.021)
+
+
 def test_call_collects_until_records_have_waited_for_long_enough(pace):
-    assert pace.wait_s(gathered(0), 100.0) == pytest.approx(0.02)
-    assert pace.wait_s(gathered(1), 100.008) == pytest.approx(0.012)
+    assert pace.next_call(gathered(0), 100.0)[1] == pytest.approx(0.02)
+    assert pace.next_call(gathered(1), 100.008)[1] == pytest.approx(0.012)
 
 
 def test_call_is_short_once_a_round_is_due_and_never_long(pace):
-    assert pace.wait_s(gathered(1), 100.5) == pytest.approx(0.005)
-    assert Pace(linger_s=5).wait_s(gathered(0), 100) == pytest.approx(0.1)
+    assert pace.next_call(gathered(1), 100.5)[1] == pytest.approx(0.005)
+    assert Pace(linger_s=5).next_call(gathered(0), 100)[1] == pytest.approx(0.1)
+
+
+def test_call_ends_when_a_round_is_not_small_any_more(pace):
+    assert pace.next_call(gathered(6), 100.0)[0] == 250
+    assert pace.next_call(gathered(256, records_max=1000), 100.0)[0] == CONSUME_RECORDS
+
+
+def test_worker_that_is_behind_asks_for_much(pace):
+    pace.is_behind = True
+    assert pace.next_call(gathered(0), 100.0)[0] == CONSUME_RECORDS
 
 
 def test_idle_worker_looks_where_it_stands_once_a_second(pace):
