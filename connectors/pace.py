@@ -17,6 +17,8 @@ _IDENTITY_EVERY_S: Final = 10.0
 # Fewer cost more a record; more leave the processor's caches before they are mapped.
 CONSUME_RECORDS: Final = 3_000
 _BEHIND_LINGERS: Final = 10
+_BEHIND_CALLS: Final = 3
+_FULL_WITHIN_S: Final = 0.01
 _SMALL_RECORDS: Final = 256
 _SMALL_EVERY_LINGERS: Final = 3
 _WAIT_LEAST_S: Final = 0.005
@@ -24,18 +26,29 @@ _WAIT_MOST_S: Final = 0.1
 
 
 class Pace:
-    """What decides whether a round is due.
-
-    Attributes:
-        is_behind: Whether Kafka holds more than a call brings. Old records are not made younger
-            by small rounds; large ones cost less.
-    """
+    """What decides whether a round is due."""
 
     def __init__(self, linger_s: float) -> None:
         """Let records gather for so long."""
         self._linger_s = linger_s
         self._begun_s = self._advance_due_s = self._identity_due_s = 0.0
-        self.is_behind = False
+        self._full_calls = 0
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether Kafka holds more than calls bring.
+
+        Old records are not made younger by small rounds; large ones cost less.
+        """
+        return self._full_calls >= _BEHIND_CALLS
+
+    def note_call(self, count: int, took_s: float) -> None:
+        """Note what a call brought, and how soon.
+
+        One that comes back full is what a moment's pause leaves, too; a backlog fills several.
+        """
+        is_full = count == CONSUME_RECORDS and took_s < _FULL_WITHIN_S
+        self._full_calls = self._full_calls + 1 if is_full else 0
 
     def next_call(self, gathered: Gathering, now_s: float) -> tuple[int, float]:
         """Return how many records the next call to Kafka asks for, and for how long."""

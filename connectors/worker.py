@@ -114,8 +114,8 @@ class Worker:
             messages = self._consumer.consume(1, _IDLE_WAIT_S)
         else:
             messages = self._consumer.consume(*self._pace.next_call(self._gathered, asked_s))
-        self._pace.is_behind = len(messages) == CONSUME_RECORDS
         now_s = self._clock.monotonic_s()
+        self._pace.note_call(len(messages), now_s - asked_s)
         if messages:
             # They came at any time during the call; an idle one ends with the first.
             self._gather(messages, now_s if self._is_idle else asked_s)

@@ -22,6 +22,11 @@ def gathered(count, since_s=100.0, records_max=10):
     return made
 
 
+def fall_behind(pace):
+    for _ in range(3):
+        pace.note_call(CONSUME_RECORDS, 0.003)
+
+
 def test_records_wait_for_others_for_a_moment(pace):
     assert not pace.is_due(gathered(1), 100.019)
     assert pace.is_due(gathered(1), 100.021)
@@ -32,7 +37,7 @@ def test_records_that_make_a_round_do_not_wait(pace):
 
 
 def test_records_wait_longer_while_more_of_them_come(pace):
-    pace.is_behind = True
+    fall_behind(pace)
     assert not pace.is_due(gathered(1), 100.1)
     assert pace.is_due(gathered(1), 100.3)
 
@@ -69,8 +74,26 @@ def test_call_ends_when_a_round_is_not_small_any_more(pace):
 
 
 def test_worker_that_is_behind_asks_for_much(pace):
-    pace.is_behind = True
+    fall_behind(pace)
     assert pace.next_call(gathered(0), 100.0)[0] == CONSUME_RECORDS
+
+
+def test_full_call_after_a_pause_is_no_backlog(pace):
+    pace.note_call(CONSUME_RECORDS, 0.003)
+    assert not pace.is_behind
+
+
+def test_calls_that_fill_slowly_are_no_backlog(pace):
+    for _ in range(3):
+        pace.note_call(CONSUME_RECORDS, 0.02)
+    assert not pace.is_behind
+
+
+def test_backlog_is_over_with_the_first_call_that_is_not_full(pace):
+    fall_behind(pace)
+    assert pace.is_behind
+    pace.note_call(CONSUME_RECORDS - 1, 0.003)
+    assert not pace.is_behind
 
 
 def test_idle_worker_looks_where_it_stands_once_a_second(pace):
