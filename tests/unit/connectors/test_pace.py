@@ -85,7 +85,7 @@ def test_full_call_after_a_pause_is_no_backlog(pace):
 
 def test_calls_that_fill_slowly_are_no_backlog(pace):
     for _ in range(3):
-        pace.note_call(CONSUME_RECORDS, 0.02)
+        pace.note_call(CONSUME_RECORDS, 0.03)
     assert not pace.is_behind
 
 
