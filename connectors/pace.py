@@ -1,8 +1,8 @@
 """When a round begins: records gather for a moment, and an idle worker looks around now and then.
 
-A call to Kafka collects records until that moment is over: what is mapped in one piece costs a
-quarter of the same in five. A round syncs every shard it touches however little is in it, so
-small ones keep a distance; a record that comes alone waits for the moment only.
+A call to Kafka collects records until that moment is over: mapped in one piece and not in four, a
+small round takes two fifths less processor time. A round syncs every shard it touches however
+little is in it, so small ones keep a distance; a record that comes alone waits for the moment only.
 
 An idle worker's rounds carry no records. They move shards past offsets that hold none, and they
 ask whether the topics are still the ones. Belongs to the worker's thread; times are monotonic.
@@ -22,7 +22,7 @@ _FULL_WITHIN_S: Final = 0.02
 _SMALL_RECORDS: Final = 256
 _SMALL_EVERY_LINGERS: Final = 3
 _WAIT_LEAST_S: Final = 0.005
-_WAIT_MOST_S: Final = 0.1
+WAIT_MOST_S: Final = 0.1
 
 
 class Pace:
@@ -33,6 +33,7 @@ class Pace:
         self._linger_s = linger_s
         self._begun_s = self._advance_due_s = self._identity_due_s = 0.0
         self._full_calls = 0
+        self._was_empty = True
 
     @property
     def is_behind(self) -> bool:
@@ -47,16 +48,24 @@ class Pace:
 
         One that comes back full is what a moment's pause leaves, too; a backlog fills several.
         """
+        self._was_empty = count == 0
         is_full = count == CONSUME_RECORDS and took_s < _FULL_WITHIN_S
         self._full_calls = self._full_calls + 1 if is_full else 0
 
-    def next_call(self, gathered: Gathering, now_s: float) -> tuple[int, float]:
-        """Return how many records the next call to Kafka asks for, and for how long."""
+    def next_call(
+        self, gathered: Gathering, now_s: float, *, is_round_out: bool
+    ) -> tuple[int, float]:
+        """Return how many records the next call to Kafka asks for, and for how long.
+
+        An idle worker asks for one: its wait ends with the first that comes.
+        """
+        if self._was_empty and not gathered.count and not is_round_out:
+            return 1, WAIT_MOST_S
         most = CONSUME_RECORDS
         if gathered.count < _SMALL_RECORDS and not self.is_behind:
             most = _SMALL_RECORDS - gathered.count
         left_s = self._due_s(gathered, now_s) - now_s
-        return most, min(max(left_s, _WAIT_LEAST_S), _WAIT_MOST_S)
+        return most, min(max(left_s, _WAIT_LEAST_S), WAIT_MOST_S)
 
     def is_due(self, gathered: Gathering, now_s: float) -> bool:
         """Tell whether records are there and make a round, or have waited for long enough."""

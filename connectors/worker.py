@@ -23,13 +23,12 @@ from connectors.holdings import Holdings
 from connectors.kafka_client import Admin, Consumer, Messages, Partition, PartitionFault
 from connectors.options import WorkerOptions
 from connectors.ownership import Ownership, check_writable
-from connectors.pace import CONSUME_RECORDS, Pace
+from connectors.pace import CONSUME_RECORDS, WAIT_MOST_S, Pace
 from connectors.partition_faults import PartitionFaults
 from connectors.topic_identity import TopicIdentities
 from connectors.worker_counts import WorkerCounts
 from storage_core import Clock, UnavailableError
 
-_IDLE_WAIT_S: Final = 0.1
 _UNPOLLED_MAX_S: Final = 2.0
 _REOPENS_MAX: Final = 5
 _COMMITTERS: Final = 4
@@ -67,7 +66,6 @@ class Worker:
         self._faults = PartitionFaults(log)
         self._group = GroupOffsets(self._consumer)
         self._pace = Pace(options.linger_ms / 1000)
-        self._is_idle = True
         self._is_stopping = False
         self._stop_reason = ""
         self.counts = WorkerCounts()
@@ -110,16 +108,14 @@ class Worker:
 
     def _step(self) -> None:
         asked_s = self._clock.monotonic_s()
-        if self._is_idle:
-            messages = self._consumer.consume(1, _IDLE_WAIT_S)
-        else:
-            messages = self._consumer.consume(*self._pace.next_call(self._gathered, asked_s))
+        is_round_out = self._in_flight is not None
+        most, wait_s = self._pace.next_call(self._gathered, asked_s, is_round_out=is_round_out)
+        messages = self._consumer.consume(most, wait_s)
         now_s = self._clock.monotonic_s()
         self._pace.note_call(len(messages), now_s - asked_s)
         if messages:
-            # They came at any time during the call; an idle one ends with the first.
-            self._gather(messages, now_s if self._is_idle else asked_s)
-        self._is_idle = not messages and not self._gathered.count and self._in_flight is None
+            # They came at any time during the call; one that asks for one ends with it.
+            self._gather(messages, now_s if most == 1 else asked_s)
         if self._in_flight is not None and self._in_flight.is_done():
             self._conclude(self._in_flight)
         if self._in_flight is None:
@@ -226,7 +222,7 @@ class Worker:
         if not round_.is_done(_UNPOLLED_MAX_S):
             self._consumer.pause(self._holdings.feeds)
             while not round_.is_done() and not self._is_stopping:
-                messages = self._consumer.consume(CONSUME_RECORDS, _IDLE_WAIT_S)
+                messages = self._consumer.consume(CONSUME_RECORDS, WAIT_MOST_S)
                 if messages:
                     self._gather(messages, self._clock.monotonic_s())
             self._consumer.resume(self._holdings.feeds)

@@ -58,24 +58,38 @@ def test_rounds_that_are_not_small_follow_each_other(pace):
     assert pace.is_due(gathered(256, since_s=100.0, records_max=1000), 100.021)
 
 
+def next_call(pace, waiting, now_s):
+    return pace.next_call(waiting, now_s, is_round_out=False)
+
+
+def test_idle_worker_waits_for_one_record(pace):
+    assert next_call(pace, gathered(0), 100.0) == (1, 0.1)
+
+
+def test_worker_with_a_round_out_or_records_in_hand_is_not_idle(pace):
+    assert pace.next_call(gathered(0), 100.0, is_round_out=True)[0] > 1
+    assert next_call(pace, gathered(1), 100.0)[0] > 1
+
+
 def test_call_collects_until_records_have_waited_for_long_enough(pace):
-    assert pace.next_call(gathered(0), 100.0)[1] == pytest.approx(0.02)
-    assert pace.next_call(gathered(1), 100.008)[1] == pytest.approx(0.012)
+    pace.note_call(1, 0.001)
+    assert next_call(pace, gathered(0), 100.0)[1] == pytest.approx(0.02)
+    assert next_call(pace, gathered(1), 100.008)[1] == pytest.approx(0.012)
 
 
 def test_call_is_short_once_a_round_is_due_and_never_long(pace):
-    assert pace.next_call(gathered(1), 100.5)[1] == pytest.approx(0.005)
-    assert Pace(linger_s=5).next_call(gathered(0), 100)[1] == pytest.approx(0.1)
+    assert next_call(pace, gathered(1), 100.5)[1] == pytest.approx(0.005)
+    assert next_call(Pace(linger_s=5), gathered(1), 100)[1] == pytest.approx(0.1)
 
 
 def test_call_ends_when_a_round_is_not_small_any_more(pace):
-    assert pace.next_call(gathered(6), 100.0)[0] == 250
-    assert pace.next_call(gathered(256, records_max=1000), 100.0)[0] == CONSUME_RECORDS
+    assert next_call(pace, gathered(6), 100.0)[0] == 250
+    assert next_call(pace, gathered(256, records_max=1000), 100.0)[0] == CONSUME_RECORDS
 
 
 def test_worker_that_is_behind_asks_for_much(pace):
     fall_behind(pace)
-    assert pace.next_call(gathered(0), 100.0)[0] == CONSUME_RECORDS
+    assert next_call(pace, gathered(0), 100.0)[0] == CONSUME_RECORDS
 
 
 def test_full_call_after_a_pause_is_no_backlog(pace):
