@@ -20,7 +20,7 @@ _SETTINGS: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "2g",
-    # As docs/SPARK.md advises: over TCP two of three tasks wait 40 ms for an acknowledgement.
+    # As docs/SPARK.md advises: over TCP most small tasks begin 40 ms late.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
