@@ -30,6 +30,8 @@ from storage_core.reductions import total
 from storage_core.rocks import Batch
 from storage_core.zone import Zone, encode_secondaries, encode_zone, primary_spans, state_counts
 
+Int64s = npt.NDArray[np.int64]
+
 VERSION_MAX: Final = 2**16 - 1
 # Packing checks types and ranges in one call.
 _NUMBERS: Final = struct.Struct("<qiH")
@@ -147,11 +149,31 @@ def _as_bytes(payload: object) -> bytes:
 
 
 def cut_points(sizes: npt.NDArray[np.int32], records_max: int, bytes_max: int) -> list[int]:
-    """Return where rows of these sizes are cut so that no block is much above its target."""
-    count = len(sizes)
-    if count == 1 or (count <= records_max and total(sizes) <= bytes_max):
+    """Return where rows of these sizes are cut: evenly, into few blocks near their targets.
+
+    Filling block after block would leave a rest behind every batch, and a small block costs a
+    read as much beside its rows as a large one. Rows so uneven that an even cut makes a block of
+    half as much again as its target in bytes are filled up after all.
+    """
+    count, size = len(sizes), total(sizes)
+    if count == 1 or (count <= records_max and size <= bytes_max):
         return [0, count]
+    records_most, bytes_most = _with_slack(records_max), _with_slack(bytes_max)
+    blocks = min(count, max(-(-count // records_most), -(-size // bytes_most)))
+    cuts = [at * count // blocks for at in range(blocks + 1)]
     filled = np.cumsum(sizes, dtype=np.int64)
+    ends = filled[np.array(cuts[1:]) - 1]
+    if int(np.diff(ends, prepend=0).max()) <= bytes_max + bytes_max // 2:
+        return cuts
+    return _filled_cuts(filled, records_max, bytes_max)
+
+
+def _with_slack(target: int) -> int:
+    return target + target // 4
+
+
+def _filled_cuts(filled: Int64s, records_max: int, bytes_max: int) -> list[int]:
+    count = len(filled)
     cuts = [0]
     while cuts[-1] < count:
         at = cuts[-1]

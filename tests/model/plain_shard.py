@@ -9,6 +9,7 @@ published on the way: what was, what was written, the end of each write, never i
 from collections import Counter
 from collections.abc import Sequence
 from copy import copy
+from itertools import pairwise
 from typing import NamedTuple
 
 from storage_core import StreamOptions
@@ -16,6 +17,26 @@ from tests.strategies import DAY_SECONDS, Given
 
 NORMAL, LATE, AHEAD = 0, 1, 2
 UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def plain_cuts(sizes: Sequence[int], options: StreamOptions) -> list[int]:
+    """Return where a batch is cut into blocks: evenly where its sizes allow."""
+    records_max, bytes_max = options.block_records, options.block_bytes
+    if len(sizes) <= records_max and sum(sizes) <= bytes_max:
+        return [0, len(sizes)] if sizes else [0]
+    for blocks in range(1, len(sizes) + 1):
+        is_few = len(sizes) <= blocks * (records_max * 5 // 4)
+        if is_few and sum(sizes) <= blocks * (bytes_max * 5 // 4):
+            break
+    cuts = [len(sizes) * at // blocks for at in range(blocks + 1)]
+    if all(sum(sizes[first:end]) <= bytes_max * 3 // 2 for first, end in pairwise(cuts)):
+        return cuts
+    filled = [0]
+    for at in range(1, len(sizes) + 1):
+        size = sum(sizes[filled[-1] : at])
+        if at - filled[-1] >= records_max or size >= bytes_max or at == len(sizes):
+            filled.append(at)
+    return filled
 
 
 class RefusedError(Exception):
@@ -184,13 +205,9 @@ class PlainShard:
 
     def _span(self, records: Sequence[Given], addresses: Sequence[int]) -> None:
         """Note which addresses each block spans; addresses inside it count as stored."""
-        begin, size = 0, 0
-        for at, record in enumerate(records):
-            size += len(record.payload or b"")
-            is_full = at + 1 - begin >= self.options.block_records
-            if is_full or size >= self.options.block_bytes or at + 1 == len(records):
-                self.spans.append((addresses[begin], addresses[at]))
-                begin, size = at + 1, 0
+        sizes = [len(record.payload or b"") for record in records]
+        for first, end in pairwise(plain_cuts(sizes, self.options)):
+            self.spans.append((addresses[first], addresses[end - 1]))
 
     def _has_stored(self, address: int) -> bool:
         return any(first <= address <= last for first, last in self.spans)
