@@ -69,10 +69,11 @@ def _source(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
         yield warmed(contestants)
 
 
-def warmed(contestants: Mapping[str, Contestant]) -> Mapping[str, Contestant]:
-    """Let each run once, and return them."""
-    for contestant in contestants.values():
-        contestant()
+def warmed(contestants: Mapping[str, Contestant], rounds: int = 1) -> Mapping[str, Contestant]:
+    """Let each run so many times, and return them."""
+    for _ in range(rounds):
+        for contestant in contestants.values():
+            contestant()
     return contestants
 
 

@@ -26,6 +26,8 @@ BATCHES: Final = 12
 PACE: Final = 1000
 PACE_SECONDS: Final = 12
 MEMORY_BYTES: Final = 5 * 10**9
+# A micro-batch of either side takes half the time once the JVM has compiled a hundred of them.
+_LATENCY_WARM_ROUNDS: Final = 3
 _SMALL_ROWS: Final = 1000
 _STREAM_ROWS: Final = 100_000
 
@@ -118,7 +120,8 @@ def _latency(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
                 "ours": lambda: follow(is_ours=True),
                 "kafka": follow,
                 "files": lambda: follow(through_files=True),
-            }
+            },
+            _LATENCY_WARM_ROUNDS,
         )
 
 
