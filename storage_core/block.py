@@ -203,15 +203,33 @@ def block_checksum(data: bytes) -> int:
 
 
 def decode_block(data: bytes, place: BlockPlace, first: int, checksum: int) -> Block:
-    """Return the block under the key of address `first`, once its bytes are proven.
+    """Return the block under the key of address `first`, its bytes proven first.
 
     Raises:
         CorruptionError: The bytes are not the block that belongs here.
     """
+    prove_block(data, place, first, checksum)
+    return decode_proven(data, place, first)
+
+
+def prove_block(data: bytes, place: BlockPlace, first: int, checksum: int) -> None:
+    """Refuse bytes that are not those the zone of address `first` speaks of.
+
+    Raises:
+        CorruptionError: Their checksum is another.
+    """
     if len(data) < HEADER_BYTES or block_checksum(data) != checksum:
         message = "a block's bytes do not match the checksum in its zone"
         raise CorruptionError(message, shard=place.shard, start=first, end=first + 1)
-    # The header's own checksum is for those who have no zone: this one covered it.
+
+
+def decode_proven(data: bytes, place: BlockPlace, first: int) -> Block:
+    """Return the block of bytes that `prove_block` let pass.
+
+    Raises:
+        CorruptionError: It is a whole block, but not the one that belongs here.
+    """
+    # The header's own checksum is for those who have no zone: the zone's covered it.
     magic, version, codec, _, mask, shard, lineage, count, head, last, committed_at_ms, _ = (
         _HEADER.unpack_from(data)
     )

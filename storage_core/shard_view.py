@@ -14,12 +14,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from storage_core.block import Block, BlockPlace, decode_block
+from storage_core.block import Block, BlockPlace
+from storage_core.block_reads import BlockReads
 from storage_core.errors import CorruptionError, LostRangeError
 from storage_core.heads import Heads, Int32s
 from storage_core.keys import (
     FAMILY_DEFAULT,
-    FAMILY_LOG,
     INT64_MAX,
     INT64_MIN,
     PREFIX_LATE,
@@ -30,7 +30,6 @@ from storage_core.keys import (
     head_key,
     late_key,
     late_window_key,
-    log_key,
     prefix_end,
     window_key,
     zone_key,
@@ -99,7 +98,7 @@ class ShardView:
         self.scheme = meta.scheme
         self.route_mask = meta.route_mask
         self.bounds = bounds
-        self.unreadable: list[AddressRange] = []
+        self._blocks = BlockReads(meta.name, place, store)
         self._store = store
         self._heads_for = heads_for
 
@@ -179,26 +178,16 @@ class ShardView:
         Raises:
             CorruptionError: The block is missing or damaged.
         """
-        key = log_key(zone.first)
-        try:
-            item = self._store.at_or_after(FAMILY_LOG, key)
-        except CorruptionError as error:
-            raise self._unreadable(zone, str(error)) from error
-        return self._decoded(zone, item)
+        return self._blocks.one(zone)
 
     def blocks(self, zones: Iterator[Zone]) -> Iterator[tuple[Zone, Block]]:
         """Yield zones with their blocks, reading neighbours in one pass."""
-        items: Iterator[tuple[bytes, bytes]] | None = None
-        expected = -1
-        for zone in zones:
-            try:
-                if items is None or zone.previous_end != expected:
-                    items = self._store.items(FAMILY_LOG, log_key(zone.first), None)
-                item = next(items, None)
-            except CorruptionError as error:
-                raise self._unreadable(zone, str(error)) from error
-            expected = zone.last + 1
-            yield zone, self._decoded(zone, item)
+        return self._blocks.each(zones)
+
+    @property
+    def unreadable(self) -> list[AddressRange]:
+        """The blocks found missing or damaged so far."""
+        return self._blocks.unreadable
 
     def windows(self, first: int, last: int) -> Iterator[tuple[int, Window]]:
         """Yield the windows in the closed range of window numbers that have a summary."""
@@ -285,28 +274,6 @@ class ShardView:
 
     def _is_gap(self, zone: Zone) -> bool:
         return any(gap.start <= zone.first and zone.end <= gap.end for gap in self.bounds.gaps)
-
-    def _decoded(self, zone: Zone, item: tuple[bytes, bytes] | None) -> Block:
-        first = zone.first
-        if item is None or item[0] != log_key(first):
-            raise self._unreadable(zone, "the block is missing")
-        try:
-            block = decode_block(item[1], self.place, first, zone.checksum)
-        except CorruptionError as error:
-            raise self._unreadable(zone, str(error)) from error
-        if block.last != zone.last or block.batch.num_rows != zone.count:
-            raise self._unreadable(zone, "the block differs from its zone")
-        return block
-
-    def _unreadable(self, zone: Zone, why: str) -> CorruptionError:
-        self.unreadable.append(AddressRange(zone.first, zone.end))
-        return CorruptionError(
-            f"a block cannot be read: {why}",
-            stream=self.stream,
-            shard=self.shard,
-            start=zone.first,
-            end=zone.end,
-        )
 
     def _refuse_hole(self, start: int, end: int) -> None:
         message = "the chain of zones is broken"

@@ -108,6 +108,20 @@ def test_block_that_is_missing_is_told_and_remembered(bench):
     assert {(lost.start, lost.end) for lost in view.unreadable} == {(10, 16)}
 
 
+def test_blocks_before_one_that_is_missing_come_first(bench):
+    filled(bench)
+    bench.close()
+    bench.call_heads_written(through=396)
+    bench.change(deleted_blocks=[170])
+    bench.open()
+    view = bench.shard.view()
+    read: list[int] = []
+    with pytest.raises(CorruptionError, match="the block is missing"):
+        read.extend(zone.first for zone, _ in view.blocks(view.zones(0, 400)))
+    assert read == list(range(0, 170, 10))
+    view.close()
+
+
 def test_block_of_another_zone_is_told(bench):
     filled(bench)
     changed = replace(zone_at(bench.shard.view(), 390), count=3)

@@ -1,0 +1,124 @@
+"""Blocks of a view: found by their zones, proven, decoded.
+
+Copying a block empties the processor's caches of the code that decodes it. So a scan reads and
+proves ever more neighbours one after the other, and then decodes them one after the other.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from storage_core.block import Block, BlockPlace, decode_proven, prove_block
+from storage_core.errors import CorruptionError, ShardlogError
+from storage_core.keys import FAMILY_LOG, log_key
+from storage_core.rocks import Item, StoreView
+from storage_core.shard_state import AddressRange
+from storage_core.zone import Zone
+
+_RUN_BLOCKS: Final = 8
+_RUN_BYTES: Final = 4 * 2**20
+
+
+class BlockReads:
+    """Reads blocks at one moment, and remembers which it could not. One thread at a time."""
+
+    def __init__(self, stream: str, place: BlockPlace, store: StoreView) -> None:
+        """Read blocks of this place."""
+        self.unreadable: list[AddressRange] = []
+        self._stream = stream
+        self._place = place
+        self._store = store
+
+    def one(self, zone: Zone) -> Block:
+        """Return a zone's block, proven.
+
+        Raises:
+            CorruptionError: The block is missing or damaged.
+        """
+        try:
+            item = self._store.at_or_after(FAMILY_LOG, log_key(zone.first))
+        except CorruptionError as error:
+            raise self._unreadable(zone, str(error)) from error
+        return self._decoded(zone, self._proven(zone, item))
+
+    def each(self, zones: Iterator[Zone]) -> Iterator[tuple[Zone, Block]]:
+        """Yield zones with their blocks, reading neighbours in one pass.
+
+        Raises:
+            CorruptionError: A block is missing or damaged; those before it have been yielded.
+        """
+        reading = self._proven_blocks(zones)
+        most = 1
+        failure: ShardlogError | None = None
+        while failure is None:
+            run: list[tuple[Zone, bytes]] = []
+            failure = _fill(run, reading, most)
+            if not run:
+                break
+            most = min(2 * most, _RUN_BLOCKS)
+            run.reverse()
+            while run:
+                # Nothing here holds on to a block that has been handed on.
+                zone, data = run.pop()
+                yield zone, self._decoded(zone, data)
+        if failure is not None:
+            raise failure
+
+    def _proven_blocks(self, zones: Iterator[Zone]) -> Iterator[tuple[Zone, bytes]]:
+        """Yield zones with the bytes of their blocks, proven while they are in the caches."""
+        items: Iterator[Item] | None = None
+        expected = -1
+        for zone in zones:
+            try:
+                if items is None or zone.previous_end != expected:
+                    items = self._store.items(FAMILY_LOG, log_key(zone.first), None)
+                item = next(items, None)
+            except CorruptionError as error:
+                raise self._unreadable(zone, str(error)) from error
+            expected = zone.last + 1
+            yield zone, self._proven(zone, item)
+
+    def _proven(self, zone: Zone, item: Item | None) -> bytes:
+        """Return the bytes found for a zone's block, if they are those it speaks of."""
+        if item is None or item[0] != log_key(zone.first):
+            raise self._unreadable(zone, "the block is missing")
+        try:
+            prove_block(item[1], self._place, zone.first, zone.checksum)
+        except CorruptionError as error:
+            raise self._unreadable(zone, str(error)) from error
+        return item[1]
+
+    def _decoded(self, zone: Zone, data: bytes) -> Block:
+        try:
+            block = decode_proven(data, self._place, zone.first)
+        except CorruptionError as error:
+            raise self._unreadable(zone, str(error)) from error
+        if block.last != zone.last or block.batch.num_rows != zone.count:
+            raise self._unreadable(zone, "the block differs from its zone")
+        return block
+
+    def _unreadable(self, zone: Zone, why: str) -> CorruptionError:
+        self.unreadable.append(AddressRange(zone.first, zone.end))
+        return CorruptionError(
+            f"a block cannot be read: {why}",
+            stream=self._stream,
+            shard=self._place.shard,
+            start=zone.first,
+            end=zone.end,
+        )
+
+
+def _fill(
+    run: list[tuple[Zone, bytes]], reading: Iterator[tuple[Zone, bytes]], most: int
+) -> ShardlogError | None:
+    """Add blocks to a run; return what ended it, if it was a failure."""
+    size = 0
+    try:
+        for zone, data in islice(reading, most):
+            run.append((zone, data))
+            size += len(data)
+            if size >= _RUN_BYTES:
+                break
+    except ShardlogError as error:
+        return error
+    return None
