@@ -18,9 +18,21 @@ _BINARY: Final = pa.binary()
 Array: TypeAlias = "pa.Array[Any]"  # element types differ by column
 
 
-def int_array(values: npt.NDArray[np.integer[Any]], kind: pa.DataType | None = None) -> Array:
-    """Return numpy integers as an Arrow array."""
-    array: Array = _untyped.array(values, kind)
+def int_array(values: npt.NDArray[np.integer[Any]]) -> Array:
+    """Return numpy integers as an Arrow array; they are copied only if they lie apart.
+
+    NOTE: `pa.array` of a numpy array imports numpy.ma, a process's first 20 ms.
+    """
+    values = np.ascontiguousarray(values)
+    kind = pa.from_numpy_dtype(values.dtype)
+    buffers = [None, _untyped.py_buffer(values)]
+    array: Array = _untyped.Array.from_buffers(kind, len(values), buffers)
+    return array
+
+
+def repeated(value: object, kind: pa.DataType, count: int) -> Array:
+    """Return an array of one value."""
+    array: Array = _untyped.repeat(_untyped.scalar(value, kind), count)
     return array
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from storage_core.arrow import Array, int_array, nulls
+from storage_core.arrow import Array, int_array, nulls, repeated
 from storage_core.block import MASK_STATE, Block, block_schema
 from storage_core.keys import INT64_MAX
 from storage_core.late_rows import LateRows
@@ -185,11 +185,10 @@ def late_columns(
 @lru_cache(maxsize=64)
 def _constant(name: str, value: int, count: int) -> Array:
     if count > _CONSTANT_ROWS:
-        return pa.array(np.full(count, value), _TYPES[name])
+        return repeated(value, _TYPES[name], count)
     return _constants(name, value).slice(0, count)
 
 
 @lru_cache(maxsize=64)
 def _constants(name: str, value: int) -> Array:
-    values = np.full(_CONSTANT_ROWS, value)
-    return pa.array(values.astype(np.bool_) if name == "late" else values, _TYPES[name])
+    return repeated(bool(value) if name == "late" else value, _TYPES[name], _CONSTANT_ROWS)
