@@ -42,5 +42,5 @@ def test_first_read_of_a_process_does_without_masked_arrays(bench):
     bench.close()
     command = [sys.executable, "-c", READ_ALL, str(bench.root), bench.name]
     here = Path(__file__).parents[3]
-    ran = subprocess.run(command, cwd=here, capture_output=True, text=True, check=True)  # noqa: S603
+    ran = subprocess.run(command, cwd=here, capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "False"
