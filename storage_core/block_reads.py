@@ -58,7 +58,7 @@ class BlockReads:
             most = min(2 * most, _RUN_BLOCKS)
             run.reverse()
             while run:
-                # Nothing here holds on to a block that has been handed on.
+                # Taken out, so that a block handed on is not held until its run ends.
                 zone, data = run.pop()
                 yield zone, self._decoded(zone, data)
         if failure is not None:
