@@ -1,6 +1,6 @@
 """Scans: a request over one view, answered as Arrow batches.
 
-    arrival, replay   blocks one after the other, zones prune, memory of one block
+    arrival, replay   blocks one after the other, zones prune, memory of 4 MiB and a block
     time              ascending slices of primaries, each sorted; memory of one slice
     primary           by (secondary, primary, address); with a limit it stops early
     newest            by heads, and by ahead records above them (newest.py)
