@@ -103,7 +103,12 @@ class WorkerProcess:
             [*command, "--log-format=json"],
             stdout=subprocess.DEVNULL,
             stderr=self._output,
-            env={**clean, "PYTHONPATH": os.fspath(Path(__file__).parents[2])},
+            env={
+                **clean,
+                "PYTHONPATH": os.fspath(Path(__file__).parents[2]),
+                # `files_limited_to` would cut it short, and every later import of it would fail.
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
         )
 
     def said(self) -> str:

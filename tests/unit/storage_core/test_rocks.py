@@ -150,11 +150,15 @@ def test_families_at_different_points_are_corruption(store, root):
 def files_end_at(size: int) -> Iterator[None]:
     """Let the kernel refuse to make files larger, as a full disk does."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # IMPORTANT: a module first imported in here would leave bytecode that ends at the limit, and
+    # every later import of it would fail.
+    writes_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        sys.dont_write_bytecode = writes_none
 
 
 def test_disk_that_takes_no_more_is_unavailable_and_stays_so(path):
