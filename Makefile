@@ -67,9 +67,10 @@ check: $(STAMP) ## Check style, formatting, types, spelling, project file and lo
 	$(BIN)/validate-pyproject pyproject.toml
 	$(BIN)/uv lock --check
 
-quick: $(STAMP) ## Run unit, tidy and a short model test, without FUSE, in under a minute.
-	SHARDLOG_MODEL_EXAMPLES=20 $(PYTEST) -m 'not fuse and not slow' \
-		$(wildcard tests/unit tests/model tests/tidy)
+quick: $(STAMP) ## Run unit, tidy and a short model test, without FUSE, in memory, in under a minute.
+	place=$$(mktemp -d -p "$(or $(wildcard /dev/shm),$(TMPDIR),/tmp)") && trap 'rm -rf "$$place"' EXIT; \
+		TMPDIR=$$place SHARDLOG_MODEL_EXAMPLES=20 SHARDLOG_EXAMPLES_MAX=10 \
+		$(PYTEST) -m 'not fuse and not slow' $(wildcard tests/unit tests/model tests/tidy)
 
 test: $(STAMP) ## Run every test; faults that need FUSE are named when they cannot run.
 	$(PYTEST)

@@ -7,7 +7,15 @@ it prints, or with `--hypothesis-seed`. Disks stall, so no example has a deadlin
 import pytest
 from hypothesis import settings
 
+from tests.examples import EXAMPLES_MAX
+
 pytest.register_assert_rewrite("tests.lab", "tests.faults.ledger", "tests.model")
 
-settings.register_profile("shardlog", deadline=None, print_blob=True)
+settings.register_profile("shardlog", max_examples=EXAMPLES_MAX, deadline=None, print_blob=True)
 settings.load_profile("shardlog")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest test, so that no process works on it alone at the end."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/model/"))
