@@ -1,6 +1,7 @@
 """A view: its chain of zones is proven, so that the rest is never taken for the whole."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,14 @@ def filled(bench: Workbench) -> None:
     for number in range(BLOCKS):
         bench.append([number, number], addresses=[10 * number, 10 * number + 5])
     bench.commit()
+
+
+def reopen_with(bench: Workbench, *records: tuple[str, bytes, bytes], **deleted: Any) -> None:
+    """Change the closed store behind its back, heads aside, which would be rebuilt from it."""
+    bench.close()
+    bench.call_heads_written(through=396)
+    bench.change(*records, **deleted)
+    bench.open()
 
 
 def firsts(view: ShardView, start: int, end: int) -> list[int]:
@@ -80,10 +89,7 @@ def zone_at(view: ShardView, first: int) -> Zone:
 def test_zone_that_does_not_fit_the_chain_is_told(bench, changes):
     filled(bench)
     changed = replace(zone_at(bench.shard.view(), 10), **changes)
-    bench.close()
-    bench.call_heads_written(through=396)
-    bench.change((FAMILY_DEFAULT, zone_key(10), encode_zone(changed)))
-    bench.open()
+    reopen_with(bench, (FAMILY_DEFAULT, zone_key(10), encode_zone(changed)))
     with pytest.raises(CorruptionError, match=r"shard 0, addresses"):
         firsts(bench.shard.view(), 0, 400)
 
@@ -97,10 +103,7 @@ def test_blocks_come_with_their_zones_though_some_are_passed_over(view):
 
 def test_block_that_is_missing_is_told_and_remembered(bench):
     filled(bench)
-    bench.close()
-    bench.call_heads_written(through=396)
-    bench.change(deleted_blocks=[10])
-    bench.open()
+    reopen_with(bench, deleted_blocks=[10])
     view = bench.shard.view()
     for read in (view.block, lambda zone: list(view.blocks(iter([zone])))):
         with pytest.raises(CorruptionError, match=r"the block is missing.*addresses \[10, 16\)"):
@@ -110,10 +113,7 @@ def test_block_that_is_missing_is_told_and_remembered(bench):
 
 def test_blocks_before_one_that_is_missing_come_first(bench):
     filled(bench)
-    bench.close()
-    bench.call_heads_written(through=396)
-    bench.change(deleted_blocks=[170])
-    bench.open()
+    reopen_with(bench, deleted_blocks=[170])
     view = bench.shard.view()
     read: list[int] = []
     with pytest.raises(CorruptionError, match="the block is missing"):
@@ -125,10 +125,7 @@ def test_blocks_before_one_that_is_missing_come_first(bench):
 def test_block_of_another_zone_is_told(bench):
     filled(bench)
     changed = replace(zone_at(bench.shard.view(), 390), count=3)
-    bench.close()
-    bench.call_heads_written(through=396)
-    bench.change((FAMILY_DEFAULT, zone_key(390), encode_zone(changed)))
-    bench.open()
+    reopen_with(bench, (FAMILY_DEFAULT, zone_key(390), encode_zone(changed)))
     view = bench.shard.view()
     with pytest.raises(CorruptionError, match="differs from its zone"):
         view.block(zone_at(view, 390))
