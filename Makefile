@@ -7,10 +7,12 @@ SHELL := bash
 
 # Test processes at a time.
 JOBS ?= 2
-# Which fault (kill, power, damage, disk, lock, spark; empty for all but spark) and how often.
+# Which fault (kill, power, damage, disk, lock; spark: killed drivers; properties: N examples of
+# each property of the unit tests; empty for all but the last two) and how often.
 KIND ?=
 N ?=
 FAULTS_spark := tests/spark/test_source_kill.py tests/spark/test_sink_kill.py
+FAULTS_properties := tests/unit
 
 # Tests, demo and benchmarks start hundreds of processes; each saves half a second of compiling.
 export PYTHONDONTWRITEBYTECODE :=
@@ -68,8 +70,8 @@ check: $(STAMP) ## Check style, formatting, types, spelling, project file and lo
 	$(BIN)/uv lock --check
 
 quick: $(STAMP) ## Run unit, tidy and a short model test, without FUSE, in memory, in under a minute.
-	place=$$(mktemp -d -p "$(or $(wildcard /dev/shm),$(TMPDIR),/tmp)") && trap 'rm -rf "$$place"' EXIT; \
-		TMPDIR=$$place SHARDLOG_MODEL_EXAMPLES=20 SHARDLOG_EXAMPLES_MAX=10 \
+	@place=$$(mktemp -d -p "$(or $(wildcard /dev/shm),$(TMPDIR),/tmp)") && trap 'rm -rf "$$place"' EXIT; \
+		TMPDIR=$$place SHARDLOG_MODEL_EXAMPLES=20 SHARDLOG_EXAMPLES=10 \
 		$(PYTEST) -m 'not fuse and not slow' $(wildcard tests/unit tests/model tests/tidy)
 
 test: $(STAMP) ## Run every test; faults that need FUSE are named when they cannot run.
@@ -80,7 +82,7 @@ demo: $(STAMP) ## Show the whole way: Kafka, two workers of which one is killed,
 
 faults: $(STAMP) ## Run the fault tests: N=500 sets every count, KIND=damage runs one kind.
 	$(if $(N),SHARDLOG_FAULT_KILLS=$(N) SHARDLOG_FAULT_POWER=$(N) SHARDLOG_FAULT_DAMAGE=$(N) \
-		SHARDLOG_FAULT_SPARK_KILLS=$(N)) $(PYTEST) -v --durations=0 \
+		SHARDLOG_FAULT_SPARK_KILLS=$(N) SHARDLOG_EXAMPLES=$(N)) $(PYTEST) -v --durations=0 \
 		$(if $(KIND),$(or $(FAULTS_$(KIND)),tests/faults/test_$(KIND).py),tests/faults)
 
 bench: $(STAMP) ## Measure against plain RocksDB and raw files; fails when a row misses its limit.

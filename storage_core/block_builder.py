@@ -152,8 +152,8 @@ def cut_points(sizes: npt.NDArray[np.int32], records_max: int, bytes_max: int) -
     """Return where rows of these sizes are cut: evenly, into few blocks near their targets.
 
     Filling block after block would leave a rest behind every batch, and a small block costs a
-    read as much beside its rows as a large one. Rows so uneven that an even cut makes a block of
-    half as much again as its target in bytes are filled up after all.
+    read as much beside its rows as a large one. Rows so uneven, or so large, that an even cut makes
+    a block of half as much again as its target in bytes are filled up after all.
     """
     count, size = len(sizes), total(sizes)
     if count == 1 or (count <= records_max and size <= bytes_max):

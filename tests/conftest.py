@@ -7,11 +7,11 @@ it prints, or with `--hypothesis-seed`. Disks stall, so no example has a deadlin
 import pytest
 from hypothesis import settings
 
-from tests.examples import EXAMPLES_MAX
+from tests.examples import examples
 
 pytest.register_assert_rewrite("tests.lab", "tests.faults.ledger", "tests.model")
 
-settings.register_profile("shardlog", max_examples=EXAMPLES_MAX, deadline=None, print_blob=True)
+settings.register_profile("shardlog", max_examples=examples(100), deadline=None, print_blob=True)
 settings.load_profile("shardlog")
 
 

@@ -1,6 +1,10 @@
-"""How often a property is tried, at most: SHARDLOG_EXAMPLES_MAX, which `make quick` lowers."""
+"""How often a property is tried: as often as it says, or SHARDLOG_EXAMPLES times each."""
 
 import os
-from typing import Final
 
-EXAMPLES_MAX: Final = int(os.environ.get("SHARDLOG_EXAMPLES_MAX", "100"))
+_EACH = os.environ.get("SHARDLOG_EXAMPLES", "")
+
+
+def examples(usual: int) -> int:
+    """Return how many examples of a property to try, which by itself would try so many."""
+    return int(_EACH or usual)

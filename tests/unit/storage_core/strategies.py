@@ -13,11 +13,11 @@ from storage_core.arrow import Array
 from storage_core.block import BlockPlace
 from storage_core.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 from storage_core.record import ENVELOPE, Rows
-from tests.examples import EXAMPLES_MAX
+from tests.examples import examples
 
-few = settings(max_examples=min(15, EXAMPLES_MAX))
+few = settings(max_examples=examples(15))
 """Each run draws others, so that a property costs little and is searched again and again."""
-many = settings(max_examples=min(80, EXAMPLES_MAX))
+many = settings(max_examples=examples(80))
 
 int64s = st.one_of(
     st.integers(INT64_MIN, INT64_MAX),

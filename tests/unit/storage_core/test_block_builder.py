@@ -152,9 +152,9 @@ def test_no_block_is_much_above_its_targets_but_for_one_row(sizes, records_max, 
 
 
 @few
-@given(st.integers(2, 500), st.integers(1, 40), st.integers(10, 200))
-def test_rows_of_one_size_are_cut_evenly(count, records_max, bytes_max):
-    cuts = cut_points(int32_array([10] * count), records_max, bytes_max)
+@given(st.integers(2, 500), st.integers(1, 40), st.integers(1, 10), st.integers(40, 200))
+def test_rows_of_one_size_up_to_a_quarter_block_are_cut_evenly(count, records_max, size, bytes_max):
+    cuts = cut_points(int32_array([size] * count), records_max, bytes_max)
     lengths = [last - first for first, last in pairwise(cuts)]
     assert max(lengths) - min(lengths) <= 1
 
