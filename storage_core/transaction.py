@@ -5,8 +5,8 @@ Leaving the block, in order:
 1. Staged files are made durable.
 2. The manifest is published by link(2); the first one under this id wins, and from here on
    the transaction is finished by whoever opens its shards.
-3. Each shard appends its rows, every batch with (transaction, rows done) beside it; the
-   marker moves once, behind the last batch.
+3. Each shard appends its rows, two shards at a time, every batch with (transaction, rows done)
+   beside it; the shard's marker moves once, behind the last batch.
 4. Staging is cleared when every shard has recorded the transaction done.
 
 An exception before step 2 leaves nothing. A replay under the same id stages nothing: it is a
@@ -14,11 +14,13 @@ no-op, or goes on from the manifest where the first one stopped.
 """
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from operator import index
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +47,9 @@ from storage_core.staging import (
     staged_transactions,
     transaction_directory,
 )
+
+# One waits for the disk while another makes blocks; each holds a part of staged rows in memory.
+_SHARDS_AT_ONCE: Final = 2
 
 
 class Transaction:
@@ -214,16 +219,20 @@ def finish(manifest: Manifest, shards: Mapping[int, Shard]) -> None:
         # Finished, and cleared away, since the manifest was read. Whoever did so has let go of
         # these shards, so that nobody can do it behind this line.
         return
-    for number, parts in manifest.shards.items():
-        shard = shards.get(number)
-        if shard is not None:
-            _forget_cleared(manifest, shard)
-            rows = read_staged_rows(manifest, number)
-            rows_total = sum(part.rows for part in parts)
-            planned = TransactionProgress(0, rows_total, manifest.rows_total, shard.tail.next)
-            shard.transactions.append(manifest.transaction, planned, rows)
-            mark_done(manifest, number)
+    concerned = [shards[number] for number in manifest.shards if number in shards]
+    with ThreadPoolExecutor(_SHARDS_AT_ONCE, "shardlog-finish") as threads:
+        list(threads.map(partial(_append_staged, manifest), concerned))
     clear_if_done(manifest)
+
+
+def _append_staged(manifest: Manifest, shard: Shard) -> None:
+    number = shard.context.number
+    _forget_cleared(manifest, shard)
+    rows = read_staged_rows(manifest, number)
+    rows_total = sum(part.rows for part in manifest.shards[number])
+    planned = TransactionProgress(0, rows_total, manifest.rows_total, shard.tail.next)
+    shard.transactions.append(manifest.transaction, planned, rows)
+    mark_done(manifest, number)
 
 
 def finish_all(staging: Path, shards: Mapping[int, Shard]) -> None:
