@@ -185,10 +185,14 @@ def late_columns(
 @lru_cache(maxsize=64)
 def _constant(name: str, value: int, count: int) -> Array:
     if count > _CONSTANT_ROWS:
-        return repeated(value, _TYPES[name], count)
+        return _constant_of(name, value, count)
     return _constants(name, value).slice(0, count)
 
 
 @lru_cache(maxsize=64)
 def _constants(name: str, value: int) -> Array:
-    return repeated(bool(value) if name == "late" else value, _TYPES[name], _CONSTANT_ROWS)
+    return _constant_of(name, value, _CONSTANT_ROWS)
+
+
+def _constant_of(name: str, value: int, count: int) -> Array:
+    return repeated(bool(value) if name == "late" else value, _TYPES[name], count)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ShardTransactions:
-    """The transactions one shard knows. Changed under its append lock only."""
+    """The transactions one shard knows. Changed under its append lock only; any thread may ask."""
 
     def __init__(self, shard: "Shard", known: Mapping[str, TransactionProgress]) -> None:
         """Start from what recovery found."""
@@ -33,11 +33,18 @@ class ShardTransactions:
 
     def unfinished(self) -> list[str]:
         """Return the transactions of which only a part is written."""
-        return [name for name, progress in self._known.items() if not progress.is_done]
+        return [name for name, progress in list(self._known.items()) if not progress.is_done]
+
+    def stranded(self) -> list[str]:
+        """Return the unfinished transactions that nobody goes on with at this moment."""
+        if not self.unfinished():
+            return []
+        with self._shard.guard.appending():
+            return self.unfinished()
 
     def done(self) -> list[str]:
         """Return the transactions whose rows are all written."""
-        return [name for name, progress in self._known.items() if progress.is_done]
+        return [name for name, progress in list(self._known.items()) if progress.is_done]
 
     def forget(self, transactions: Iterable[str]) -> None:
         """Drop transactions that cannot come again, so that what is known stays small."""

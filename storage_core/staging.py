@@ -85,8 +85,12 @@ def publish_manifest(
     staging: Path,
     transaction: str | TransactionId,
     shards: Mapping[int, tuple[StagedPart, ...]],
-) -> Manifest:
-    """Make durable files the transaction, unless others were first; durable on return."""
+) -> Manifest | None:
+    """Make durable files the transaction, unless others were first; durable on return.
+
+    Returns:
+        The transaction; None if those who were first have finished it and cleared it away.
+    """
     name = transaction if isinstance(transaction, str) else transaction.name
     directory = transaction_directory(staging, name)
     fields: dict[str, object] = {
@@ -98,9 +102,7 @@ def publish_manifest(
     if isinstance(transaction, TransactionId):
         fields |= {"series": transaction.series, "number": transaction.number}
     write_once(directory / MANIFEST_FILE, encode_document(fields))
-    manifest = read_manifest(directory)
-    assert manifest is not None
-    return manifest
+    return read_manifest(directory)
 
 
 def read_manifest(directory: Path) -> Manifest | None:
@@ -144,7 +146,9 @@ def read_staged_rows(manifest: Manifest, shard: int) -> Iterator[Rows]:
 
 def mark_done(manifest: Manifest, shard: int) -> None:
     """Note that a shard has all its rows."""
-    (manifest.directory / f"done-{shard:04d}").touch()
+    # Where the directory is gone, another process has noted it, and cleared all away.
+    with suppress(FileNotFoundError):
+        (manifest.directory / f"done-{shard:04d}").touch()
 
 
 def clear_if_done(manifest: Manifest) -> None:
@@ -161,10 +165,9 @@ def clear_if_done(manifest: Manifest) -> None:
 
 def remove_transaction(directory: Path) -> None:
     """Clear a transaction's staging away, its manifest first; if it is there."""
-    if not directory.is_dir():
-        return
     (directory / MANIFEST_FILE).unlink(missing_ok=True)
-    sync_directory(directory)
+    with suppress(FileNotFoundError):
+        sync_directory(directory)
     shutil.rmtree(directory, ignore_errors=True)
 
 

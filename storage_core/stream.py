@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from storage_core.durable_file import file_errors
 from storage_core.entry import (
     AppendReport,
     Entry,
@@ -29,7 +30,7 @@ from storage_core.recovery import GiveUp, open_shard
 from storage_core.shard import Shard, ShardContext
 from storage_core.shard_birth import add_shards
 from storage_core.staging import remove_transaction, sweep_abandoned, transaction_directory
-from storage_core.stream_file import StreamFiles, create_stream, read_stream
+from storage_core.stream_file import StreamFiles, create_stream, locked, read_stream
 from storage_core.stream_stats import StreamStats, stats_of
 from storage_core.transaction import Transaction, finish_all
 from storage_core.verify import VerifyReport, verify_shard
@@ -155,10 +156,12 @@ class Stream(StreamReads):
                 opened[number] = Shard(context, files.settings.options, recovered)
                 undo.callback(_abandon_quietly, opened[number])
             staging = files.staging_directory
-            for transaction in given_up:
-                remove_transaction(transaction_directory(staging, transaction))
-            finish_all(staging, opened)
-            sweep_abandoned(staging, outside.clock)
+            with file_errors(staging, "finishing transactions"):
+                for transaction in given_up:
+                    remove_transaction(transaction_directory(staging, transaction))
+                finish_all(staging, opened)
+                with locked(files.directory):
+                    sweep_abandoned(staging, outside.clock)
             undo.pop_all()
         return cls(files, opened, outside)
 
@@ -254,7 +257,9 @@ class Stream(StreamReads):
         Raises:
             CorruptionError: A staged file is missing or damaged.
         """
-        finish_all(self._files.staging_directory, self._open_shards())
+        staging = self._files.staging_directory
+        with file_errors(staging, "finishing transactions"):
+            finish_all(staging, self._open_shards())
 
     def commit(self) -> dict[int, int]:
         """Make all that was appended before durable; return each shard's committed."""

@@ -13,7 +13,7 @@ An exception before step 2 leaves nothing. A replay under the same id stages not
 no-op, or goes on from the manifest where the first one stopped.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -27,7 +27,12 @@ import pyarrow as pa
 
 from storage_core.block_builder import RecordBuilder
 from storage_core.durable_file import file_errors, sync_directory
-from storage_core.errors import ClosedError, CorruptionError, InvalidRequestError
+from storage_core.errors import (
+    ClosedError,
+    CorruptionError,
+    InvalidRequestError,
+    UnavailableError,
+)
 from storage_core.record import rows_from_arrow
 from storage_core.series import NAME_PREFIX
 from storage_core.shard import Shard
@@ -47,6 +52,7 @@ from storage_core.staging import (
     staged_transactions,
     transaction_directory,
 )
+from storage_core.stream_file import locked
 
 # One waits for the disk while another makes blocks; each holds a part of staged rows in memory.
 _SHARDS_AT_ONCE: Final = 2
@@ -72,7 +78,8 @@ class Transaction:
         self._builders: dict[int, RecordBuilder] = {}
         self._attempt: Path | None = None
         self._is_over = False
-        self._manifest = read_manifest(transaction_directory(staging, name))
+        with file_errors(staging, "looking for a transaction"):
+            self._manifest = read_manifest(transaction_directory(staging, name))
         known = self._manifest.rows_total if self._manifest else self._rows_done()
         if known is not None and known != rows_total:
             message = f"transaction {name!r} was made with {known} rows, not {rows_total}"
@@ -137,10 +144,8 @@ class Transaction:
 
     def _publish(self) -> Manifest | None:
         try:
-            if self._attempt is not None and not self._attempt.exists():
-                # Another attempt under this id was first, and is done already.
-                self._abandon()
-                self._rows_total = self._rows_done() or 0
+            if self._attempt is not None and not self._attempt.is_dir():
+                self._take_as_done()
                 return None
             for shard, builder in self._builders.items():
                 self._flush(shard, builder)
@@ -149,11 +154,35 @@ class Transaction:
                 self._writer(min(self._shards))
             parts = {shard: (writer.finish(),) for shard, writer in self._writers.items()}
             assert self._attempt is not None
-            sync_directory(self._attempt)
-            return publish_manifest(self._staging, self._name, parts)
+            # IMPORTANT: what is abandoned is swept under this lock too.
+            with locked(self._staging.parent):
+                if self._attempt.is_dir():
+                    sync_directory(self._attempt)
+                    manifest = publish_manifest(self._staging, self._name, parts)
+                else:
+                    manifest = None
+            if manifest is None:
+                self._take_as_done()
         except BaseException:
             self._abandon()
             raise
+        return manifest
+
+    def _take_as_done(self) -> None:
+        """Find that another attempt under this id was first, and is done and cleared away.
+
+        Raises:
+            UnavailableError: It is not; the staged rows were swept for their age, or removed.
+        """
+        done = self._rows_done()
+        if done is None:
+            message = (
+                f"the staged rows of transaction {self._name!r} are gone before they were "
+                "published; run it again"
+            )
+            raise UnavailableError(message, path=self._staging)
+        self._rows_total = done
+        self._abandon()
 
     def _refuse_if_over(self) -> None:
         if self._is_over:
@@ -170,7 +199,8 @@ class Transaction:
         for writer in self._writers.values():
             with suppress(OSError):
                 writer.abandon()
-        if self._attempt is not None and self._manifest is None:
+        # IMPORTANT: an error behind the manifest's publication leaves its files to an opener.
+        if self._attempt is not None and not (self._attempt.parent / MANIFEST_FILE).exists():
             remove_attempt(self._attempt)
 
     def _flush(self, shard: int, builder: RecordBuilder) -> None:
@@ -215,14 +245,27 @@ def finish(manifest: Manifest, shards: Mapping[int, Shard]) -> None:
     Raises:
         CorruptionError: A staged file that is still needed is missing or damaged.
     """
+    concerned = [shards[number] for number in manifest.shards if number in shards]
     if not manifest.is_published:
         # Finished, and cleared away, since the manifest was read. Whoever did so has let go of
         # these shards, so that nobody can do it behind this line.
+        _refuse_if_removed(manifest, concerned)
         return
-    concerned = [shards[number] for number in manifest.shards if number in shards]
     with ThreadPoolExecutor(_SHARDS_AT_ONCE, "shardlog-finish") as threads:
         list(threads.map(partial(_append_staged, manifest), concerned))
     clear_if_done(manifest)
+
+
+def _refuse_if_removed(manifest: Manifest, shards: Iterable[Shard]) -> None:
+    """Tell rows that somebody cleared away from rows that have landed."""
+    if manifest.transaction.startswith(NAME_PREFIX):
+        # Shards forget these; the mark of their series speaks for them.
+        return
+    for shard in shards:
+        progress = shard.transactions.progress(manifest.transaction)
+        if progress is None or not progress.is_done:
+            message = f"the staged rows of transaction {manifest.transaction!r} were removed"
+            raise UnavailableError(message, shard=shard.context.number, path=manifest.directory)
 
 
 def _append_staged(manifest: Manifest, shard: Shard) -> None:
@@ -250,7 +293,7 @@ def finish_all(staging: Path, shards: Mapping[int, Shard]) -> None:
     for manifest in manifests:
         finish(manifest, shards)
     for number, shard in shards.items():
-        for name in shard.transactions.unfinished():
+        for name in shard.transactions.stranded():
             message = (
                 f"transaction {name!r} is unfinished and its staged rows are gone; "
                 "open with give_up_transactions to forget it"

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic
 
+import pyarrow as pa
 import pytest
 
 from storage_core import ShardlogError, ShardPoisonedError, Stream, StreamOptions, StreamReader
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.fuse
 SYNCS = range(2, 110, 9)
 DELAY_S = 1.0
 BYTES = range(0, 430_000, 36_000)
+ONE_ROW = pa.table({"primary": [1], "secondary": [1], "payload": [b""]})
 
 
 @pytest.fixture
@@ -49,6 +51,19 @@ def test_full_disk_is_typed_and_loses_no_promise(scenario: Scenario, left: int) 
         scenario.run()
     scenario.disk.order(bytes_left=None)
     scenario.expect_promises_kept()
+
+
+@pytest.mark.parametrize("syncs", range(9))
+def test_transaction_that_met_a_failing_sync_can_be_repeated(disk: LossyMount, syncs: int) -> None:
+    stream = Stream.create(disk.path / "root", STREAM, StreamOptions(shards=1))
+    disk.order(syncs_until_failure=syncs)
+    with suppress(ShardlogError), stream, stream.transaction("t", 1) as transaction:
+        transaction.append_batch(ONE_ROW)
+    disk.order(syncs_until_failure=None)
+    with Stream.open(disk.path / "root", STREAM) as stream:
+        with stream.transaction("t", 1) as transaction:
+            transaction.append_batch(ONE_ROW)
+        assert stream.read().num_rows == 1
 
 
 def fail_syncs(disk: LossyMount) -> None:

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -34,6 +36,41 @@ def test_released_lock_can_be_had(root):
         lock = acquire(root)
         lock.release()
         lock.release()
+
+
+def test_released_lock_can_be_had_though_a_forked_child_keeps_its_descriptor(root):
+    lock = acquire(root)
+    assert lock._descriptor is not None
+    of_the_child = os.dup(lock._descriptor)
+    lock.release()
+    acquire(root).release()
+    os.close(of_the_child)
+
+
+LOCKED_BY_THE_PARENT = """
+import os, sys
+from pathlib import Path
+from storage_core import ShardLockedError
+from storage_core.directory_lock import DirectoryLock
+
+how = {"started_at_ms": 5, "stream": "clicks", "shard": 3}
+lock = DirectoryLock.acquire(Path(sys.argv[1]), **how)
+child = os.fork()
+if not child:
+    lock.release()
+    os._exit(0)
+os.waitpid(child, 0)
+try:
+    DirectoryLock.acquire(Path(sys.argv[1]), **how)
+except ShardLockedError as error:
+    print(f"process {os.getpid()} " in str(error))
+"""
+
+
+def test_forked_child_that_releases_leaves_the_lock_and_its_owner(root):
+    command = [sys.executable, "-c", LOCKED_BY_THE_PARENT, os.fspath(root)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "True"
 
 
 def test_failed_attempt_leaves_the_owner_in_place(root):

@@ -1,5 +1,6 @@
 """The marker: whatever is torn or damaged, the newest whole slot counts or nobody goes on."""
 
+import os
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage_core import CorruptionError
+from storage_core import ClosedError, CorruptionError
 from storage_core.marker import (
     MarkerFile,
     MarkerReader,
@@ -174,6 +175,23 @@ def test_reader_waits_for_a_slot_that_is_being_written(path):
     reader = MarkerReader(path, MendingClock(lambda: path.write_bytes(whole)))
     assert reader.read().committed == 0
     reader.close()
+
+
+def test_closed_reader_refuses_though_its_descriptor_is_another_files(path):
+    reader = MarkerReader(path, ManualClock())
+    reader.close()
+    other = os.open(path, os.O_RDONLY)
+    reader.close()
+    with pytest.raises(ClosedError, match=r"the reader is closed.*marker"):
+        reader.read()
+    os.close(other)
+
+
+def test_reader_closed_while_it_waits_says_so(path):
+    flip_bit(path, SLOTS[1] + 20)
+    reader = MarkerReader(path, MendingClock(lambda: reader.close()))
+    with pytest.raises(ClosedError, match="the reader is closed"):
+        reader.read()
 
 
 class MendingClock:

@@ -1,10 +1,13 @@
 """A reader's directory lives as long as the reader, and no longer than the next one."""
 
+import errno
+import fcntl
 import os
 import tempfile
 
 import pytest
 
+from storage_core import UnavailableError
 from storage_core.clock import SystemClock
 from storage_core.private_directory import PrivateDirectory
 
@@ -60,3 +63,29 @@ def test_directories_of_others_are_left_alone(temporary):
     aged(other)
     PrivateDirectory(SystemClock()).remove()
     assert other.exists()
+
+
+def test_temporary_directory_that_is_gone_is_told_with_what_to_do(temporary):
+    temporary.rmdir()
+    with pytest.raises(UnavailableError, match=rf"TMPDIR.*No such file.*{temporary}"):
+        PrivateDirectory(SystemClock())
+
+
+def test_machine_without_a_temporary_directory_is_told_with_what_to_do(monkeypatch):
+    def nowhere() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", nowhere)
+    with pytest.raises(UnavailableError, match=r"TMPDIR.*No usable temporary directory"):
+        PrivateDirectory(SystemClock())
+
+
+def test_directory_that_cannot_be_locked_is_not_left_behind(temporary, monkeypatch):
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(UnavailableError, match="No locks available"):
+        PrivateDirectory(SystemClock())
+    assert (list(temporary.iterdir()), len(os.listdir("/proc/self/fd"))) == ([], before)

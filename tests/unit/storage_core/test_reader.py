@@ -1,6 +1,7 @@
 """A reader beside a writer: it shows what is committed, all of it, and never anything else."""
 
 import json
+import os
 import threading
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from storage_core import (
     InvalidRequestError,
     Position,
     StreamReader,
+    UnavailableError,
 )
 from storage_core.keys import zone_key
 from storage_core.marker import create_marker
@@ -264,6 +266,20 @@ def test_scan_begun_before_the_close_ends_with_an_error_not_short(make_bench):
         list(scan)
 
 
+def test_read_that_a_close_overtakes_says_so_and_leaves_no_threads(make_bench):
+    reader, threads = make_bench(shards=2).read_beside(), set(threading.enumerate())
+
+    def overtaken() -> dict:
+        followers = dict(reader._followers)
+        reader.close()
+        return followers
+
+    reader._shard_readers = overtaken
+    with pytest.raises(ClosedError, match="the reader is closed"):
+        reader.read()
+    assert set(threading.enumerate()) == threads
+
+
 # --- what it refuses to show ------------------------------------------------------------------
 
 
@@ -347,4 +363,21 @@ def test_missing_marker_is_told_when_the_reader_opens(bench):
     bench.close()
     bench.marker.unlink()
     with pytest.raises(CorruptionError, match="marker is missing"):
+        bench.read_beside()
+
+
+def test_reader_that_cannot_open_a_later_shard_keeps_no_descriptor(make_bench):
+    bench = make_bench(shards=3)
+    (bench.directory / "shard-0002" / "marker").unlink()
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(CorruptionError, match="marker is missing"):
+        bench.read_beside()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_marker_that_the_system_refuses_is_told_when_the_reader_opens(bench):
+    bench.close()
+    bench.marker.unlink()
+    bench.marker.symlink_to(bench.marker)
+    with pytest.raises(UnavailableError, match=r"opening.*symbolic links"):
         bench.read_beside()

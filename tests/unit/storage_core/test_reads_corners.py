@@ -162,3 +162,15 @@ def test_empty_stream_answers_every_read(bench):
     assert both(bench, lambda reads: reads.latest([1, 2, 3, 4])) == {}
     assert both(bench, lambda reads: list(reads.scan(1))) == []
     assert both(bench, lambda reads: reads.earliest(None, 0)) is None
+
+
+@pytest.mark.parametrize("states", ["normal", "late"])
+def test_more_rows_at_once_than_constants_are_kept_for_are_read(make_bench, states):
+    bench = make_bench(block_records=100_000, block_bytes=2**24)
+    if states == "late":
+        bench.append([10**6])
+    bench.append(range(70_000))
+    bench.commit()
+    late = column_of(bench.stream.read(end=10**5), "late")
+    assert late == [states == "late"] * 70_000
+    assert len(bench.arrivals(end=10**5)) == 70_000

@@ -70,6 +70,7 @@ def test_column_that_casts_without_loss_is_taken(name, column, value):
         ("version", pa.array([None], pa.uint16())),
         ("headers", pa.array(["h"])),
         ("headers", pa.array([[{"key": None, "value": b""}]])),
+        ("headers", pa.array([[{"k": "a", "v": b""}]])),
         ("timestamp", pa.array(["yesterday"])),
         ("timestamp_type", pa.array([200])),
         ("colour", pa.array([1])),

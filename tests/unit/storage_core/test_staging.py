@@ -38,7 +38,9 @@ def staged(staging, name: str, *parts: Rows, shard: int = 0) -> Manifest:
     writer = StagedShardWriter(attempt / f"shard-{shard:04d}.arrow")
     for part in parts:
         writer.write(part)
-    return publish_manifest(staging, name, {shard: (writer.finish(),)})
+    manifest = publish_manifest(staging, name, {shard: (writer.finish(),)})
+    assert manifest is not None
+    return manifest
 
 
 def primaries(manifest: Manifest, shard: int = 0) -> list[int]:
@@ -130,6 +132,7 @@ def test_staging_goes_when_the_last_shard_is_done(root):
     attempt = begin_attempt(root, "t")
     parts = {n: (StagedShardWriter(attempt / f"{n}.arrow").finish(),) for n in (0, 2)}
     manifest = publish_manifest(root, "t", parts)
+    assert manifest is not None
     mark_done(manifest, 0)
     clear_if_done(manifest)
     assert read_manifest(manifest.directory) == manifest

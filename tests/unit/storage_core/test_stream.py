@@ -101,10 +101,10 @@ def test_secondary_that_is_no_integer_is_refused_whatever_is_open(wide, secondar
         wide.stream.append(1, secondary, b"")
 
 
-@pytest.mark.parametrize("shards", [[4], [0, 9], [-1], [], ["0"], [0, "a"], 5, "0"])
+@pytest.mark.parametrize("shards", [[4], [0, 9], [-1], [], ["0"], [0, "a"], [0.0], [[0]], 5, "0"])
 def test_shards_that_are_not_there_cannot_be_opened(wide, shards):
     wide.close()
-    with pytest.raises(InvalidRequestError):
+    with pytest.raises(InvalidRequestError, match="shards"):
         wide.open(shards=shards)
     wide.open()
 

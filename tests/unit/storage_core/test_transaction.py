@@ -1,7 +1,10 @@
 """Transactions: all rows at once or none, once per id, finished by whoever opens the shards."""
 
 import shutil
+from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import timedelta
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +17,7 @@ from storage_core import (
     UnavailableError,
 )
 from storage_core.staging import MANIFEST_FILE, transaction_directory
-from tests.unit.storage_core.disks import ReinedDisk
+from tests.unit.storage_core.disks import BesideThread, ReinedDisk
 from tests.unit.storage_core.workbench import Workbench, batch_of, flip_bit
 
 SHORT = timedelta(milliseconds=20)
@@ -201,6 +204,52 @@ def test_of_two_attempts_the_first_to_leave_is_the_transaction(bench):
         second.append_batch(batch_of([2]))
         transact(bench, "t", [1])
     assert bench.primaries() == [1]
+    assert staged_files(bench) == []
+
+
+def test_rows_cleared_away_before_they_were_published_are_told(bench):
+    transaction = bench.stream.transaction("t", 1)
+    transaction.append_batch(batch_of([1]))
+    shutil.rmtree(bench.staging)
+    with pytest.raises(UnavailableError, match="gone before they were published"):
+        transaction.__exit__(None, None, None)
+    transact(bench, "t", [1])
+    assert bench.primaries() == [1]
+
+
+def beside_each_other(*calls: Callable[[int], object], rounds: int) -> None:
+    """Make calls on threads of their own, each so many times."""
+    with ExitStack() as threads:
+        for call in calls:
+            threads.enter_context(BesideThread(partial(list, map(call, range(rounds)))))
+
+
+def transact_in_two_shards(bench: Workbench, name: str) -> None:
+    parts = [batch_of([1, 2], secondary=[0, 1])] * 4
+    transact_in_parts(bench, 8, *parts, name=name)
+
+
+def test_transactions_of_many_threads_land_once_while_others_finish_them(make_bench):
+    bench = make_bench(shards=2, block_records=1)
+    beside_each_other(
+        lambda n: transact_in_two_shards(bench, f"a-{n}"),
+        lambda n: transact_in_two_shards(bench, f"b-{n}"),
+        lambda _: bench.stream.finish_transactions(),
+        lambda _: bench.stream.finish_transactions(),
+        rounds=25,
+    )
+    assert len(bench.primaries()) == 2 * 25 * 8
+    assert staged_files(bench) == []
+
+
+def test_one_transaction_of_many_threads_lands_once(make_bench):
+    bench = make_bench(shards=2)
+
+    def transact_the_same(number: int) -> None:
+        transact_in_two_shards(bench, f"t-{number}")
+
+    beside_each_other(*[transact_the_same] * 3, rounds=25)
+    assert len(bench.primaries()) == 25 * 8
     assert staged_files(bench) == []
 
 
