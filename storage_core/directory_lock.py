@@ -1,8 +1,9 @@
 """One writer a shard: an exclusive `flock` on the shard's directory itself.
 
 A lock file can be deleted, and then two RocksDB writers destroy each other's MANIFEST; a
-directory in use cannot be. The kernel lets go when the owner ends, however it ends, and a
-frozen owner keeps the lock. `owner.json` tells who holds it; it is information only.
+directory in use cannot be. The kernel lets go when the owner and what it forked have ended,
+however they ended, and a frozen owner keeps the lock. `owner.json` tells who holds it; it is
+information only.
 """
 
 import fcntl
@@ -25,6 +26,7 @@ class DirectoryLock:
         """Take over an open descriptor that holds the lock."""
         self.path = path
         self._descriptor: int | None = descriptor
+        self._process = os.getpid()
 
     @classmethod
     def acquire(cls, path: Path, *, started_at_ms: int, stream: str, shard: int) -> "DirectoryLock":
@@ -58,8 +60,13 @@ class DirectoryLock:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
             return
-        with suppress(OSError):
-            (self.path / OWNER_FILE).unlink(missing_ok=True)
+        # Forked children share the lock: the process that took it frees it though they have
+        # their descriptors still, and what they let go of leaves it held.
+        if os.getpid() == self._process:
+            with suppress(OSError):
+                (self.path / OWNER_FILE).unlink(missing_ok=True)
+            with suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
 

@@ -138,7 +138,11 @@ class ShardFollower:
             except LostRangeError:
                 raise
             except CorruptionError:
-                request, reached = resumed(request, reached), None
+                if reached is not None:
+                    rest = resumed(request, reached)
+                    if rest is None:
+                        return
+                    request, reached = rest, None
                 retries += 1
                 if retries > _RETRIES_MAX:
                     raise
@@ -163,7 +167,9 @@ class ShardFollower:
         if self._is_closed:
             message = "the reader is closed"
             raise ClosedError(message, stream=self._meta.name, shard=self._place.shard)
-        state, seen = self._marker.read(), self._seen
+        # IMPORTANT: in this order; another thread may see a newer state in between.
+        seen = self._seen
+        state = self._marker.read()
         if state.lineage != self._place.lineage:
             message = "the marker belongs to another lineage"
             raise ForeignDataError(message, shard=self._place.shard, path=self._directory)
@@ -183,6 +189,7 @@ class ShardFollower:
                     end=seen.committed,
                     path=self._directory / MARKER_FILE,
                 )
+        seen = self._seen
         if seen is None or state.sequence > seen.sequence:
             self._seen = state
         return state

@@ -91,8 +91,12 @@ def heads_after(
     """Return the heads of a batch's secondaries once its rows are in."""
     if routed.states is None and len(addresses) == 1:
         is_maximum = primaries[0] == routed.maxima[0]
+        # IMPORTANT: copies; of one row both are the caller's own memory.
         return Heads(
-            groups.ids, routed.maxima, addresses if is_maximum else before.address, addresses
+            groups.ids.copy(),
+            routed.maxima.copy(),
+            addresses if is_maximum else before.address,
+            addresses,
         )
     address, last = before.address.copy(), before.last.copy()
     codes = groups.codes

@@ -16,6 +16,7 @@ One thread writes at a time (the shard's commit lock); any process may read.
 
 import os
 import struct
+import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
@@ -23,7 +24,7 @@ from typing import Final, Protocol
 import xxhash
 
 from storage_core.clock import Clock
-from storage_core.errors import CorruptionError
+from storage_core.errors import ClosedError, CorruptionError
 
 MARKER_FILE: Final = "marker"
 _MAGIC: Final = b"SLMK"
@@ -164,7 +165,7 @@ def open_marker(path: Path) -> tuple[MarkerFile | None, int]:
 
 
 class MarkerReader:
-    """A marker as another process reads it: one `pread` a look."""
+    """A marker as another process reads it: one `pread` a look. Any thread may call it."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         """Open the file for reading.
@@ -174,6 +175,9 @@ class MarkerReader:
         """
         self._path = path
         self._clock = clock
+        # Held over each `pread`: a descriptor closed meanwhile may be another file's by then.
+        self._lock = threading.Lock()
+        self._descriptor: int | None
         try:
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError as error:
@@ -185,9 +189,15 @@ class MarkerReader:
 
         Raises:
             CorruptionError: A slot stays invalid; the writer must reopen the shard.
+            ClosedError: It was closed.
         """
         for _ in range(_READ_TRIES_MAX):
-            slots = _decode_slots(os.pread(self._descriptor, 2 * _SLOT_STRIDE, 0))
+            with self._lock:
+                if self._descriptor is None:
+                    message = "the reader is closed"
+                    raise ClosedError(message, path=self._path)
+                data = os.pread(self._descriptor, 2 * _SLOT_STRIDE, 0)
+            slots = _decode_slots(data)
             if len(slots) == 2:  # noqa: PLR2004 - both slots
                 return max(slots, key=lambda slot: slot.sequence)
             self._clock.sleep(_READ_PAUSE_S)
@@ -195,5 +205,8 @@ class MarkerReader:
         raise CorruptionError(message, path=self._path)
 
     def close(self) -> None:
-        """Close the file."""
-        os.close(self._descriptor)
+        """Close the file; a second call does nothing."""
+        with self._lock:
+            descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)

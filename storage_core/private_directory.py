@@ -8,11 +8,14 @@ import fcntl
 import os
 import shutil
 import tempfile
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from storage_core.clock import Clock
+from storage_core.durable_file import file_errors
+from storage_core.errors import UnavailableError
 
 _PREFIX: Final = "shardlog-reader-"
 # A directory is older than that before it may be taken for an orphan: its maker locks it last.
@@ -24,11 +27,16 @@ class PrivateDirectory:
     """A directory of this reader's own; `remove` or the end of the process gives it back."""
 
     def __init__(self, clock: Clock) -> None:
-        """Make it, and remove some of those whose readers died."""
-        _sweep(clock.now_ns() / 10**9)
-        self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        self._descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        """Make it, and remove some of those whose readers died.
+
+        Raises:
+            UnavailableError: There is no temporary directory, or it is full or forbidden.
+        """
+        parent = _temporary_directory()
+        with file_errors(parent, "making a reader's temporary directory where TMPDIR says"):
+            _sweep(parent, clock.now_ns() / 10**9)
+            self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+            self._descriptor = _locked(self.path)
 
     def remove(self) -> None:
         """Remove it with all in it."""
@@ -36,9 +44,27 @@ class PrivateDirectory:
         os.close(self._descriptor)
 
 
-def _sweep(now_s: float) -> None:
-    candidates = Path(tempfile.gettempdir()).glob(f"{_PREFIX}*")
-    for path in islice(candidates, _SWEPT_AT_ONCE):
+def _temporary_directory() -> Path:
+    try:
+        return Path(tempfile.gettempdir())
+    except OSError as error:
+        message = f"a reader needs a temporary directory; name one by TMPDIR: {error.strerror}"
+        raise UnavailableError(message) from error
+
+
+def _locked(path: Path) -> int:
+    """Return a descriptor that holds a new directory; remove it if it cannot be held."""
+    with ExitStack() as undo:
+        undo.callback(shutil.rmtree, path, ignore_errors=True)
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        undo.callback(os.close, descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        undo.pop_all()
+    return descriptor
+
+
+def _sweep(parent: Path, now_s: float) -> None:
+    for path in islice(parent.glob(f"{_PREFIX}*"), _SWEPT_AT_ONCE):
         try:
             if now_s - path.stat().st_mtime < _ORPHAN_AGE_S:
                 continue

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -56,13 +57,16 @@ class StreamReader(StreamReads):
         Raises:
             InvalidRequestError: There is no such root or stream.
             CorruptionError: A file of it is damaged.
+            UnavailableError: The system does not give a file, or no more of them.
         """
         clock = (environment or Environment()).clock
         files = read_stream(Path(root), name)
-        followers = {
-            number: ShardFollower(files, number, clock)
-            for number in sorted(files.settings.lineages)
-        }
+        followers: dict[int, ShardFollower] = {}
+        with ExitStack() as undo, file_errors(files.directory, "opening for reading"):
+            for number in sorted(files.settings.lineages):
+                followers[number] = ShardFollower(files, number, clock)
+                undo.callback(followers[number].close)
+            undo.pop_all()
         return cls(files, followers, clock)
 
     def committed(self) -> dict[int, int]:

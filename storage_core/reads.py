@@ -4,6 +4,7 @@ Each method builds one `ReadRequest` a shard and passes it to that shard's `Shar
 nothing here knows how a shard answers.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,6 +14,7 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
+from storage_core.beside import Work, beside_each_other
 from storage_core.columns import READ_COLUMNS
 from storage_core.errors import InvalidRequestError
 from storage_core.keys import INT64_MAX, INT64_MIN
@@ -37,6 +39,8 @@ class StreamReads:
         """Read through what is returned for each shard; it raises once the stream is closed."""
         self._shard_readers = shard_readers
         self._threads: ThreadPoolExecutor | None = None
+        self._threads_lock = threading.Lock()
+        self._is_stopped = False
 
     def read(  # noqa: PLR0913 - the contract's signature
         self,
@@ -190,14 +194,27 @@ class StreamReads:
 
     def _beside_each_other(self, do: Callable[[_A], _B], things: Sequence[_A]) -> list[_B]:
         """Do something to each of several things, in threads where there is more than one."""
-        if len(things) <= 1:
-            return [do(thing) for thing in things]
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(_THREADS_MAX, "shardlog")
-        return list(self._threads.map(do, things))
+        return beside_each_other(do, things, _THREADS_MAX, self._let_work)
+
+    def _let_work(self, work: Work) -> bool:
+        """Let a thread of the pool work; tell whether one can be had."""
+        with self._threads_lock:
+            if self._is_stopped:
+                return False
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(_THREADS_MAX, "shardlog")
+            try:
+                self._threads.submit(work)
+            except RuntimeError:
+                # The interpreter is ending, or the system has no more threads.
+                return False
+        return True
 
     def _stop_threads(self) -> None:
-        threads, self._threads = self._threads, None
+        """Let go of the threads for good; a call under way goes on in its caller's."""
+        with self._threads_lock:
+            self._is_stopped = True
+            threads, self._threads = self._threads, None
         if threads is not None:
             threads.shutdown(wait=True)
 

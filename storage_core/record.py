@@ -168,7 +168,7 @@ def _column(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> Array:
         return column
     try:
         return pc.cast(column, kind, safe=True)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         message = f"column {name!r} of type {column.type} does not cast to {kind}: {error}"
         raise InvalidRequestError(message) from error
 

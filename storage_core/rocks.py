@@ -56,6 +56,7 @@ WAL_BYTES_MAX: Final = 64 * 2**20
 _CURSORS: Final = {FAMILY_DEFAULT: 3, FAMILY_LOG: 2}
 _SST_BYTES_TARGET: Final = 64 * 2**20
 _OPENING_THREADS: Final = 16
+_CONFIG_FILE: Final = "rocksdict-config.json"
 
 # The first row that matches gives the kind.
 _KINDS: Final[tuple[tuple[re.Pattern[str], type[ShardlogError]], ...]] = (
@@ -154,6 +155,10 @@ class _translated:  # noqa: N801 - reads as a verb in `with`
         if isinstance(error, DbClosedError):
             message = f"{self._doing}: the store is closed"
             raise ClosedError(message, path=self._path) from error
+        if isinstance(error, OSError):
+            # NOTE: rocksdict writes its own file beside the store at each opening, readers' too.
+            message = f"{self._doing}: {_CONFIG_FILE}: {error}"
+            raise UnavailableError(message, path=self._path) from error
         # NOTE: rocksdict raises Exception itself; anything more special is not its own.
         if type(error) is Exception:
             text = str(error)

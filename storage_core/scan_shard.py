@@ -15,7 +15,7 @@ from storage_core.shard_view import ShardView
 
 
 def scan_view(view: ShardView, request: ReadRequest) -> Iterator[tuple[pa.RecordBatch, int | None]]:
-    """Return batches, each with how far the scan has come: see `resumed`."""
+    """Return batches, each with how far the scan has come (see `resumed`), None if it is all."""
     asked = routed_here(request, view.route_mask, view.bounds.strays)
     if asked is None:
         return iter(())
@@ -41,18 +41,17 @@ def routed_here(request: ReadRequest, route_mask: int | None, strays: int) -> Re
     return replace(request, ids=ids) if ids else None
 
 
-def resumed(request: ReadRequest, reached: int | None) -> ReadRequest:
-    """Return the request for what a scan has not yielded yet.
+def resumed(request: ReadRequest, reached: int) -> ReadRequest | None:
+    """Return the request for what a scan has not yielded yet, None if that is nothing.
 
     Args:
         request: What was asked.
-        reached: What came with the last batch: an exclusive end of addresses, a last primary,
-            or None where the one batch is all.
+        reached: What came with the last batch: an exclusive end of addresses, or a last primary.
     """
-    if reached is None:
-        return request
     if request.order == "time":
         return replace(request, start=min(reached + 1, request.end))
+    if request.end_address is not None and reached >= request.end_address:
+        return None
     return replace(request, start_address=reached)
 
 

@@ -141,7 +141,8 @@ class Shard:
                     with guard.poisoning():
                         # IMPORTANT: the tail is taken before the sync; rows written during
                         # the sync may not be durable and must not be published.
-                        written, durable_end = self._written, self._publishable
+                        written = self._written
+                        durable_end = self._heads.taken_to_publish(lambda: self._publishable)
                         self._store.sync()  # 4
                         self._synced = written
                         if durable_end > self._marker.state.committed:
@@ -187,8 +188,13 @@ class Shard:
 
     @property
     def needs_commit(self) -> bool:
-        """Tell whether something was taken that may not be durable."""
-        return not self.guard.is_usable or len(self._builder) > 0 or self._synced < self._written
+        """Tell whether something was taken that may not be durable, or not visible yet."""
+        return (
+            not self.guard.is_usable
+            or len(self._builder) > 0
+            or self._synced < self._written
+            or self._marker.state.committed < self._publishable
+        )
 
     def discard_unsealed(self) -> None:
         """Forget the records that have not been written, also of a poisoned shard."""
@@ -229,7 +235,8 @@ class Shard:
         """
         with self.guard.appending():
             batch, lost, gaps = self._loss.give_up(start, end, self.context.number)
-            self._write_loss(batch)
+            with self.guard.committing():
+                self._write_loss(batch)
             self._loss.lost, self._loss.gaps = lost, gaps
 
     def pass_over(self, end: int, source: Source | None) -> None:
@@ -304,7 +311,9 @@ class Shard:
             for batch, _ in scan_view(view, request):
                 yield batch
         except CorruptionError:
-            self.note_lost(view.unreadable)
+            with suppress(ShardlogError):
+                # What was found first is told, whatever becomes of writing it down.
+                self.note_lost(view.unreadable)
             raise
         finally:
             view.close()
@@ -342,16 +351,12 @@ class Shard:
     def note_lost(self, found: Iterable[AddressRange]) -> None:
         """Record the ranges of blocks that cannot be read, so that they are told from now on."""
         for block in found:
-            # A read does not wait behind a transaction to record what the next one finds again.
-            if not self.guard.append_lock.acquire(blocking=False):
-                return
-            try:
-                if self.guard.is_usable and not self._loss.covers(block):
+            with self.guard.both_if_free() as are_held:
+                # A read does not wait for others to record what the next one finds again.
+                if are_held and self.guard.is_usable and not self._loss.covers(block):
                     batch, lost = self._loss.note(block)
                     self._write_loss(batch)
                     self._loss.lost = lost
-            finally:
-                self.guard.append_lock.release()
 
     def alter(self, options: StreamOptions) -> None:
         """Take over changed options."""
@@ -399,7 +404,7 @@ class Shard:
         self._written += 1
 
     def _write_loss(self, batch: Batch) -> None:
-        with self.guard.committing(), self.guard.poisoning():
+        with self.guard.poisoning():
             self._store.write(batch)
             self._store.sync()
             # A new sequence tells readers to look again.

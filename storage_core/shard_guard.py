@@ -76,6 +76,19 @@ class ShardGuard:
         finally:
             self.append_lock.release()
 
+    @contextmanager
+    def both_if_free(self) -> Iterator[bool]:
+        """Hold both locks if no other call has one; tell whether they are held."""
+        has_append = self.append_lock.acquire(blocking=False)
+        has_commit = has_append and self.commit_lock.acquire(blocking=False)
+        try:
+            yield has_commit
+        finally:
+            if has_commit:
+                self.commit_lock.release()
+            if has_append:
+                self.append_lock.release()
+
     def wait_for_append(self) -> None:
         """Take the append lock, in bounded time.
 

@@ -39,6 +39,7 @@ class ShardHeads:
         self._committed_lock = threading.Lock()
         self._pending: deque[tuple[int, Heads]] = deque()
         self._committed_end = written_through
+        self._being_published = written_through
         self._blocks = 0
         self.written_through = written_through
 
@@ -69,7 +70,15 @@ class ShardHeads:
         self._blocks += blocks
         self._routing.put(heads)
         with self._committed_lock:
+            if len(self._pending) > _PENDING_MAX:
+                self._merge_pending()
             self._pending.append((end, heads))
+
+    def taken_to_publish(self, publishable: Callable[[], int]) -> int:
+        """Return the end that `publishable` says, which is `published` next."""
+        with self._committed_lock:
+            self._being_published = publishable()
+            return self._being_published
 
     def published(self, committed: int) -> None:
         """Note that rows below `committed` are committed."""
@@ -107,6 +116,17 @@ class ShardHeads:
         while self._pending and self._pending[0][0] <= self._committed_end:
             self._committed.put(self._pending.popleft()[1])
 
+    def _merge_pending(self) -> None:
+        """Make one of the heads between whose ends no end is published any more.
+
+        What is published next is the end taken before, or where writing stands: behind all of
+        them.
+        """
+        self._apply_pending()
+        taken = [entry for entry in self._pending if entry[0] <= self._being_published]
+        open_ = [entry for entry in self._pending if entry[0] > self._being_published]
+        self._pending = deque([*_merged(taken), *_merged(open_)])
+
     def _fill(self, heads: Heads, missing: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
         at = np.flatnonzero(missing)
         values = self._load([head_key(int(secondary)) for secondary in heads.ids[at]])
@@ -114,3 +134,12 @@ class ShardHeads:
             if value is not None:
                 head = decode_head(value)
                 heads.primary[position], heads.address[position], heads.last[position] = head
+
+
+def _merged(pending: list[tuple[int, Heads]]) -> list[tuple[int, Heads]]:
+    if len(pending) <= 1:
+        return pending
+    table = HeadTable(capacity=2**62)
+    for _, heads in pending:
+        table.put(heads)
+    return [(pending[-1][0], table.heads)]

@@ -136,7 +136,7 @@ class ShardView:
                 zone = chunk.zone(at)
                 if not self.bounds.gaps or not self._is_gap(zone):
                     yield zone
-            if int(heads["first"][-1]) >= end:
+            if reached >= end:
                 return
         if self.bounds.blocks_end > reached:
             self._refuse_hole(reached, min(end, self.bounds.blocks_end))
@@ -163,11 +163,9 @@ class ShardView:
         )
         if broken_first:
             self._refuse_hole(reached, first)
-        # Up to the first zone behind the range; what lies behind it is not asked for.
-        linked = int(np.searchsorted(heads["first"], end)) + 1
-        breaks = np.flatnonzero(
-            heads["previous_end"][1:linked] != heads["last"][: linked - 1][: len(heads) - 1] + 1
-        )
+        # What lies behind the range is not asked for.
+        ends = heads["last"][:-1] + 1
+        breaks = np.flatnonzero((heads["previous_end"][1:] != ends) & (ends < end))
         if len(breaks):
             at = int(breaks[0])
             self._refuse_hole(int(heads["last"][at]) + 1, int(heads["first"][at + 1]))

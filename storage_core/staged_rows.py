@@ -28,6 +28,7 @@ from storage_core.record import ENVELOPE, Rows, rows_from_arrow
 GATHERED_BYTES_MAX: Final = 32 * 2**20
 FILE_BYTES_TARGET: Final = 256 * 2**20
 _READ_BYTES: Final = 2**20
+_OWN_COLUMNS: Final = ("primary", "secondary", "payload", "version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +59,25 @@ class StagedShardWriter:
         Raises:
             InvalidRequestError: The columns differ from those before.
         """
+        self.refuse_other_columns(rows)
         batch = _as_batch(rows)
-        names = tuple(batch.schema.names)
         if self._writer is None:
-            self._names = names
+            self._names = _names(rows)
             self._writer = self._file.begin_stream(batch.schema)
-        if names != self._names:
-            message = f"columns {names} differ from the transaction's first batch, {self._names}"
-            raise InvalidRequestError(message)
         self._writer.write_batch(batch)
         self.rows += batch.num_rows
+
+    def refuse_other_columns(self, rows: Rows) -> None:
+        """Refuse rows whose columns differ from those written before.
+
+        Raises:
+            InvalidRequestError: They do.
+        """
+        if self._writer is not None and _names(rows) != self._names:
+            message = (
+                f"columns {_names(rows)} differ from the transaction's first batch, {self._names}"
+            )
+            raise InvalidRequestError(message)
 
     def finish(self) -> StagedPart:
         """Make the file durable and describe it."""
@@ -250,6 +260,10 @@ def _by_shard(batch: pa.RecordBatch, mask: int) -> Iterator[tuple[int, pa.Record
         if end > start:
             yield shard, batch.slice(start, end - start)
         start = end
+
+
+def _names(rows: Rows) -> tuple[str, ...]:
+    return (*_OWN_COLUMNS, *(name for name in ENVELOPE if name in rows.envelope))
 
 
 def _as_batch(rows: Rows) -> pa.RecordBatch:

@@ -77,7 +77,9 @@ def check_transaction_name(transaction: object) -> None:
 def begin_attempt(staging: Path, transaction: str) -> Path:
     """Make a directory for one attempt at a transaction."""
     attempt = transaction_directory(staging, transaction) / secrets.token_hex(8)
-    make_directories(attempt)
+    make_directories(staging)
+    with locked(staging.parent):
+        make_directories(attempt)
     return attempt
 
 
@@ -146,21 +148,22 @@ def read_staged_rows(manifest: Manifest, shard: int) -> Iterator[Rows]:
 
 def mark_done(manifest: Manifest, shard: int) -> None:
     """Note that a shard has all its rows."""
-    # Where the directory is gone, another process has noted it, and cleared all away.
-    with suppress(FileNotFoundError):
-        (manifest.directory / f"done-{shard:04d}").touch()
+    with locked(manifest.directory.parent.parent):
+        # Where the manifest is gone, another process has noted it, and cleared all away.
+        if manifest.is_published:
+            (manifest.directory / f"done-{shard:04d}").touch()
 
 
 def clear_if_done(manifest: Manifest) -> None:
     """Clear the staging away once every shard has all its rows."""
     if not all((manifest.directory / f"done-{number:04d}").exists() for number in manifest.shards):
         return
-    if manifest.id is not None and manifest.id.number is not None:
-        # IMPORTANT: the mark before the manifest goes, so that a replay meets one of them.
-        stream = manifest.directory.parent.parent
-        with locked(stream):
+    stream = manifest.directory.parent.parent
+    with locked(stream):
+        if manifest.id is not None and manifest.id.number is not None:
+            # IMPORTANT: the mark before the manifest goes, so that a replay meets one of them.
             write_mark(stream, manifest.id)
-    remove_transaction(manifest.directory)
+        remove_transaction(manifest.directory)
 
 
 def remove_transaction(directory: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from operator import index
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -424,10 +425,11 @@ def _shard_numbers(files: StreamFiles, shards: object) -> Sequence[int]:
     there = sorted(files.settings.lineages)
     if shards is None:
         return there
-    if not isinstance(shards, Iterable):
+    try:
+        numbers = sorted({index(number) for number in shards})  # type: ignore[attr-defined]
+    except TypeError as error:
         message = f"shards are a list of numbers, not {shards!r}"
-        raise InvalidRequestError(message, stream=files.meta.name)
-    numbers = sorted(set(shards), key=repr)
+        raise InvalidRequestError(message, stream=files.meta.name) from error
     unknown = [number for number in numbers if number not in files.settings.lineages]
     if unknown or not numbers:
         known = f"{there[0]} to {there[-1]}" if there else "none yet"

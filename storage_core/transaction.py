@@ -13,9 +13,8 @@ An exception before step 2 leaves nothing. A replay under the same id stages not
 no-op, or goes on from the manifest where the first one stopped.
 """
 
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from operator import index
 from pathlib import Path
@@ -25,6 +24,7 @@ from typing import Final, Self
 import numpy as np
 import pyarrow as pa
 
+from storage_core.beside import beside_each_other
 from storage_core.block_builder import RecordBuilder
 from storage_core.durable_file import file_errors, sync_directory
 from storage_core.errors import (
@@ -96,7 +96,7 @@ class Transaction:
         if builder is None:
             builder = self._builders[shard] = RecordBuilder(self._shards[shard].options)
         if builder.add(primary, secondary, payload, version):
-            with file_errors(self._staging, "staging records"):
+            with self._staging_errors("staging records"):
                 self._flush(shard, builder)
 
     def append_batch(self, batch: pa.RecordBatch | pa.Table) -> None:
@@ -104,7 +104,7 @@ class Transaction:
         self._refuse_if_over()
         if self.is_replay:
             return
-        with file_errors(self._staging, "staging a batch"):
+        with self._staging_errors("staging a batch"):
             self._stage(batch)
 
     def _stage(self, batch: pa.RecordBatch | pa.Table) -> None:
@@ -115,10 +115,13 @@ class Transaction:
         for shard in np.unique(numbers).tolist():
             self._route(shard)
         for shard in np.unique(numbers).tolist():
-            positions = np.flatnonzero(numbers == shard)
             builder = self._builders.get(shard)
             if builder is not None:
                 self._flush(shard, builder)
+            if shard in self._writers:
+                self._writers[shard].refuse_other_columns(rows)
+        for shard in np.unique(numbers).tolist():
+            positions = np.flatnonzero(numbers == shard)
             self._writer(shard).write(rows.take(positions))
 
     def __enter__(self) -> Self:
@@ -136,17 +139,15 @@ class Transaction:
         if kind is not None:
             self._abandon()
             return
-        with file_errors(self._staging, "staging a transaction"):
-            if not self.is_replay:
+        if not self.is_replay:
+            with self._staging_errors("staging a transaction"):
                 self._manifest = self._publish()
-            if self._manifest is not None:
+        if self._manifest is not None:
+            with file_errors(self._staging, "finishing a transaction"):
                 finish(self._manifest, self._shards)
 
     def _publish(self) -> Manifest | None:
         try:
-            if self._attempt is not None and not self._attempt.is_dir():
-                self._take_as_done()
-                return None
             for shard, builder in self._builders.items():
                 self._flush(shard, builder)
             self._check_total()
@@ -154,19 +155,24 @@ class Transaction:
                 self._writer(min(self._shards))
             parts = {shard: (writer.finish(),) for shard, writer in self._writers.items()}
             assert self._attempt is not None
-            # IMPORTANT: what is abandoned is swept under this lock too.
+            # IMPORTANT: what is done or abandoned is cleared away under this lock too.
             with locked(self._staging.parent):
-                if self._attempt.is_dir():
-                    sync_directory(self._attempt)
-                    manifest = publish_manifest(self._staging, self._name, parts)
-                else:
-                    manifest = None
-            if manifest is None:
-                self._take_as_done()
+                sync_directory(self._attempt)
+                manifest = publish_manifest(self._staging, self._name, parts)
         except BaseException:
             self._abandon()
             raise
+        if manifest is None:
+            self._take_as_done()
         return manifest
+
+    @contextmanager
+    def _staging_errors(self, doing: str) -> Iterator[None]:
+        with file_errors(self._staging, doing):
+            try:
+                yield
+            except FileNotFoundError:
+                self._take_as_done()
 
     def _take_as_done(self) -> None:
         """Find that another attempt under this id was first, and is done and cleared away.
@@ -182,6 +188,7 @@ class Transaction:
             )
             raise UnavailableError(message, path=self._staging)
         self._rows_total = done
+        self.is_replay = True
         self._abandon()
 
     def _refuse_if_over(self) -> None:
@@ -251,8 +258,7 @@ def finish(manifest: Manifest, shards: Mapping[int, Shard]) -> None:
         # these shards, so that nobody can do it behind this line.
         _refuse_if_removed(manifest, concerned)
         return
-    with ThreadPoolExecutor(_SHARDS_AT_ONCE, "shardlog-finish") as threads:
-        list(threads.map(partial(_append_staged, manifest), concerned))
+    beside_each_other(partial(_append_staged, manifest), concerned, _SHARDS_AT_ONCE)
     clear_if_done(manifest)
 
 

@@ -189,7 +189,9 @@ def test_closed_reader_refuses_though_its_descriptor_is_another_files(path):
 
 def test_reader_closed_while_it_waits_says_so(path):
     flip_bit(path, SLOTS[1] + 20)
-    reader = MarkerReader(path, MendingClock(lambda: reader.close()))
+    clock = MendingClock(lambda: None)
+    reader = MarkerReader(path, clock)
+    clock.happens = reader.close
     with pytest.raises(ClosedError, match="the reader is closed"):
         reader.read()
 
@@ -198,7 +200,7 @@ class MendingClock:
     """A clock during whose third pause something happens."""
 
     def __init__(self, happens: Callable[[], object]) -> None:
-        self._happens = happens
+        self.happens = happens
         self._pauses = 0
 
     def now_ns(self) -> int:
@@ -210,7 +212,7 @@ class MendingClock:
     def sleep(self, _seconds: float) -> None:
         self._pauses += 1
         if self._pauses == 3:
-            self._happens()
+            self.happens()
 
 
 def test_sequence_goes_on_after_a_reopen(path):

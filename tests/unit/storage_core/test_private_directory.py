@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +25,11 @@ def aged(path):
     an_hour_ago = SystemClock().now_ns() / 10**9 - 3600
     os.utime(path, (an_hour_ago, an_hour_ago))
     return path
+
+
+def open_files() -> int:
+    """Return how many descriptors this process has."""
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_removed_directory_is_gone(temporary):
@@ -85,7 +91,7 @@ def test_directory_that_cannot_be_locked_is_not_left_behind(temporary, monkeypat
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files()
     with pytest.raises(UnavailableError, match="No locks available"):
         PrivateDirectory(SystemClock())
-    assert (list(temporary.iterdir()), len(os.listdir("/proc/self/fd"))) == ([], before)
+    assert (list(temporary.iterdir()), open_files()) == ([], before)

@@ -1,14 +1,24 @@
 """The writer of a shard: what is taken, written, durable and visible, and in which state."""
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from storage_core import (
     AppendReport,
+    CorruptionError,
     InvalidRequestError,
 )
 from storage_core.keys import FAMILY_DEFAULT, INT64_MAX, INT64_MIN
+from storage_core.marker import MarkerState, MarkerWriter
 from storage_core.shard_state import KEY_FLOOR, encode_int
+from tests.unit.storage_core.disks import STALL_MAX_S, BesideThread
 from tests.unit.storage_core.workbench import Workbench, batch_of
+
+COLUMNS = ["primary", "secondary", "payload"]
 
 
 @pytest.fixture
@@ -26,6 +36,63 @@ def test_nothing_is_shown_before_its_commit(bench):
     assert (bench.primaries(), bench.stream.committed()) == ([], {0: 0})
     assert bench.commit() == {0: 3}
     assert bench.primaries() == [1, 2, 3]
+
+
+class Publishing:
+    """A marker that asks something at the moment it is published."""
+
+    def __init__(self, marker: MarkerWriter, ask: Callable[[], object]) -> None:
+        self._marker = marker
+        self._ask = ask
+        self.answers: list[object] = []
+
+    @property
+    def state(self) -> MarkerState:
+        return self._marker.state
+
+    def publish(self, committed: int) -> None:
+        self.answers.append(self._ask())
+        self._marker.publish(committed)
+
+    def write_both(self, state: MarkerState) -> None:
+        self._marker.write_both(state)
+
+    def close(self) -> None:
+        self._marker.close()
+
+
+def test_commit_beside_one_that_is_publishing_waits_for_it(bench):
+    shard = bench.shard
+    shard._marker = Publishing(shard._marker, lambda: shard.needs_commit)
+    bench.append([1])
+    bench.commit()
+    assert (shard._marker.answers, shard.needs_commit) == ([True], False)
+
+
+def test_read_of_a_damaged_block_tells_it_though_another_thread_is_syncing(reined, disk):
+    reined.append([1])
+    reined.close()
+    reined.call_heads_written(through=1)
+    reined.damage_block(0)
+    reined.open()
+    reined.append([2])
+    disk.stall()
+    with BesideThread(reined.commit):
+        assert disk.stalled.wait(STALL_MAX_S)
+        with pytest.raises(CorruptionError, match=r"cannot be read.*addresses \[0, 1\)"):
+            reined.arrivals(end=1)
+        disk.go_on()
+
+
+def test_buffer_that_a_caller_uses_again_changes_nothing_that_was_appended(bench):
+    primary, secondary = np.zeros(1, np.int64), np.zeros(1, np.int32)
+    for primary[0], secondary[0] in ((1000, 7), (5, 9)):
+        columns: list[Any] = [pa.array(primary), pa.array(secondary), pa.array([b""])]
+        bench.stream.append_batch(pa.RecordBatch.from_arrays(columns, names=COLUMNS))
+    bench.commit()
+    newest = {key: record.primary for key, record in bench.stream.latest().items()}
+    assert newest == {7: 1000, 9: 5}
+    assert bench.stream.verify().is_clean
 
 
 def test_commit_without_anything_new_is_quiet(reined, disk):

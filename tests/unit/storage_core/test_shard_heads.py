@@ -71,6 +71,26 @@ def test_many_commits_without_a_read_lose_nothing(heads):
     assert len(dict_of(heads.committed_in_memory())) == 200
 
 
+def test_heads_of_many_batches_that_nobody_commits_are_kept_as_one(heads):
+    for end in range(1, 1000):
+        write(heads, end, _1=end)
+    assert len(heads._pending) < 100
+    heads.published(999)
+    assert largest(heads.committed_for(ONE)) == {1: 999}
+
+
+@pytest.mark.parametrize("taken", [100, 500, 899])
+def test_end_taken_before_others_were_written_shows_the_heads_up_to_there(heads, taken):
+    for end in range(1, 1000):
+        write(heads, end, _1=end)
+        if end == taken:
+            assert heads.taken_to_publish(lambda: taken) == taken
+    heads.published(taken)
+    assert largest(heads.committed_for(ONE)) == {1: taken}
+    heads.published(999)
+    assert largest(heads.committed_for(ONE)) == {1: 999}
+
+
 def test_unknown_id_is_looked_up_on_disk(heads, disk):
     write(heads, 5, _1=10)
     heads.published(5)

@@ -97,6 +97,16 @@ def test_columns_of_a_transaction_are_the_same_in_each_batch(bench):
     assert (bench.commit(), staged_files(bench)) == ({0: 0}, [])
 
 
+def test_batch_refused_for_one_shard_changes_nothing_in_the_others(make_bench):
+    bench = make_bench(shards=2)
+    with bench.stream.transaction("t", 3) as transaction:
+        transaction.append(1, 1, b"")
+        with pytest.raises(InvalidRequestError, match="differ from the transaction's first batch"):
+            transaction.append_batch(batch_of([2, 2], secondary=[0, 1], key=[b"k", b"k"]))
+        transaction.append_batch(batch_of([3, 3], secondary=[0, 1]))
+    assert bench.primaries() == [3, 1, 3]
+
+
 def test_what_was_appended_before_is_committed_first(bench):
     bench.append([1])
     bench.stream.append(2, 1, b"")
