@@ -8,7 +8,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from streaming_jobs.options import SourceOptions
 from streaming_jobs.partitions import SourceTask, StreamPlace, tasks_of
 from streaming_jobs.plain_errors import plain_errors
-from streaming_jobs.resolving import resolve
+from streaming_jobs.resolving import resolve_range
 from streaming_jobs.row_rules import RowRules
 from streaming_jobs.shard_task import TaskRules, read_task
 from streaming_jobs.stream_look import look, opened
@@ -29,9 +29,8 @@ class RangeReader(DataSourceReader):
             if self._rows.is_empty:
                 return []
             seen = look(reader, options.path)
-            begins = resolve(reader, seen, options.starting, options.stream)
-            ends = resolve(reader, seen, options.ending, options.stream)
-            ranges = self.clipped({shard: (begins[shard], ends[shard]) for shard in begins})
+            asked = resolve_range(reader, seen, options.starting, options.ending, options.stream)
+            ranges = self.clipped(asked)
             place = StreamPlace(options.path, options.stream, seen.root, seen.incarnation)
             return tasks_of(place, seen, ranges, options.splitting)
 

@@ -8,12 +8,19 @@
 A timestamp goes before offsets. A bound is only what was asked; resolving.py finds the offsets.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from storage_core import InvalidRequestError
-from streaming_jobs.option_values import INT64_MAX, OptionValues, refuse, whole_number
+from streaming_jobs.option_values import (
+    INT64_MAX,
+    OptionValues,
+    refuse,
+    shortened,
+    whole_number,
+)
 
 Side = Literal["starting", "ending"]
 Strategy = Literal["error", "latest"]
@@ -21,6 +28,8 @@ Strategy = Literal["error", "latest"]
 EARLIEST: Final = -2
 LATEST: Final = -1
 _SHAPE: Final = 'earliest, latest or JSON like {"%s":{"0":23,"1":-2}}'
+_OFFSET: Final = "an offset is a number from 0, or -1 for latest, -2 for earliest"
+_TIMESTAMP: Final = "a timestamp is a number from 0"
 _SHAPE_TIME: Final = 'JSON like {"%s":{"0":1700000000000}}'
 
 
@@ -92,7 +101,12 @@ def _by_shard(name: str, document: object, stream: str, least: int, wanted: str)
     found: dict[int, int] = {}
     for shard, value in document[stream].items():
         number, place = whole_number(shard), whole_number(value)
-        if number is None or place is None or number < 0 or not least <= place <= INT64_MAX:
+        if number is None or number < 0:
             refuse(name, f"{shard}: {value}", wanted)
+        if place is None or not least <= place <= INT64_MAX:
+            rule = _OFFSET if least == EARLIEST else _TIMESTAMP
+            shown = shortened(json.dumps(value))
+            message = f"option {name}: shard {number} has {shown}; {rule}"
+            raise InvalidRequestError(message)
         found[number] = place
     return found

@@ -1,6 +1,6 @@
 """Options as Spark hands them over, texts under names in any case, read one by one.
 
-A name that nobody asked for is an error when all are read, so that a misspelt option is never
+A name that is not known is an error before any value is read, so that a misspelt option is never
 ignored. `kafka.*` is for Kafka's own source: it may stay in a job that moved, and does nothing.
 """
 
@@ -22,15 +22,27 @@ INT64_MIN: Final = -(2**63)
 class OptionValues:
     """Options by name, each with the type it is asked for."""
 
-    def __init__(self, options: Mapping[str, str]) -> None:
-        """Take options whose names may be in any case."""
-        self._values = {name.lower(): value for name, value in options.items()}
-        self._asked: dict[str, str] = {}
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        known: Sequence[str],
+        instead: Mapping[str, str] | None = None,
+    ) -> None:
+        """Take options whose names may be in any case.
 
-    @property
-    def foreign(self) -> list[str]:
-        """Names of options that are for Kafka's source."""
-        return sorted(name for name in self._values if name.startswith(_FOREIGN))
+        Args:
+            options: As Spark has them.
+            known: Names of all options there are.
+            instead: What to use in place of options that there are elsewhere, in lower case.
+
+        Raises:
+            InvalidRequestError: One is not known.
+        """
+        self._values = {name.lower(): value for name, value in options.items()}
+        self._known = frozenset(known)
+        unknown = set(self._values) - {name.lower() for name in known} - set(foreign_names(options))
+        if unknown:
+            raise InvalidRequestError(_unknown(sorted(unknown), known, instead or {}))
 
     def has(self, name: str) -> bool:
         """Tell whether an option was given."""
@@ -38,7 +50,7 @@ class OptionValues:
 
     def text(self, name: str) -> str | None:
         """Return a text, or None if it was not given."""
-        self._asked[name.lower()] = name
+        assert name in self._known, "all options are told to the constructor"
         return self._values.get(name.lower())
 
     def truth(self, name: str, *, default: bool) -> bool:
@@ -57,8 +69,7 @@ class OptionValues:
             return None
         number = whole_number(text)
         if number is None or not least <= number <= most:
-            wanted = "a whole number" if least == INT64_MIN else f"a whole number from {least}"
-            refuse(name, text, wanted)
+            refuse(name, text, _whole_wanted(number, least, most))
         return number
 
     def span_ms(self, name: str, default: int) -> int:
@@ -113,14 +124,10 @@ class OptionValues:
         except (ValueError, RecursionError):
             refuse(name, text, wanted)
 
-    def refuse_unknown(self) -> None:
-        """Raise if there is an option that nobody asked for."""
-        given = set(self._values) - set(self.foreign)
-        unknown = sorted(given - set(self._asked))
-        if unknown:
-            known = ", ".join(sorted(self._asked.values(), key=str.lower))
-            message = f"unknown option {', '.join(unknown)}; there are {known}"
-            raise InvalidRequestError(message)
+
+def foreign_names(options: Mapping[str, str]) -> list[str]:
+    """Return names of options that are for Kafka's source."""
+    return sorted(name.lower() for name in options if name.lower().startswith(_FOREIGN))
 
 
 def whole_number(value: object) -> int | None:
@@ -136,6 +143,26 @@ def whole_number(value: object) -> int | None:
 
 def refuse(name: str, text: str, wanted: str) -> NoReturn:
     """Raise over an option that has a bad value."""
-    shown = text if len(text) <= 100 else f"{text[:80]}…"  # noqa: PLR2004 - one line
-    message = f"option {name}: {shown!r} is not {wanted}"
+    message = f"option {name}: {shortened(text)!r} is not {wanted}"
     raise InvalidRequestError(message)
+
+
+def shortened(text: str) -> str:
+    """Return a text that fits into a line of an error."""
+    return text if len(text) <= 100 else f"{text[:80]}…"  # noqa: PLR2004 - one line
+
+
+def _unknown(names: Sequence[str], known: Sequence[str], instead: Mapping[str, str]) -> str:
+    told = [f"unknown option {name}: {instead[name]}" for name in names if name in instead]
+    if told:
+        return "; ".join(told)
+    options = "option" if len(names) == 1 else "options"
+    there = ", ".join(sorted(known, key=str.lower))
+    return f"unknown {options} {', '.join(names)}; there are {there}"
+
+
+def _whole_wanted(number: int | None, least: int, most: int) -> str:
+    """Say which whole numbers are taken, without limits that nobody comes near."""
+    lower = f" from {least}" if least > INT64_MIN or (number or 0) < least else ""
+    upper = f" to {most}" if most < INT64_MAX or (number or 0) > most else ""
+    return f"a whole number{lower}{upper}"

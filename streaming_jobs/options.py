@@ -12,12 +12,51 @@ from typing import Final, Literal
 from storage_core import InvalidRequestError
 from streaming_jobs.bounds import EARLIEST, LATEST, Bound, parse_bound
 from streaming_jobs.columns import HEADERS, default_columns, known_columns
-from streaming_jobs.option_values import INT64_MAX, INT64_MIN, OptionValues, refuse, whole_number
+from streaming_jobs.option_values import (
+    INT64_MAX,
+    INT64_MIN,
+    OptionValues,
+    foreign_names,
+    refuse,
+    whole_number,
+)
 from streaming_jobs.row_rules import RowRules
 
 _LOG: Final = logging.getLogger("shardlog")
+_PLACE: Final = ("path", "stream", "subscribe")
+_STARTING: Final = (
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+)
 _ENDING: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _LIMITS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_SPLITTING: Final = ("minPartitions", "maxRecordsPerPartition")
+_ROWS: Final = (
+    "columns",
+    "includeHeaders",
+    "ids",
+    "keys",
+    "startPrimary",
+    "endPrimary",
+    "includeLate",
+    "includeExpired",
+)
+_KNOWN: Final = (
+    *_PLACE,
+    *_STARTING,
+    *_ENDING,
+    *_LIMITS,
+    *_SPLITTING,
+    *_ROWS,
+    "failOnDataLoss",
+    "pushdown",
+)
+_INSTEAD: Final = {
+    "assign": "name the stream with subscribe, and choose shards with where('partition in (0, 1)')",
+    "subscribepattern": "name one stream with subscribe; over several, a source for each",
+}
 _TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
 _ID_BITS: Final = 31
 
@@ -66,7 +105,7 @@ def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -
     Raises:
         InvalidRequestError: One is unknown, missing, of no use in this mode, or has a bad value.
     """
-    values = OptionValues(options)
+    values = OptionValues(options, _KNOWN, _INSTEAD)
     path, stream = _place(values)
     default = LATEST if mode == "stream" else EARLIEST
     admission = Admission(
@@ -89,14 +128,13 @@ def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -
         values.truth("failOnDataLoss", default=True),
         values.truth("pushdown", default=False),
     )
-    values.refuse_unknown()
     _check_mode(values, mode, parsed)
     return parsed
 
 
 def warn_of_idle_options(options: Mapping[str, str]) -> None:
     """Say once which options are taken and do nothing."""
-    foreign = OptionValues(options).foreign
+    foreign = foreign_names(options)
     if foreign:
         _LOG.warning("options for Kafka's source do nothing here: %s", ", ".join(foreign))
 
@@ -173,17 +211,28 @@ def _keys(values: OptionValues) -> tuple[bytes | None, ...] | None:
 
 def _check_mode(values: OptionValues, mode: Mode | None, parsed: SourceOptions) -> None:
     if mode == "stream":
-        given = [name for name in (*_ENDING, "pushdown") if values.has(name)]
+        given = [name for name in _ENDING if values.has(name)]
         if given:
-            message = f"options {', '.join(given)} are for batch reads; a stream has no end"
+            are = f"option {given[0]} is" if len(given) == 1 else f"options {', '.join(given)} are"
+            message = f"{are} for batch reads; a stream has no end"
+            raise InvalidRequestError(message)
+        if values.has("pushdown"):
+            message = (
+                "option pushdown is for batch reads; Spark hands no filters to a stream's source"
+            )
             raise InvalidRequestError(message)
     if mode == "batch":
         given = [name for name in _LIMITS if values.has(name)]
         if given:
             _LOG.warning("options for streams do nothing in a batch read: %s", ", ".join(given))
-        if parsed.starting == Bound(LATEST):
-            message = "option startingOffsets: latest leaves nothing to read in a batch"
-            raise InvalidRequestError(message)
-        if parsed.ending == Bound(EARLIEST):
-            message = "option endingOffsets: earliest leaves nothing to read in a batch"
-            raise InvalidRequestError(message)
+        _check_leaves_rows("startingOffsets", parsed.starting, LATEST, "latest")
+        _check_leaves_rows("endingOffsets", parsed.ending, EARLIEST, "earliest")
+
+
+def _check_leaves_rows(name: str, bound: Bound, idle: int, word: str) -> None:
+    """Refuse a batch that reads nothing of a shard, as Kafka's source does."""
+    shards = [shard for shard, place in (bound.by_shard or {}).items() if place == idle]
+    if bound.everywhere == idle or shards:
+        where = f"shard {shards[0]} at {word}, {idle}," if shards else word
+        message = f"option {name}: {where} leaves nothing to read in a batch"
+        raise InvalidRequestError(message)

@@ -43,6 +43,24 @@ def resolve(reader: StreamReader, seen: StreamLook, bound: Bound, stream: str) -
     return {n: _at_offset(reader, seen, stream, n, at) for n, at in sorted(asked.items())}
 
 
+def resolve_range(
+    reader: StreamReader, seen: StreamLook, starting: Bound, ending: Bound, stream: str
+) -> dict[int, tuple[int, int]]:
+    """Return the offsets of each shard that lie between two bounds.
+
+    Raises:
+        InvalidRequestError: As of `resolve`, or a shard's start lies above its end.
+        ForeignDataError: As of `resolve`.
+    """
+    begins = resolve(reader, seen, starting, stream)
+    ends = resolve(reader, seen, ending, stream)
+    for shard, begin in begins.items():
+        if begin > ends[shard]:
+            message = f"the start, offset {begin}, lies above the end, {ends[shard]}"
+            raise InvalidRequestError(message, stream=stream, shard=shard)
+    return {shard: (begin, ends[shard]) for shard, begin in begins.items()}
+
+
 def _at_offset(reader: StreamReader, seen: StreamLook, stream: str, shard: int, asked: int) -> int:
     if asked == EARLIEST:
         return reader.start(shard)

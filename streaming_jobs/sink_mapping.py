@@ -49,6 +49,8 @@ _TYPES: Final[dict[str, tuple[type[DataType], ...]]] = {
     "headers": (ArrayType,),
 }
 _KEY: Final = pa.binary(4)
+# Spark's timestamps count microseconds: what a coarser unit is cut to by Spark's date_trunc.
+_CUTS: Final[dict[Unit, str]] = {"s": "second", "ms": "millisecond"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +70,8 @@ class ColumnMapping:
                 message names the column.
         """
         is_kafka = self.form == "kafka"
-        primary = "timestamp" if is_kafka else "primary"
         columns = {
-            "primary": _checked(batch, primary, self._as_primary),
+            "primary": _checked(batch, self._primary, self._as_primary),
             "secondary": _checked(batch, "key", _as_secondary)
             if is_kafka
             else _checked(batch, "secondary", _unchanged),
@@ -82,11 +83,25 @@ class ColumnMapping:
             columns["headers"] = batch.column("headers")
         return pa.RecordBatch.from_pydict(columns)
 
+    @property
+    def _primary(self) -> str:
+        return "timestamp" if self.form == "kafka" else "primary"
+
     def _as_primary(self, column: Any) -> Any:  # noqa: ANN401 - an Arrow array of any type
         if not pa.types.is_timestamp(column.type):
             return column
         assert self.unit != "sequence", "mapping_of refuses it"
-        return pc.cast(pc.cast(column, pa.timestamp(self.unit, column.type.tz)), pa.int64())
+        try:
+            times = pc.cast(column, pa.timestamp(self.unit, column.type.tz))
+        except pa.ArrowInvalid as error:
+            if self.unit not in _CUTS:
+                raise
+            message = (
+                f"{error}; write to a stream made with unit=us, "
+                f"or date_trunc('{_CUTS[self.unit]}', {self._primary})"
+            )
+            raise pa.ArrowInvalid(message) from error
+        return pc.cast(times, pa.int64())
 
 
 def mapping_of(schema: StructType, unit: Unit) -> ColumnMapping:

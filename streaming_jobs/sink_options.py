@@ -13,6 +13,9 @@ from storage_core import InvalidRequestError, StreamOptions
 from streaming_jobs.option_values import INT64_MAX, OptionValues, refuse, whole_number
 
 Unit = Literal["s", "ms", "us", "ns", "sequence"]
+_SHARED: Final = ("path", "stream", "topic", "unit", "shards", "jitter", "retention", "lockWait")
+_OF_A_BATCH: Final = ("txnAppId", "txnVersion")
+_OF_A_QUERY: Final = ("checkpointLocation", "queryName", "resetQuery")
 LOCK_WAIT_DEFAULT_S: Final = 30
 LOCK_WAIT_MAX_S: Final = 3600
 _SPANS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -49,7 +52,7 @@ def parse_batch_options(options: Mapping[str, str]) -> SinkOptions:
     Raises:
         InvalidRequestError: An option is unknown, missing or has a bad value.
     """
-    values = OptionValues(options)
+    values = OptionValues(options, (*_SHARED, *_OF_A_BATCH))
     name, version = values.text("txnAppId"), values.whole("txnVersion", 0)
     if (name is None) != (version is None):
         message = "txnAppId and txnVersion go together: the one says nothing without the other"
@@ -64,7 +67,7 @@ def parse_stream_options(options: Mapping[str, str]) -> SinkOptions:
     Raises:
         InvalidRequestError: An option is unknown, missing or has a bad value.
     """
-    values = OptionValues(options)
+    values = OptionValues(options, (*_SHARED, *_OF_A_QUERY, *_OF_A_BATCH))
     if values.has("txnAppId") or values.has("txnVersion"):
         message = "txnAppId and txnVersion are for batch writes; a stream's query tells its batches"
         raise InvalidRequestError(message)
@@ -83,7 +86,6 @@ def _shared(values: OptionValues) -> dict[str, Any]:
     wait_s = values.whole("lockWait", 0, LOCK_WAIT_MAX_S)
     stream, topic = values.text("stream"), values.text("topic")
     path = values.directory("path")
-    values.refuse_unknown()
     if not path:
         message = "option path is missing: the directory that holds the streams"
         raise InvalidRequestError(message)

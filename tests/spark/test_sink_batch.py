@@ -122,6 +122,16 @@ def test_row_that_does_not_fit_fails_the_job_and_leaves_nothing(lab, columns, sa
     assert (lab.stored, lab.staged) == ([], [])
 
 
+def test_time_finer_than_the_unit_is_refused_and_lands_when_cut_as_the_error_says(lab, spark):
+    columns = ("X'00000009' AS key", "X'AA' AS value")
+    fine = spark.range(1).selectExpr(*columns, "TIMESTAMP_MICROS(1234567) AS timestamp")
+    with pytest.raises(PySparkException, match=r"or date_trunc\('millisecond', timestamp\)"):
+        lab.write(fine)
+    cut = "date_trunc('millisecond', timestamp) AS timestamp"
+    lab.write(fine.selectExpr("key", "value", cut))
+    assert lab.stored == [1234]
+
+
 def test_stream_of_a_topic_is_written_by_its_workers_only(lab):
     Stream.create(lab.root, NAME, origin=TOPIC).close()
     assert "holds Kafka's topic 'clicks'" in refusal(lab, [1])

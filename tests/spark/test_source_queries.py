@@ -125,7 +125,7 @@ def test_job_written_for_kafkas_source_runs_when_only_the_format_changes(lab):
 
 def test_mistake_that_only_a_stream_makes_is_told_in_its_first_line(full):
     said = full.fails(endingOffsets="latest")
-    assert "options endingOffsets are for batch reads" in first_line(said)
+    assert "option endingOffsets is for batch reads" in first_line(said)
 
 
 def test_recreated_stream_ends_the_query(full, tmp_path):

@@ -79,7 +79,7 @@ def ends(**by_shard):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"startingOffsets": ends(_0=9, _1=-1)}, [18, 20]),
+        ({"startingOffsets": ends(_0=9, _1=10)}, [18, 20]),
         ({"endingOffsets": ends(_0=2, _1=0)}, [0, 2]),
         ({"startingTimestamp": FIRST_MS + 18}, [18, 19, 20]),
         ({"startingTimestamp": FIRST_MS + 3, "endingTimestamp": FIRST_MS + 7}, [3, 4, 5, 6]),
@@ -124,10 +124,21 @@ def test_mistake_is_told_by_load_in_its_first_line(full, options, said):
     assert said in first_line(raised.value)
 
 
-def test_mistake_that_only_a_batch_makes_is_told_before_its_job(full):
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"startingOffsets": "latest"}, "latest leaves nothing to read"),
+        (
+            {"startingOffsets": ends(_0=9, _1=0), "endingOffsets": ends(_0=5, _1=0)},
+            "offset 9, lies above the end, 5",
+        ),
+    ],
+    ids=["latest", "above"],
+)
+def test_mistake_that_only_a_batch_makes_is_told_before_its_job(full, options, said):
     with pytest.raises(PySparkException) as raised:
-        full.read(startingOffsets="latest").collect()
-    assert "latest leaves nothing to read" in first_line(raised.value)
+        full.read(**options).collect()
+    assert said in first_line(raised.value)
 
 
 def test_schema_of_the_users_own_is_refused(full):

@@ -50,6 +50,22 @@ def test_batch_reads_between_offsets(full):
     assert numbers(full, **bounds) == [1, 3, 16, 18]
 
 
+def test_start_above_the_end_is_refused_with_the_shard_and_both_offsets(full):
+    bounds = {
+        "startingOffsets": {NAME: {"0": 0, "1": 8}},
+        "endingOffsets": {NAME: {"0": 0, "1": 5}},
+    }
+    with pytest.raises(InvalidRequestError, match="offset 8, lies above the end, 5") as raised:
+        numbers(full, **bounds)
+    assert raised.value.shard == 1
+
+
+def test_time_after_that_of_the_end_is_refused(full):
+    bounds = {"startingTimestamp": str(FIRST_MS + 9), "endingTimestamp": str(FIRST_MS + 5)}
+    with pytest.raises(InvalidRequestError, match="lies above the end"):
+        numbers(full, **bounds)
+
+
 def test_batch_reads_between_timestamps(full):
     bounds = {"startingTimestamp": str(FIRST_MS + 5), "endingTimestamp": str(FIRST_MS + 9)}
     assert numbers(full, **bounds) == [5, 6, 7, 8]

@@ -60,16 +60,17 @@ def test_path_may_be_written_as_spark_writes_local_ones(path):
         ({"maxrecordsperpartition": "x"}, "a whole number"),
         ({"startingoffsets": "first"}, "earliest, latest or JSON"),
         ({"startingoffsets": '{"other":{"0":1}}'}, "the stream is 'events'"),
-        ({"startingoffsets": '{"events":{"0":-3}}'}, "earliest, latest or JSON"),
         ({"startingoffsets": '{"events":{"x":1}}'}, "earliest, latest or JSON"),
         ({"startingoffsets": "[]"}, "earliest, latest or JSON"),
         ({"startingoffsets": '{"events":{"0":1},"@":3}'}, "earliest, latest or JSON"),
         ({"startingtimestamp": "noon"}, "a whole number"),
-        ({"startingoffsetsbytimestamp": '{"events":{"0":-1}}'}, "JSON like"),
+        ({"startingoffsetsbytimestamp": '{"events":{"x":1}}'}, "JSON like"),
         ({"startingoffsetsbytimestampstrategy": "guess"}, "error or latest"),
         ({"columns": "key,nothing"}, "no nothing"),
         ({"columns": "key,,value"}, "different names"),
         ({"columns": "key,key"}, "different names"),
+        ({"startprimary": str(2**63)}, "a whole number to 9223372036854775807"),
+        ({"endprimary": str(-(2**63) - 1)}, "a whole number from -9223372036854775808"),
         ({"ids": "1,x"}, "32-bit integers"),
         ({"ids": "4294967296"}, "32-bit integers"),
         ({"keys": "a,b"}, "a JSON list"),
@@ -91,19 +92,75 @@ def test_missing_place_is_told(missing):
         parse_source_options(left)
 
 
-@pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "pushdown"])
-def test_stream_has_no_end(name):
-    value = {"endingTimestamp": "5", "pushdown": "true"}.get(name, "latest")
-    with pytest.raises(InvalidRequestError, match="a stream has no end"):
-        parse("stream", **{name: value})
+def test_unknown_option_is_named_before_what_is_missing_or_wrong():
+    with pytest.raises(InvalidRequestError, match="unknown option foo; there are columns, end"):
+        parse_source_options({"path": "/root", "foo": "1", "ids": "x"})
+    with pytest.raises(InvalidRequestError, match="unknown options bar, foo; there are"):
+        parse(foo="1", bar="2")
 
 
 @pytest.mark.parametrize(
-    "options", [{"startingOffsets": "latest"}, {"endingOffsets": "earliest"}], ids=str
+    ("name", "said"),
+    [
+        ("assign", r"unknown option assign: .* subscribe, .* where\('partition in \(0, 1\)'\)"),
+        ("subscribePattern", "unknown option subscribepattern: .* subscribe; .* a source for each"),
+    ],
 )
-def test_batch_that_leaves_nothing_is_refused(options):
-    with pytest.raises(InvalidRequestError, match="leaves nothing to read"):
+def test_kafkas_other_choices_of_topics_are_told_what_takes_their_place(name, said):
+    with pytest.raises(InvalidRequestError, match=said):
+        parse_source_options({"path": "/root", name: "ev.*"})
+
+
+@pytest.mark.parametrize("place", ["-3", "1.5", '"x"', "null", "[]", str(2**63)])
+def test_what_is_no_offset_is_told_which_numbers_are(place):
+    said = "shard 1 has .*; an offset is a number from 0, or -1 for latest, -2 for earliest"
+    with pytest.raises(InvalidRequestError, match=said):
+        parse(startingOffsets=f'{{"events":{{"0":4,"1":{place}}}}}')
+
+
+def test_what_is_no_timestamp_is_told_which_numbers_are():
+    with pytest.raises(InvalidRequestError, match="shard 0 has -1; a timestamp is a number from 0"):
+        parse(startingOffsetsByTimestamp='{"events":{"0":-1}}')
+
+
+@pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp"])
+def test_stream_has_no_end(name):
+    said = f"option {name} is for batch reads; a stream has no end"
+    with pytest.raises(InvalidRequestError, match=said):
+        parse("stream", **{name: {"endingTimestamp": "5"}.get(name, "latest")})
+
+
+def test_all_ends_of_a_stream_are_refused_in_one_line():
+    said = "options endingOffsets, endingTimestamp are for batch reads; a stream has no end"
+    with pytest.raises(InvalidRequestError, match=said):
+        parse("stream", endingOffsets="latest", endingTimestamp="5")
+
+
+def test_stream_takes_no_filters_down_and_says_why():
+    said = "option pushdown is for batch reads; Spark hands no filters to a stream's source"
+    with pytest.raises(InvalidRequestError, match=said):
+        parse("stream", pushdown="true")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"startingOffsets": "latest"}, "startingOffsets: latest leaves nothing"),
+        ({"endingOffsets": "earliest"}, "endingOffsets: earliest leaves nothing"),
+        ({"startingOffsets": '{"events":{"0":5,"1":-1}}'}, "shard 1 at latest, -1, leaves nothing"),
+        ({"endingOffsets": '{"events":{"0":-2,"1":5}}'}, "shard 0 at earliest, -2, leaves nothing"),
+    ],
+    ids=str,
+)
+def test_batch_that_leaves_nothing_is_refused_as_kafkas_source_does(options, said):
+    with pytest.raises(InvalidRequestError, match=said):
         parse("batch", **options)
+
+
+@pytest.mark.parametrize("place", [LATEST, EARLIEST])
+def test_stream_may_begin_at_either_end_of_a_shard(place):
+    offsets = json.dumps({"events": {"0": place}})
+    assert parse("stream", startingOffsets=offsets).starting.by_shard == {0: place}
 
 
 def test_limits_of_streams_are_told_to_be_idle_in_a_batch(caplog):

@@ -155,6 +155,26 @@ def test_timestamp_finer_than_the_unit_is_refused_by_its_column():
         mapped(KAFKA).rows(kafka_batch([b"\0\0\0\1"], [fine]))
 
 
+@pytest.mark.parametrize(("unit", "cut"), [("ms", "millisecond"), ("s", "second")])
+def test_timestamp_finer_than_the_unit_is_told_what_to_do(unit, cut):
+    fine = MOMENT + timedelta(microseconds=1)
+    said = (
+        rf"lose data: \d+; write to a stream made with unit=us, or date_trunc\('{cut}', timestamp"
+    )
+    with pytest.raises(InvalidRequestError, match=said):
+        mapped(KAFKA, unit).rows(kafka_batch([b"\0\0\0\1"], [fine]))
+    times = records(primary=pa.array([fine], TIME))
+    with pytest.raises(InvalidRequestError, match=rf"date_trunc\('{cut}', primary\)"):
+        mapped("primary timestamp, secondary int, value binary", unit).rows(times)
+
+
+def test_timestamp_beyond_what_the_unit_can_count_is_refused_by_its_column():
+    far = datetime(2400, 1, 1, tzinfo=UTC)
+    with pytest.raises(InvalidRequestError, match="column 'timestamp' does not fit") as raised:
+        mapped(KAFKA, "ns").rows(kafka_batch([b"\0\0\0\1"], [far]))
+    assert "date_trunc" not in str(raised.value)
+
+
 @pytest.mark.parametrize("key", [b"", b"\0\0\1", b"\0\0\0\0\1"])
 def test_key_of_another_length_is_refused_by_its_column(key):
     with pytest.raises(InvalidRequestError, match="column 'key' does not fit"):

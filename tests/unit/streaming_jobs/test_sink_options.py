@@ -45,12 +45,14 @@ def test_options_of_a_new_stream_are_taken():
         ({"unit": "h"}, "option unit: 'h' is not s or ms or us or ns or sequence"),
         ({"shards": "3"}, "shards: 3 is not a power of two"),
         ({"shards": "many"}, "option shards: 'many' is not a whole number"),
+        ({"shards": "8192"}, "shards: 8192 is not an integer from 1 to 4096"),
         ({"jitter": "-1"}, "option jitter: '-1'"),
         ({"retention": "1y"}, "option retention: '1y' is not a span of time like"),
         ({"retention": "0s"}, "option retention"),
         ({"retention": f"{9**20}w"}, "option retention"),
         ({"retention": "1h", "unit": "sequence"}, "a sequence has no time"),
-        ({"lockWait": "-1"}, "option lockWait"),
+        ({"lockWait": "-1"}, "option lockWait: '-1' is not a whole number from 0 to 3600"),
+        ({"lockWait": "99999"}, "option lockWait: '99999' is not a whole number from 0 to 3600"),
         ({"txnAppId": "a"}, "txnAppId and txnVersion go together"),
         ({"txnVersion": "1"}, "txnAppId and txnVersion go together"),
         ({"txnAppId": "a", "txnVersion": "x"}, "option txnVersion: 'x' is not a whole number"),
@@ -73,6 +75,11 @@ def test_what_does_not_fit_a_batch_write_is_refused(given, said):
 def test_what_does_not_fit_a_stream_is_refused(given, said):
     with pytest.raises(InvalidRequestError, match=said):
         parse_stream_options({**PLACE, **given})
+
+
+def test_unknown_option_is_named_before_what_is_missing_or_wrong():
+    with pytest.raises(InvalidRequestError, match="unknown option shard; there are checkpoint"):
+        parse_stream_options({"shard": "1", "lockWait": "x"})
 
 
 def test_batch_write_is_told_by_its_app_and_version():
