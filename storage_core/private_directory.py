@@ -37,10 +37,12 @@ class PrivateDirectory:
             _sweep(parent, clock.now_ns() / 10**9)
             self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
             self._descriptor = _locked(self.path)
+        self._process = os.getpid()
 
     def remove(self) -> None:
-        """Remove it with all in it."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        """Remove it with all in it; a forked child lets go of it only."""
+        if os.getpid() == self._process:
+            shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._descriptor)
 
 

@@ -78,12 +78,13 @@ def open_shard(context: ShardContext, give_up: GiveUp) -> OpenedShard:
         ForeignDataError: The store belongs to another lineage.
     """
     clock = context.environment.clock
-    lock = DirectoryLock.acquire(
-        context.directory,
-        started_at_ms=clock.now_ns() // 10**6,
-        stream=context.meta.name,
-        shard=context.number,
-    )
+    with file_errors(context.directory, "locking the shard"):
+        lock = DirectoryLock.acquire(
+            context.directory,
+            started_at_ms=clock.now_ns() // 10**6,
+            stream=context.meta.name,
+            shard=context.number,
+        )
     try:
         with file_errors(context.directory, "opening the shard"):
             return _recover(context, give_up, lock)

@@ -3,6 +3,8 @@
 import errno
 import fcntl
 import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -37,6 +39,27 @@ def test_removed_directory_is_gone(temporary):
     assert made.path.parent == temporary
     made.remove()
     assert not made.path.exists()
+
+
+FORKED = """
+import os
+from storage_core.clock import SystemClock
+from storage_core.private_directory import PrivateDirectory
+
+made = PrivateDirectory(SystemClock())
+child = os.fork()
+if not child:
+    made.remove()
+    os._exit(0)
+os.waitpid(child, 0)
+print(made.path.exists())
+made.remove()
+"""
+
+
+def test_forked_child_that_closes_leaves_the_directory_to_its_reader():
+    told = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, check=True)
+    assert told.stdout == b"True\n"
 
 
 def test_directory_of_a_dead_reader_is_swept_by_the_next(temporary):
