@@ -81,6 +81,11 @@ class Holdings:
         """The partitions whose shards are open."""
         return self._ownership.feeds
 
+    @property
+    def are_any(self) -> bool:
+        """Whether any partition is held, its shard open or waited for."""
+        return bool(self.feeds or self._waiting)
+
     # --- coming and going ------------------------------------------------------------------
 
     def take(self, partitions: Collection[Partition]) -> None:

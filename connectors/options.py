@@ -15,26 +15,43 @@ KAFKA_BOOTSTRAP stands for kafka."bootstrap.servers". An unknown key is an error
 
 import json
 import os
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from connectors.mapping import KeyMode, MappingRules, NullKey, PrimaryFrom
+from connectors.setting_checks import (
+    BOOTSTRAP,
+    GROUP,
+    check_kafka,
+    check_list_of_topics,
+    check_pattern,
+    check_topics,
+    start_ms,
+)
+from connectors.setting_variables import settings_of
 from storage_core import InvalidRequestError, StreamOptions
 
-_ENVIRONMENT_PREFIX: Final = "SHARDLOG_"
 _ENVIRONMENT_BOOTSTRAP: Final = "KAFKA_BOOTSTRAP"
-_BOOTSTRAP: Final = "bootstrap.servers"
-_GROUP: Final = "group.id"
 _GROUP_DEFAULT: Final = "shardlog"
-_STARTS: Final = ("earliest", "latest")
+_RETENTION_HOURS_MAX: Final = 24 * 365 * 1000
+_PARTITION_MAX: Final = 2**31 - 1
+# What is said of kinds of faults for which pydantic has words of its own.
+_SAID: Final = {"extra_forbidden": "unknown key", "tuple_type": "write a list, such as [0, 1]"}
 
 Count = Annotated[int, Field(ge=1)]
+PartitionNumber = Annotated[int, Field(ge=0, le=_PARTITION_MAX)]
 
 
 class _Settings(BaseModel):
@@ -60,8 +77,13 @@ class StreamSettings(_Settings):
     null_key: NullKey = "keep"
     jitter_ms: Annotated[int, Field(ge=0)] = 0
     ahead_max_ms: Annotated[int, Field(ge=0)] | None = None
-    retention_hours: Annotated[float, Field(gt=0)] | None = None
+    retention_hours: Annotated[float, Field(gt=0, le=_RETENTION_HOURS_MAX)] | None = None
     payload_bytes_max: Count = 16 * 2**20
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        self.stream_options()
+        return self
 
     def stream_options(self) -> StreamOptions:
         """Return the options a stream is made with."""
@@ -110,7 +132,7 @@ class WorkerOptions(_Settings):
     topics: tuple[str, ...] = ()
     topic_pattern: str | None = None
     mode: Literal["group", "static"] = "group"
-    partitions: dict[str, tuple[Annotated[int, Field(ge=0)], ...]] = {}
+    partitions: dict[str, tuple[PartitionNumber, ...]] = {}
     start: str | int = "earliest"
     on_overtaken: Literal["stop", "skip"] = "stop"
     adopt: bool = False
@@ -122,6 +144,52 @@ class WorkerOptions(_Settings):
     stop_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 20.0
     kafka: dict[str, str | int | float | bool] = {}
     stream: StreamSettings = StreamSettings()
+
+    @field_validator("root", mode="before")
+    @classmethod
+    def _check_root(cls, given: object) -> object:
+        if given == "":
+            message = "is empty; name a directory"
+            raise ValueError(message)
+        return given
+
+    @field_validator("topics", mode="before")
+    @classmethod
+    def _check_list(cls, given: object) -> object:
+        check_list_of_topics(given)
+        return given
+
+    @field_validator("topics")
+    @classmethod
+    def _check_topics(cls, topics: tuple[str, ...]) -> tuple[str, ...]:
+        check_topics(topics)
+        return topics
+
+    @field_validator("topic_pattern")
+    @classmethod
+    def _check_pattern(cls, pattern: str | None) -> str | None:
+        if pattern is not None:
+            check_pattern(pattern)
+        return pattern
+
+    @field_validator("partitions")
+    @classmethod
+    def _check_partitions(cls, partitions: dict[str, Any]) -> dict[str, Any]:
+        check_topics(partitions)
+        return partitions
+
+    @field_validator("start", mode="before")
+    @classmethod
+    def _check_start(cls, start: object) -> object:
+        start_ms(start)
+        return start
+
+    @field_validator("kafka", mode="before")
+    @classmethod
+    def _check_kafka(cls, given: object) -> object:
+        if isinstance(given, Mapping):
+            check_kafka(given)
+        return given
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -135,18 +203,19 @@ class WorkerOptions(_Settings):
         elif bool(self.topics) == bool(self.topic_pattern):
             message = "name `topics`, or give a `topic_pattern`"
             raise ValueError(message)
-        if self.topic_pattern is not None:
-            _check_pattern(self.topic_pattern)
-        if _BOOTSTRAP not in self.kafka:
-            message = f'kafka: "{_BOOTSTRAP}" is missing (or set {_ENVIRONMENT_BOOTSTRAP})'
+        for topic, numbers in self.partitions.items():
+            if not numbers:
+                message = f"partitions.{topic}: is empty; name partitions, or leave the topic out"
+                raise ValueError(message)
+        if BOOTSTRAP not in self.kafka:
+            message = f'kafka: "{BOOTSTRAP}" is missing (or set {_ENVIRONMENT_BOOTSTRAP})'
             raise ValueError(message)
-        self.start_ms()
         return self
 
     @property
     def kafka_settings(self) -> dict[str, object]:
         """The settings of the consumer."""
-        return {_GROUP: _GROUP_DEFAULT, **self.kafka}
+        return {GROUP: _GROUP_DEFAULT, **self.kafka}
 
     @property
     def subscription(self) -> tuple[str, ...]:
@@ -155,19 +224,7 @@ class WorkerOptions(_Settings):
 
     def start_ms(self) -> int | None:
         """Return the start as a time in milliseconds, None when it is not a time."""
-        if self.start in _STARTS:
-            return None
-        try:
-            if isinstance(self.start, int) or self.start.lstrip("-").isdigit():
-                return int(self.start)
-            moment = datetime.fromisoformat(self.start)
-        except ValueError as error:
-            message = f"start: {self.start!r} is neither earliest, latest nor a time"
-            raise ValueError(message) from error
-        if moment.tzinfo is None:
-            message = f"start: {self.start!r} has no zone; write for example 2026-01-31T00:00Z"
-            raise ValueError(message)
-        return int(moment.astimezone(UTC).timestamp() * 1000)
+        return start_ms(self.start)
 
 
 def load_options(
@@ -187,13 +244,11 @@ def load_options(
         InvalidRequestError: Something is unknown, missing or of the wrong kind, by name.
     """
     given: dict[str, Any] = {} if path is None else _read(path)
-    for name, text in sorted((os.environ if environment is None else environment).items()):
-        if name == _ENVIRONMENT_BOOTSTRAP:
-            given.setdefault("kafka", {})[_BOOTSTRAP] = text
-        elif name.startswith(_ENVIRONMENT_PREFIX):
-            keys = name.removeprefix(_ENVIRONMENT_PREFIX).lower().split("__")
-            if keys[0] in WorkerOptions.model_fields:
-                _put(given, keys, _value(text))
+    variables = os.environ if environment is None else environment
+    if _ENVIRONMENT_BOOTSTRAP in variables:
+        _put(given, ["kafka", BOOTSTRAP], variables[_ENVIRONMENT_BOOTSTRAP])
+    for keys, text in settings_of(variables, _known_keys(), sections=("kafka", "partitions")):
+        _put(given, keys, _value(text))
     for override in overrides:
         name, equals, text = override.partition("=")
         if not equals:
@@ -236,15 +291,9 @@ def _value(text: str) -> object:
         return text
 
 
-def _check_pattern(pattern: str) -> None:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        message = f"topic_pattern: {pattern!r} is no regular expression: {error}"
-        raise ValueError(message) from error
-    if not pattern.startswith("^"):
-        message = f"topic_pattern: {pattern!r} must begin with ^"
-        raise ValueError(message)
+def _known_keys() -> list[str]:
+    inner = [f"stream.{name}" for name in StreamSettings.model_fields]
+    return [*WorkerOptions.model_fields, *inner]
 
 
 def _one_line(error: ValidationError) -> str:
@@ -252,8 +301,6 @@ def _one_line(error: ValidationError) -> str:
     complaints = []
     for item in error.errors(include_url=False, include_input=False):
         where = ".".join(str(part) for part in item["loc"])
-        what = item["msg"].removeprefix("Value error, ")
-        if item["type"] == "extra_forbidden":
-            what = "unknown key"
+        what = _SAID.get(item["type"], item["msg"].removeprefix("Value error, "))
         complaints.append(f"{where}: {what}" if where else what)
     return "; ".join(complaints)

@@ -36,9 +36,16 @@ def check_writable(root: Path) -> None:
         InvalidRequestError: It may not, or the path is no directory.
     """
     place = root
-    while not place.exists() and place != place.parent:
-        place = place.parent
-    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+    try:
+        while not place.exists() and place != place.parent:
+            place = place.parent
+    except OSError as error:
+        message = f"the root cannot be used: {(error.strerror or str(error)).lower()}"
+        raise InvalidRequestError(message, path=place) from error
+    if not place.is_dir():
+        message = "is not a directory; set another root"
+        raise InvalidRequestError(message, path=place)
+    if not os.access(place, os.W_OK | os.X_OK):
         message = "the worker may not write here; give it the directory, or set another root"
         raise InvalidRequestError(message, path=place)
 

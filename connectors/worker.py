@@ -15,6 +15,7 @@ from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
+from connectors.assignment_watch import AssignmentWatch
 from connectors.commit_round import RoundInFlight, RoundWork, commit_round
 from connectors.consumed import holds_faults, stretches
 from connectors.gathering import Gathering
@@ -64,6 +65,7 @@ class Worker:
         )
         self._in_flight: RoundInFlight | None = None
         self._faults = PartitionFaults(log)
+        self._watch = AssignmentWatch(options.topics, self._admin.partitions, log)
         self._group = GroupOffsets(self._consumer)
         self._pace = Pace(options.linger_ms / 1000)
         self._is_stopping = False
@@ -124,6 +126,7 @@ class Worker:
         elif self._gathered.rounds >= _GATHERED_ROUNDS_MAX:
             self._hold_back()
         self._group.tell_if_due(self._holdings.feeds, now_s)
+        self._watch.look(now_s, is_assigned=self._holdings.are_any)
 
     def _gather(self, messages: Messages, now_s: float) -> None:
         """Keep records for the next round, and act on the faults between them."""

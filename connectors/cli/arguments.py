@@ -58,6 +58,8 @@ BOOTSTRAP_DEFAULT: Final = "127.0.0.1:9092"
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_PRIMARY_MIN: Final = -(2**63)
+_PRIMARY_MAX: Final = 2**63 - 1
 
 
 def column_names(text: str | None) -> list[str] | None:
@@ -95,9 +97,19 @@ def last_primary(text: str | None, unit: str) -> int | None:
 
 def _primary(option: str, text: str, unit: str, *, is_least: bool) -> int:
     try:
-        return int(text)
+        primary = int(text)
     except ValueError:
-        pass
+        primary = _primary_of_time(option, text, unit, is_least=is_least)
+    if not _PRIMARY_MIN <= primary <= _PRIMARY_MAX:
+        message = (
+            f"{option} {text!r}: outside what a primary can be, from {_PRIMARY_MIN} "
+            f"to {_PRIMARY_MAX}"
+        )
+        raise InvalidRequestError(message)
+    return primary
+
+
+def _primary_of_time(option: str, text: str, unit: str, *, is_least: bool) -> int:
     if unit not in _PER_SECOND:
         message = f"{option} {text!r}: this stream's primaries are numbers; give an integer"
         raise InvalidRequestError(message)

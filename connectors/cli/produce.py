@@ -5,9 +5,10 @@ it was acknowledged; then the error, if there is one, is told.
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, BinaryIO, Final
 
@@ -27,6 +28,10 @@ _BROKER_WAIT_S: Final = 10.0
 _FLUSH_WAIT_S: Final = 150.0
 _FLUSH_STEP_S: Final = 0.2
 _PACE_STEP_S: Final = 0.1
+_TOPIC_WAIT_SETTING: Final = "topic.metadata.propagation.max.ms"
+_TOPIC_WAIT_MS_DEFAULT: Final = 30_000
+# The most the Kafka client asks for.
+_PARTITIONS_MAX: Final = 100_000
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)]
 Records = Annotated[int, typer.Option(metavar="N", help="How many records.")]
@@ -54,7 +59,13 @@ StartMs = Annotated[
     ),
 ]
 Partitions = Annotated[
-    int, typer.Option(metavar="N", help="Partitions of the topic if it is created.")
+    int,
+    typer.Option(
+        metavar="N",
+        min=1,
+        max=_PARTITIONS_MAX,
+        help="Partitions of the topic if it is created.",
+    ),
 ]
 Create = Annotated[
     bool, typer.Option("--create/--no-create", help="Create the topic if it is not there.")
@@ -110,7 +121,24 @@ def produce(  # noqa: PLR0913 - one parameter an option
         else:
             admin = kafka_client.Admin({**settings, "bootstrap.servers": bootstrap})
             admin.await_broker(_BROKER_WAIT_S)
+            notice = notice_of_missing(topic, admin.partitions(), settings, run.now_ms)
+            if notice is not None:
+                typer.echo(f"shardlog: {notice}", err=True)
         run.through(producer, outgoing, plan.records if lines is None else None)
+
+
+def notice_of_missing(
+    topic: str, there: Collection[str], settings: Mapping[str, str], now_ms: int
+) -> str | None:
+    """Return what to say of a topic that is not there: the Kafka client waits for it, silent."""
+    if topic in there:
+        return None
+    wait_ms = int(settings.get(_TOPIC_WAIT_SETTING, _TOPIC_WAIT_MS_DEFAULT))
+    until = datetime.fromtimestamp((now_ms + wait_ms) / 1000, UTC)
+    return (
+        f"topic {topic!r} is not there; waiting for it until {until:%H:%M:%S} UTC "
+        f"({wait_ms / 1000:g} s)"
+    )
 
 
 class _Run:

@@ -1,5 +1,6 @@
 """`shardlog worker`: consume topics into shards until told to stop."""
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -8,9 +9,12 @@ from typing import Annotated
 
 import typer
 
+from connectors.kafka_client import check_settings
 from connectors.log_lines import LogFormat, open_log
 from connectors.options import load_options
+from connectors.ownership import check_writable
 from connectors.process_tuning import tune_process
+from connectors.shown_settings import shown_settings
 from connectors.worker import Worker
 from storage_core import SystemClock
 
@@ -41,8 +45,10 @@ def worker(
     Example: shardlog worker --config shardlog.toml --set kafka.group.id=orders
     """
     options = load_options(config, set_ or ())
+    check_settings(options.kafka_settings)
+    check_writable(options.root)
     if check:
-        typer.echo(options.model_dump_json(indent=2))
+        typer.echo(json.dumps(shown_settings(options), indent=2))
         return 0
     tune_process()
     log = open_log(log_format)

@@ -12,7 +12,7 @@ settings are passed through as they are.
 """
 
 from connectors.kafka_client.admin import Admin, await_broker, create_topic
-from connectors.kafka_client.consumer import Consumer
+from connectors.kafka_client.consumer import Consumer, check_settings
 from connectors.kafka_client.producer import Producer
 from connectors.kafka_client.settings import LOGGER_NAME
 from connectors.kafka_client.terms import FIELDS, Headers, Messages, Partition, Place
@@ -30,6 +30,7 @@ __all__ = [
     "Place",
     "Producer",
     "await_broker",
+    "check_settings",
     "create_topic",
     "fault_of",
 ]

@@ -88,12 +88,14 @@ class Admin:
 
     def create_topic(self, topic: str, partitions: int, config: Mapping[str, str]) -> bool:
         """Make a topic with one replica; tell whether it was not there before."""
-        made = self._client.create_topics(
-            [_library.NewTopic(topic, partitions, 1, config=dict(config))],
-            operation_timeout=REQUEST_TIMEOUT_S,
-        )
+        doing = f"creating topic {topic!r}"
+        with translated(doing):
+            made = self._client.create_topics(
+                [_library.NewTopic(topic, partitions, 1, config=dict(config))],
+                operation_timeout=REQUEST_TIMEOUT_S,
+            )
         try:
-            self._await(made, f"creating topic {topic!r}")
+            self._await(made, doing)
         except InvalidRequestError as error:
             if code_of(error) == KafkaError.TOPIC_ALREADY_EXISTS:
                 return False

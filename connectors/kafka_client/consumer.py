@@ -8,10 +8,20 @@ from typing import Any
 import confluent_kafka as rdkafka
 from confluent_kafka import KafkaException, TopicPartition
 
-from connectors.kafka_client.settings import REQUEST_TIMEOUT_S, consumer_settings
+from connectors.kafka_client.settings import BROKER_NAMES, REQUEST_TIMEOUT_S, consumer_settings
 from connectors.kafka_client.terms import Messages, Partition, Place
 from connectors.kafka_client.translate import is_lost_ownership, translated, unless_lost
 from storage_core import ShardlogError
+
+
+def check_settings(settings: Mapping[str, object]) -> None:
+    """Refuse settings that a consumer would not begin with; no broker is asked.
+
+    Raises:
+        InvalidRequestError: A setting is unknown, unfit, or not the caller's to choose.
+    """
+    nobody = {name: value for name, value in settings.items() if name not in BROKER_NAMES}
+    Consumer(nobody).close()
 
 
 class Consumer:

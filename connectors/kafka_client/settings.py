@@ -8,6 +8,8 @@ from storage_core import InvalidRequestError
 
 LOGGER_NAME: Final = "shardlog.librdkafka"
 REQUEST_TIMEOUT_S: Final = 10.0
+# Where the brokers are; without these a client asks nobody.
+BROKER_NAMES: Final = ("bootstrap.servers", "metadata.broker.list")
 
 # With the default pause of a full prefetch queue, 1,000 ms, a consumer runs at a seventh.
 _CONSUMER_DEFAULTS: Final[Mapping[str, object]] = {

@@ -59,6 +59,11 @@ _UNREADABLE: Final = frozenset(
 _FORBIDDEN: Final = frozenset(
     (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
 )
+# Settings for which the broker takes no member; librdkafka asks again and again.
+_REFUSED_JOIN: Final = {
+    KafkaError.INVALID_SESSION_TIMEOUT: "session.timeout.ms",
+    KafkaError.INVALID_GROUP_ID: "group.id",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +125,9 @@ def fault_of(message: Message) -> PartitionFault | None:
         if code in _FORBIDDEN:
             # Of the group or a whole topic: nothing would ever come, and nothing else says so.
             raise our_error(KafkaException(error), "consuming")
+        if code in _REFUSED_JOIN:
+            doing = f"joining the group with this kafka.{_REFUSED_JOIN[code]}"
+            raise our_error(KafkaException(error), doing)
         return None
     return PartitionFault(
         Partition(str(topic), int(number)),

@@ -215,6 +215,11 @@ def test_setting_that_kafka_or_shardlog_does_not_take_is_named(lab: Lab, name: s
     expect_refusal(worker, EXIT_USAGE, name)
 
 
+def test_session_time_that_the_group_refuses_is_named(lab: Lab) -> None:
+    worker = lab.worker(lab.topic(), **dict[str, Any]({"kafka.session.timeout.ms": 1}))
+    expect_refusal(worker, EXIT_USAGE, "session.timeout.ms")
+
+
 def test_partition_that_was_paused_when_it_went_is_fetched_when_it_returns(lab: Lab) -> None:
     topic = lab.topic(partitions=1)
     lab.produce(topic, 10)

@@ -34,3 +34,8 @@ def denial():
 def news_of_no_partition():
     """An error event that concerns the consumer as a whole."""
     return Message(error=KafkaError(KafkaError.NETWORK_EXCEPTION, "gone"))
+
+
+def refused_join():
+    """An error event: the broker does not take a member with these settings."""
+    return Message(error=KafkaError(KafkaError.INVALID_SESSION_TIMEOUT, "JoinGroup failed"))

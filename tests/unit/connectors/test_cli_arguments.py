@@ -12,7 +12,9 @@ from storage_core import InvalidRequestError
 NS_PER_UNIT = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-moments = st.datetimes(timezones=st.just(UTC))
+# Within 64 bits of nanoseconds.
+FIRST, LAST = datetime.fromisoformat("1678-01-01"), datetime.fromisoformat("2262-01-01")
+moments = st.datetimes(FIRST, LAST, timezones=st.just(UTC))
 units = st.sampled_from(sorted(NS_PER_UNIT))
 
 
@@ -34,9 +36,19 @@ def test_an_end_is_the_largest_primary_that_is_not_after_it(moment, unit):
     assert 0 <= ns_of(moment) - last * NS_PER_UNIT[unit] < NS_PER_UNIT[unit]
 
 
-@given(st.integers(), st.sampled_from([*NS_PER_UNIT, "sequence"]))
+@given(st.integers(-(2**63), 2**63 - 1), st.sampled_from([*NS_PER_UNIT, "sequence"]))
 def test_an_integer_is_the_primary_itself(primary, unit):
     assert first_primary(str(primary), unit) == last_primary(str(primary), unit) == primary
+
+
+@pytest.mark.parametrize("text", ["99999999999999999999", str(2**63), "9999-12-31T00:00:00Z"])
+def test_what_no_primary_can_be_is_refused_with_the_bounds_of_one(text):
+    with pytest.raises(
+        InvalidRequestError, match=f"--start '{text}'.* from -{2**63} to {2**63 - 1}"
+    ):
+        first_primary(text, "ns")
+    with pytest.raises(InvalidRequestError, match="--end"):
+        last_primary(text, "ns")
 
 
 def test_no_bound_stays_none():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from connectors.cli.produce import notice_of_missing
 from tests.unit.connectors.command import runner
 
 
@@ -24,6 +25,9 @@ def shardlog(capsys):
         (["--lines", "nowhere/at-all.jsonl"], "nowhere/at-all.jsonl"),
         (["--lines", "-", "--rate", "0"], "rate"),
         (["--records", "many"], "--records"),
+        (["--partitions", "0"], "--partitions"),
+        (["--partitions", "-3"], "--partitions"),
+        (["--partitions", "99999999999999"], "--partitions"),
     ],
 )
 def test_what_cannot_be_meant_is_one_line_and_exit_code_2(shardlog, options, complaint):
@@ -41,3 +45,19 @@ def test_help_has_an_example_and_names_the_variable(shardlog):
     ran = shardlog("produce", "--help")
     assert "Example: shardlog produce" in ran.out
     assert "KAFKA_BOOTSTRAP" in ran.out
+
+
+def test_topic_that_is_not_there_is_told_with_how_long_it_is_waited_for():
+    said = notice_of_missing("orders", {"parcels": 1}, {}, now_ms=1_700_049_600_000)
+    assert said == "topic 'orders' is not there; waiting for it until 12:00:30 UTC (30 s)"
+
+
+def test_topic_that_is_there_is_not_waited_for():
+    assert notice_of_missing("orders", {"orders": 1}, {}, now_ms=0) is None
+
+
+def test_wait_for_a_topic_is_what_the_settings_say():
+    settings = {"topic.metadata.propagation.max.ms": "5000"}
+    said = notice_of_missing("orders", {}, settings, now_ms=0)
+    assert said is not None
+    assert said.endswith("until 00:00:05 UTC (5 s)")

@@ -1,11 +1,13 @@
 """One call's messages: whatever lies between them, every record comes once and in its order."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.consumed import are_of, holds_faults, stretches, without
 from connectors.kafka_client import FIELDS, Partition
-from tests.unit.connectors.records import news_of_no_partition, record, refusal
+from storage_core import InvalidRequestError
+from tests.unit.connectors.records import news_of_no_partition, record, refusal, refused_join
 
 KINDS = st.lists(st.sampled_from([record, refusal]), max_size=8)
 
@@ -35,6 +37,11 @@ def test_every_record_and_every_fault_comes_once_in_its_order(kinds):
 def test_news_of_no_partition_parts_no_records():
     ((records, fault),) = stretches([record(1), news_of_no_partition(), record(2)])
     assert (offsets(records), fault) == ([1, 2], None)
+
+
+def test_join_that_the_group_refuses_for_a_setting_names_it():
+    with pytest.raises(InvalidRequestError, match=r"kafka\.session\.timeout\.ms.*JoinGroup failed"):
+        list(stretches([record(1), refused_join()]))
 
 
 def test_records_are_told_apart_by_topic_and_partition():

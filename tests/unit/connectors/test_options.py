@@ -1,12 +1,15 @@
 """Settings: file, environment, command line, and one line for whatever is wrong with them."""
 
+import re
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from connectors.options import load_options
 from storage_core import InvalidRequestError
 
+REPOSITORY = Path(__file__).parents[3]
 WHOLE = """
 root = "/data"
 topics = ["orders"]
@@ -62,6 +65,38 @@ def test_variables_of_other_purposes_are_left_alone(load):
     assert load(environment={"SHARDLOG_CACHE": "/cache"}) == load()
 
 
+@pytest.mark.parametrize(
+    ("variable", "nearest"),
+    [
+        ("SHARDLOG_LINGERMS", "SHARDLOG_LINGER_MS"),
+        ("SHARDLOG_STREAM_JITTER_MS", "SHARDLOG_STREAM__JITTER_MS"),
+        ("SHARDLOG_STREAM__JITTER", "SHARDLOG_STREAM__JITTER_MS"),
+        ("SHARDLOG_BROKER_WAIT", "SHARDLOG_BROKER_WAIT_S"),
+    ],
+)
+def test_variable_that_is_no_setting_is_refused_with_the_nearest_that_is(load, variable, nearest):
+    said = refusal(load, environment={variable: "5"})
+    assert said.startswith(f"{variable}: no such setting; did you mean {nearest}?")
+
+
+def test_variable_that_is_like_no_setting_is_refused_too(load):
+    assert refusal(load, environment={"SHARDLOG_ZZZ": "5"}) == "SHARDLOG_ZZZ: no such setting"
+
+
+@pytest.mark.parametrize("name", ["PORT", "PORT_80_TCP_ADDR", "KAFKA_SERVICE_HOST", "SERVICE_PORT"])
+def test_variables_that_kubernetes_sets_for_a_service_are_left_alone(load, name):
+    assert load(environment={f"SHARDLOG_{name}": "tcp://10.0.0.1:80"}) == load()
+
+
+def test_no_variable_that_the_repository_reads_breaks_a_worker(load):
+    sources = [*REPOSITORY.glob("tests/**/*.py"), *REPOSITORY.glob("connectors/dev_stack/*.py")]
+    texts = [path.read_text() for path in sources if "unit" not in path.parts]
+    texts.append((REPOSITORY / "Makefile").read_text())
+    others = {name for text in texts for name in re.findall(r"SHARDLOG_[A-Z_]+[A-Z]", text)}
+    assert len(others) > 10
+    assert load(environment=dict.fromkeys(others, "1")) == load()
+
+
 def test_unknown_key_is_named(load):
     assert "lingerms: unknown key" in refusal(load, text="lingerms = 1\n" + WHOLE)
 
@@ -96,6 +131,29 @@ def test_file_that_is_not_there_is_told(tmp_path):
         (['partitions={"orders": [0]}'], "is for mode static"),
         (["start=yesterday"], "neither earliest, latest nor a time"),
         (["start=2026-01-31T00:00"], "has no zone"),
+        (["start=99999999999999999999999"], "start: 99999999999999999999999 lies outside 1970"),
+        (["start=-5"], "start: -5 lies outside 1970-01-01T00:00Z to 9999-12-31"),
+        (["start=1969-12-31T23:59:59Z"], "start: '1969-12-31T23:59:59Z' lies outside"),
+        (["start=0001-01-01T00:00+23:00"], "lies outside"),
+        (["start=1.5"], "start: 1.5 is neither earliest, latest nor a time"),
+        (["start=true"], "start: True is neither earliest, latest nor a time"),
+        (["stream.retention_hours=1e30"], "stream"),
+        (["stream.jitter_ms=99999999999999999999999"], "jitter"),
+        (["root="], "root: is empty; name a directory"),
+        (["topics=telemetry"], 'topics: write a list, as topics=["telemetry"]'),
+        (['topics=[""]'], "topics: '' can be no topic"),
+        (['topics=["tele/metry"]'], "topics: 'tele/metry' can be no topic"),
+        (['topics=[".."]'], "topics: '..' can be no topic"),
+        ([f'topics=["{"x" * 250}"]'], "can be no topic: use 1 to 249"),
+        (['topics=["^tele.*"]'], "topics: '^tele.*' is a pattern; use topic_pattern"),
+        (["mode=static", "topics=[]", 'partitions={"orders": []}'], "partitions.orders: is empty"),
+        (["mode=static", "topics=[]", 'partitions={"a b": [0]}'], "'a b' can be no topic"),
+        (["mode=static", "topics=[]", 'partitions={"a": 0}'], "write a list, such as [0, 1]"),
+        (["mode=static", "topics=[]", 'partitions={"a": [99999999999]}'], "partitions.a.0"),
+        (["kafka.group.id="], 'kafka: "group.id" is empty'),
+        (["kafka.bootstrap.servers= "], 'kafka: "bootstrap.servers" is empty'),
+        (["kafka.partition.assignment.strategy="], '"partition.assignment.strategy" is empty'),
+        (["kafka.client.id=[1]"], 'kafka: "client.id" takes text, a number or true or false'),
         (["stream.primary=key"], "stream.primary"),
         (["linger_ms"], "not of the form key=value"),
         (["kafka={}"], "bootstrap.servers"),
@@ -106,6 +164,15 @@ def test_settings_that_do_not_fit_are_refused(load, overrides, complaint):
     assert complaint in refusal(load, overrides=overrides)
 
 
+def test_name_of_librdkafka_without_quotes_is_told_to_be_quoted(load):
+    said = refusal(load, text=WHOLE.replace('"bootstrap.servers"', "bootstrap.servers"))
+    assert said.startswith('kafka: quote the name: "bootstrap.servers" = ...')
+
+
+def test_settings_of_librdkafka_that_may_be_empty_are_taken(load):
+    assert load(overrides=["kafka.client.id="]).kafka["client.id"] == ""
+
+
 def test_static_mode_takes_the_partitions_it_is_given(load):
     options = load(overrides=["mode=static", "topics=[]", 'partitions={"orders": [0, 2]}'])
     assert options.partitions == {"orders": (0, 2)}
@@ -114,6 +181,11 @@ def test_static_mode_takes_the_partitions_it_is_given(load):
 @pytest.mark.parametrize("start", ["2026-01-31T00:00Z", "2026-01-31T01:00+01:00", "1769817600000"])
 def test_start_may_be_a_time(load, start):
     assert load(overrides=[f"start={start}"]).start_ms() == 1_769_817_600_000
+
+
+def test_start_may_be_any_time_from_1970_to_9999(load):
+    assert load(overrides=["start=0"]).start_ms() == 0
+    assert load(overrides=["start=9999-12-31T23:59:59.999Z"]).start_ms() == 253_402_300_799_999
 
 
 def test_start_at_either_end_is_no_time(load):

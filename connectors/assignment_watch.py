@@ -1,0 +1,58 @@
+"""Whether a worker has anything to do: one that holds no partition says so, again and again.
+
+The group may have given all partitions to others, the topics may not be there yet, or the broker
+may be gone; librdkafka waits without a word in each case. None of it is an error: it may end.
+
+Belongs to the worker's thread.
+"""
+
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+from storage_core import UnavailableError
+
+TELL_EVERY_S: Final = 30.0
+_ANSWER_WAIT_S: Final = 2.0
+
+
+class AssignmentWatch:
+    """Tells, at a bounded pace, that nothing is assigned."""
+
+    def __init__(
+        self,
+        topics: Collection[str],
+        topics_there: Callable[[float], Collection[str]],
+        log: Any,  # noqa: ANN401 - a structlog logger has no better type
+    ) -> None:
+        """Watch from the first look on.
+
+        Args:
+            topics: The topics wanted by name.
+            topics_there: Asks the cluster for its topics, waiting at most so many seconds.
+            log: Where it is told.
+        """
+        self._topics = topics
+        self._topics_there = topics_there
+        self._log = log
+        self._since_s: float | None = None
+        self._told_s = 0.0
+
+    def look(self, now_s: float, *, is_assigned: bool) -> None:
+        """Take note of whether any partition is held; tell of it when none was for long."""
+        if is_assigned:
+            self._since_s = None
+        elif self._since_s is None:
+            self._since_s = self._told_s = now_s
+        elif now_s - self._told_s >= TELL_EVERY_S:
+            self._told_s = now_s
+            waited_s = round(now_s - self._since_s)
+            self._log.warning("no partition is assigned", waited_s=waited_s, **self._reason())
+
+    def _reason(self) -> dict[str, object]:
+        if not self._topics:
+            return {}
+        try:
+            missing = sorted(set(self._topics) - set(self._topics_there(_ANSWER_WAIT_S)))
+        except UnavailableError as error:
+            return {"reason": str(error)}
+        return {"no_such_topics": missing} if missing else {}

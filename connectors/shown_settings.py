@@ -1,0 +1,24 @@
+"""Settings as they may be shown: what is secret is only said to be there.
+
+Every place that prints settings prints these.
+"""
+
+from typing import Any, Final
+
+from connectors.options import WorkerOptions
+
+_MASK: Final = "***"
+# Parts of librdkafka's names whose values open something.
+_SECRET_PARTS: Final = ("password", "passphrase", "secret", "key.pem", "jaas", "oauthbearer.config")
+_SECRET_ENDS: Final = ("token",)
+
+
+def shown_settings(options: WorkerOptions) -> dict[str, Any]:
+    """Return what is in force, as JSON has it, without secrets."""
+    shown = options.model_dump(mode="json")
+    return {**shown, "kafka": {name: _shown(name, shown["kafka"][name]) for name in options.kafka}}
+
+
+def _shown(name: str, value: object) -> object:
+    is_secret = any(part in name for part in _SECRET_PARTS) or name.endswith(_SECRET_ENDS)
+    return _MASK if is_secret else value
