@@ -62,6 +62,7 @@ class _Shared(Generic[_A, _B]):
         self._things = things
         self._begun = 0
         self._over = 0
+        self._is_left = False
         self._answers: dict[int, _B] = {}
         self._failures: dict[int, BaseException] = {}
         self._changed = threading.Condition()
@@ -80,8 +81,12 @@ class _Shared(Generic[_A, _B]):
 
     def answers(self) -> list[_B]:
         """Wait for what was begun; return the answers, or raise the failure that counts."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._over == self._begun)
+        try:
+            self._wait()
+        except BaseException as interruption:  # noqa: BLE001 - raised below
+            # What is under way is waited for all the same; a second interruption leaves at once.
+            self._failures[len(self._things)] = interruption
+            self._wait()
         if self._failures:
             # A failure that is kept would keep, by its trace, what was under way.
             failures, self._failures = self._failures, {}
@@ -92,9 +97,15 @@ class _Shared(Generic[_A, _B]):
                 del failures
         return [self._answers[at] for at in range(len(self._things))]
 
+    def _wait(self) -> None:
+        """Wait until nothing is under way; nothing more is begun then."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._over == self._begun)
+            self._is_left = True
+
     def _take(self) -> int | None:
         with self._changed:
-            if self._failures or self._begun == len(self._things):
+            if self._is_left or self._failures or self._begun == len(self._things):
                 return None
             self._begun += 1
             return self._begun - 1

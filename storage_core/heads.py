@@ -91,9 +91,9 @@ def heads_after(
     """Return the heads of a batch's secondaries once its rows are in."""
     if routed.states is None and len(addresses) == 1:
         is_maximum = primaries[0] == routed.maxima[0]
-        # IMPORTANT: copies; of one row both are the caller's own memory.
+        # IMPORTANT: a copy; of one row it is the caller's own memory.
         return Heads(
-            groups.ids.copy(),
+            groups.ids,
             routed.maxima.copy(),
             addresses if is_maximum else before.address,
             addresses,

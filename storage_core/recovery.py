@@ -147,7 +147,9 @@ def _settle(  # noqa: PLR0913 - everything recovery found
     if tail.next < committed:
         lost.append(AddressRange(tail.next, committed))
         tail = replace(tail, next=committed)
+    publishable = committed if _unfinished(state) else tail.next
     heads = ShardHeads(store.get_many, state.heads_through)
+    heads.taken_to_publish(lambda: publishable)
     lost.extend(_replay_heads(context, store, state, tail, heads))
     known = set(state.lost)
     for found in lost:
@@ -156,7 +158,6 @@ def _settle(  # noqa: PLR0913 - everything recovery found
     batch.put(KEY_NEXT, encode_tail(tail))
     store.write(batch)
     store.sync()
-    publishable = committed if _unfinished(state) else tail.next
     marker.write_both(replace(final, committed=publishable))
     heads.published(publishable)
     state = replace(state, generation=marker.state.generation, lost=tuple(sorted(set(lost))))

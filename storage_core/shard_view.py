@@ -138,7 +138,7 @@ class ShardView:
                     yield zone
             if reached >= end:
                 return
-        if self.bounds.blocks_end > reached:
+        if self.bounds.blocks_end > max(reached, start):
             self._refuse_hole(reached, min(end, self.bounds.blocks_end))
 
     def _zone_chunks(self, start: int) -> Iterator[ZoneChunk]:

@@ -115,6 +115,8 @@ class StagingWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Take a batch with the columns of `Stream.append_batch`.
 
+        Its memory must stay as it is until `finish`; rows are gathered without a copy.
+
         Raises:
             InvalidRequestError: A column is missing, unknown, null where it may not be, or
                 does not cast without loss; or a payload is too large.

@@ -35,6 +35,7 @@ from storage_core.stream_file import locked
 MANIFEST_FILE: Final = "manifest.json"
 NAME_BYTES_MAX: Final = 512
 ABANDONED_AFTER_S: Final = 86_400
+_BEGIN_TRIES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +77,19 @@ def check_transaction_name(transaction: object) -> None:
 
 def begin_attempt(staging: Path, transaction: str) -> Path:
     """Make a directory for one attempt at a transaction."""
-    attempt = transaction_directory(staging, transaction) / secrets.token_hex(8)
     make_directories(staging)
-    with locked(staging.parent):
-        make_directories(attempt)
+    directory = transaction_directory(staging, transaction)
+    attempt = directory / secrets.token_hex(8)
+    for tries_left in reversed(range(_BEGIN_TRIES)):
+        try:
+            attempt.mkdir(parents=True)
+            break
+        except OSError:
+            # Another attempt that is over may have removed the directory above just now.
+            if not tries_left:
+                raise
+    sync_directory(directory)
+    sync_directory(staging)
     return attempt
 
 

@@ -31,7 +31,7 @@ from storage_core.recovery import GiveUp, open_shard
 from storage_core.shard import Shard, ShardContext
 from storage_core.shard_birth import add_shards
 from storage_core.staging import remove_transaction, sweep_abandoned, transaction_directory
-from storage_core.stream_file import StreamFiles, create_stream, locked, read_stream
+from storage_core.stream_file import StreamFiles, create_stream, locked, locked_if_free, read_stream
 from storage_core.stream_stats import StreamStats, stats_of
 from storage_core.transaction import Transaction, finish_all
 from storage_core.verify import VerifyReport, verify_shard
@@ -159,10 +159,12 @@ class Stream(StreamReads):
             staging = files.staging_directory
             with file_errors(staging, "finishing transactions"):
                 for transaction in given_up:
-                    remove_transaction(transaction_directory(staging, transaction))
+                    with locked(files.directory):
+                        remove_transaction(transaction_directory(staging, transaction))
                 finish_all(staging, opened)
-                with locked(files.directory):
-                    sweep_abandoned(staging, outside.clock)
+                with locked_if_free(files.directory) as is_held:
+                    if is_held:
+                        sweep_abandoned(staging, outside.clock)
             undo.pop_all()
         return cls(files, opened, outside)
 

@@ -24,6 +24,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self
 
+from storage_core.clock import SystemClock
 from storage_core.durable_file import (
     encode_document,
     file_errors,
@@ -33,7 +34,12 @@ from storage_core.durable_file import (
     sync_directory,
     write_once,
 )
-from storage_core.errors import CorruptionError, InvalidRequestError, UnsupportedFormatError
+from storage_core.errors import (
+    CorruptionError,
+    InvalidRequestError,
+    UnavailableError,
+    UnsupportedFormatError,
+)
 from storage_core.marker import MARKER_FILE, create_marker
 from storage_core.options import StreamOptions
 from storage_core.origin import StreamOrigin, decode_origin, encode_origin
@@ -48,6 +54,9 @@ from storage_core.windows import Unit, WindowScheme, WindowWidth
 
 FEATURES: Final[frozenset[str]] = frozenset()
 LINEAGE_BYTES: Final = 16
+_LOCK_WAIT_MAX_S: Final = 60.0
+_LOCK_PAUSE_S: Final = 0.005
+_CLOCK: Final = SystemClock()
 
 _OPTIONS_FILE: Final = "options.json"
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
@@ -283,12 +292,37 @@ def remove_unborn_shard(shard: Path, stream: str, why: str) -> None:
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Hold what guards a stream's own files; those inside hold it only for a few syncs."""
+    """Hold what guards a stream's own files; those inside hold it only for a few syncs.
+
+    Raises:
+        UnavailableError: Another process, perhaps a frozen one, held it for too long.
+    """
+    deadline_s = _CLOCK.monotonic_s() + _LOCK_WAIT_MAX_S
+    while True:
+        with locked_if_free(directory) as is_held:
+            if is_held:
+                yield
+                return
+        if _CLOCK.monotonic_s() >= deadline_s:
+            message = f"waited {_LOCK_WAIT_MAX_S:g} s for another process to let go of the stream"
+            raise UnavailableError(message, path=directory)
+        _CLOCK.sleep(_LOCK_PAUSE_S)
+
+
+@contextmanager
+def locked_if_free(directory: Path) -> Iterator[bool]:
+    """Hold what guards a stream's own files unless somebody has it; tell whether it is held."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
     finally:
+        # A child forked meanwhile has the descriptor too, and would go on holding it.
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
 

@@ -13,7 +13,7 @@ An exception before step 2 leaves nothing. A replay under the same id stages not
 no-op, or goes on from the manifest where the first one stopped.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from operator import index
@@ -181,7 +181,8 @@ class Transaction:
             UnavailableError: It is not; the staged rows were swept for their age, or removed.
         """
         done = self._rows_done()
-        if done is None:
+        shards = self._shards.values()
+        if done is None or any(self._name in one.transactions.unfinished() for one in shards):
             message = (
                 f"the staged rows of transaction {self._name!r} are gone before they were "
                 "published; run it again"
@@ -253,35 +254,35 @@ def finish(manifest: Manifest, shards: Mapping[int, Shard]) -> None:
         CorruptionError: A staged file that is still needed is missing or damaged.
     """
     concerned = [shards[number] for number in manifest.shards if number in shards]
-    if not manifest.is_published:
-        # Finished, and cleared away, since the manifest was read. Whoever did so has let go of
-        # these shards, so that nobody can do it behind this line.
-        _refuse_if_removed(manifest, concerned)
-        return
     beside_each_other(partial(_append_staged, manifest), concerned, _SHARDS_AT_ONCE)
     clear_if_done(manifest)
 
 
-def _refuse_if_removed(manifest: Manifest, shards: Iterable[Shard]) -> None:
-    """Tell rows that somebody cleared away from rows that have landed."""
+def _append_staged(manifest: Manifest, shard: Shard) -> None:
+    number = shard.context.number
+    with shard.guard.appending():
+        # IMPORTANT: looked at under the lock; a shard forgets what it has only once the manifest
+        # is gone, and would take the rows a second time.
+        if not manifest.is_published:
+            _refuse_if_removed(manifest, shard)
+            return
+        _forget_cleared(manifest, shard)
+        rows = read_staged_rows(manifest, number)
+        rows_total = sum(part.rows for part in manifest.shards[number])
+        planned = TransactionProgress(0, rows_total, manifest.rows_total, shard.tail.next)
+        shard.transactions.append(manifest.transaction, planned, rows)
+    mark_done(manifest, number)
+
+
+def _refuse_if_removed(manifest: Manifest, shard: Shard) -> None:
+    """Tell rows that somebody removed from rows that have landed and were cleared away."""
     if manifest.transaction.startswith(NAME_PREFIX):
         # Shards forget these; the mark of their series speaks for them.
         return
-    for shard in shards:
-        progress = shard.transactions.progress(manifest.transaction)
-        if progress is None or not progress.is_done:
-            message = f"the staged rows of transaction {manifest.transaction!r} were removed"
-            raise UnavailableError(message, shard=shard.context.number, path=manifest.directory)
-
-
-def _append_staged(manifest: Manifest, shard: Shard) -> None:
-    number = shard.context.number
-    _forget_cleared(manifest, shard)
-    rows = read_staged_rows(manifest, number)
-    rows_total = sum(part.rows for part in manifest.shards[number])
-    planned = TransactionProgress(0, rows_total, manifest.rows_total, shard.tail.next)
-    shard.transactions.append(manifest.transaction, planned, rows)
-    mark_done(manifest, number)
+    progress = shard.transactions.progress(manifest.transaction)
+    if progress is None or not progress.is_done:
+        message = f"the staged rows of transaction {manifest.transaction!r} were removed"
+        raise UnavailableError(message, shard=shard.context.number, path=manifest.directory)
 
 
 def finish_all(staging: Path, shards: Mapping[int, Shard]) -> None:

@@ -59,6 +59,7 @@ class Turn:
     ) -> None:
         """Give the turn back."""
         if self._descriptor is not None:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
             self._descriptor = None
 

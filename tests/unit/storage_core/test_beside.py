@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -81,6 +82,23 @@ def test_nothing_is_begun_behind_a_failure():
 
     with pytest.raises(ValueError, match="0"):
         beside_each_other(fail, range(5), 4, no_thread)
+    assert begun == [0]
+
+
+def test_thread_that_comes_late_begins_nothing_behind_a_failure():
+    begun, late = [], []
+
+    def fail(number: int) -> None:
+        begun.append(number)
+        raise ValueError(number)
+
+    def come_late(work: Callable[[], None]) -> bool:
+        late.append(work)
+        return True
+
+    with pytest.raises(ValueError, match="0"):
+        beside_each_other(fail, range(5), 2, come_late)
+    late[0]()
     assert begun == [0]
 
 

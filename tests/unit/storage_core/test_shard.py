@@ -84,14 +84,19 @@ def test_read_of_a_damaged_block_tells_it_though_another_thread_is_syncing(reine
         disk.go_on()
 
 
-def test_buffer_that_a_caller_uses_again_changes_nothing_that_was_appended(bench):
+@pytest.mark.parametrize(
+    ("rows", "newest"),
+    [([(1000, 7), (5, 9)], {7: 1000, 9: 5}), ([(1000, 7), (2000, 9), (5, 7)], {7: 1000, 9: 2000})],
+)
+def test_buffer_that_a_caller_uses_again_changes_nothing_that_was_appended(bench, rows, newest):
     primary, secondary = np.zeros(1, np.int64), np.zeros(1, np.int32)
-    for primary[0], secondary[0] in ((1000, 7), (5, 9)):
+    for primary[0], secondary[0] in rows:
         columns: list[Any] = [pa.array(primary), pa.array(secondary), pa.array([b""])]
         bench.stream.append_batch(pa.RecordBatch.from_arrays(columns, names=COLUMNS))
+    secondary[0] = 16 - secondary[0]
     bench.commit()
-    newest = {key: record.primary for key, record in bench.stream.latest().items()}
-    assert newest == {7: 1000, 9: 5}
+    found = {key: record.primary for key, record in bench.stream.latest().items()}
+    assert found == newest
     assert bench.stream.verify().is_clean
 
 

@@ -75,6 +75,7 @@ def test_hole_is_told_by_every_range_that_covers_it_and_no_other(bench, gone):
     for start, end in ((0, 400), (10 * gone, 10 * gone + 1), (10 * gone + 5, 400)):
         with pytest.raises(CorruptionError, match="chain of zones is broken"):
             firsts(view, start, end)
+    assert firsts(view, 400, 500) == []
     within_the_block_before, behind_its_rows = 10 * gone - 7, 10 * gone - 4
     for end in (within_the_block_before, behind_its_rows) if gone else ():
         assert firsts(view, 0, end) == list(range(0, 10 * gone, 10))

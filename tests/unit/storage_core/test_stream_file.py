@@ -1,5 +1,8 @@
 """The files of a stream: made once, read or refused by name; nothing is made by a refusal."""
 
+import os
+import subprocess
+import sys
 from datetime import timedelta
 
 import pytest
@@ -13,7 +16,7 @@ from storage_core import (
     UnsupportedFormatError,
 )
 from storage_core.durable_file import encode_document, read_document
-from storage_core.stream_file import check_name, create_stream, read_stream
+from storage_core.stream_file import check_name, create_stream, locked, read_stream
 from tests.unit.storage_core.disks import BesideThread
 from tests.unit.storage_core.workbench import flip_bit
 
@@ -223,3 +226,35 @@ def test_altered_limits_hold_at_once(bench):
         bench.stream.append(1, 1, b"1234")
     with pytest.raises(InvalidRequestError, match="payload_bytes_max is 3"):
         bench.append([1], payload=b"1234")
+
+
+FORKED_INSIDE = """
+import os, sys
+from pathlib import Path
+from storage_core.stream_file import locked, locked_if_free
+
+its_end, ours = os.pipe()
+with locked(Path(sys.argv[1])):
+    child = os.fork()
+    if not child:
+        os.close(ours)
+        os.read(its_end, 1)
+        os._exit(0)
+with locked_if_free(Path(sys.argv[1])) as is_held:
+    print(is_held)
+os.close(ours)
+os.waitpid(child, 0)
+"""
+
+
+def test_child_forked_inside_keeps_the_stream_from_nobody(stream):
+    command = [sys.executable, "-c", FORKED_INSIDE, os.fspath(stream)]
+    assert subprocess.run(command, capture_output=True, check=True).stdout == b"True\n"
+
+
+def test_opening_does_not_wait_to_clear_up_behind_others(bench):
+    bench.append([1])
+    bench.close()
+    with locked(bench.directory):
+        bench.open()
+    assert bench.primaries() == [1]

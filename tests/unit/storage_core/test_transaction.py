@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 from functools import partial
 
@@ -246,9 +246,18 @@ def test_transactions_of_many_threads_land_once_while_others_finish_them(make_be
         lambda n: transact_in_two_shards(bench, f"b-{n}"),
         lambda _: bench.stream.finish_transactions(),
         lambda _: bench.stream.finish_transactions(),
-        rounds=25,
+        rounds=15,
     )
-    assert len(bench.primaries()) == 2 * 25 * 8
+    assert len(bench.primaries()) == 2 * 15 * 8
+    assert staged_files(bench) == []
+
+
+def test_attempts_that_are_left_by_an_error_disturb_no_others_of_their_id(bench):
+    def leave_by_an_error(_: int) -> None:
+        with suppress(ZeroDivisionError):
+            transact_in_parts(bench, 1, batch_of([1]), ZeroDivisionError())
+
+    beside_each_other(*[leave_by_an_error] * 3, rounds=60)
     assert staged_files(bench) == []
 
 
@@ -258,8 +267,8 @@ def test_one_transaction_of_many_threads_lands_once(make_bench):
     def transact_the_same(number: int) -> None:
         transact_in_two_shards(bench, f"t-{number}")
 
-    beside_each_other(*[transact_the_same] * 3, rounds=25)
-    assert len(bench.primaries()) == 25 * 8
+    beside_each_other(*[transact_the_same] * 3, rounds=15)
+    assert len(bench.primaries()) == 15 * 8
     assert staged_files(bench) == []
 
 
@@ -290,6 +299,23 @@ def test_opener_finishes_what_was_cut_short(small_blocks, disk, call):
     assert staged_files(small_blocks) == []
     transact(small_blocks, "t", [10, 11, 12, 13, 14, 15])
     assert small_blocks.stream.stats().records == 7
+
+
+def test_heads_below_a_transaction_of_many_blocks_survive_its_end_and_a_reopen(make_bench, disk):
+    bench = make_bench(disk=disk, block_records=1)
+    for secondary in range(5):
+        bench.append([1000], secondary=[secondary])
+        bench.commit()
+    disk.failing = {"third write"}
+    parts = [batch_of([2000] * count, secondary=[500] * count) for count in (26, 40, 5)]
+    with pytest.raises(ShardPoisonedError):
+        transact_in_parts(bench, 71, *parts)
+    disk.failing = set()
+    bench.crash()
+    bench.open()
+    bench.reopen()
+    assert bench.stream.verify().is_clean
+    assert len(bench.stream.latest(range(5))) == 5
 
 
 @pytest.mark.parametrize("call", ["write", "sync", "third write"])
