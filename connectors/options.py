@@ -16,10 +16,10 @@ KAFKA_BOOTSTRAP stands for kafka."bootstrap.servers". An unknown key is an error
 import json
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -52,6 +52,7 @@ _SAID: Final = {"extra_forbidden": "unknown key", "tuple_type": "write a list, s
 
 Count = Annotated[int, Field(ge=1)]
 PartitionNumber = Annotated[int, Field(ge=0, le=_PARTITION_MAX)]
+_Topics = TypeVar("_Topics", bound=Collection[str])
 
 
 class _Settings(BaseModel):
@@ -159,12 +160,6 @@ class WorkerOptions(_Settings):
         check_list_of_topics(given)
         return given
 
-    @field_validator("topics")
-    @classmethod
-    def _check_topics(cls, topics: tuple[str, ...]) -> tuple[str, ...]:
-        check_topics(topics)
-        return topics
-
     @field_validator("topic_pattern")
     @classmethod
     def _check_pattern(cls, pattern: str | None) -> str | None:
@@ -172,11 +167,11 @@ class WorkerOptions(_Settings):
             check_pattern(pattern)
         return pattern
 
-    @field_validator("partitions")
+    @field_validator("topics", "partitions")
     @classmethod
-    def _check_partitions(cls, partitions: dict[str, Any]) -> dict[str, Any]:
-        check_topics(partitions)
-        return partitions
+    def _check_topics(cls, topics: _Topics) -> _Topics:
+        check_topics(topics)
+        return topics
 
     @field_validator("start", mode="before")
     @classmethod

@@ -112,15 +112,16 @@ class Transaction:
         rows = rows_from_arrow(batch, options.payload_bytes_max)
         mask = self._mask()
         numbers = rows.secondary & mask
-        for shard in np.unique(numbers).tolist():
+        concerned = np.unique(numbers).tolist()
+        for shard in concerned:
             self._route(shard)
-        for shard in np.unique(numbers).tolist():
+        for shard in concerned:
             builder = self._builders.get(shard)
             if builder is not None:
                 self._flush(shard, builder)
             if shard in self._writers:
                 self._writers[shard].refuse_other_columns(rows)
-        for shard in np.unique(numbers).tolist():
+        for shard in concerned:
             positions = np.flatnonzero(numbers == shard)
             self._writer(shard).write(rows.take(positions))
 
@@ -180,15 +181,14 @@ class Transaction:
         Raises:
             UnavailableError: It is not; the staged rows were swept for their age, or removed.
         """
-        done = self._rows_done()
         shards = self._shards.values()
-        if done is None or any(self._name in one.transactions.unfinished() for one in shards):
+        is_unfinished = any(self._name in one.transactions.unfinished() for one in shards)
+        if is_unfinished or self._rows_done() is None:
             message = (
                 f"the staged rows of transaction {self._name!r} are gone before they were "
                 "published; run it again"
             )
             raise UnavailableError(message, path=self._staging)
-        self._rows_total = done
         self.is_replay = True
         self._abandon()
 
