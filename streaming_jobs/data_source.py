@@ -18,7 +18,6 @@ from streaming_jobs.batch_reader import RangeReader
 from streaming_jobs.columns import spark_schema
 from streaming_jobs.options import Mode, SourceOptions, parse_source_options, warn_of_idle_options
 from streaming_jobs.plain_errors import plain_errors
-from streaming_jobs.pushdown import PushedRangeReader
 from streaming_jobs.refusing_reader import RefusingReader
 from streaming_jobs.stream_look import opened
 from streaming_jobs.stream_reader import TailReader
@@ -51,8 +50,7 @@ class ShardlogSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:  # type: ignore[explicit-override]
         """Return what reads a range once."""
         with plain_errors():
-            options = self._checked(schema, "batch")
-            return PushedRangeReader(options) if options.pushes_down else RangeReader(options)
+            return RangeReader(self._checked(schema, "batch"))
 
     def streamWriter(  # type: ignore[explicit-override]  # noqa: N802 - Spark's
         self,

@@ -51,11 +51,15 @@ _KNOWN: Final = (
     *_SPLITTING,
     *_ROWS,
     "failOnDataLoss",
-    "pushdown",
 )
 _INSTEAD: Final = {
     "assign": "name the stream with subscribe, and choose shards with where('partition in (0, 1)')",
     "subscribepattern": "name one stream with subscribe; over several, a source for each",
+    "pushdown": (
+        "Spark keeps one set of pushed filters for all uses of a frame, so that a second use has "
+        "the rows of the first; name what is wanted with ids, keys, startPrimary, endPrimary, "
+        "offsets and columns, each frame has its own"
+    ),
 }
 _TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
 _ID_BITS: Final = 31
@@ -92,7 +96,6 @@ class SourceOptions:
     splitting: Splitting
     rules: RowRules
     fails_on_loss: bool
-    pushes_down: bool
 
 
 def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -> SourceOptions:
@@ -126,7 +129,6 @@ def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -
         Splitting(values.whole("minPartitions", 1), values.whole("maxRecordsPerPartition", 1)),
         _rules(values),
         values.truth("failOnDataLoss", default=True),
-        values.truth("pushdown", default=False),
     )
     _check_mode(values, mode, parsed)
     return parsed
@@ -215,11 +217,6 @@ def _check_mode(values: OptionValues, mode: Mode | None, parsed: SourceOptions) 
         if given:
             are = f"option {given[0]} is" if len(given) == 1 else f"options {', '.join(given)} are"
             message = f"{are} for batch reads; a stream has no end"
-            raise InvalidRequestError(message)
-        if values.has("pushdown"):
-            message = (
-                "option pushdown is for batch reads; Spark hands no filters to a stream's source"
-            )
             raise InvalidRequestError(message)
     if mode == "batch":
         given = [name for name in _LIMITS if values.has(name)]

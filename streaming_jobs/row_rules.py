@@ -1,7 +1,6 @@
 """Which rows of a range are shown, and with which columns: what a reader hands to its tasks."""
 
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 from streaming_jobs.option_values import INT64_MAX, INT64_MIN
 
@@ -32,10 +31,3 @@ class RowRules:
     def is_empty(self) -> bool:
         """Tell whether no row can be meant."""
         return self.start > self.end or self.ids == ()
-
-    def narrowed(self, start: int, end: int, ids: frozenset[int] | None) -> Self:
-        """Return rules that other bounds hold for as well."""
-        kept = self.ids
-        if ids is not None:
-            kept = tuple(sorted(ids if kept is None else ids & set(kept)))
-        return replace(self, start=max(self.start, start), end=min(self.end, end), ids=kept)

@@ -98,15 +98,17 @@ def test_tasks_are_as_many_as_asked(full):
     assert full.read(maxRecordsPerPartition=4).rdd.getNumPartitions() == 6
 
 
-def test_filters_are_taken_only_when_asked(full):
-    full.spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+@pytest.mark.parametrize("enabled", ["true", "false"])
+def test_each_use_of_a_frame_has_its_own_filters(full, enabled):
+    full.spark.conf.set("spark.sql.python.filterPushdown.enabled", enabled)
     try:
-        frame = full.read(pushdown="true")
-        assert numbers_of(frame.where(f"primary >= {FIRST_MS + 18} and value != '19'")) == [18]
-        assert numbers_of(frame.where("secondary in (3, 4) and partition = 1")) == [3]
+        frame = full.read()
+        low, high = frame.where("secondary < 3"), frame.where("secondary >= 18")
+        assert (low.count(), frame.count(), high.count()) == (3, 21, 3)
+        assert low.join(high, "offset").count() == 0
+        assert numbers_of(low.union(high)) == [0, 1, 2, 18, 19, 20]
     finally:
         full.spark.conf.unset("spark.sql.python.filterPushdown.enabled")
-    assert numbers_of(full.read().where(f"primary >= {FIRST_MS + 19}")) == [19]
 
 
 @pytest.mark.parametrize(

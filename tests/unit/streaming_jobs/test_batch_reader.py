@@ -1,31 +1,15 @@
-"""Batch reads: bounds by offset and by time, ranges of primaries, ids, keys, and filters taken."""
-
-from collections.abc import Callable
+"""Batch reads: bounds by offset and by time, ranges of primaries, ids and keys."""
 
 import pytest
-from pyspark.sql.datasource import (
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    IsNotNull,
-    LessThan,
-    LessThanOrEqual,
-    Not,
-)
 
 from storage_core import InvalidRequestError
 from streaming_jobs.batch_reader import RangeReader
 from streaming_jobs.options import parse_source_options
-from streaming_jobs.pushdown import PushedRangeReader
 from tests.unit.streaming_jobs.source_lab import FIRST_MS, NAME, numbers_of, rows_of
 
 
-def numbers(lab, kind=RangeReader, filters=(), **options):
-    reader = kind(parse_source_options(lab.options(**options), "batch"))
-    if filters:
-        assert list(reader.pushFilters(list(filters))) == []
+def numbers(lab, **options):
+    reader = RangeReader(parse_source_options(lab.options(**options), "batch"))
     return numbers_of(reader, reader.partitions())
 
 
@@ -135,61 +119,3 @@ def test_sequence_refuses_timestamps(lab):
     lab.create(unit="sequence")
     with pytest.raises(InvalidRequestError, match="counts a sequence"):
         numbers(lab, startingTimestamp="5")
-
-
-FILTERS: list[tuple[list[Filter], Callable[[int], bool]]] = [
-    ([EqualTo(("primary",), FIRST_MS + 3)], lambda at: at == 3),
-    ([GreaterThan(("primary",), FIRST_MS + 17)], lambda at: at > 17),
-    ([GreaterThanOrEqual(("primary",), FIRST_MS + 17)], lambda at: at >= 17),
-    ([LessThan(("primary",), FIRST_MS + 3)], lambda at: at < 3),
-    ([LessThanOrEqual(("primary",), FIRST_MS + 3)], lambda at: at <= 3),
-    ([IsNotNull(("primary",)), GreaterThan(("primary",), 2**62)], lambda _: False),
-    ([EqualTo(("secondary",), 4)], lambda at: at == 4),
-    ([In(("secondary",), (3, 4, 2**40, None))], lambda at: at in (3, 4)),
-    ([In(("secondary",), (3, 4)), EqualTo(("secondary",), 4)], lambda at: at == 4),
-    ([EqualTo(("partition",), 1)], lambda at: at % 2 == 1),
-    ([In(("partition",), (0, 9))], lambda at: not at % 2),
-    ([GreaterThan(("partition",), 0)], lambda at: at % 2 == 1),
-    ([GreaterThanOrEqual(("offset",), 8)], lambda at: at >= 16),
-    ([LessThan(("offset",), 1)], lambda at: at < 2),
-    ([GreaterThan(("offset",), 2**63 - 1)], lambda _: False),
-]
-
-
-@pytest.mark.parametrize(("filters", "holds"), FILTERS, ids=[str(one[0][-1]) for one in FILTERS])
-def test_filter_that_is_taken_is_answered_to_the_row(full, filters, holds):
-    found = numbers(full, PushedRangeReader, filters)
-    assert found == [at for at in range(20) if holds(at)]
-
-
-def test_filters_go_together_with_options(full):
-    taken = [GreaterThan(("primary",), FIRST_MS + 3), In(("secondary",), (3, 4, 5, 6))]
-    assert numbers(full, PushedRangeReader, taken, ids="4,5,9", endPrimary=str(FIRST_MS + 4)) == [4]
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [
-        EqualTo(("value",), b"x"),
-        EqualTo(("headers", "key"), "x"),
-        EqualTo(("primary",), 1.5),
-        EqualTo(("primary",), True),
-        In(("primary",), (1, 2)),
-        In(("secondary",), (1, "2")),
-        GreaterThan(("secondary",), 4),
-        Not(EqualTo(("primary",), 3)),
-    ],
-    ids=str,
-)
-def test_filter_that_is_not_answered_exactly_is_left_to_spark(full, asked):
-    reader = PushedRangeReader(parse_source_options(full.options(), "batch"))
-    assert list(reader.pushFilters([asked])) == [asked]
-    assert numbers_of(reader, reader.partitions()) == list(range(20))
-
-
-def test_ids_that_are_shown_as_null_are_left_to_spark(lab):
-    lab.create_topic({0: 0}, key_mode="none")
-    lab.put(0, [0, 1])
-    reader = PushedRangeReader(parse_source_options(lab.options(), "batch"))
-    asked = [EqualTo(("secondary",), 7), IsNotNull(("secondary",))]
-    assert list(reader.pushFilters(asked)) == asked

@@ -4,16 +4,14 @@ import os
 import sys
 
 import pytest
-from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
 import pyspark_shardlog
 from storage_core import InvalidRequestError
-from streaming_jobs.batch_reader import RangeReader
 from streaming_jobs.columns import spark_schema
 from streaming_jobs.plain_errors import plain_errors
-from streaming_jobs.pushdown import PushedRangeReader
 
 
 def source(lab, **options):
@@ -43,11 +41,10 @@ def test_stream_that_is_not_there_is_told_by_schema(lab):
         source(lab, stream="other").schema()
 
 
-def test_filters_are_pushed_only_when_asked(lab):
+def test_reader_takes_no_filters_from_spark(lab):
     lab.create()
-    schema = source(lab).schema()
-    assert type(source(lab).reader(schema)) is RangeReader
-    assert type(source(lab, pushdown="true").reader(schema)) is PushedRangeReader
+    reader = source(lab).reader(source(lab).schema())
+    assert type(reader).pushFilters is DataSourceReader.pushFilters
 
 
 def test_schema_of_the_users_own_is_refused(lab):

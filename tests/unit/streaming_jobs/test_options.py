@@ -20,7 +20,6 @@ def test_defaults_are_those_of_kafkas_source():
     assert stream.starting == Bound(LATEST)
     assert (batch.starting, batch.ending) == (Bound(EARLIEST), Bound(LATEST))
     assert stream.fails_on_loss
-    assert not batch.pushes_down
     assert (stream.rules.has_late, stream.rules.has_expired) == (True, False)
 
 
@@ -136,10 +135,11 @@ def test_all_ends_of_a_stream_are_refused_in_one_line():
         parse("stream", endingOffsets="latest", endingTimestamp="5")
 
 
-def test_stream_takes_no_filters_down_and_says_why():
-    said = "option pushdown is for batch reads; Spark hands no filters to a stream's source"
+@pytest.mark.parametrize("mode", ["stream", "batch", None])
+def test_pushdown_is_refused_with_the_reason_and_what_prunes_instead(mode):
+    said = "unknown option pushdown: Spark keeps one set of pushed filters .* ids, keys, startPrim"
     with pytest.raises(InvalidRequestError, match=said):
-        parse("stream", pushdown="true")
+        parse(mode, pushdown="true")
 
 
 @pytest.mark.parametrize(

@@ -128,4 +128,4 @@ def test_columns_that_need_nothing_stored_are_counted_right(task):
 
 
 def test_range_of_primaries_that_is_empty_reads_nothing(task):
-    assert offsets(task, TaskRules(ROWS.narrowed(5, 4, None), fails_on_loss=True)) == []
+    assert offsets(task, TaskRules(replace(ROWS, start=5, end=4), fails_on_loss=True)) == []
