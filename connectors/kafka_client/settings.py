@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
+from connectors.kafka_client.property_owners import for_every_client, for_producers
 from storage_core import InvalidRequestError
 
 LOGGER_NAME: Final = "shardlog.librdkafka"
@@ -13,6 +14,7 @@ BROKER_NAMES: Final = ("bootstrap.servers", "metadata.broker.list")
 
 # With the default pause of a full prefetch queue, 1,000 ms, a consumer runs at a seventh.
 _CONSUMER_DEFAULTS: Final[Mapping[str, object]] = {
+    "client.id": "shardlog-consumer",
     "fetch.queue.backoff.ms": 2,
     "queued.max.messages.kbytes": 16_384,
     "partition.assignment.strategy": "cooperative-sticky",
@@ -35,8 +37,9 @@ _CLASSIC_ONLY: Final = (
     "session.timeout.ms",
     "heartbeat.interval.ms",
 )
-_FOR_ALL: Final = ("bootstrap.", "metadata.broker", "security.", "sasl.", "ssl.", "client.")
+_ADMIN_NAME: Final = "shardlog-admin"
 _PRODUCER_DEFAULTS: Final[Mapping[str, object]] = {
+    "client.id": "shardlog-producer",
     "enable.idempotence": True,
     "linger.ms": 5,
     "message.timeout.ms": 60_000,
@@ -62,14 +65,13 @@ def consumer_settings(settings: Mapping[str, object]) -> dict[str, object]:
 
 def producer_settings(bootstrap: str, settings: Mapping[str, object]) -> dict[str, object]:
     """Return a producer's settings with our defaults below them."""
-    merged = {"bootstrap.servers": bootstrap, **_PRODUCER_DEFAULTS, **settings}
+    merged = {"bootstrap.servers": bootstrap, **_PRODUCER_DEFAULTS, **for_producers(settings)}
     return {**merged, "logger": quiet_logger()}
 
 
 def admin_settings(settings: Mapping[str, object]) -> dict[str, object]:
-    """Return what of a client's settings concerns reaching the cluster."""
-    kept = {name: value for name, value in settings.items() if name.startswith(_FOR_ALL)}
-    return {**kept, "logger": quiet_logger()}
+    """Return what of a client's settings concerns every client, this one too."""
+    return {"client.id": _ADMIN_NAME, **for_every_client(settings), "logger": quiet_logger()}
 
 
 def quiet_logger() -> logging.Logger:
