@@ -5,6 +5,7 @@ from storage_core.entry import AppendReport
 from storage_core.environment import Environment
 from storage_core.errors import (
     BrokerUnavailableError,
+    ClientFailedError,
     ClosedError,
     CorruptionError,
     ForeignDataError,
@@ -36,6 +37,7 @@ __all__ = [
     "HEADERS_TYPE",
     "AppendReport",
     "BrokerUnavailableError",
+    "ClientFailedError",
     "Clock",
     "ClosedError",
     "CorruptionError",

@@ -11,6 +11,7 @@ ShardlogError
 |  |- LostRangeError        acknowledged addresses are gone, or expired
 |  `- UnsupportedFormatError  written by a newer shardlog
 |- ShardPoisonedError       an earlier durable write failed; reopen to recover
+|- ClientFailedError        the client of a source failed for good; end, begin with a new one
 `- RecordRejectedError      this record only
 
 Where an error concerns a place, it carries that place as attributes and says it in its text.
@@ -113,6 +114,10 @@ class UnsupportedFormatError(CorruptionError):
 
 class ShardPoisonedError(ShardlogError):
     """An earlier durable write failed; the shard refuses all work until it is reopened."""
+
+
+class ClientFailedError(ShardlogError):
+    """The client of a source can do no more, as when another took its place; begin a new one."""
 
 
 class RecordRejectedError(ShardlogError):

@@ -7,12 +7,14 @@
 4    foreign data: what lies there belongs to another topic, cluster or store; do not retry
 5    damage or loss: stop, look, repair; the message names shard, file and range
 6    a durable write failed: free the disk, start again; what was acknowledged is safe
+7    the Kafka client failed for good, as when another has the same group.instance.id
 130  interrupted
 """
 
 from typing import Final
 
 from storage_core import (
+    ClientFailedError,
     CorruptionError,
     ForeignDataError,
     InvalidRequestError,
@@ -27,6 +29,7 @@ EXIT_UNAVAILABLE: Final = 3
 EXIT_FOREIGN: Final = 4
 EXIT_DAMAGE: Final = 5
 EXIT_WRITE_FAILED: Final = 6
+EXIT_CLIENT_FAILED: Final = 7
 EXIT_INTERRUPTED: Final = 130
 
 _BY_KIND: Final[tuple[tuple[type[ShardlogError], int], ...]] = (
@@ -35,6 +38,7 @@ _BY_KIND: Final[tuple[tuple[type[ShardlogError], int], ...]] = (
     (ForeignDataError, EXIT_FOREIGN),
     (CorruptionError, EXIT_DAMAGE),
     (ShardPoisonedError, EXIT_WRITE_FAILED),
+    (ClientFailedError, EXIT_CLIENT_FAILED),
 )
 
 

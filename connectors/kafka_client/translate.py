@@ -8,7 +8,12 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from connectors.kafka_client.terms import Partition
-from storage_core import BrokerUnavailableError, InvalidRequestError, ShardlogError
+from storage_core import (
+    BrokerUnavailableError,
+    ClientFailedError,
+    InvalidRequestError,
+    ShardlogError,
+)
 
 _UNAVAILABLE: Final = frozenset(
     (
@@ -59,6 +64,8 @@ _UNREADABLE: Final = frozenset(
 _FORBIDDEN: Final = frozenset(
     (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
 )
+# How librdkafka (2.16) words that another member has the same identity, by either protocol.
+_OF_A_TWIN: Final = ("group.instance.id", "instance ID")
 # Settings for which the broker takes no member; librdkafka asks again and again.
 _REFUSED_JOIN: Final = {
     KafkaError.INVALID_SESSION_TIMEOUT: "session.timeout.ms",
@@ -103,9 +110,30 @@ def our_error(error: KafkaException, doing: str) -> ShardlogError:
     """Return the error of ours that tells the caller what to do."""
     cause = error.args[0] if error.args else None
     code, text = (cause.code(), cause.str()) if isinstance(cause, KafkaError) else (None, error)
+    if isinstance(cause, KafkaError) and is_fatal(cause):
+        return _client_failed(doing, text)
     if code in _UNAVAILABLE:
         return BrokerUnavailableError(f"{doing}: Kafka does not answer: {text}")
     return InvalidRequestError(f"{doing}: Kafka says: {text}")
+
+
+def is_fatal(error: KafkaError) -> bool:
+    """Tell whether the client can do no more.
+
+    NOTE: a consumer's fatal event (2.16) has the code `_FATAL` and says of itself that it is not
+    fatal; a producer's errors say so by `fatal()`. Both are looked at.
+    """
+    return error.fatal() or error.code() == KafkaError._FATAL  # noqa: SLF001 - its own name
+
+
+def _client_failed(doing: str, text: str) -> ClientFailedError:
+    remedy = "start the worker again"
+    if any(words in text for words in _OF_A_TWIN):
+        remedy = (
+            "another worker has this kafka.group.instance.id, or one that was killed had it until "
+            "its session ends: give each its own"
+        )
+    return ClientFailedError(f"{doing}: the Kafka client failed for good: {text}; {remedy}")
 
 
 def fault_of(message: Message) -> PartitionFault | None:
@@ -117,7 +145,7 @@ def fault_of(message: Message) -> PartitionFault | None:
     error: Any = message.error()
     if error is None:
         return None
-    if error.fatal():
+    if is_fatal(error):
         raise our_error(KafkaException(error), "consuming")
     topic, number, offset = message.topic(), message.partition(), message.offset()
     code = error.code()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from connectors.cli.exit_codes import EXIT_WRITE_FAILED
+from connectors.cli.exit_codes import EXIT_CLIENT_FAILED, EXIT_WRITE_FAILED
 from tests.broker.lab import Lab
 from tests.faults.campaign import campaigns
 from tests.waiting import await_that
@@ -141,4 +141,22 @@ def test_shard_whose_disk_keeps_failing_stops_the_worker(
     assert "a durable write failed" in worker.complaint()
     assert len(worker.events("shard refused a write, reopening")) == reopened
     lab.worker(topic)
+    lab.expect_ledger(topic)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_worker_whose_instance_id_another_has_too_ends_and_lets_go(lab: Lab, protocol: str) -> None:
+    topic = lab.topic(partitions=2)
+    lab.produce(topic, 200)
+    settings: dict[str, Any] = {
+        "kafka__group__instance__id": "twin",
+        "kafka__group__protocol": protocol,
+    }
+    twins = [lab.worker(topic, **settings)]
+    twins[0].await_event("owned", 2)
+    twins.append(lab.worker(topic, **settings))
+    await_that(lambda: any(twin.process.poll() is not None for twin in twins), "one of them ends")
+    (fenced,) = (twin for twin in twins if twin.process.poll() is not None)
+    assert fenced.exit_code() == EXIT_CLIENT_FAILED, fenced.said()
+    assert "group.instance.id" in fenced.complaint()
     lab.expect_ledger(topic)

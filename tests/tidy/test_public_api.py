@@ -40,6 +40,7 @@ PUBLIC = {
 }
 ERRORS = {
     "BrokerUnavailableError",
+    "ClientFailedError",
     "ClosedError",
     "CorruptionError",
     "ForeignDataError",

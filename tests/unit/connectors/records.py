@@ -36,6 +36,12 @@ def news_of_no_partition():
     return Message(error=KafkaError(KafkaError.NETWORK_EXCEPTION, "gone"))
 
 
+def fencing():
+    """An error event: another consumer has taken this one's place."""
+    text = "Static consumer fenced by other consumer with same group.instance.id"
+    return Message(error=KafkaError(KafkaError._FATAL, text))
+
+
 def refused_join():
     """An error event: the broker does not take a member with these settings."""
     return Message(error=KafkaError(KafkaError.INVALID_SESSION_TIMEOUT, "JoinGroup failed"))

@@ -6,8 +6,14 @@ from hypothesis import strategies as st
 
 from connectors.consumed import are_of, holds_faults, stretches, without
 from connectors.kafka_client import FIELDS, Partition
-from storage_core import InvalidRequestError
-from tests.unit.connectors.records import news_of_no_partition, record, refusal, refused_join
+from storage_core import ClientFailedError, InvalidRequestError
+from tests.unit.connectors.records import (
+    fencing,
+    news_of_no_partition,
+    record,
+    refusal,
+    refused_join,
+)
 
 KINDS = st.lists(st.sampled_from([record, refusal]), max_size=8)
 
@@ -42,6 +48,11 @@ def test_news_of_no_partition_parts_no_records():
 def test_join_that_the_group_refuses_for_a_setting_names_it():
     with pytest.raises(InvalidRequestError, match=r"kafka\.session\.timeout\.ms.*JoinGroup failed"):
         list(stretches([record(1), refused_join()]))
+
+
+def test_client_that_failed_for_good_is_no_news_to_pass_over():
+    with pytest.raises(ClientFailedError, match=r"give each its own"):
+        list(stretches([record(1), fencing()]))
 
 
 def test_records_are_told_apart_by_topic_and_partition():
