@@ -39,7 +39,7 @@ class RoundReport:
 
     Attributes:
         appended: Sums over all partitions.
-        dead_letters: Records kept raw.
+        dead_letters: Records kept raw, by partition and offset.
         moved: Partitions whose next offset moved.
         poisoned: Partitions whose durable write failed; the others are committed.
         delayed: Partitions whose rows are written and not durable yet; going back to their
@@ -47,7 +47,7 @@ class RoundReport:
     """
 
     appended: AppendReport = field(default_factory=AppendReport)
-    dead_letters: int = 0
+    dead_letters: dict[Partition, Mapping[int, bytes]] = field(default_factory=dict)
     moved: list[Partition] = field(default_factory=list)
     poisoned: dict[Partition, ShardPoisonedError] = field(default_factory=dict)
     delayed: dict[Partition, UnavailableError] = field(default_factory=dict)
@@ -112,8 +112,10 @@ def commit_round(
         feed = work.feeds[partition]
         next_offset = max(records.end, work.positions.get(partition, 0))
         with _noting_poison(feed, report):
-            report.appended = report.appended.plus(feed.append(records, next_offset))
-            report.dead_letters += len(records.dead_letters)
+            appended_here = feed.append(records, next_offset)
+            report.appended = report.appended.plus(appended_here)
+            if appended_here.dead_letters:
+                report.dead_letters[partition] = records.dead_letters
             appended[partition] = next_offset
     for partition, position in _idle_advances(work, appended):
         with _noting_poison(work.feeds[partition], report):

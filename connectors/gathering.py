@@ -3,7 +3,8 @@
 from collections.abc import Collection, Iterable
 
 from connectors.kafka_client import Messages, Partition
-from connectors.mapping import MappingRules, ShardRecords, map_records
+from connectors.mapping import ShardRecords, map_records
+from connectors.mapping_rules import MappingRules
 
 
 class Gathering:

@@ -13,30 +13,22 @@ A record that cannot become a row is a dead letter: kept raw under its own offse
 reason, while its neighbours are stored.
 """
 
-import base64
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from operator import itemgetter
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from connectors.dead_letter import MISNAMED, encode_dead_letter, reason_for
 from connectors.kafka_client import FIELDS, Headers, Messages, Partition
+from connectors.mapping_rules import KEY_BYTES, NO_TIMESTAMP_TYPE, MappingRules
 from storage_core import HEADERS_TYPE
 
-KeyMode = Literal["integer", "none"]
-PrimaryFrom = Literal["timestamp", "offset"]
-NullKey = Literal["keep", "dead-letter"]
-
-KEY_BYTES: Final = 4
 NULL_KEY_ID: Final = -1
-_NO_TIMESTAMP_TYPE: Final = 0
-# Stands for headers that cannot be read; no record has an empty list of its own.
-MISNAMED: Final[Headers] = []
 # More does not fit the offsets of an Arrow column.
 _COLUMN_BYTES_MAX: Final = 2**31 - 1
 _KIND: Final = itemgetter(0)
@@ -54,23 +46,6 @@ _SCHEMA: Final = pa.schema(_BASE_FIELDS)
 _SCHEMA_WITH_HEADERS: Final = _SCHEMA.append(pa.field("headers", HEADERS_TYPE))
 
 Offsets = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class MappingRules:
-    """How a topic's records become rows.
-
-    Attributes:
-        primary: Where the primary comes from.
-        key_mode: What a key means.
-        null_key: What becomes of a record without a key in mode `integer`.
-        payload_bytes_max: A larger value is a dead letter.
-    """
-
-    primary: PrimaryFrom = "timestamp"
-    key_mode: KeyMode = "integer"
-    null_key: NullKey = "keep"
-    payload_bytes_max: int = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +162,7 @@ class _Columns:
         kinds = _kinds(stamps)
         secondaries, key, refused = _keys(list(map(FIELDS.key, messages)), rules)
         if rules.primary == "timestamp":
-            refused |= kinds == _NO_TIMESTAMP_TYPE
+            refused |= kinds == NO_TIMESTAMP_TYPE
         headers, has_misnamed = _headers(messages)
         self._headers, has_headers = headers, any(headers)
         if has_misnamed:
@@ -226,7 +201,7 @@ class _Columns:
 
     def _dead_letter(self, at: int) -> tuple[int, bytes]:
         message, headers = self._messages[at], self._headers[at]
-        reason = _reason(message, headers, self._rules)
+        reason = reason_for(message, headers, self._rules)
         return int(self._offsets[at]), encode_dead_letter(message, headers, reason)
 
 
@@ -299,67 +274,3 @@ def _joined(values: list[bytes | None]) -> bytes | None:
         return b"".join(values)  # type: ignore[arg-type]  # a null raises
     except TypeError:
         return None
-
-
-def _reason(message: Any, headers: Headers | None, rules: MappingRules) -> str:  # noqa: ANN401 - a message of librdkafka
-    key, value = message.key(), message.value()
-    if value is not None and len(value) > rules.payload_bytes_max:
-        return f"value of {len(value)} bytes; payload_bytes_max is {rules.payload_bytes_max}"
-    if headers is MISNAMED:
-        return "a header's name is not UTF-8; the headers cannot be kept, only their record"
-    if rules.primary == "timestamp" and message.timestamp()[0] == _NO_TIMESTAMP_TYPE:
-        return "no timestamp, and the primary comes from it"
-    if key is None:
-        return "no key, and null_key is dead-letter"
-    return f"key of {len(key)} bytes; an integer key has {KEY_BYTES}"
-
-
-def encode_dead_letter(message: Any, headers: Headers | None, reason: str) -> bytes:  # noqa: ANN401 - a message of librdkafka
-    """Return a record byte for byte, with why it was refused."""
-    kind, timestamp = message.timestamp()
-    return json.dumps(
-        {
-            "reason": reason,
-            "topic": message.topic(),
-            "partition": message.partition(),
-            "offset": message.offset(),
-            "timestamp": timestamp,
-            "timestamp_type": kind - 1,
-            "key": _text(message.key()),
-            "value": _text(message.value()),
-            "headers": [[name, _text(value)] for name, value in headers] if headers else None,
-        }
-    ).encode()
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
-    """A record that could not be stored, as Kafka had it."""
-
-    reason: str
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    timestamp_type: int
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, bytes | None]] | None
-
-
-def decode_dead_letter(data: bytes) -> DeadLetter:
-    """Return what `encode_dead_letter` was given."""
-    fields: dict[str, Any] = json.loads(data)
-    headers = fields["headers"]
-    fields["key"], fields["value"] = _bytes(fields["key"]), _bytes(fields["value"])
-    if headers is not None:
-        fields["headers"] = [(name, _bytes(value)) for name, value in headers]
-    return DeadLetter(**fields)
-
-
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else base64.b64encode(data).decode()
-
-
-def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else base64.b64decode(text)

@@ -30,7 +30,7 @@ from pydantic import (
     model_validator,
 )
 
-from connectors.mapping import KeyMode, MappingRules, NullKey, PrimaryFrom
+from connectors.mapping_rules import KeyMode, MappingRules, NullKey, PrimaryFrom
 from connectors.setting_checks import (
     BOOTSTRAP,
     GROUP,
@@ -118,6 +118,8 @@ class WorkerOptions(_Settings):
             record.
         on_overtaken: When Kafka's retention has passed records that were not stored: `stop`
             with an error that names them, or `skip`: record the gap and go on.
+        dead_letters_only_max: How many dead letters a stream may get that has stored nothing,
+            before the worker stops over it; 0 for any number.
         adopt: Take over a copy of a root whose shards went on elsewhere.
         linger_ms: How long records gather before they are made durable.
         round_records_max: Records at which they no longer wait.
@@ -136,6 +138,7 @@ class WorkerOptions(_Settings):
     partitions: dict[str, tuple[PartitionNumber, ...]] = {}
     start: str | int = "earliest"
     on_overtaken: Literal["stop", "skip"] = "stop"
+    dead_letters_only_max: Annotated[int, Field(ge=0)] = 1000
     adopt: bool = False
     linger_ms: Annotated[int, Field(ge=0, le=60_000)] = 20
     round_records_max: Annotated[int, Field(ge=1, le=1_000_000)] = 30_000

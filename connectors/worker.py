@@ -16,8 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from connectors.assignment_watch import AssignmentWatch
-from connectors.commit_round import RoundInFlight, RoundWork, commit_round
+from connectors.commit_round import RoundInFlight, RoundReport, RoundWork, commit_round
 from connectors.consumed import holds_faults, stretches
+from connectors.dead_letter_watch import DeadLetterWatch
 from connectors.gathering import Gathering
 from connectors.group_offsets import GroupOffsets
 from connectors.holdings import Holdings
@@ -66,6 +67,7 @@ class Worker:
         self._in_flight: RoundInFlight | None = None
         self._faults = PartitionFaults(log)
         self._watch = AssignmentWatch(options.topics, self._admin.partitions, log)
+        self._dead_letters = DeadLetterWatch(options.dead_letters_only_max, log)
         self._group = GroupOffsets(self._consumer)
         self._pace = Pace(options.linger_ms / 1000)
         self._is_stopping = False
@@ -126,6 +128,7 @@ class Worker:
         elif self._gathered.rounds >= _GATHERED_ROUNDS_MAX:
             self._hold_back()
         self._group.tell_if_due(self._holdings.feeds, now_s)
+        self._dead_letters.tell_if_due(now_s)
         self._watch.look(now_s, is_assigned=self._holdings.are_any)
 
     def _gather(self, messages: Messages, now_s: float) -> None:
@@ -206,6 +209,18 @@ class Worker:
             self._holdings.suspend(partition, poison, reopens)
         for delay in list(report.delayed.values())[:1]:
             self._go_back(report.delayed.keys(), delay)
+        self._look_at_dead_letters(report)
+
+    def _look_at_dead_letters(self, report: RoundReport) -> None:
+        """Tell of them.
+
+        Raises:
+            InvalidRequestError: A stream gets nothing else.
+        """
+        kept, feeds = report.dead_letters, self._holdings.feeds
+        self._dead_letters.note(kept, self._clock.monotonic_s())
+        if not self._is_stopping:
+            self._dead_letters.refuse_topics_of_nothing_else(kept, feeds)
 
     def _go_back(self, partitions: Collection[Partition], reason: UnavailableError) -> None:
         """Drop what is not durable of partitions and fetch it again."""

@@ -36,7 +36,7 @@ class WorkerCounts:
         self.rounds += 1
         self.appended += report.appended.appended
         self.duplicates += report.appended.duplicates
-        self.dead_letters += report.dead_letters
+        self.dead_letters += report.appended.dead_letters
         for partition in report.moved:
             self.reopens.pop(partition, None)
 

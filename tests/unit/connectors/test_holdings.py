@@ -8,7 +8,7 @@ from structlog.testing import CapturingLogger
 from connectors.gathering import Gathering
 from connectors.holdings import Holdings
 from connectors.kafka_client import FIELDS, Consumer, Partition
-from connectors.mapping import MappingRules
+from connectors.mapping_rules import MappingRules
 from storage_core import (
     BrokerUnavailableError,
     ShardLockedError,

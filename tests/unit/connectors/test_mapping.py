@@ -4,14 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.mapping import (
-    NULL_KEY_ID,
-    MappingRules,
-    ShardRecords,
-    decode_dead_letter,
-    join_records,
-)
+from connectors.dead_letter import decode_dead_letter
+from connectors.mapping import NULL_KEY_ID, ShardRecords, join_records
 from connectors.mapping import map_records as map_any
+from connectors.mapping_rules import MappingRules
 from tests.unit.connectors.records import record
 
 INTEGERS = MappingRules()

@@ -4,7 +4,7 @@ import pytest
 
 from connectors.gathering import Gathering
 from connectors.kafka_client import Partition
-from connectors.mapping import MappingRules
+from connectors.mapping_rules import MappingRules
 from connectors.pace import CONSUME_RECORDS, Pace
 from tests.unit.connectors.records import record
 
