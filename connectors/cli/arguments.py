@@ -34,8 +34,8 @@ FormatOption = Annotated[
     Format,
     typer.Option(
         "--format",
-        help="An aligned table; one JSON object a line; or CSV. Bytes that are not UTF-8 are "
-        "shown as base64, and a field beside them says so.",
+        help="An aligned table; one JSON object a line; or CSV. Bytes that are no text "
+        "(UTF-8 without control characters) are shown as base64, and a field beside them says so.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

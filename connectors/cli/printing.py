@@ -1,6 +1,8 @@
 """How rows and figures are printed: aligned tables, JSON lines, CSV.
 
-Bytes are text where they are UTF-8 and base64 where they are not, and it is said which:
+Bytes are text where they are UTF-8 without control characters, and base64 where they are not,
+and it is said which. A column may be base64 throughout: the four bytes of an integer key are text
+by chance only, and print in one way.
 
     table    base64:q83v
     json     "payload": "q83v", "payload_encoding": "base64"
@@ -14,8 +16,9 @@ import base64
 import csv
 import io
 import json
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Protocol, assert_never
 
 import pyarrow as pa
@@ -23,8 +26,10 @@ import typer
 
 from connectors.cli.aligned_table import AlignedTable
 from connectors.cli.arguments import Format
+from storage_core import StreamOrigin
 
-_BYTES: Final = ("key", "payload")
+_BYTES: Final = ("key", "payload", "value")
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _STATES: Final = ("normal", "late", "ahead", "expired")
 _PRINT_ROWS: Final = 4096
 
@@ -40,9 +45,11 @@ class _Form(Protocol):
 class RowPrinter:
     """Prints rows that come in batches of the same columns."""
 
-    def __init__(self, kind: Format, columns: Sequence[str]) -> None:
-        """Print rows of these columns in this format."""
-        self._form = _form(kind, columns)
+    def __init__(
+        self, kind: Format, columns: Sequence[str], base64_columns: Collection[str] = ()
+    ) -> None:
+        """Print rows of these columns in this format, bytes of some as base64 throughout."""
+        self._form = _form(kind, columns, base64_columns)
         self._has_printed = False
 
     def batch(self, batch: pa.RecordBatch | pa.Table) -> None:
@@ -64,6 +71,12 @@ class RowPrinter:
     def _print(self, rows: Sequence[Row]) -> None:
         self._has_printed = True
         print_lines(self._form.lines(rows))
+
+
+def base64_columns(origin: StreamOrigin | None) -> frozenset[str]:
+    """Return the columns of a stream whose bytes are numbers."""
+    has_integer_keys = origin is not None and origin.key_mode == "integer"
+    return frozenset(("key",)) if has_integer_keys else frozenset()
 
 
 def print_lines(lines: Sequence[str]) -> None:
@@ -93,28 +106,63 @@ def print_json(value: object) -> None:
 
 
 class _TableForm:
-    def __init__(self, columns: Sequence[str]) -> None:
+    def __init__(self, columns: Sequence[str], base64_columns: Collection[str]) -> None:
         self._table = AlignedTable(columns)
+        self._base64 = base64_columns
 
     def lines(self, rows: Sequence[Row]) -> list[str]:
-        return self._table.lines([[_cell(*item) for item in row.items()] for row in rows])
+        return self._table.lines([[self._cell(*item) for item in row.items()] for row in rows])
+
+    def _cell(self, name: str, value: Any) -> str | int | None:  # noqa: ANN401 - any column's value
+        if isinstance(value, bytes):
+            text, encoding = _text(value, is_base64=name in self._base64)
+            return text if encoding == "utf-8" else f"{encoding}:{text}"
+        plain = _plain(name, value)
+        if plain is None or isinstance(plain, str) or type(plain) is int:
+            return plain
+        return json.dumps(plain)
 
 
 class _JsonForm:
+    def __init__(self, base64_columns: Collection[str]) -> None:
+        self._base64 = base64_columns
+
     def lines(self, rows: Sequence[Row]) -> list[str]:
-        return [json.dumps(_json_fields(row)) for row in rows]
+        return [json.dumps(self._fields(row)) for row in rows]
+
+    def _fields(self, row: Row) -> dict[str, object]:
+        fields: dict[str, object] = {}
+        for name, value in row.items():
+            if isinstance(value, bytes):
+                fields |= _told_bytes(name, value, is_base64=name in self._base64)
+            else:
+                fields[name] = _plain(name, value)
+        return fields
 
 
 class _CsvForm:
-    def __init__(self, columns: Sequence[str]) -> None:
+    def __init__(self, columns: Sequence[str], base64_columns: Collection[str]) -> None:
         names = [[name, f"{name}_encoding"] if name in _BYTES else [name] for name in columns]
         self._head: list[list[object]] = [[name for pair in names for name in pair]]
+        self._base64 = base64_columns
 
     def lines(self, rows: Sequence[Row]) -> list[str]:
         head, self._head = self._head, []
         sheet = _Sheet()
-        csv.writer(sheet).writerows(head + [_csv_fields(row) for row in rows])
+        csv.writer(sheet).writerows(head + [self._fields(row) for row in rows])
         return sheet.lines
+
+    def _fields(self, row: Row) -> list[object]:
+        fields: list[object] = []
+        for name, value in row.items():
+            if name in _BYTES:
+                is_base64 = name in self._base64
+                fields += ("", "") if value is None else _text(value, is_base64=is_base64)
+            elif isinstance(plain := _plain(name, value), bool | list):
+                fields.append(json.dumps(plain))
+            else:
+                fields.append(plain)
+        return fields
 
 
 class _Sheet:
@@ -131,48 +179,16 @@ class _Sheet:
         self.lines.append(line.removesuffix("\r\n"))
 
 
-def _form(kind: Format, columns: Sequence[str]) -> _Form:
+def _form(kind: Format, columns: Sequence[str], base64_columns: Collection[str]) -> _Form:
     match kind:
         case "table":
-            return _TableForm(columns)
+            return _TableForm(columns, base64_columns)
         case "json":
-            return _JsonForm()
+            return _JsonForm(base64_columns)
         case "csv":
-            return _CsvForm(columns)
+            return _CsvForm(columns, base64_columns)
         case _:
             assert_never(kind)
-
-
-def _cell(name: str, value: Any) -> str | int | None:  # noqa: ANN401 - any column's value
-    if isinstance(value, bytes):
-        text, encoding = _text(value)
-        return text if encoding == "utf-8" else f"{encoding}:{text}"
-    plain = _plain(name, value)
-    if plain is None or isinstance(plain, str) or type(plain) is int:
-        return plain
-    return json.dumps(plain)
-
-
-def _json_fields(row: Row) -> dict[str, object]:
-    fields: dict[str, object] = {}
-    for name, value in row.items():
-        if isinstance(value, bytes):
-            fields |= _told_bytes(name, value)
-        else:
-            fields[name] = _plain(name, value)
-    return fields
-
-
-def _csv_fields(row: Row) -> list[object]:
-    fields: list[object] = []
-    for name, value in row.items():
-        if name in _BYTES:
-            fields += ("", "") if value is None else _text(value)
-        elif isinstance(plain := _plain(name, value), bool | list):
-            fields.append(json.dumps(plain))
-        else:
-            fields.append(plain)
-    return fields
 
 
 def _plain(name: str, value: Any) -> object:  # noqa: ANN401 - any column's value
@@ -184,15 +200,20 @@ def _plain(name: str, value: Any) -> object:  # noqa: ANN401 - any column's valu
     return value
 
 
-def _told_bytes(name: str, value: bytes | None) -> dict[str, str | None]:
+def _told_bytes(
+    name: str, value: bytes | None, *, is_base64: bool = False
+) -> dict[str, str | None]:
     if value is None:
         return {name: None}
-    text, encoding = _text(value)
+    text, encoding = _text(value, is_base64=is_base64)
     return {name: text} if encoding == "utf-8" else {name: text, f"{name}_encoding": encoding}
 
 
-def _text(value: bytes) -> tuple[str, str]:
+def _text(value: bytes, *, is_base64: bool = False) -> tuple[str, str]:
     try:
-        return value.decode(), "utf-8"
+        text = "\0" if is_base64 else value.decode()
     except UnicodeDecodeError:
-        return base64.b64encode(value).decode(), "base64"
+        text = "\0"
+    if _CONTROL.search(text) is None:
+        return text, "utf-8"
+    return base64.b64encode(value).decode(), "base64"

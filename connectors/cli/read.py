@@ -15,7 +15,7 @@ from connectors.cli.arguments import (
     first_primary,
     last_primary,
 )
-from connectors.cli.printing import RowPrinter, print_json
+from connectors.cli.printing import RowPrinter, base64_columns, print_json
 from storage_core import InvalidRequestError, Record, StreamReader
 
 _COLUMNS: Final = ("shard", "secondary", "primary", "version", "address", "late", "payload")
@@ -58,7 +58,7 @@ def read(  # noqa: PLR0913 - one parameter an option
         message = "--latest goes with --id only, not with --start, --end or --limit"
         raise InvalidRequestError(message)
     with StreamReader.open(root, stream) as reader:
-        printer = RowPrinter(form, chosen)
+        printer = RowPrinter(form, chosen, base64_columns(reader.origin))
         if latest:
             rows = _newest(reader, ids, chosen)
             if count:

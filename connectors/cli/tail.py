@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from connectors.cli.arguments import Columns, FormatOption, Ids, Root, StreamName, column_names
-from connectors.cli.printing import RowPrinter
+from connectors.cli.printing import RowPrinter, base64_columns
 from storage_core import InvalidRequestError, StreamReader
 
 _COLUMNS: Final = ("shard", "address", "primary", "secondary", "version", "state", "payload")
@@ -48,7 +48,7 @@ def tail(  # noqa: PLR0913 - one parameter an option
     """
     chosen = column_names(columns) or list(_COLUMNS)
     with StreamReader.open(root, stream) as reader:
-        printer = RowPrinter(form, chosen)
+        printer = RowPrinter(form, chosen, base64_columns(reader.origin))
         turn = _Turn(reader, printer, shard, ids, chosen)
         turn.begin(start)
         while follow:

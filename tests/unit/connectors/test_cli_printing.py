@@ -6,10 +6,12 @@ import csv
 import io
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.cli.printing import RowPrinter
+from connectors.cli.printing import RowPrinter, base64_columns
+from storage_core import StreamOrigin
 
 ROW = {
     "key": b"\x00\x00\x00\xff",
@@ -19,11 +21,11 @@ ROW = {
 }
 
 
-def printed(form, *rows):
+def printed(form, *rows, base64_columns=()):
     """Print rows in a format and return the text."""
     paper = io.StringIO(newline="")
     with contextlib.redirect_stdout(paper):
-        RowPrinter(form, list(rows[0])).rows(rows)
+        RowPrinter(form, list(rows[0]), base64_columns).rows(rows)
     return paper.getvalue()
 
 
@@ -76,3 +78,29 @@ def test_payloads_come_back_from_json_and_from_csv(drawn):
     assert [payload_from(json.loads(line)) for line in lines] == expected
     table = csv.DictReader(io.StringIO(printed("csv", *rows), newline=""))
     assert [payload_from(fields) for fields in table] == expected
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv"])
+@pytest.mark.parametrize("control", [b"\x00", b"\x1b[2J", b"\x07", b"\x7f", "\x9b".encode()])
+def test_bytes_with_control_characters_are_told_as_base64(form, control):
+    said = printed(form, {"payload": b"text" + control})
+    assert base64.b64encode(b"text" + control).decode() in said
+    assert all(line.isprintable() for line in said.splitlines())
+
+
+@pytest.mark.parametrize("text", ["two\nlines", "a\ttab", "naïve 日本 👩‍🚀"])
+def test_lines_tabs_and_any_script_stay_text(text):
+    (_, fields) = csv.reader(io.StringIO(printed("csv", {"payload": text.encode()}), newline=""))
+    assert fields == [text, "utf-8"]
+
+
+@pytest.mark.parametrize("key", [b"\x00\x00\x00\x07", b"\x00\x00\x00\xff", b"ABCD"])
+def test_integer_keys_print_in_one_way(key):
+    columns = base64_columns(StreamOrigin("kafka", "t", "id", "integer", "timestamp"))
+    (_, fields) = csv.reader(io.StringIO(printed("csv", {"key": key}, base64_columns=columns)))
+    assert fields == [base64.b64encode(key).decode(), "base64"]
+
+
+def test_keys_that_mean_nothing_are_text_where_they_are():
+    assert base64_columns(StreamOrigin("kafka", "t", "id", "none", "timestamp")) == frozenset()
+    assert base64_columns(None) == frozenset()
