@@ -108,11 +108,12 @@ class ShardFollower:
         bounds = view.bounds
         return [(gap.start, gap.end) for gap in bounds.passed if gap.end <= bounds.committed]
 
-    def dead_letters(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the committed dead letters by address."""
+    def dead_letters(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """Yield the committed dead letters of a range by address."""
         view, _ = self._moment()
         try:
-            yield from view.dead_letters(0, view.bounds.committed)
+            committed = view.bounds.committed
+            yield from view.dead_letters(start, committed if end is None else min(end, committed))
         finally:
             view.close()
 

@@ -155,9 +155,17 @@ class StreamReader(StreamReads):
         """Return each shard's ranges that `Stream.pass_over` left out, as (start, end)."""
         return {n: follower.gaps() for n, follower in self._open_followers().items()}
 
-    def dead_letters(self, shard: int) -> Iterator[tuple[int, bytes]]:
-        """Return a shard's committed dead letters by address, as the writer was given them."""
-        return self._follower(shard).dead_letters()
+    def dead_letters(
+        self, shard: int, start: int = 0, end: int | None = None
+    ) -> Iterator[tuple[int, bytes]]:
+        """Return a shard's committed dead letters by address, as the writer was given them.
+
+        Args:
+            shard: The shard's number.
+            start: The least address.
+            end: Their exclusive end; None for all that is committed.
+        """
+        return self._follower(shard).dead_letters(start, end)
 
     def wait(self, shard: int, address: int, timeout: float) -> bool:
         """Sleep until a shard's committed is above an address.

@@ -22,6 +22,12 @@ Root = Annotated[
 StreamName = Annotated[
     str, typer.Argument(metavar="STREAM", help="Name of the stream.", show_default=False)
 ]
+OneStream = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[STREAM]", help="Only this stream; without it, all.", show_default=False
+    ),
+]
 Ids = Annotated[
     list[int] | None,
     typer.Option("--id", metavar="ID", help="Only this id; may be given several times."),

@@ -9,7 +9,7 @@ from typing import Final
 
 import typer
 
-from connectors.cli import dev, produce, read, status, streams, tail, worker
+from connectors.cli import dev, dlq, produce, read, status, streams, tail, worker
 from connectors.cli.exit_codes import EXIT_INTERRUPTED, EXIT_USAGE, exit_code_for
 from storage_core import ShardlogError
 
@@ -23,6 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(dev.app, name="dev")
+app.add_typer(dlq.app, name="dlq")
 app.command("worker")(worker.worker)
 app.command("produce")(produce.produce)
 app.command("streams")(streams.streams)

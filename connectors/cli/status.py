@@ -8,11 +8,9 @@ that a script notices; gaps, which the source no longer had, do not.
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
-import typer
-
-from connectors.cli.arguments import AsJson, Root
+from connectors.cli.arguments import AsJson, OneStream, Root
 from connectors.cli.printing import print_json, print_table
 from storage_core import LostRangeError, ShardlogError, StreamReader, list_streams
 
@@ -30,13 +28,6 @@ _COLUMNS: Final = (
     "lost",
 )
 
-OneStream = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[STREAM]", help="Only this stream; without it, all.", show_default=False
-    ),
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ShardStatus:
@@ -51,7 +42,7 @@ class ShardStatus:
         late: Of those, how many came late.
         ahead: Of those, how many came from the future.
         expired: Rows that were expired when they came.
-        dead_letters: Dead letters not forwarded.
+        dead_letters: Records kept raw, since they could not be stored.
         gaps: Ranges of addresses that the source no longer had.
         lost: Ranges of addresses that were acknowledged and are gone.
     """
@@ -112,7 +103,7 @@ def _shards(root: Path, name: str) -> Iterator[ShardStatus]:
                 stats.late_arrivals,
                 stats.ahead,
                 stats.expired,
-                sum(1 for _ in reader.dead_letters(number)),
+                stats.dead_letters,
                 gaps[number],
                 lost[number],
             )

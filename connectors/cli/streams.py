@@ -15,7 +15,7 @@ _COLUMNS = ("stream", "kind", "shards", "records", "committed", "late", "dead le
 def streams(root: Root, as_json: AsJson = False) -> None:
     """List the streams under a root.
 
-    `committed` is the sum of the shards' exclusive ends, `dead letters` are those not forwarded.
+    `committed` is the sum of the shards' exclusive ends, `dead letters` are records kept raw.
 
     Example: shardlog streams ./data --json
     """
@@ -39,7 +39,6 @@ def _row(root: Path, name: str) -> tuple[str, str, int, int, int, int, int]:
     with StreamReader.open(root, name) as reader:
         committed = reader.refresh()
         stats = reader.stats()
-        dead_letters = sum(1 for shard in committed for _ in reader.dead_letters(shard))
         return (
             name,
             "stream" if reader.origin is None else reader.origin.kind,
@@ -47,5 +46,5 @@ def _row(root: Path, name: str) -> tuple[str, str, int, int, int, int, int]:
             stats.records,
             sum(committed.values()),
             stats.late_arrivals,
-            dead_letters,
+            stats.dead_letters,
         )

@@ -56,6 +56,15 @@ def test_dead_letter_is_shown_once_it_is_committed(filled):
         assert [*reader.dead_letters(3), *filled.stream.dead_letters(3)] == 2 * [(100, b"raw")]
 
 
+def test_reader_shows_the_dead_letters_of_a_range(filled):
+    filled.append(3, [100], {101: b"a", 103: b"b", 105: b"c"})
+    filled.stream.commit()
+    with filled.read_beside() as reader:
+        assert [address for address, _ in reader.dead_letters(3, 102)] == [103, 105]
+        assert [address for address, _ in reader.dead_letters(3, 101, 105)] == [101, 103]
+        assert list(reader.dead_letters(3, 106, 10**6)) == []
+
+
 def test_dead_letter_that_was_there_is_skipped_and_counted(filled):
     filled.append(3, [100], {101: b"first"})
     report = filled.append(3, [100, 102], {101: b"second", 103: b"raw"})

@@ -1,0 +1,115 @@
+"""`shardlog dlq`: the records that could not be stored, as they are kept.
+
+`list` counts by what the shards have counted and reads one dead letter a shard; `show` reads from
+an offset on. A dead letter that the worker did not write is in its writer's own encoding: it is
+shown whole as the value, without a reason.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from connectors.cli.arguments import AsJson, FormatOption, OneStream, Root, StreamName
+from connectors.cli.printing import RowPrinter, print_json, print_table
+from connectors.dead_letter import DeadLetter, decode_dead_letter
+from storage_core import InvalidRequestError, ShardlogError, StreamReader, list_streams
+
+app = typer.Typer(
+    help="Look at dead letters: records that could not be stored, and why.\n\n"
+    "Example: shardlog dlq list ./data",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+_LIST_COLUMNS: Final = ("stream", "shard", "dead letters", "first offset", "reason of the first")
+_COLUMNS: Final = ("shard", "offset", "timestamp", "reason", "key", "value", "headers")
+_PRINT_ROWS: Final = 256
+
+Shard = Annotated[
+    int | None, typer.Option(metavar="N", help="Only this shard; without it, one after the other.")
+]
+From = Annotated[int, typer.Option("--from", metavar="OFFSET", min=0, help="The first offset.")]
+Limit = Annotated[
+    int, typer.Option(metavar="N", min=0, help="Most dead letters of each shard; 0 for all.")
+]
+
+
+@app.command("list")
+def list_(root: Root, stream: OneStream = None, as_json: AsJson = False) -> None:
+    """List the shards that keep dead letters: how many, and why the first of them.
+
+    Example: shardlog dlq list ./data telemetry
+    """
+    rows: list[tuple[str, int, int, int, str | None]] = []
+    errors: list[ShardlogError] = []
+    for name in list_streams(root) if stream is None else [stream]:
+        try:
+            rows += _summaries(root, name)
+        except ShardlogError as error:
+            errors.append(error)
+    if as_json:
+        names = ("stream", "shard", "dead_letters", "first_offset", "reason_of_first")
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+    elif rows or not errors:
+        print_table(_LIST_COLUMNS, rows)
+    if errors:
+        raise errors[0]
+
+
+@app.command("show")
+def show(  # noqa: PLR0913 - one parameter an option
+    root: Root,
+    stream: StreamName,
+    shard: Shard = None,
+    start: From = 0,
+    limit: Limit = 100,
+    form: FormatOption = "table",
+) -> None:
+    """Show dead letters: the place, the reason, and the record byte for byte.
+
+    Example: shardlog dlq show ./data telemetry --shard 0 --limit 10 --format json
+    """
+    with StreamReader.open(root, stream) as reader:
+        there = reader.refresh()
+        if shard is not None and shard not in there:
+            message = f"there is no shard {shard}; there are {sorted(there)}"
+            raise InvalidRequestError(message, stream=stream)
+        printer = RowPrinter(form, _COLUMNS)
+        for number in there if shard is None else [shard]:
+            letters = reader.dead_letters(number, start)
+            rows = (_row(number, *letter) for letter in islice(letters, limit or None))
+            while chunk := list(islice(rows, _PRINT_ROWS)):
+                printer.rows(chunk)
+        printer.end()
+
+
+def _summaries(root: Path, name: str) -> Iterator[tuple[str, int, int, int, str | None]]:
+    with StreamReader.open(root, name) as reader:
+        for number in reader.refresh():
+            first = next(reader.dead_letters(number), None)
+            if first is not None:
+                count = max(reader.stats(number).dead_letters, 1)
+                letter = _decoded(first[1])
+                yield name, number, count, first[0], None if letter is None else letter.reason
+
+
+def _row(shard: int, offset: int, raw: bytes) -> dict[str, Any]:
+    letter = _decoded(raw)
+    if letter is None:
+        fields: tuple[object, ...] = (None, None, None, raw, None)
+    else:
+        headers = letter.headers and [
+            {"key": name, "value": value} for name, value in letter.headers
+        ]
+        fields = (letter.timestamp, letter.reason, letter.key, letter.value, headers)
+    return dict(zip(_COLUMNS, (shard, offset, *fields), strict=True))
+
+
+def _decoded(raw: bytes) -> DeadLetter | None:
+    try:
+        return decode_dead_letter(raw)
+    except (ValueError, KeyError, TypeError):
+        return None
