@@ -56,6 +56,8 @@ def block_columns(
     block: Block, shard: int, columns: tuple[str, ...], chosen: Positions | None
 ) -> pa.RecordBatch:
     """Return columns of a block's chosen rows (None: of all)."""
+    if not columns:
+        return _counted(len(block) if chosen is None else len(chosen))
     if chosen is None:
         return _whole_block(block, shard, columns)
     count = len(chosen)
@@ -166,6 +168,8 @@ def late_columns(
     late: LateRows, shard: int, columns: tuple[str, ...], chosen: Positions
 ) -> pa.RecordBatch:
     """Return columns of the chosen late records."""
+    if not columns:
+        return _counted(len(chosen))
     take = int_array(chosen)
     arrays = []
     for name in columns:
@@ -180,6 +184,12 @@ def late_columns(
         else:
             arrays.append(late.column(name).take(take))
     return pa.RecordBatch.from_arrays(arrays, schema=read_schema(columns))
+
+
+def _counted(count: int) -> pa.RecordBatch:
+    """Return so many rows of no columns; Arrow counts them only if they had one before."""
+    rows = pa.RecordBatch.from_arrays([_constant("shard", 0, count)], names=["shard"])
+    return rows.select([])
 
 
 @lru_cache(maxsize=64)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage_core import InvalidRequestError, Record, Stream, StreamReader
+from storage_core import InvalidRequestError, ReadRequest, Record, Stream, StreamReader
 from storage_core.columns import READ_COLUMNS, TAIL_COLUMNS
 from storage_core.keys import INT64_MAX, INT64_MIN
 from tests.unit.storage_core.conftest import MEMORY
@@ -261,6 +261,26 @@ def test_columns_come_as_asked_in_every_read(stream, columns):
         assert tuple(found.schema.names) == columns
     assert tuple(stream.read(77, columns=columns).column_names) == columns
     assert stream.read(columns=("primary",))["primary"] == stream.read()["primary"]
+
+
+def test_rows_without_columns_are_counted_in_every_read(stream):
+    rows = stream.read()
+    late, primary = rows["late"].to_pylist(), rows["primary"].to_pylist()
+    middle = sorted(primary)[len(primary) // 2]
+    assert any(late)
+    assert stream.read(columns=()).num_rows == counted(stream.scan(columns=())) == rows.num_rows
+    assert counted(stream.tail(0, columns=())) == counted(stream.tail(0))
+    upper = [one for one in primary if one >= middle]
+    assert stream.read(None, middle, columns=()).num_rows == len(upper)
+    assert counted(stream.scan(None, middle, columns=())) == len(upper)
+    for order in ("time", "primary", "newest"):
+        shard = stream._shard_readers()[0]
+        batches = shard.scan(ReadRequest(0, columns=(), order=order))
+        assert counted(batches) == counted(shard.scan(ReadRequest(0, order=order)))
+
+
+def counted(batches):
+    return sum(batch.num_rows for batch in batches)
 
 
 def test_column_that_was_never_given_is_null(stream):
