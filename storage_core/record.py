@@ -126,6 +126,8 @@ def rows_from_arrow(batch: object, payload_bytes_max: int) -> Rows:
         {name: _column(batch, name, kind) for name, kind in ENVELOPE.items() if name in names},
     )
     check_payload_sizes(rows, payload_bytes_max)
+    if "headers" in rows.envelope:
+        _check_headers(rows.envelope["headers"])
     return rows
 
 
@@ -141,6 +143,27 @@ def check_payload_sizes(rows: Rows, payload_bytes_max: int) -> None:
             f"payload_bytes_max is {payload_bytes_max}"
         )
         raise InvalidRequestError(message)
+
+
+def _check_headers(column: Array) -> None:
+    """Refuse headers that are no pairs of a text and bytes; Arrow lets null entries and keys pass.
+
+    A late row's copy has no way to say them, so that it would differ from its block.
+    """
+    entries = pc.list_flatten(column)
+    keys = pc.struct_field(entries, [0])
+    if entries.null_count or keys.null_count:
+        missing = pc.or_(entries.is_null(), keys.is_null())
+        position = pc.index(missing, pa.scalar(value=True)).as_py()
+        row = pc.list_parent_indices(column)[position].as_py()
+        what = "is null" if entries[position].as_py() is None else "has no key"
+        message = f"a header of row {row} {what}; a header is a key and a value, which may be null"
+        raise InvalidRequestError(message)
+    try:
+        keys.validate(full=True)
+    except pa.ArrowInvalid as error:
+        message = f"a header's key is not UTF-8 text: {error}"
+        raise InvalidRequestError(message) from error
 
 
 def no_rows() -> Rows:
