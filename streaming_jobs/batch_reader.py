@@ -1,4 +1,10 @@
-"""The batch source: what is committed when the read is planned, or a range of it."""
+"""The batch source: what is committed when it is read, or a range of it.
+
+Spark asks for the tasks once a loaded frame, however often the frame is used. So they carry given
+offsets as they are, and what is earliest, latest or of a time as a rule that each task follows
+when it reads: every action shows what is there by then, as with Kafka's source. A snapshot has
+given offsets only.
+"""
 
 from collections.abc import Iterator
 
@@ -6,11 +12,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from streaming_jobs.options import SourceOptions
-from streaming_jobs.partitions import SourceTask, StreamPlace, tasks_of
+from streaming_jobs.partitions import AddedShards, SourceTask, StreamPlace, tasks_of
 from streaming_jobs.plain_errors import plain_errors
 from streaming_jobs.resolving import resolve_range
 from streaming_jobs.row_rules import RowRules
 from streaming_jobs.shard_task import TaskRules, read_task
+from streaming_jobs.snapshot import edges_of
 from streaming_jobs.stream_look import look, opened
 
 
@@ -29,14 +36,16 @@ class RangeReader(DataSourceReader):
             if self._rows.is_empty:
                 return []
             seen = look(reader, options.path)
-            asked = resolve_range(reader, seen, options.starting, options.ending, options.stream)
-            ranges = self.clipped(asked)
+            starting, ending = options.starting, options.ending
             place = StreamPlace(options.path, options.stream, seen.root, seen.incarnation)
-            return tasks_of(place, seen, ranges, options.splitting)
-
-    def clipped(self, ranges: dict[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
-        """Return what of the ranges is wanted: all."""
-        return ranges
+            if options.snapshot is not None:
+                edges = edges_of(options.snapshot, seen, options.stream)
+                return tasks_of(place, seen, edges, options.splitting)
+            edges = resolve_range(reader, seen, starting, ending, options.stream)
+            added = None
+            if reader.origin is not None and None not in (starting.everywhere, ending.everywhere):
+                added = AddedShards(place, frozenset(seen.ends), starting, ending)
+            return tasks_of(place, seen, edges, options.splitting, added)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[explicit-override]
         """Yield a task's rows; called on executors, with nothing open."""

@@ -53,6 +53,31 @@ class Bound:
     identity: Mapping[str, Any] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Move:
+    """How an end of what is read is looked for anew by each task, when it reads.
+
+    Attributes:
+        time_ms: The time that no record had reached: the first record that does is the end, and
+            as long as there is none, the log's. None for the log's own start or end.
+    """
+
+    time_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One end of what is read of a shard, as found on the driver.
+
+    Attributes:
+        offset: Where it was found.
+        move: How tasks look for it anew; None where it stays.
+    """
+
+    offset: int
+    move: Move | None = None
+
+
 def parse_bound(options: OptionValues, side: Side, stream: str, default: int) -> Bound:
     """Return the bound that options ask for on one side.
 

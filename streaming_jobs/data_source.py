@@ -4,6 +4,8 @@ Spark makes one for each `load` or plan, pickles it and unpickles it elsewhere; 
 Spark's own. Options are checked in `schema`, which `load` asks for before any job starts.
 """
 
+from dataclasses import replace
+
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -16,15 +18,20 @@ from pyspark.sql.types import StructType
 from storage_core import InvalidRequestError
 from streaming_jobs.batch_reader import RangeReader
 from streaming_jobs.columns import spark_schema
+from streaming_jobs.offsets import SourceOffset
 from streaming_jobs.options import Mode, SourceOptions, parse_source_options, warn_of_idle_options
 from streaming_jobs.plain_errors import plain_errors
 from streaming_jobs.refusing_reader import RefusingReader
+from streaming_jobs.snapshot import take
 from streaming_jobs.stream_look import opened
 from streaming_jobs.stream_reader import TailReader
 
 
 class ShardlogSource(DataSource):
     """`format("shardlog")`: streams and batches, read and written."""
+
+    # The frame's own snapshot, taken by `load` and pickled with the source from then on.
+    _taken: SourceOffset | None = None
 
     @classmethod
     def name(cls) -> str:  # type: ignore[explicit-override]
@@ -35,8 +42,11 @@ class ShardlogSource(DataSource):
         """Return the columns that the options ask for, once they are found to be sound."""
         with plain_errors():
             options = parse_source_options(self.options)
-            with opened(options):
+            with opened(options) as reader:
                 warn_of_idle_options(self.options)
+                if options.takes_snapshot:
+                    bounds = (options.starting, options.ending)
+                    self._taken = take(reader, options.path, options.stream, bounds)
             return spark_schema(options.rules.columns)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # type: ignore[explicit-override]  # noqa: N802 - Spark's
@@ -50,7 +60,8 @@ class ShardlogSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:  # type: ignore[explicit-override]
         """Return what reads a range once."""
         with plain_errors():
-            return RangeReader(self._checked(schema, "batch"))
+            options = self._checked(schema, "batch")
+            return RangeReader(replace(options, snapshot=options.snapshot or self._taken))
 
     def streamWriter(  # type: ignore[explicit-override]  # noqa: N802 - Spark's
         self,

@@ -3,7 +3,8 @@
 A Python worker of Spark runs tasks of many queries one after the other, and opening a shard
 costs as much as reading 60,000 rows. So readers stay open: a bounded number, the one used last
 longest, none that was idle for a minute. A reader is known by its place and by the ids that
-were found there when it was opened, so a stream made anew is never read through an old one.
+were found there when it was opened, and is lent only while the file that holds them is the same
+one, so a stream made anew is never read through an old one.
 """
 
 import socket
@@ -12,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from storage_core import (
@@ -27,11 +29,16 @@ from streaming_jobs.partitions import StreamPlace
 
 _READERS_MAX: Final = 8
 _IDLE_MAX_S: Final = 60.0
+# Made once with a stream and never written again.
+_STREAM_FILE: Final = "stream.json"
+
+Stamp = tuple[int, ...] | None
 
 
 @dataclass(slots=True)
 class _Open:
     reader: StreamReader
+    stamp: Stamp
     leases: int = 0
     used_s: float = 0.0
 
@@ -79,9 +86,10 @@ class OpenReaders:
     def _find(self, place: StreamPlace, shard: int) -> _Open:
         self._close_some()
         entry = self._open.get(place)
-        if entry is None or not _knows(entry.reader, shard):
+        stamp = _stamp(place)
+        if entry is None or entry.stamp != stamp or not _knows(entry.reader, shard):
             # It may be a shard that was added after the reader was opened.
-            fresh = _Open(open_place(place))
+            fresh = _Open(open_place(place), stamp)
             if entry is not None and entry.leases == 0:
                 entry.reader.close()
             entry = self._open[place] = fresh
@@ -130,6 +138,15 @@ def open_place(place: StreamPlace) -> StreamReader:
         "than the driver saw; tasks must run on the machine that has the root"
     )
     raise ForeignDataError(message)
+
+
+def _stamp(place: StreamPlace) -> Stamp:
+    """Return what tells a stream's file from any other at its place, None if it is not there."""
+    try:
+        found = (Path(place.path) / place.stream / _STREAM_FILE).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
 def _knows(reader: StreamReader, shard: int) -> bool:

@@ -12,6 +12,7 @@ from typing import Final, Literal
 from storage_core import InvalidRequestError
 from streaming_jobs.bounds import EARLIEST, LATEST, Bound, parse_bound
 from streaming_jobs.columns import HEADERS, default_columns, known_columns
+from streaming_jobs.offsets import SourceOffset, decode_offset
 from streaming_jobs.option_values import (
     INT64_MAX,
     INT64_MIN,
@@ -31,6 +32,7 @@ _STARTING: Final = (
     "startingOffsetsByTimestampStrategy",
 )
 _ENDING: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+_SNAPSHOT_NOW: Final = "now"
 _LIMITS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _SPLITTING: Final = ("minPartitions", "maxRecordsPerPartition")
 _ROWS: Final = (
@@ -47,6 +49,7 @@ _KNOWN: Final = (
     *_PLACE,
     *_STARTING,
     *_ENDING,
+    "snapshot",
     *_LIMITS,
     *_SPLITTING,
     *_ROWS,
@@ -86,7 +89,20 @@ class Splitting:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What a reader was asked for."""
+    """What a reader was asked for.
+
+    Attributes:
+        path: The root.
+        stream: The stream.
+        starting: Where reading begins.
+        ending: Where it ends.
+        admission: How much a batch of a stream takes.
+        splitting: How batches are cut into tasks.
+        rules: Which rows, and how.
+        fails_on_loss: Whether a loss ends the query, or is told and passed by.
+        snapshot: What is read, in place of the two bounds.
+        takes_snapshot: Whether one is to be taken of them, once.
+    """
 
     path: str
     stream: str
@@ -96,6 +112,8 @@ class SourceOptions:
     splitting: Splitting
     rules: RowRules
     fails_on_loss: bool
+    snapshot: SourceOffset | None = None
+    takes_snapshot: bool = False
 
 
 def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -> SourceOptions:
@@ -129,6 +147,8 @@ def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -
         Splitting(values.whole("minPartitions", 1), values.whole("maxRecordsPerPartition", 1)),
         _rules(values),
         values.truth("failOnDataLoss", default=True),
+        _snapshot(values, stream),
+        _takes_snapshot(values),
     )
     _check_mode(values, mode, parsed)
     return parsed
@@ -157,6 +177,28 @@ def _place(values: OptionValues) -> tuple[str, str]:
     if "," in stream:
         refuse("stream", stream, "one stream; a query over several has a source for each")
     return path, stream
+
+
+def _takes_snapshot(values: OptionValues) -> bool:
+    return (values.text("snapshot") or "").strip().lower() == _SNAPSHOT_NOW
+
+
+def _snapshot(values: OptionValues, stream: str) -> SourceOffset | None:
+    """Return the snapshot that was handed over, None if none was."""
+    wanted = "now, or the text that snapshot(root, stream) gave"
+    if not values.has("snapshot") or _takes_snapshot(values):
+        return None
+    document = values.document("snapshot", wanted)
+    if not isinstance(document, dict):
+        refuse("snapshot", str(values.text("snapshot")), wanted)
+    taken = decode_offset(stream, document)
+    if taken.birth is None or set(taken.birth) != set(taken.ends):
+        refuse("snapshot", str(values.text("snapshot")), wanted)
+    given = [name for name in (*_STARTING, *_ENDING) if values.has(name)]
+    if given:
+        message = f"option {given[0]}: the snapshot says where reading begins and ends"
+        raise InvalidRequestError(message)
+    return taken
 
 
 def _rules(values: OptionValues) -> RowRules:
@@ -213,6 +255,12 @@ def _keys(values: OptionValues) -> tuple[bytes | None, ...] | None:
 
 def _check_mode(values: OptionValues, mode: Mode | None, parsed: SourceOptions) -> None:
     if mode == "stream":
+        if values.has("snapshot"):
+            message = (
+                "option snapshot is for batch reads; startingOffsets takes the same text, "
+                "for a stream that goes on from there"
+            )
+            raise InvalidRequestError(message)
         given = [name for name in _ENDING if values.has(name)]
         if given:
             are = f"option {given[0]} is" if len(given) == 1 else f"options {', '.join(given)} are"

@@ -1,16 +1,18 @@
 """What one task reads: ranges of shards' offsets, and which stream exactly they are of.
 
 Ranges are cut and packed from (begin, end) and options alone, never from where the stream stands:
-a batch that is replayed has the same tasks with the same rows.
+a batch that is replayed has the same tasks with the same rows. Where an end moves (bounds.Move)
+the tasks are cut from what there is when they are planned, and the last of a shard reads on.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
 from pyspark.sql.datasource import InputPartition
 
+from streaming_jobs.bounds import Bound, Edge, Move
 from streaming_jobs.options import Splitting
 from streaming_jobs.stream_look import StreamLook
 
@@ -39,20 +41,39 @@ class StreamPlace:
 
 @dataclass(frozen=True, slots=True)
 class ShardRange:
-    """The offsets [begin, end) of one shard."""
+    """The offsets [begin, end) of one shard, as far as its ends do not move."""
 
     place: StreamPlace
     shard: int
     lineage: str
     begin: int
     end: int
+    moves: tuple[Move | None, Move | None] = (None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class AddedShards:
+    """Shards that were not there when tasks were planned.
+
+    Attributes:
+        place: The stream.
+        known: The shards that other tasks read.
+        starting: Where each of the others is read from.
+        ending: To where.
+    """
+
+    place: StreamPlace
+    known: frozenset[int]
+    starting: Bound
+    ending: Bound
 
 
 @dataclass(frozen=True, slots=True)
 class SourceTask(InputPartition):
-    """Ranges that one task reads, one after the other."""
+    """Ranges that one task reads, one after the other, and perhaps all of later shards."""
 
     ranges: tuple[ShardRange, ...]
+    added: AddedShards | None = None
 
 
 def split_ranges(ranges: Mapping[int, tuple[int, int]], splitting: Splitting) -> list[OffsetRange]:
@@ -86,7 +107,7 @@ def pack_ranges(ranges: Iterable[OffsetRange], splitting: Splitting) -> list[lis
     room = 0
     for one in ranges:
         size = one[2] - one[1]
-        if size > room:
+        if size > room or not packed:
             packed.append([])
             room = most
         packed[-1].append(one)
@@ -97,16 +118,30 @@ def pack_ranges(ranges: Iterable[OffsetRange], splitting: Splitting) -> list[lis
 def tasks_of(
     place: StreamPlace,
     seen: StreamLook,
-    ranges: Mapping[int, tuple[int, int]],
+    edges: Mapping[int, tuple[Edge, Edge]],
     splitting: Splitting,
+    added: AddedShards | None = None,
 ) -> list[InputPartition]:
-    """Return ranges as tasks."""
-    return [
-        SourceTask(
-            tuple(ShardRange(place, n, seen.lineages[n], begin, end) for n, begin, end in each)
-        )
-        for each in pack_ranges(split_ranges(ranges, splitting), splitting)
-    ]
+    """Return what lies between edges as tasks."""
+    ranges = {shard: (begin.offset, end.offset) for shard, (begin, end) in edges.items()}
+    growing = {shard for shard, (_, end) in edges.items() if end.move is not None}
+    cut = split_ranges(ranges, splitting)
+    # A shard that holds nothing yet may do so when it is read.
+    bare = [(n, *ranges[n]) for n in growing - {shard for shard, _, _ in cut}]
+    cut = sorted([*cut, *bare])
+    last = {shard: (begin, end) for shard, begin, end in cut}
+    tasks = []
+    for each in pack_ranges(cut, splitting):
+        own = []
+        for n, begin, end in each:
+            start_move, end_move = (edge.move for edge in edges[n])
+            moves = (start_move, end_move if (begin, end) == last[n] else None)
+            own.append(ShardRange(place, n, seen.lineages[n], begin, end, moves))
+        tasks.append(SourceTask(tuple(own)))
+    if added is not None:
+        tail = tasks.pop() if tasks else SourceTask(())
+        tasks.append(replace(tail, added=added))
+    return [*tasks]
 
 
 def _cut(whole: OffsetRange, parts: int) -> list[OffsetRange]:

@@ -22,11 +22,13 @@ from storage_core import (
     StreamReader,
     UnavailableError,
 )
-from streaming_jobs.open_readers import OPEN_READERS, OpenReaders
-from streaming_jobs.partitions import ShardRange, SourceTask
+from streaming_jobs.open_readers import OPEN_READERS, OpenReaders, open_place
+from streaming_jobs.partitions import AddedShards, ShardRange, SourceTask
 from streaming_jobs.replay_request import replay_request
+from streaming_jobs.resolving import resolve_range, settled
 from streaming_jobs.row_batches import RowBatches, StreamShape
 from streaming_jobs.row_rules import RowRules
+from streaming_jobs.stream_look import look
 
 _LOG: Final = logging.getLogger("shardlog")
 _END_WAIT_S: Final = 30.0
@@ -55,8 +57,26 @@ def read_task(
     task: SourceTask, rules: TaskRules, readers: OpenReaders = OPEN_READERS
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task's ranges, one range after the other."""
-    for one in task.ranges:
+    added = () if task.added is None else added_ranges(task.added)
+    for one in (*task.ranges, *added):
         yield from read_range(one, rules, readers)
+
+
+def added_ranges(added: AddedShards) -> list[ShardRange]:
+    """Return what is read of shards that were not there when the tasks were planned.
+
+    Raises:
+        ForeignDataError: Another stream is there.
+    """
+    with open_place(added.place) as reader:
+        seen = look(reader, added.place.path)
+        ends = {n: end for n, end in seen.ends.items() if n not in added.known}
+        seen = replace(seen, ends=ends)
+        edges = resolve_range(reader, seen, added.starting, added.ending, added.place.stream)
+    return [
+        ShardRange(added.place, n, seen.lineages[n], begin.offset, end.offset)
+        for n, (begin, end) in edges.items()
+    ]
 
 
 def read_range(
@@ -66,7 +86,8 @@ def read_range(
 
     1. Find the stream on this machine, and prove that it is the one the driver saw.
     2. Wait, bounded, until its log reaches the range's end.
-    3. Yield the rows as they stand at one moment. If part of the range is gone by then, fail; or
+    3. Look for the ends that move.
+    4. Yield the rows as they stand at one moment. If part of the range is gone by then, fail; or
        where loss may be passed by, tell of it and yield what is left.
 
     Raises:
@@ -77,8 +98,10 @@ def read_range(
     with readers.lease(one.place, one.shard) as reader:
         _check_lineage(reader, one)
         _await_end(reader, one, rules.end_wait_s)
-        if rules.rows.is_empty:
+        begin, end = settled(reader, one.shard, one.begin, one.end, one.moves)
+        if rules.rows.is_empty or begin == end:
             return
+        one = replace(one, begin=begin, end=end)
         shape = StreamShape.of(reader, one.place.stream)
         batches = RowBatches(shape, one.shard, rules.rows)
         if rules.fails_on_loss:

@@ -23,6 +23,7 @@ from pyspark.sql.streaming.datasource import (
 
 from storage_core import CorruptionError
 from streaming_jobs.admission import BatchDelay, share_out
+from streaming_jobs.bounds import Edge
 from streaming_jobs.offsets import (
     SourceOffset,
     batch_ranges,
@@ -56,7 +57,8 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             with plain_errors(), opened(self._options) as reader:
                 seen = look(reader, self._options.path)
                 stream = self._options.stream
-                ends = resolve(reader, seen, self._options.starting, stream)
+                begins = resolve(reader, seen, self._options.starting, stream)
+                ends = {shard: edge.offset for shard, edge in begins.items()}
                 offset = SourceOffset(ends, seen.incarnation, seen.lineages)
                 self._initial = encode_offset(stream, offset)
         return self._initial
@@ -157,7 +159,8 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             check_same_stream(until, seen, stream)
             ranges = self._ranges(decode_offset(stream, start), until)
             place = StreamPlace(self._options.path, stream, seen.root, seen.incarnation)
-            return tasks_of(place, seen, ranges, self._options.splitting)
+            edges = {n: (Edge(begin), Edge(stop)) for n, (begin, stop) in ranges.items()}
+            return tasks_of(place, seen, edges, self._options.splitting)
 
     def _ranges(self, start: SourceOffset, end: SourceOffset) -> dict[int, tuple[int, int]]:
         found = batch_ranges(start, end)

@@ -5,6 +5,7 @@ import pickle
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streaming_jobs.bounds import Edge, Move
 from streaming_jobs.options import Splitting
 from streaming_jobs.partitions import (
     ShardRange,
@@ -12,11 +13,14 @@ from streaming_jobs.partitions import (
     StreamPlace,
     pack_ranges,
     split_ranges,
+    tasks_of,
 )
+from streaming_jobs.stream_look import StreamLook
 
 RANGES = st.dictionaries(
     st.integers(0, 20), st.tuples(st.integers(0, 10**6), st.integers(0, 10**6))
 )
+PLACE = StreamPlace("/r", "s", "root", "inc")
 SPLITTINGS = st.builds(
     Splitting, st.none() | st.integers(1, 40), st.none() | st.integers(2_000, 10**6)
 )
@@ -80,6 +84,16 @@ def test_empty_ranges_make_no_task():
     assert split_ranges({0: (5, 5), 1: (9, 3)}, Splitting(4, 10)) == []
 
 
+@given(RANGES, SPLITTINGS)
+def test_one_range_of_each_shard_reads_on_where_its_end_moves(ranges, splitting):
+    edges = {n: (Edge(at), Edge(at + size, Move())) for n, (at, size) in ranges.items()}
+    seen = StreamLook("root", "inc", dict.fromkeys(ranges, "lin"), {})
+    tasks = tasks_of(PLACE, seen, edges, splitting)
+    found = [one for task in tasks for one in task.ranges]  # type: ignore[attr-defined]  # ours
+    reading_on = [(one.shard, one.end) for one in found if one.moves[1]]
+    assert sorted(reading_on) == sorted((n, at + size) for n, (at, size) in ranges.items())
+
+
 def test_task_is_pickled_whole():
-    task = SourceTask((ShardRange(StreamPlace("/r", "s", "root", "inc"), 3, "lin", 5, 9),))
+    task = SourceTask((ShardRange(PLACE, 3, "lin", 5, 9),))
     assert pickle.loads(pickle.dumps(task)) == task  # noqa: S301 - our own bytes

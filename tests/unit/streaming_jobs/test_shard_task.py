@@ -13,6 +13,7 @@ from streaming_jobs.replay_request import replay_request
 from streaming_jobs.row_batches import RowBatches, StreamShape
 from streaming_jobs.row_rules import RowRules
 from streaming_jobs.shard_task import TaskRules, read_range
+from streaming_jobs.snapshot import snapshot
 from tests.unit.streaming_jobs.source_lab import NAME
 
 ROWS = RowRules(("offset",))
@@ -36,7 +37,7 @@ def task(lab):
     lab.create(shards=1, block_records=4)
     lab.append(20)
     lab.close()
-    return ranges_of(lab)[0]
+    return ranges_of(lab, snapshot=snapshot(lab.root, NAME))[0]
 
 
 def test_task_reads_its_range(task):
