@@ -25,6 +25,7 @@ from storage_core import (
     StreamOptions,
     StreamOrigin,
     StreamReader,
+    dropped_streams,
     root_id,
 )
 
@@ -202,6 +203,10 @@ class Ownership:
         if committed is None:
             return
         own_root = home.root_id if home is not None else ""
+        dropped: set[str] = set()
+        if committed.offset > shard_next:
+            for drop in dropped_streams(self._options.root, partition.topic):
+                dropped.update(drop.lineages)
         verdict = check_group_offset(
             shard_next=shard_next,
             group_offset=committed.offset,
@@ -210,6 +215,7 @@ class Ownership:
             root_id=own_root,
             adopt=self._options.adopt,
             place=partition,
+            dropped=dropped,
         )
         if verdict == "ignored":
             self._log.warning(

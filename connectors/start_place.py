@@ -3,6 +3,7 @@
 Pure decisions over what the shard, the broker and the group say; ownership.py asks them.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -43,6 +44,7 @@ def check_group_offset(  # noqa: PLR0913 - all that the decision stands on
     root_id: str,
     adopt: bool,
     place: tuple[str, int],
+    dropped: Collection[str] = (),
 ) -> Verdict:
     """Judge a group offset beyond the shard's own next offset.
 
@@ -54,6 +56,7 @@ def check_group_offset(  # noqa: PLR0913 - all that the decision stands on
         root_id: The root of this worker.
         adopt: Whether a copy of a root may go on.
         place: Topic and partition.
+        dropped: Lineages of shards that were dropped from this root.
 
     Returns:
         `ignored` when somebody else moved the group's offset, else `go on`.
@@ -66,6 +69,8 @@ def check_group_offset(  # noqa: PLR0913 - all that the decision stands on
     mark = decode_home_mark(metadata)
     if mark is None:
         return "ignored"
+    if mark.lineage in dropped:
+        return "go on"
     topic, number = place
     ahead = f"the group stands at {group_offset}, this shard at {shard_next}"
     if home is None or mark.lineage != home.lineage:

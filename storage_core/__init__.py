@@ -1,6 +1,7 @@
 """The shard log: append, commit, recover, read. Everything public is imported from here."""
 
 from storage_core.clock import Clock, SystemClock
+from storage_core.dropped_streams import Drop, drop_stream, dropped_streams
 from storage_core.entry import AppendReport
 from storage_core.environment import Environment
 from storage_core.errors import (
@@ -41,6 +42,7 @@ __all__ = [
     "Clock",
     "ClosedError",
     "CorruptionError",
+    "Drop",
     "Environment",
     "ForeignDataError",
     "InvalidRequestError",
@@ -69,6 +71,8 @@ __all__ = [
     "UnavailableError",
     "UnsupportedFormatError",
     "VerifyReport",
+    "drop_stream",
+    "dropped_streams",
     "list_streams",
     "root_id",
 ]

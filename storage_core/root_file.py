@@ -14,6 +14,8 @@ from storage_core.errors import InvalidRequestError, UnsupportedFormatError
 
 FORMAT_VERSION: Final = 1
 STREAM_FILE: Final = "stream.json"
+# Where streams lie that were dropped; no stream may be called so.
+DROPPED_DIRECTORY: Final = ".dropped"
 _ROOT_FILE: Final = "root.json"
 
 
@@ -42,7 +44,13 @@ def list_streams(root: str | PathLike[str]) -> list[str]:
     path = Path(root)
     root_id(path)
     with file_errors(path, "listing streams"):
-        return sorted(found.parent.name for found in path.glob(f"*/{STREAM_FILE}"))
+        found = {file.parent.name for file in path.glob(f"*/{STREAM_FILE}")}
+    return sorted(found - {DROPPED_DIRECTORY})
+
+
+def is_reserved(name: str) -> bool:
+    """Tell whether a name belongs to a file or directory that a root has beside its streams."""
+    return name in (DROPPED_DIRECTORY, _ROOT_FILE) or name.startswith(f"{_ROOT_FILE}.")
 
 
 def check_root(root: Path) -> None:

@@ -47,6 +47,7 @@ from storage_core.root_file import (
     FORMAT_VERSION,
     STREAM_FILE,
     check_root,
+    is_reserved,
     make_root_file,
     read_root,
 )
@@ -189,6 +190,9 @@ def create_stream(
         CorruptionError: Shards with data lie there, but no stream.json.
     """
     check_name(name)
+    if is_reserved(name):
+        message = f"no stream may be called {name!r}: a root keeps a file of its own there"
+        raise InvalidRequestError(message, stream=name)
     check_root(root)
     directory = root / name
     for path in (directory, *directory.parents):

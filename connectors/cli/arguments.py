@@ -44,6 +44,10 @@ FormatOption = Annotated[
         "(UTF-8 without control characters) are shown as base64, and a field beside them says so.",
     ),
 ]
+Execute = Annotated[
+    bool,
+    typer.Option("--execute", "--yes", help="Do it; without it, only say what would be done."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Bootstrap = Annotated[
     str,

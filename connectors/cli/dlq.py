@@ -101,9 +101,8 @@ def _row(shard: int, offset: int, raw: bytes) -> dict[str, Any]:
     if letter is None:
         fields: tuple[object, ...] = (None, None, None, raw, None)
     else:
-        headers = letter.headers and [
-            {"key": name, "value": value} for name, value in letter.headers
-        ]
+        pairs = letter.headers
+        headers = None if pairs is None else [{"key": key, "value": value} for key, value in pairs]
         fields = (letter.timestamp, letter.reason, letter.key, letter.value, headers)
     return dict(zip(_COLUMNS, (shard, offset, *fields), strict=True))
 

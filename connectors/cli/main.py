@@ -9,7 +9,7 @@ from typing import Final
 
 import typer
 
-from connectors.cli import dev, dlq, produce, read, status, streams, tail, worker
+from connectors.cli import dev, dlq, drop, produce, read, status, streams, tail, worker
 from connectors.cli.exit_codes import EXIT_INTERRUPTED, EXIT_USAGE, exit_code_for
 from storage_core import ShardlogError
 
@@ -30,6 +30,7 @@ app.command("streams")(streams.streams)
 app.command("read")(read.read)
 app.command("tail")(tail.tail)
 app.command("status")(status.status)
+app.command("drop")(drop.drop)
 
 
 def run(arguments: list[str] | None = None) -> None:

@@ -204,6 +204,10 @@ class Lab:
         self._workers.append(worker)
         return worker
 
+    def producer(self) -> Producer:
+        """Return what sends records; leaving it waits for the last of them."""
+        return Producer(self.bootstrap)
+
     def produce(
         self,
         topic: Topic,

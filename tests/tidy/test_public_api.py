@@ -15,6 +15,7 @@ from tests.tidy.tree import PACKAGES, ROOT
 PUBLIC = {
     "AppendReport",
     "Clock",
+    "Drop",
     "Environment",
     "HEADERS_TYPE",
     "Position",
@@ -35,6 +36,8 @@ PUBLIC = {
     "Transaction",
     "TransactionId",
     "VerifyReport",
+    "drop_stream",
+    "dropped_streams",
     "list_streams",
     "root_id",
 }

@@ -15,7 +15,7 @@ OURS = HomeMark("root-a", "lineage-1")
 PLACE = ("orders", 3)
 
 
-def judge(group_offset, mark, home=OURS, *, shard_next=10, adopt=False):
+def judge(group_offset, mark, home=OURS, *, shard_next=10, adopt=False, dropped=()):  # noqa: PLR0913 - as the function
     return check_group_offset(
         shard_next=shard_next,
         group_offset=group_offset,
@@ -24,6 +24,7 @@ def judge(group_offset, mark, home=OURS, *, shard_next=10, adopt=False):
         root_id=OURS.root_id,
         adopt=adopt,
         place=PLACE,
+        dropped=dropped,
     )
 
 
@@ -48,6 +49,14 @@ def test_group_ahead_with_another_lineage_means_the_data_lies_elsewhere():
 def test_shard_that_is_not_there_yet_is_not_made_where_data_lies_elsewhere():
     with pytest.raises(ForeignDataError, match="its data lies in root root-a"):
         judge(11, OURS, home=None, shard_next=0)
+
+
+@pytest.mark.parametrize("home", [None, OURS])
+def test_group_of_a_shard_that_was_dropped_here_goes_on(home):
+    was = HomeMark(OURS.root_id, "lineage-0")
+    assert judge(11, was, home, dropped={"lineage-0"}) == "go on"
+    with pytest.raises(ForeignDataError):
+        judge(11, was, home, dropped={"lineage-2"})
 
 
 def test_copy_of_a_root_that_went_on_is_refused():

@@ -1,0 +1,52 @@
+"""`shardlog drop`: take a stream away, so that its name and its group can be used anew.
+
+Nothing is changed without `--execute`. The stream is set aside under the root; moving it back
+undoes it. What was dropped is remembered, so that a worker takes the topic again from its start
+though the group stands further.
+"""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from connectors.cli.arguments import Execute, Root, StreamName
+from connectors.cli.disk_usage import bytes_below, shown_bytes
+from storage_core import ShardlogError, StreamReader, drop_stream
+
+_UNKNOWN: Final = "its records cannot be counted"
+
+Remove = Annotated[
+    bool, typer.Option("--remove", help="Remove its files; without it they are set aside.")
+]
+
+
+def drop(root: Root, stream: StreamName, remove: Remove = False, execute: Execute = False) -> None:
+    """Take a stream away: set it aside under the root, or remove it.
+
+    Refused while a writer holds the stream. Without --execute it only says what would happen.
+    A worker of the same group takes the topic again from where `start` says.
+
+    Example: shardlog drop ./data telemetry --execute
+    """
+    what = _described(root, stream)
+    if not execute:
+        done = "remove" if remove else "set aside"
+        typer.echo(f"would {done} {what}; nothing was changed, add --execute to do it")
+        return
+    place = drop_stream(root, stream, keep=not remove)
+    if place is None:
+        typer.echo(f"removed {what}")
+    else:
+        typer.echo(f"set aside {what}: it lies in {place}")
+
+
+def _described(root: Path, stream: str) -> str:
+    size = shown_bytes(bytes_below(root / stream))
+    with StreamReader.open(root, stream) as reader:
+        shards = len(reader.committed())
+        try:
+            records = f"{reader.stats().records} records"
+        except ShardlogError:
+            records = _UNKNOWN
+    return f"stream {stream!r} ({shards} shards, {records}, {size})"

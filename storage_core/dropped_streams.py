@@ -1,0 +1,156 @@
+"""Streams that were dropped: set aside under the root, or removed, and known as dropped for good.
+
+    <root>/.dropped/<stream>/drops.json     the last drops of a stream of this name, with the
+                                            lineage of every shard that went
+    <root>/.dropped/<stream>/<time>-<id>/   the stream's directory as it was, if it was kept
+
+The rename is the drop: before it the stream is whole where it was, after it the name is free.
+`drops.json` is written first, so that whoever finds a dropped shard's lineage somewhere else (a
+worker, beside its group's offset) can tell data that was dropped here from data that lies
+elsewhere. Moving a kept directory back undoes the drop.
+"""
+
+import json
+import shutil
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+
+from storage_core.clock import Clock
+from storage_core.directory_lock import DirectoryLock
+from storage_core.durable_file import (
+    encode_document,
+    file_errors,
+    make_directories,
+    read_document,
+    replace_durably,
+    sync_directory,
+)
+from storage_core.environment import Environment
+from storage_core.errors import UnsupportedFormatError
+from storage_core.root_file import DROPPED_DIRECTORY, FORMAT_VERSION, check_root
+from storage_core.stream_file import StreamFiles, check_name, locked, read_stream
+
+_DROPS_FILE: Final = "drops.json"
+_DROPS_MAX: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """A drop of a stream.
+
+    Attributes:
+        dropped_at_ms: When, by the wall clock.
+        incarnation: The stream's random id.
+        lineages: The random id of each shard's log, in hex.
+    """
+
+    dropped_at_ms: int
+    incarnation: str
+    lineages: tuple[str, ...]
+
+
+def drop_stream(
+    root: str | PathLike[str],
+    name: str,
+    *,
+    keep: bool = True,
+    environment: Environment | None = None,
+) -> Path | None:
+    """Take a stream away; durable on return.
+
+    Args:
+        root: The directory that holds the streams.
+        name: The stream.
+        keep: Whether its directory is set aside; it is removed otherwise.
+        environment: Time, for tests.
+
+    Returns:
+        Where the directory lies now; None if it was removed.
+
+    Raises:
+        InvalidRequestError: There is no such stream.
+        ShardLockedError: A writer holds one of its shards; nothing was changed.
+        CorruptionError: The stream's files are damaged.
+    """
+    clock = (environment or Environment()).clock
+    files = read_stream(Path(root), name)
+    with file_errors(files.directory, "dropping the stream"), ExitStack() as held:
+        held.enter_context(locked(files.directory))
+        # Nobody makes shards meanwhile.
+        files = files.reread()
+        locks = []
+        for shard in sorted(files.settings.lineages):
+            locks.append(_lock(files, shard, clock))
+            held.callback(locks[-1].release)
+        place = _set_aside(files, clock)
+        for lock in locks:
+            lock.path = place / lock.path.name
+    if keep:
+        return place
+    with file_errors(place, "removing the dropped stream"):
+        shutil.rmtree(place)
+    return None
+
+
+def dropped_streams(root: str | PathLike[str], name: str) -> Sequence[Drop]:
+    """Return the last drops of streams of a name, oldest first.
+
+    Raises:
+        CorruptionError: The file that tells of them is damaged.
+    """
+    check_name(name)
+    check_root(Path(root))
+    with file_errors(Path(root), "looking for dropped streams"):
+        return _read_drops(Path(root) / DROPPED_DIRECTORY / name)
+
+
+def _lock(files: StreamFiles, shard: int, clock: Clock) -> DirectoryLock:
+    return DirectoryLock.acquire(
+        files.shard_directory(shard),
+        started_at_ms=clock.now_ns() // 10**6,
+        stream=files.meta.name,
+        shard=shard,
+    )
+
+
+def _set_aside(files: StreamFiles, clock: Clock) -> Path:
+    """Note the drop, then move the stream's directory; return where it lies."""
+    now_ns, meta = clock.now_ns(), files.meta
+    aside = files.directory.parent / DROPPED_DIRECTORY / meta.name
+    make_directories(aside)
+    lineages = tuple(lineage.hex() for lineage in files.settings.lineages.values())
+    drop = Drop(now_ns // 10**6, meta.incarnation, lineages)
+    _write_drops(aside, [*_read_drops(aside), drop][-_DROPS_MAX:])
+    moment = datetime.fromtimestamp(now_ns // 10**9, UTC)
+    place = aside / f"{moment:%Y%m%dT%H%M%SZ}-{meta.incarnation[:8]}"
+    # IMPORTANT: after the note; what is gone from its place is known as dropped.
+    files.directory.rename(place)
+    sync_directory(aside)
+    sync_directory(files.directory.parent)
+    return place
+
+
+def _write_drops(aside: Path, drops: Sequence[Drop]) -> None:
+    fields = {"format_version": FORMAT_VERSION, "drops": [asdict(drop) for drop in drops]}
+    # As JSON has it, which is what the checksum is over when it is read.
+    replace_durably(aside / _DROPS_FILE, encode_document(json.loads(json.dumps(fields))))
+
+
+def _read_drops(aside: Path) -> list[Drop]:
+    path = aside / _DROPS_FILE
+    try:
+        document: dict[str, Any] = read_document(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    if document.get("format_version") != FORMAT_VERSION:
+        message = f"format version {document.get('format_version')} is not known"
+        raise UnsupportedFormatError(message, path=path)
+    return [
+        Drop(drop["dropped_at_ms"], drop["incarnation"], tuple(drop["lineages"]))
+        for drop in document["drops"]
+    ]
