@@ -1,13 +1,13 @@
 """Steps 1 and 2 of the commit path: from rows to one batch of puts.
 
-`ShardWriting` is what a shard remembers between batches (tail, heads, windows); `route` and
-`build` only read it, `accept` moves it once the batch is written. One thread at a time (the
-shard's append lock).
+`ShardWriting` is what a shard remembers of its rows between batches (heads, windows); `route`
+and `build` only read it and the state they are given, `accept` moves it once the batch is
+written. One thread at a time (the shard's append lock).
 """
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,7 @@ from storage_core.shard_state import (
     KEY_SOURCE,
     AddressRange,
     Counters,
+    ShardState,
     Tail,
     encode_range_end,
     encode_tail,
@@ -77,13 +78,11 @@ class Draft:
     """One batch ready to be written, and what holds once it is."""
 
     batch: Batch
-    tail: Tail
+    state: ShardState
     heads: Heads | None
     windows: dict[int, Window]
     heads_through: int | None
     blocks: int
-    source: dict[str, Any] | None
-    passed: AddressRange | None
     report: AppendReport
 
 
@@ -95,14 +94,11 @@ class ShardWriting:
         self._place = place
         self._meta = meta
         self._clock_ns = opened.clock.now_ns
-        self._floor = opened.state.floor
         self._heads = opened.heads
         self._store = opened.store
         self._windows = WindowTable(self._load_window)
-        self.tail = opened.tail
-        self.source = opened.state.source
 
-    def route(self, entry: Entry, options: StreamOptions) -> RoutedEntry:
+    def route(self, entry: Entry, state: ShardState, options: StreamOptions) -> RoutedEntry:
         """Step 1: choose the new rows, give them addresses and states."""
         rows, addresses = entry.rows, entry.addresses
         if rows is None or not len(rows):
@@ -111,7 +107,7 @@ class ShardWriting:
             return RoutedEntry(entry, no_rows(), nothing.maxima, None, nothing, None, report)
         groups = group(rows.secondary)
         heads = self._heads.routing_for(groups.ids)
-        routed = route(rows.primary, groups, heads.primary, self._rules(options))
+        routed = route(rows.primary, groups, heads.primary, self._rules(state, options))
         late, ahead, expired = state_counts(routed.states)
         if addresses is None:
             if expired and routed.states is not None:
@@ -120,7 +116,7 @@ class ShardWriting:
                 states = routed.states[kept]
                 routed = replace(routed, states=states if states.any() else None)
                 groups = Grouping(groups.ids, groups.codes[kept])
-            addresses = np.arange(self.tail.next, self.tail.next + len(rows))
+            addresses = np.arange(state.tail.next, state.tail.next + len(rows))
         report = AppendReport(
             len(rows),
             entry.duplicates,
@@ -132,15 +128,16 @@ class ShardWriting:
         )
         return RoutedEntry(entry, rows, addresses, groups, routed, heads, report)
 
-    def build(self, routed: RoutedEntry, options: StreamOptions) -> Draft:
+    def build(self, routed: RoutedEntry, state: ShardState, options: StreamOptions) -> Draft:
         """Step 2: turn them into puts."""
+        before = state.tail
         entry, rows, addresses = routed.entry, routed.rows, routed.addresses
         states, report = routed.routed.states, routed.report
         batch = Batch()
         sizes = rows.payload_sizes()
         now_ms = self._clock_ns() // 10**6
         blocks_end, blocks = self._put_blocks(
-            batch, rows, states, addresses, sizes, options, now_ms
+            batch, rows, states, addresses, sizes, before.blocks_end, options, now_ms
         )
         if states is not None:
             flagged = np.flatnonzero((states == STATE_LATE) | (states == STATE_AHEAD))
@@ -161,10 +158,10 @@ class ShardWriting:
         if routed.groups is not None and routed.heads is not None:
             heads = heads_after(routed.heads, routed.groups, routed.routed, rows.primary, addresses)
         heads_through = self._heads.put_if_due(batch)
-        next_address = max(blocks_end if blocks else self.tail.next, self.tail.next)
+        next_address = max(blocks_end if blocks else before.next, before.next)
         next_address = max(next_address, _put_beside(batch, entry))
-        passed = self._put_passed(batch, entry.passes_to)
-        counters = self.tail.counters.plus(
+        passed = _put_passed(batch, before.next, entry.passes_to)
+        counters = before.counters.plus(
             Counters(
                 report.appended,
                 report.late,
@@ -176,21 +173,25 @@ class ShardWriting:
                 total(sizes),
                 self._count_strays(rows),
                 report.dead_letters,
-                0 if passed is None else passed.end - passed.start,
+                sum(one.end - one.start for one in passed),
             )
         )
         tail = Tail(next_address, blocks_end, counters)
         batch.put(KEY_NEXT, encode_tail(tail))
-        source = self.source if entry.source is None else entry.source.fields
-        return Draft(batch, tail, heads, windows, heads_through, blocks, source, passed, report)
+        after = replace(
+            state,
+            tail=tail,
+            heads_through=state.heads_through if heads_through is None else heads_through,
+            source=state.source if entry.source is None else entry.source.fields,
+            passed=(*state.passed, *passed),
+        )
+        return Draft(batch, after, heads, windows, heads_through, blocks, report)
 
     def accept(self, draft: Draft) -> None:
         """Remember what was written."""
-        self.tail = draft.tail
-        self.source = draft.source
         self._windows.accept(draft.windows)
         if draft.heads is not None:
-            self._heads.written(draft.tail.blocks_end, draft.heads, draft.blocks)
+            self._heads.written(draft.state.tail.blocks_end, draft.heads, draft.blocks)
         if draft.heads_through is not None:
             self._heads.snapshot_written(draft.heads_through)
 
@@ -201,14 +202,15 @@ class ShardWriting:
         states: States | None,
         addresses: Int64s,
         sizes: npt.NDArray[np.int32],
+        previous_end: int,
         options: StreamOptions,
         now_ms: int,
     ) -> tuple[int, int]:
         """Cut rows into blocks; return the end of the last one and how many they are."""
         if not len(rows):
-            return self.tail.blocks_end, 0
+            return previous_end, 0
         cuts = cut_points(sizes, options.block_records, options.block_bytes)
-        end = self.tail.blocks_end
+        end = previous_end
         for first, last in pairwise(cuts):
             zone = put_block(
                 batch,
@@ -223,15 +225,7 @@ class ShardWriting:
             end = zone.end
         return end, len(cuts) - 1
 
-    def _put_passed(self, batch: Batch, end: int) -> AddressRange | None:
-        """Record that the addresses from the tail to an end were passed over."""
-        if end <= self.tail.next:
-            return None
-        passed = AddressRange(self.tail.next, end)
-        batch.put(pass_key(passed.start), encode_range_end(end))
-        return passed
-
-    def _rules(self, options: StreamOptions) -> RoutingRules:
+    def _rules(self, state: ShardState, options: StreamOptions) -> RoutingRules:
         ahead_max = options.resolved_ahead_max()
         limit = INT64_MAX
         if ahead_max is not None:
@@ -239,7 +233,7 @@ class ShardWriting:
             if self._meta.unit != "sequence":
                 now = self._clock_ns() // (10**9 // UNITS_PER_SECOND[self._meta.unit])
             limit = saturating_add(now, ahead_max)
-        return RoutingRules(self._floor, limit, self._meta.jitter)
+        return RoutingRules(state.floor, limit, self._meta.jitter)
 
     def _count_strays(self, rows: Rows) -> int:
         mask = self._meta.route_mask
@@ -264,6 +258,14 @@ def _put_beside(batch: Batch, entry: Entry) -> int:
     for family, key, value in entry.attachments:
         batch.put(key, value, family)
     return end
+
+
+def _put_passed(batch: Batch, start: int, end: int) -> tuple[AddressRange, ...]:
+    """Record that the addresses from the tail to an end were passed over, if there are any."""
+    if end <= start:
+        return ()
+    batch.put(pass_key(start), encode_range_end(end))
+    return (AddressRange(start, end),)
 
 
 def _part_of(states: States | None, first: int, last: int) -> States | None:

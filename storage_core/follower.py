@@ -44,7 +44,7 @@ from storage_core.private_directory import PrivateDirectory
 from storage_core.read_request import ReadRequest
 from storage_core.rocks import RocksStore, StoreView
 from storage_core.scan_shard import all_heads, resumed, scan_view
-from storage_core.shard_state import Counters, ShardState, Tail, decode_state
+from storage_core.shard_state import ShardState, decode_state
 from storage_core.shard_view import ShardBounds, ShardView
 from storage_core.stream_file import StreamFiles
 
@@ -245,12 +245,7 @@ class ShardFollower:
             return None
 
     def _nothing_yet(self, marker: MarkerState) -> tuple[ShardView, ShardState]:
-        return self._seen_as(self._unborn(ShardState()), marker, None, EmptyStoreView())
-
-    def _unborn(self, state: ShardState) -> ShardState:
-        """Return the state of a shard whose store does not say where it begins."""
-        tail = Tail(self._born, self._born, Counters())
-        return replace(state, tail=tail, born=self._born, start=self._born)
+        return self._seen_as(ShardState.unborn(self._born), marker, None, EmptyStoreView())
 
     def _look_through_store(self) -> tuple[ShardView, ShardState] | None:
         # IMPORTANT: marker, then two catch-ups, then the view, then the marker again.
@@ -265,10 +260,8 @@ class ShardFollower:
         is_good = False
         try:
             entries = list(view.items(FAMILY_DEFAULT, PREFIX_META, prefix_end(PREFIX_META)))
-            state = decode_state(entries, self._place.shard)
-            if state.tail is None:
-                state = self._unborn(state)
-            is_good = state.tail is not None and before.committed <= state.tail.next
+            state = decode_state(entries, self._place.shard, self._born)
+            is_good = before.committed <= state.tail.next
             is_good = is_good and self._look().generation == before.generation
         finally:
             if not is_good:
@@ -281,12 +274,10 @@ class ShardFollower:
     def _seen_as(
         self, state: ShardState, marker: MarkerState, store: RocksStore | None, view: StoreView
     ) -> tuple[ShardView, ShardState]:
-        tail = state.tail
-        assert tail is not None, "a shard without a tail is seen as unborn"
         seen = ShardView(
             self._place,
             self._meta,
-            ShardBounds.of(state, tail, marker.committed),
+            ShardBounds.of(state, marker.committed),
             view,
             lambda shown, ids: self._heads_for(shown, store, state, ids),
         )

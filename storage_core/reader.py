@@ -18,7 +18,6 @@ from storage_core.origin import StreamOrigin
 from storage_core.position import Position, ShardPosition
 from storage_core.read_request import ShardReader
 from storage_core.reads import StreamReads
-from storage_core.shard_state import Counters
 from storage_core.stream_file import StreamFiles, read_stream
 from storage_core.stream_stats import StreamStats, stats_of
 
@@ -134,8 +133,7 @@ class StreamReader(StreamReads):
         They count what is written, so batches that are not committed yet may be among it.
         """
         followers = self._open_followers().values() if shard is None else [self._follower(shard)]
-        tails = [follower.state().tail for follower in followers]
-        return stats_of(Counters() if tail is None else tail.counters for tail in tails)
+        return stats_of(follower.state().tail.counters for follower in followers)
 
     def lost_ranges(self) -> dict[int, list[tuple[int, int]]]:
         """Return each shard's lost ranges as (start, end)."""

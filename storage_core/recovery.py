@@ -53,6 +53,7 @@ from storage_core.shard_state import (
     encode_range_end,
     encode_tail,
     lost_key,
+    says_nothing,
     transaction_key,
 )
 from storage_core.shard_view import ShardBounds, ShardView
@@ -104,15 +105,15 @@ def _recover(context: ShardContext, give_up: GiveUp, lock: DirectoryLock) -> Ope
         store = _open_store(context)
         # RocksDB makes its directory but nobody else makes the directory's name durable.
         sync_directory(context.directory)
-        state, tail = _load_state(context, store, marker)
+        state = _load_state(context, store, marker)
         if marker.state.generation <= state.generation:
             marker.write_both(_next_generation(marker.state, state.generation))
         _refuse_foreign(context, state, marker)
         unfinished = _unfinished(state)
         given_up = [name for name in give_up.transactions if name in unfinished]
         if given_up:
-            state, tail = _remove_above_marker(context, store, marker, state, tail, given_up)
-        return _settle(context, lock, store, marker, state, tail)
+            state = _remove_above_marker(context, store, marker, state, given_up)
+        return _settle(context, lock, store, marker, state)
     except BaseException:
         marker.close()
         if store is not None:
@@ -128,16 +129,15 @@ def _refuse_foreign(context: ShardContext, state: ShardState, marker: MarkerWrit
         )
 
 
-def _settle(  # noqa: PLR0913 - everything recovery found
+def _settle(
     context: ShardContext,
     lock: DirectoryLock,
     store: KeyValueStore,
     marker: MarkerWriter,
     state: ShardState,
-    tail: Tail,
 ) -> OpenedShard:
     """Steps 4 to 6 of the module's text."""
-    committed = marker.state.committed
+    committed, tail = marker.state.committed, state.tail
     # IMPORTANT: raised once more, now that the store is recovered. A reader that came between
     # has opened it with rows that recovery has dropped, and would go on showing them.
     final = _next_generation(marker.state, state.generation)
@@ -148,9 +148,10 @@ def _settle(  # noqa: PLR0913 - everything recovery found
         lost.append(AddressRange(tail.next, committed))
         tail = replace(tail, next=committed)
     publishable = committed if _unfinished(state) else tail.next
-    heads = ShardHeads(store.get_many, state.heads_through)
+    heads = ShardHeads(store.get_many, lambda: marker.state.committed, state.heads_through)
     heads.taken_to_publish(lambda: publishable)
-    lost.extend(_replay_heads(context, store, state, tail, heads))
+    state = replace(state, tail=tail)
+    lost.extend(_replay_heads(context, store, state, heads))
     known = set(state.lost)
     for found in lost:
         if found not in known:
@@ -159,10 +160,10 @@ def _settle(  # noqa: PLR0913 - everything recovery found
     store.write(batch)
     store.sync()
     marker.write_both(replace(final, committed=publishable))
-    heads.published(publishable)
+    heads.published()
     state = replace(state, generation=marker.state.generation, lost=tuple(sorted(set(lost))))
     clock = context.environment.clock
-    return OpenedShard(lock, store, marker, state, tail, publishable, heads, clock)
+    return OpenedShard(lock, store, marker, state, publishable, heads, clock)
 
 
 def _unfinished(state: ShardState) -> list[str]:
@@ -203,11 +204,11 @@ def _open_marker(context: ShardContext, give_up: GiveUp) -> MarkerWriter:
         raise CorruptionError(message, stream=context.meta.name, shard=context.number, path=path)
     store = _open_store(context)
     try:
-        state, tail = _read_state(context, store)
+        state, _ = _read_state(context, store)
     finally:
         store.close()
     begun = [state.transactions[name].begin for name in _unfinished(state)]
-    create_marker(path, min([context.born if tail is None else tail.next, *begun]), context.lineage)
+    create_marker(path, min([state.tail.next, *begun]), context.lineage)
     marker, _ = context.environment.open_marker(path)
     assert marker is not None
     marker.write_both(_next_generation(marker.state, state.generation + _GENERATION_JUMP))
@@ -230,40 +231,35 @@ def _open_store(context: ShardContext) -> KeyValueStore:
         return open_store(path, "point_in_time")
 
 
-def _read_state(context: ShardContext, store: KeyValueStore) -> tuple[ShardState, Tail | None]:
+def _read_state(context: ShardContext, store: KeyValueStore) -> tuple[ShardState, bool]:
+    """Return what lies under `m`, and whether that is nothing."""
     view = store.view()
     try:
         entries = list(view.items(FAMILY_DEFAULT, PREFIX_META, prefix_end(PREFIX_META)))
     finally:
         view.close()
-    state = decode_state(entries, context.number)
-    return state, state.tail
+    return decode_state(entries, context.number, context.born), says_nothing(entries)
 
 
-def _load_state(
-    context: ShardContext, store: KeyValueStore, marker: MarkerWriter
-) -> tuple[ShardState, Tail]:
+def _load_state(context: ShardContext, store: KeyValueStore, marker: MarkerWriter) -> ShardState:
     """Return what lies under `m`, made first if the store is new or lost all it had."""
-    state, tail = _read_state(context, store)
-    if tail is not None:
-        return state, tail
-    born = context.born
-    tail = Tail(born, born, Counters())
+    state, is_new = _read_state(context, store)
+    if not is_new:
+        return state
     batch = Batch()
     batch.put(KEY_LINEAGE, context.lineage)
-    batch.put(KEY_BORN, encode_int(born))
-    batch.put(KEY_START, encode_int(born))
+    batch.put(KEY_BORN, encode_int(state.born))
+    batch.put(KEY_START, encode_int(state.start))
     batch.put(KEY_GENERATION, encode_int(marker.state.generation))
-    batch.put(KEY_NEXT, encode_tail(tail))
+    batch.put(KEY_NEXT, encode_tail(state.tail))
     store.write(batch)
     store.sync()
-    return replace(state, lineage=context.lineage, born=born, start=born), tail
+    return replace(state, lineage=context.lineage)
 
 
-def _view_of(
-    context: ShardContext, store: KeyValueStore, state: ShardState, tail: Tail, committed: int
-) -> ShardView:
-    bounds = ShardBounds.of(state, tail, committed)
+def _view_of(context: ShardContext, store: KeyValueStore, state: ShardState) -> ShardView:
+    """Return all that is written, committed or not."""
+    bounds = ShardBounds.of(state, state.tail.next)
     return ShardView(context.place, context.meta, bounds, store.view(), _no_heads)
 
 
@@ -273,13 +269,13 @@ def _no_heads(_view: ShardView, _ids: object) -> Heads:
 
 
 def _replay_heads(
-    context: ShardContext, store: KeyValueStore, state: ShardState, tail: Tail, heads: ShardHeads
+    context: ShardContext, store: KeyValueStore, state: ShardState, heads: ShardHeads
 ) -> list[AddressRange]:
     """Bring heads up to the tail; return the ranges of blocks that cannot be read."""
     unreadable = []
-    view = _view_of(context, store, state, tail, tail.next)
+    view = _view_of(context, store, state)
     try:
-        for zone in view.zones(max(state.heads_through, state.start), tail.next):
+        for zone in view.zones(max(state.heads_through, state.start), state.tail.next):
             if any(lost.overlaps(zone.first, zone.end) for lost in state.lost):
                 continue
             try:
@@ -295,20 +291,19 @@ def _replay_heads(
     return unreadable
 
 
-def _remove_above_marker(  # noqa: PLR0913 - everything recovery found
+def _remove_above_marker(
     context: ShardContext,
     store: KeyValueStore,
     marker: MarkerWriter,
     state: ShardState,
-    tail: Tail,
     given_up: Collection[str],
-) -> tuple[ShardState, Tail]:
+) -> ShardState:
     """Remove the rows of transactions that are given up: all that stands above the marker."""
-    committed = marker.state.committed
+    committed, tail = marker.state.committed, state.tail
     batch = Batch()
     removed = Counters()
     blocks_end = tail.blocks_end
-    view = _view_of(context, store, state, tail, tail.next)
+    view = _view_of(context, store, state)
     try:
         for zone in view.zones(committed, tail.next):
             blocks_end = min(blocks_end, zone.previous_end)
@@ -338,7 +333,7 @@ def _remove_above_marker(  # noqa: PLR0913 - everything recovery found
     store.write(batch)
     store.sync()
     left = {name: at for name, at in state.transactions.items() if name not in given_up}
-    return replace(state, transactions=left), tail
+    return replace(state, tail=tail, transactions=left)
 
 
 def _close_quietly(store: KeyValueStore) -> None:

@@ -7,7 +7,7 @@ the commit lock the sync and the marker; shard_guard.py says in which order.
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,7 +27,7 @@ from storage_core.errors import (
 )
 from storage_core.extents import count_dead_stored, count_stored
 from storage_core.heads import Heads, Int32s
-from storage_core.loss import LossLedger
+from storage_core.loss import give_up_loss, knows_loss, note_loss
 from storage_core.marker import MarkerWriter
 from storage_core.options import StreamOptions
 from storage_core.read_request import ReadRequest
@@ -42,6 +42,7 @@ from storage_core.shard_state import (
 )
 from storage_core.shard_transactions import ShardTransactions
 from storage_core.shard_view import ShardBounds, ShardView
+from storage_core.standing import Standing, is_in_order
 from storage_core.stream_file import StreamMeta
 
 
@@ -70,7 +71,6 @@ class OpenedShard:
     store: KeyValueStore
     marker: MarkerWriter
     state: ShardState
-    tail: Tail
     publishable: int
     heads: ShardHeads
     clock: Clock
@@ -87,20 +87,14 @@ class Shard:
         self._store = opened.store
         self._marker = opened.marker
         self._heads = opened.heads
-        state = opened.state
-        self._born = state.born
-        self._start = state.start
-        self._floor = state.floor
-        self._loss = LossLedger(state.lost, state.gaps, state.passed)
-        self.transactions = ShardTransactions(self, state.transactions)
+        self.transactions = ShardTransactions(self, opened.state.transactions)
+        self._standing = Standing(replace(opened.state, transactions={}), opened.publishable)
         self._writing = ShardWriting(context.place, context.meta, opened)
         self._builder = RecordBuilder(options)
         wait_max_s = options.wait_max.total_seconds()
         self.guard = ShardGuard(context.meta.name, context.number, wait_max_s)
-        self._written = 0
-        self._synced = 0
+        self._batches_synced = 0
         self._syncs_by_interval = options.sync == "interval"
-        self._publishable = opened.publishable
         self._holds_publishing = False
         self._synced_at_s = context.environment.clock.monotonic_s()
 
@@ -127,27 +121,31 @@ class Shard:
         report = AppendReport()
         with guard.appending():
             if entry is not None:
-                routed = self._writing.route(entry, self.options)  # 1
-                draft = self._writing.build(routed, self.options)  # 2
+                before = self._standing.state
+                routed = self._writing.route(entry, before, self.options)  # 1
+                draft = self._writing.build(routed, before, self.options)  # 2
                 with guard.poisoning():
                     self._store.write(draft.batch)  # 3
                     self._remember(entry, draft)
                 report = draft.report
-            wanted = self._written
+            wanted = self._standing.batches
         if durable:
             with guard.committing():
-                if self._synced < wanted or self._marker.state.committed < self._publishable:
+                if self._batches_synced < wanted or self._can_publish:
                     self._await_interval()
                     with guard.poisoning():
                         # IMPORTANT: the tail is taken before the sync; rows written during
                         # the sync may not be durable and must not be published.
-                        written = self._written
-                        durable_end = self._heads.taken_to_publish(lambda: self._publishable)
+                        batches = self._standing.batches
+                        durable_end = self._heads.taken_to_publish(
+                            lambda: self._standing.publishable
+                        )
                         self._store.sync()  # 4
-                        self._synced = written
-                        if durable_end > self._marker.state.committed:
+                        self._batches_synced = batches
+                        if durable_end > self.committed():
                             self._marker.publish(durable_end)  # 5
-                            self._heads.published(durable_end)  # 6
+                            assert is_in_order(self.committed(), self._standing)
+                            self._heads.published()  # 6
         return report
 
     def add(self, primary: int, secondary: int, payload: bytes | None, version: int) -> None:
@@ -179,7 +177,7 @@ class Shard:
         with self.guard.appending():
             self._seal()
         self.commit_path(None, durable=True)
-        return self._marker.state.committed
+        return self.committed()
 
     def write_beside(self, batch: Batch) -> None:
         """Write what belongs to no rows; durable with the next commit. Under the append lock."""
@@ -189,12 +187,17 @@ class Shard:
     @property
     def needs_commit(self) -> bool:
         """Tell whether something was taken that may not be durable, or not visible yet."""
+        # IMPORTANT: in this order; what leaves the builder stands in the batches before.
         return (
             not self.guard.is_usable
             or len(self._builder) > 0
-            or self._synced < self._written
-            or self._marker.state.committed < self._publishable
+            or self._batches_synced < self._standing.batches
+            or self._can_publish
         )
+
+    @property
+    def _can_publish(self) -> bool:
+        return self.committed() < self._standing.publishable
 
     def discard_unsealed(self) -> None:
         """Forget the records that have not been written, also of a poisoned shard."""
@@ -214,17 +217,17 @@ class Shard:
         self._seal()
         if not self.transactions.unfinished():
             self.commit_path(None, durable=True)
-        begin = self._writing.tail
+        begin = self._standing.batches
         self._holds_publishing = True
         try:
             yield
         except BaseException as error:
-            if self._writing.tail is not begin:
+            if self._standing.batches != begin:
                 self.guard.fail(error)
             raise
         finally:
             self._holds_publishing = False
-        self._publishable = self._writing.tail.next
+        self._standing = self._standing.all_publishable()
         self.commit_path(None, durable=True)
 
     def accept_loss(self, start: int, end: int) -> None:
@@ -234,10 +237,10 @@ class Shard:
             InvalidRequestError: It holds no lost range, or only a part of one.
         """
         with self.guard.appending():
-            batch, lost, gaps = self._loss.give_up(start, end, self.context.number)
+            known = self._standing.state
+            batch, state = give_up_loss(known, start, end, self.context.number)
             with self.guard.committing():
-                self._write_loss(batch)
-            self._loss.lost, self._loss.gaps = lost, gaps
+                self._write_loss(batch, state)
 
     def pass_over(self, end: int, source: Source | None) -> None:
         """Move the tail to an end; the source no longer has what lies between. Durable on return.
@@ -247,7 +250,7 @@ class Shard:
         """
         with self.guard.appending():
             self._seal()
-            tail = self._writing.tail.next
+            tail = self.tail.next
             if end < tail:
                 message = f"cannot pass over to {end}: the shard is at {tail}"
                 raise InvalidRequestError(
@@ -302,7 +305,7 @@ class Shard:
         Raises:
             LostRangeError: Acknowledged rows in the range are gone.
         """
-        strays = self._writing.tail.counters.strays
+        strays = self.tail.counters.strays
         if routed_here(request, self.context.meta.route_mask, strays) is None:
             self.guard.refuse_if_closed()
             return
@@ -329,21 +332,10 @@ class Shard:
     def view(self) -> ShardView:
         """Return the shard at this moment."""
         self.guard.refuse_if_closed()
-        # IMPORTANT: committed and tail before the view, so that the view holds all they cover.
-        committed = self._marker.state.committed
-        tail = self._writing.tail
+        # IMPORTANT: in this order, so that each holds all that the one before it covers.
+        committed = self.committed()
+        bounds = ShardBounds.of(self._standing.state, committed)
         store = self._store.view()
-        bounds = ShardBounds(
-            self._born,
-            self._start,
-            committed,
-            tail.blocks_end,
-            self._floor,
-            self._loss.lost,
-            self._loss.gaps,
-            self._loss.passed,
-            tail.counters.strays,
-        )
         return ShardView(
             self.context.place, self.context.meta, bounds, store, self._committed_heads
         )
@@ -353,10 +345,9 @@ class Shard:
         for block in found:
             with self.guard.both_if_free() as are_held:
                 # A read does not wait for others to record what the next one finds again.
-                if are_held and self.guard.is_usable and not self._loss.covers(block):
-                    batch, lost = self._loss.note(block)
-                    self._write_loss(batch)
-                    self._loss.lost = lost
+                known = self._standing.state
+                if are_held and self.guard.is_usable and not knows_loss(known, block):
+                    self._write_loss(*note_loss(known, block))
 
     def alter(self, options: StreamOptions) -> None:
         """Take over changed options."""
@@ -369,22 +360,23 @@ class Shard:
     @property
     def tail(self) -> Tail:
         """Where writing stands, and the counters."""
-        return self._writing.tail
+        return self._standing.state.tail
 
     @property
     def lost(self) -> tuple[AddressRange, ...]:
         """The ranges that were acknowledged and are gone."""
-        return self._loss.lost
+        return self._standing.state.lost
 
     def gaps(self) -> list[tuple[int, int]]:
         """Return the committed ranges that the source no longer had."""
         committed = self.committed()
-        return [(gap.start, gap.end) for gap in self._loss.passed if gap.end <= committed]
+        passed = self._standing.state.passed
+        return [(gap.start, gap.end) for gap in passed if gap.end <= committed]
 
     @property
     def source(self) -> Mapping[str, object] | None:
         """Where the source of the rows stands, as of the last row written."""
-        return self._writing.source
+        return self._standing.state.source
 
     # --- inside ----------------------------------------------------------------------------
 
@@ -395,24 +387,24 @@ class Shard:
     def _remember(self, entry: Entry, draft: Draft) -> None:
         """Take over what was written; an interruption in here poisons the shard."""
         self._writing.accept(draft)
-        if draft.passed is not None:
-            self._loss.passed = (*self._loss.passed, draft.passed)
+        holds = self._holds_publishing
+        # IMPORTANT: before the builder is cleared, or rows would be in neither for a moment.
+        self._standing = self._standing.after(draft.state, holds_publishing=holds)
+        assert is_in_order(self.committed(), self._standing)
         if entry.is_from_builder:
             self._builder.clear()
-        if not self._holds_publishing:
-            self._publishable = draft.tail.next
-        self._written += 1
 
-    def _write_loss(self, batch: Batch) -> None:
+    def _write_loss(self, batch: Batch, state: ShardState) -> None:
         with self.guard.poisoning():
             self._store.write(batch)
             self._store.sync()
             # A new sequence tells readers to look again.
-            self._marker.publish(self._marker.state.committed)
+            self._marker.publish(self.committed())
+            self._standing = self._standing.with_state(state)
 
     def _new_part(self, entry: Entry) -> Entry:
         """Return an entry without the rows that are stored already."""
-        tail = self._writing.tail.next
+        tail = self.tail.next
         if entry.first_address(tail) >= tail:
             return entry
         view = self.view()

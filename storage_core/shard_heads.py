@@ -5,6 +5,9 @@ disk every so many blocks, in the WriteBatch of the block at hand, and only the 
 ones: what is on disk never speaks of a row above the marker. After a crash the blocks above
 `written_through` are replayed.
 
+What is committed the marker says, here as everywhere: a head is committed at the moment the
+marker is, so `latest` never answers older than `committed`.
+
 Two locks guard it from outside: the shard's append lock (routing side); the committed side
 has a lock of its own, since readers ask it.
 """
@@ -30,15 +33,24 @@ class ShardHeads:
     """Heads of one shard open for writing."""
 
     def __init__(
-        self, load: Callable[[list[bytes]], list[bytes | None]], written_through: int
+        self,
+        load: Callable[[list[bytes]], list[bytes | None]],
+        committed: Callable[[], int],
+        written_through: int,
     ) -> None:
-        """Start with what is on disk; `load` looks head keys up in the writer's store."""
+        """Start with what is on disk.
+
+        Args:
+            load: Looks head keys up in the writer's store.
+            committed: Says what the marker says at this moment.
+            written_through: The address up to which heads are on disk.
+        """
         self._load = load
+        self._committed_end = committed
         self._routing = HeadTable()
         self._committed = HeadTable()
         self._committed_lock = threading.Lock()
         self._pending: deque[tuple[int, Heads]] = deque()
-        self._committed_end = written_through
         self._being_published = written_through
         self._blocks = 0
         self.written_through = written_through
@@ -80,10 +92,9 @@ class ShardHeads:
             self._being_published = publishable()
             return self._being_published
 
-    def published(self, committed: int) -> None:
-        """Note that rows below `committed` are committed."""
+    def published(self) -> None:
+        """Note that the marker has moved, so that what waits for it stays short."""
         with self._committed_lock:
-            self._committed_end = committed
             if len(self._pending) > _PENDING_MAX:
                 self._apply_pending()
 
@@ -93,11 +104,12 @@ class ShardHeads:
         Returns:
             What `written_through` is once the batch is written, or None.
         """
-        if self._blocks < BLOCKS_PER_SNAPSHOT or self._committed_end <= self.written_through:
+        if self._blocks < BLOCKS_PER_SNAPSHOT:
             return None
         with self._committed_lock:
-            self._apply_pending()
-            through = self._committed_end
+            through = self._apply_pending()
+            if through <= self.written_through:
+                return None
             fresh = self._committed.fresh(self.written_through)
         for key, value in encode_heads(fresh):
             batch.put(key, value)
@@ -112,9 +124,12 @@ class ShardHeads:
         with self._committed_lock:
             self._committed.evict(through)
 
-    def _apply_pending(self) -> None:
-        while self._pending and self._pending[0][0] <= self._committed_end:
+    def _apply_pending(self) -> int:
+        """Bring the committed heads up to the marker; return what it says."""
+        committed = self._committed_end()
+        while self._pending and self._pending[0][0] <= committed:
             self._committed.put(self._pending.popleft()[1])
+        return committed
 
     def _merge_pending(self) -> None:
         """Make one of the heads between whose ends no end is published any more.

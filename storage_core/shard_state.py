@@ -153,9 +153,9 @@ class TransactionProgress:
 
 @dataclass(frozen=True, slots=True)
 class ShardState:
-    """All that lies under `m`."""
+    """All that lies under `m`: a shard at one moment, as the last batch written left it."""
 
-    tail: Tail | None = None
+    tail: Tail = field(default_factory=lambda: Tail(0, 0, Counters()))
     lineage: bytes | None = None
     generation: int = 0
     born: int = 0
@@ -167,6 +167,11 @@ class ShardState:
     gaps: tuple[AddressRange, ...] = ()
     passed: tuple[AddressRange, ...] = ()
     transactions: dict[str, TransactionProgress] = field(default_factory=dict)
+
+    @classmethod
+    def unborn(cls, born: int) -> "ShardState":
+        """Return the state of a shard of which nothing was ever written."""
+        return cls(Tail(born, born, Counters()), born=born, start=born)
 
 
 def encode_tail(tail: Tail) -> bytes:
@@ -229,20 +234,31 @@ def decode_progress(data: bytes) -> TransactionProgress:
     return TransactionProgress(*_PROGRESS.unpack(data))
 
 
-def decode_state(entries: list[tuple[bytes, bytes]], shard: int) -> ShardState:
+def says_nothing(entries: list[tuple[bytes, bytes]]) -> bool:
+    """Tell whether no batch of a shard is among what lies under `m`; each one has a tail."""
+    return not any(key == KEY_NEXT for key, _ in entries)
+
+
+def decode_state(entries: list[tuple[bytes, bytes]], shard: int, born: int = 0) -> ShardState:
     """Return the state from everything under `m`.
+
+    Args:
+        entries: Keys and values.
+        shard: The shard's number.
+        born: Where it begins, if its store does not say so.
 
     Raises:
         CorruptionError: An entry cannot be read.
     """
     single = {key: value for key, value in entries if b"/" not in key}
+    unborn = ShardState.unborn(born)
     try:
         return ShardState(
-            tail=decode_tail(single[KEY_NEXT]) if KEY_NEXT in single else None,
+            tail=decode_tail(single[KEY_NEXT]) if KEY_NEXT in single else unborn.tail,
             lineage=single.get(KEY_LINEAGE),
             generation=_int_or(single, KEY_GENERATION, 0),
-            born=_int_or(single, KEY_BORN, 0),
-            start=_int_or(single, KEY_START, 0),
+            born=_int_or(single, KEY_BORN, born),
+            start=_int_or(single, KEY_START, born),
             floor=_int_or(single, KEY_FLOOR, INT64_MIN),
             heads_through=_int_or(single, KEY_HEADS, 0),
             source=json.loads(single[KEY_SOURCE]) if KEY_SOURCE in single else None,

@@ -35,7 +35,7 @@ from storage_core.keys import (
     zone_key,
 )
 from storage_core.rocks import StoreView
-from storage_core.shard_state import AddressRange, ShardState, Tail
+from storage_core.shard_state import AddressRange, ShardState
 from storage_core.stream_file import StreamMeta
 from storage_core.windows import Window, decode_window
 from storage_core.zone import Zone, ZoneChunk, decode_zones
@@ -66,18 +66,18 @@ class ShardBounds:
     strays: int
 
     @staticmethod
-    def of(state: ShardState, tail: Tail, committed: int) -> "ShardBounds":
-        """Return the bounds of a shard whose state was read from its store."""
+    def of(state: ShardState, committed: int) -> "ShardBounds":
+        """Return the bounds of a shard in one state; committed was read before it."""
         return ShardBounds(
             state.born,
             state.start,
             committed,
-            tail.blocks_end,
+            state.tail.blocks_end,
             state.floor,
             state.lost,
             state.gaps,
             state.passed,
-            tail.counters.strays,
+            state.tail.counters.strays,
         )
 
 

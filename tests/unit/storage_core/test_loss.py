@@ -3,9 +3,9 @@
 import pytest
 
 from storage_core import InvalidRequestError
-from storage_core.loss import LossLedger
+from storage_core.loss import give_up_loss, knows_loss, note_loss
 from storage_core.rocks import Batch
-from storage_core.shard_state import AddressRange, decode_state, gap_key, lost_key
+from storage_core.shard_state import AddressRange, ShardState, decode_state, gap_key, lost_key
 
 ONE, TWO = AddressRange(5, 9), AddressRange(20, 30)
 
@@ -17,23 +17,22 @@ def remembered(entries: dict[bytes, bytes], batch: Batch) -> dict[bytes, bytes]:
 
 
 def test_noted_range_is_lost_and_on_disk():
-    batch, lost = LossLedger((TWO,), ()).note(ONE)
-    assert lost == (ONE, TWO)
+    batch, state = note_loss(ShardState(lost=(TWO,)), ONE)
+    assert state == ShardState(lost=(ONE, TWO))
     assert decode_state([(key, value) for _, key, value in batch.puts], 0).lost == (ONE,)
 
 
 def test_range_given_up_becomes_a_gap_on_disk_as_in_memory():
-    noted, lost = LossLedger((), ()).note(ONE)
-    batch, left, gaps = LossLedger(lost, ()).give_up(5, 9, 0)
+    noted, lost = note_loss(ShardState(), ONE)
+    batch, state = give_up_loss(lost, 5, 9, 0)
     entries = remembered(remembered({}, noted), batch)
-    state = decode_state(list(entries.items()), 0)
-    assert (state.lost, state.gaps) == (left, gaps) == ((), (ONE,))
+    assert decode_state(list(entries.items()), 0) == state == ShardState(gaps=(ONE,))
     assert list(entries) == [gap_key(5)]
 
 
 def test_several_ranges_are_given_up_together():
-    batch, left, gaps = LossLedger((ONE, TWO), ()).give_up(0, 100, 0)
-    assert (left, gaps) == ((), (ONE, TWO))
+    batch, state = give_up_loss(ShardState(lost=(ONE, TWO)), 0, 100, 0)
+    assert state == ShardState(gaps=(ONE, TWO))
     assert [key for _, key in batch.deletes] == [lost_key(5), lost_key(20)]
 
 
@@ -42,7 +41,7 @@ def test_several_ranges_are_given_up_together():
 )
 def test_what_is_not_whole_lost_ranges_is_not_given_up(start, end):
     with pytest.raises(InvalidRequestError, match=r"lost are \[\(5, 9\), \(20, 30\)\]"):
-        LossLedger((ONE, TWO), ()).give_up(start, end, 0)
+        give_up_loss(ShardState(lost=(ONE, TWO)), start, end, 0)
 
 
 @pytest.mark.parametrize(
@@ -50,4 +49,5 @@ def test_what_is_not_whole_lost_ranges_is_not_given_up(start, end):
     [((5, 9), True), ((6, 7), True), ((20, 30), True), ((5, 10), False), ((0, 1), False)],
 )
 def test_known_is_what_is_lost_or_given_up(found, is_known):
-    assert LossLedger((ONE,), (TWO,)).covers(AddressRange(*found)) == is_known
+    state = ShardState(lost=(ONE,), gaps=(TWO,))
+    assert knows_loss(state, AddressRange(*found)) == is_known

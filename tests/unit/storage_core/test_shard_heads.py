@@ -12,9 +12,10 @@ from tests.unit.storage_core.test_heads import dict_of, heads_of
 
 
 class Disk:
-    """What went to disk under head keys."""
+    """What went to disk under head keys, and what the marker says."""
 
     def __init__(self) -> None:
+        self.committed = 0
         self.values: dict[bytes, bytes] = {}
         self.asked = 0
 
@@ -25,6 +26,13 @@ class Disk:
     def take(self, batch: Batch) -> None:
         self.values |= {key: value for _, key, value in batch.puts}
 
+    def publish(self, heads: ShardHeads, committed: int) -> None:
+        self.committed = committed
+        heads.published()
+
+    def heads(self, written_through: int = 0) -> ShardHeads:
+        return ShardHeads(self.load, lambda: self.committed, written_through)
+
 
 @pytest.fixture
 def disk():
@@ -33,7 +41,7 @@ def disk():
 
 @pytest.fixture
 def heads(disk):
-    return ShardHeads(disk.load, 0)
+    return disk.heads()
 
 
 def write(heads: ShardHeads, end: int, blocks: int = 1, **known: int) -> None:
@@ -49,53 +57,53 @@ def largest(found: Heads) -> dict[int, int]:
 ONE = int32_array([1])
 
 
-def test_routing_sees_rows_at_once_readers_only_once_committed(heads):
+def test_routing_sees_rows_at_once_readers_only_once_committed(heads, disk):
     write(heads, 5, _1=10)
     assert (largest(heads.routing_for(ONE)), largest(heads.committed_for(ONE))) == ({1: 10}, {})
-    heads.published(5)
+    disk.publish(heads, 5)
     assert largest(heads.committed_for(ONE)) == {1: 10}
 
 
-def test_commit_in_the_middle_shows_the_heads_up_to_there(heads):
+def test_commit_in_the_middle_shows_the_heads_up_to_there(heads, disk):
     write(heads, 5, _1=10)
     write(heads, 8, _1=20)
-    heads.published(5)
+    disk.publish(heads, 5)
     assert largest(heads.committed_for(ONE)) == {1: 10}
 
 
-def test_many_commits_without_a_read_lose_nothing(heads):
+def test_many_commits_without_a_read_lose_nothing(heads, disk):
     for end in range(1, 200):
         write(heads, end, _1=end, **{f"_{end + 1000}": end})
-        heads.published(end)
+        disk.publish(heads, end)
     assert largest(heads.committed_for(ONE)) == {1: 199}
     assert len(dict_of(heads.committed_in_memory())) == 200
 
 
-def test_heads_of_many_batches_that_nobody_commits_are_kept_as_one(heads):
+def test_heads_of_many_batches_that_nobody_commits_are_kept_as_one(heads, disk):
     for end in range(1, 1000):
         write(heads, end, _1=end)
     assert len(heads._pending) < 100
-    heads.published(999)
+    disk.publish(heads, 999)
     assert largest(heads.committed_for(ONE)) == {1: 999}
 
 
 @pytest.mark.parametrize("taken", [100, 500, 899])
-def test_end_taken_before_others_were_written_shows_the_heads_up_to_there(heads, taken):
+def test_end_taken_before_others_were_written_shows_the_heads_up_to_there(heads, disk, taken):
     for end in range(1, 1000):
         write(heads, end, _1=end)
         if end == taken:
             assert heads.taken_to_publish(lambda: taken) == taken
-    heads.published(taken)
+    disk.publish(heads, taken)
     assert largest(heads.committed_for(ONE)) == {1: taken}
-    heads.published(999)
+    disk.publish(heads, 999)
     assert largest(heads.committed_for(ONE)) == {1: 999}
 
 
 def test_unknown_id_is_looked_up_on_disk(heads, disk):
     write(heads, 5, _1=10)
-    heads.published(5)
+    disk.publish(heads, 5)
     snapshot(heads, disk, 5)
-    fresh = ShardHeads(disk.load, 5)
+    fresh = disk.heads(5)
     assert largest(fresh.routing_for(int32_array([1, 2]))) == {1: 10}
     assert largest(fresh.committed_for(ONE)) == {1: 10}
     assert disk.asked == 3
@@ -112,9 +120,9 @@ def snapshot(heads: ShardHeads, disk: Disk, end: int) -> int | None:
     return through
 
 
-def test_heads_go_to_disk_only_after_enough_blocks(heads):
+def test_heads_go_to_disk_only_after_enough_blocks(heads, disk):
     write(heads, 5, blocks=BLOCKS_PER_SNAPSHOT - 1, _1=10)
-    heads.published(5)
+    disk.publish(heads, 5)
     assert heads.put_if_due(Batch()) is None
     write(heads, 6, blocks=1, _1=11)
     assert heads.put_if_due(Batch()) == 5
@@ -122,12 +130,12 @@ def test_heads_go_to_disk_only_after_enough_blocks(heads):
 
 def test_disk_never_speaks_of_a_row_above_the_marker(heads, disk):
     write(heads, 5, _1=10)
-    heads.published(5)
+    disk.publish(heads, 5)
     write(heads, 9, _1=20, _2=30)
     assert snapshot(heads, disk, 9) == 5
     assert disk.values[KEY_HEADS] == encode_int(5)
     assert head_key(2) not in disk.values
-    assert largest(ShardHeads(disk.load, 5).committed_for(ONE)) == {1: 10}
+    assert largest(disk.heads(5).committed_for(ONE)) == {1: 10}
 
 
 def test_nothing_goes_to_disk_while_nothing_is_committed(heads, disk):
@@ -138,20 +146,20 @@ def test_nothing_goes_to_disk_while_nothing_is_committed(heads, disk):
 
 def test_second_snapshot_holds_only_what_changed(heads, disk):
     write(heads, 5, _1=10, _2=20)
-    heads.published(5)
+    disk.publish(heads, 5)
     snapshot(heads, disk, 5)
     disk.values.clear()
     write(heads, 9, _2=30)
-    heads.published(9)
+    disk.publish(heads, 9)
     assert snapshot(heads, disk, 9) == 9
     assert set(disk.values) == {KEY_HEADS, head_key(2)}
 
 
 def test_heads_below_the_snapshot_are_not_put_again_after_a_reopen(heads, disk):
     write(heads, 5, _1=10)
-    heads.published(5)
+    disk.publish(heads, 5)
     snapshot(heads, disk, 5)
-    again = ShardHeads(disk.load, 5)
-    again.published(5)
+    again = disk.heads(5)
+    disk.publish(again, 5)
     disk.values.clear()
     assert snapshot(again, disk, 5) is None

@@ -1,0 +1,74 @@
+"""A disk that calls back, in the caller's own thread, before or after a call passes.
+
+    disk.on("after publish", look)      look() once, when the next publication has happened
+    disk.calls                          what was asked of it so far, in order
+
+What another thread would do at that moment, a test does there: no race, no waiting. The store
+and the marker behind it are real ones. Calls are `write`, `sync`, `get_many`, `view`, `flush`
+and `close` of a store, `publish` and `write_both` of a marker, `strict` and `point_in_time` for
+the opening of a store.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from storage_core import Environment, marker, rocks
+from storage_core.marker import MarkerWriter
+from storage_core.rocks import KeyValueStore, Recovery
+from storage_core.testing import ManualClock
+
+
+class HookedDisk:
+    """Stores and markers that pass each call on, and tell of it."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.calls: list[str] = []
+        self._hooks: dict[str, Callable[[], object]] = {}
+
+    @property
+    def environment(self) -> Environment:
+        """Return an environment with this disk and a clock turned by hand."""
+        return Environment(self.clock, self.open_store, self.open_marker)
+
+    def on(self, moment: str, call: Callable[[], object]) -> None:
+        """Make a call once, at the next such moment: `before sync`, `after publish`."""
+        self._hooks[moment] = call
+
+    def passes(self, name: str, call: Callable[..., Any], *given: Any) -> Any:
+        """Pass a call on, with what is to happen before and after it."""
+        self.reached(f"before {name}")
+        self.calls.append(name)
+        answer = call(*given)
+        self.reached(f"after {name}")
+        return answer
+
+    def reached(self, moment: str) -> None:
+        hook = self._hooks.pop(moment, None)
+        if hook is not None:
+            hook()
+
+    def open_store(self, path: Path, recovery: Recovery) -> KeyValueStore:
+        store = self.passes(recovery, rocks.open_store, path, recovery)
+        hooked: KeyValueStore = _Hooked(self, store)
+        return hooked
+
+    def open_marker(self, path: Path) -> tuple[MarkerWriter | None, int]:
+        opened, valid = marker.open_marker(path)
+        if opened is None:
+            return None, valid
+        hooked: MarkerWriter = _Hooked(self, opened)
+        return hooked, valid
+
+
+class _Hooked:
+    def __init__(self, disk: HookedDisk, behind: Any) -> None:
+        self._disk = disk
+        self._behind = behind
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._behind, name)
+        if not callable(found):
+            return found
+        return lambda *given: self._disk.passes(name, found, *given)
