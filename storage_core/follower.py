@@ -7,7 +7,8 @@ a secondary may and may not be trusted with decides the order here:
   that was flushed meanwhile, and leaves a hole without an error;
 * all iterators of a scan are opened together, with no catch-up between them;
 * the generation is compared before and after; a new one means a new writer, and the old
-  instance would go on showing what that one has dropped, so it is opened anew;
+  instance would go on showing what that one has dropped, so it is opened anew; so it is where
+  another marker was put in the place of the one read before;
 * zones form a chain and the tail names its end: a hole shows as a break, and leads to another
   catch-up, then to a new instance, and only after a bounded time to an error, never to rows.
 
@@ -78,6 +79,7 @@ class ShardFollower:
         self._private: PrivateDirectory | None = None
         self._seen: MarkerState | None = None
         self._caught_up: MarkerState | None = None
+        self._marker_file = self._marker.file
         self._heads_lock = threading.Lock()
         self._replayed = _ReplayedHeads(None, 0)
         self._is_closed = False
@@ -172,28 +174,30 @@ class ShardFollower:
         seen = self._seen
         state = self._marker.read()
         if state.lineage != self._place.lineage:
-            message = "the marker belongs to another lineage"
-            raise ForeignDataError(message, shard=self._place.shard, path=self._directory)
-        if seen is not None:
-            went_back = (
-                state.generation == seen.generation
-                and state.sequence >= seen.sequence
-                and state.committed < seen.committed
-            )
-            if went_back or state.generation < seen.generation:
-                message = "the marker went back; the shard was replaced under this reader"
-                raise CorruptionError(
-                    message,
-                    stream=self._meta.name,
-                    shard=self._place.shard,
-                    start=state.committed,
-                    end=seen.committed,
-                    path=self._directory / MARKER_FILE,
-                )
+            message = "the marker belongs to another lineage; the shard was made anew or replaced"
+            raise self._foreign(message)
+        if seen is not None and _went_back(seen, state):
+            raise self._set_back(state, seen.committed)
         seen = self._seen
-        if seen is None or state.sequence > seen.sequence:
+        if seen is None or _age(state) > _age(seen):
             self._seen = state
         return state
+
+    def _set_back(self, state: MarkerState, committed: int) -> CorruptionError:
+        message = "the marker went back; the shard was replaced under this reader"
+        return CorruptionError(
+            message,
+            stream=self._meta.name,
+            shard=self._place.shard,
+            start=state.committed,
+            end=committed,
+            path=self._directory / MARKER_FILE,
+        )
+
+    def _foreign(self, message: str) -> ForeignDataError:
+        return ForeignDataError(
+            message, stream=self._meta.name, shard=self._place.shard, path=self._directory
+        )
 
     def _moment(
         self, *, is_retry: bool = False, opens_anew: bool = False
@@ -250,8 +254,10 @@ class ShardFollower:
     def _look_through_store(self) -> tuple[ShardView, ShardState] | None:
         # IMPORTANT: marker, then two catch-ups, then the view, then the marker again.
         before = self._look()
-        if self._caught_up is None or self._caught_up.generation != before.generation:
+        is_same = self._caught_up is not None and self._caught_up.generation == before.generation
+        if not is_same or self._marker_file != self._marker.file:
             self._close_store()
+        self._marker_file = self._marker.file
         store = self._opened_store()
         if self._caught_up is None or self._caught_up.sequence != before.sequence:
             store.catch_up()
@@ -261,6 +267,7 @@ class ShardFollower:
         try:
             entries = list(view.items(FAMILY_DEFAULT, PREFIX_META, prefix_end(PREFIX_META)))
             state = decode_state(entries, self._place.shard, self._born)
+            self._refuse_foreign(state)
             is_good = before.committed <= state.tail.next
             is_good = is_good and self._look().generation == before.generation
         finally:
@@ -270,6 +277,11 @@ class ShardFollower:
             return None
         self._caught_up = before
         return self._seen_as(state, before, store, view)
+
+    def _refuse_foreign(self, state: ShardState) -> None:
+        if state.lineage is not None and state.lineage != self._place.lineage:
+            message = "the store belongs to another lineage"
+            raise self._foreign(message)
 
     def _seen_as(
         self, state: ShardState, marker: MarkerState, store: RocksStore | None, view: StoreView
@@ -337,3 +349,14 @@ def _known_heads(view: ShardView, table: HeadTable, ids: Int32s) -> Heads:
         if value is not None:
             heads.primary[at], heads.address[at], heads.last[at] = decode_head(value)
     return heads
+
+
+def _age(state: MarkerState) -> tuple[int, int]:
+    """Return what rises with each writing of a marker."""
+    return (state.generation, state.sequence)
+
+
+def _went_back(seen: MarkerState, state: MarkerState) -> bool:
+    """Tell whether a marker says less than it did; a new generation may take rows back."""
+    is_same_writer = state.generation == seen.generation
+    return _age(state) < _age(seen) or (is_same_writer and state.committed < seen.committed)

@@ -165,7 +165,11 @@ def open_marker(path: Path) -> tuple[MarkerFile | None, int]:
 
 
 class MarkerReader:
-    """A marker as another process reads it: one `pread` a look. Any thread may call it."""
+    """A marker as another process reads it: one `stat` and one `pread` a look.
+
+    A file that was put in the place of the one it has open is read from then on. Any thread may
+    call it.
+    """
 
     def __init__(self, path: Path, clock: Clock) -> None:
         """Open the file for reading.
@@ -177,18 +181,20 @@ class MarkerReader:
         self._clock = clock
         # Held over each `pread`: a descriptor closed meanwhile may be another file's by then.
         self._lock = threading.Lock()
-        self._descriptor: int | None
-        try:
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError as error:
-            message = "the shard's marker is missing"
-            raise CorruptionError(message, path=path) from error
+        self._descriptor: int | None = self._open()
+        self._file = os.fstat(self._descriptor)
+
+    @property
+    def file(self) -> tuple[int, int]:
+        """Which file was read last; another one once it was replaced."""
+        return (self._file.st_dev, self._file.st_ino)
 
     def read(self) -> MarkerState:
         """Return the newest state once both slots are valid.
 
         Raises:
-            CorruptionError: A slot stays invalid; the writer must reopen the shard.
+            CorruptionError: A slot stays invalid, and the writer must reopen the shard; or the
+                file is gone.
             ClosedError: It was closed.
         """
         for _ in range(_READ_TRIES_MAX):
@@ -196,7 +202,7 @@ class MarkerReader:
                 if self._descriptor is None:
                     message = "the reader is closed"
                     raise ClosedError(message, path=self._path)
-                data = os.pread(self._descriptor, 2 * _SLOT_STRIDE, 0)
+                data = os.pread(self._current(self._descriptor), 2 * _SLOT_STRIDE, 0)
             slots = _decode_slots(data)
             if len(slots) == 2:  # noqa: PLR2004 - both slots
                 return max(slots, key=lambda slot: slot.sequence)
@@ -210,3 +216,25 @@ class MarkerReader:
             descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
+
+    def _current(self, descriptor: int) -> int:
+        """Return a descriptor of the file that is there at this moment. Under the lock."""
+        try:
+            found = self._path.stat()
+        except FileNotFoundError as error:
+            raise self._missing() from error
+        if not os.path.samestat(found, self._file):
+            self._descriptor = self._open()
+            self._file = os.fstat(self._descriptor)
+            os.close(descriptor)
+            return self._descriptor
+        return descriptor
+
+    def _open(self) -> int:
+        try:
+            return os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError as error:
+            raise self._missing() from error
+
+    def _missing(self) -> CorruptionError:
+        return CorruptionError("the shard's marker is missing", path=self._path)

@@ -3,8 +3,8 @@
     <root>/root.json                 the root's own random id
     <root>/<stream>/stream.json      what never changes; published once by link(2), last of all
     <root>/<stream>/options.json     what may change, and every shard ever made with its
-                                     lineage and first address; replaced under flock of the
-                                     stream's directory
+                                     lineage and first address; names the stream's incarnation;
+                                     replaced under flock of the stream's directory
     <root>/<stream>/shard-0000/      one shard
 
 A stream exists once its stream.json does. A shard is listed after its directory and marker
@@ -36,6 +36,7 @@ from storage_core.durable_file import (
 )
 from storage_core.errors import (
     CorruptionError,
+    ForeignDataError,
     InvalidRequestError,
     UnavailableError,
     UnsupportedFormatError,
@@ -149,12 +150,32 @@ class StreamFiles:
 
     def rewritten(self, settings: StreamSettings) -> Self:
         """Put settings in the place of those on disk; durable on return. Under `locked`."""
-        replace_durably(self.directory / _OPTIONS_FILE, _encode_settings(settings))
+        replace_durably(self.directory / _OPTIONS_FILE, _encode_settings(settings, self.meta))
         return replace(self, settings=settings)
 
     def reread(self) -> Self:
-        """Return what holds once options.json is read again."""
-        return replace(self, settings=_read_settings(self.directory, self.meta))
+        """Return what holds once the files are read again.
+
+        Raises:
+            ForeignDataError: Another stream, or a shard's other log, is in the place of this one.
+            CorruptionError: A file is damaged or missing.
+        """
+        try:
+            meta = _read_meta(self.directory)
+        except FileNotFoundError as error:
+            message = "the stream was dropped or moved while it was open here"
+            path = self.directory / STREAM_FILE
+            raise CorruptionError(message, stream=self.meta.name, path=path) from error
+        if meta.incarnation != self.meta.incarnation:
+            message = "the stream was made anew while it was open here; open it again"
+            raise ForeignDataError(message, stream=self.meta.name, path=self.directory)
+        settings = _read_settings(self.directory, meta)
+        for shard, lineage in self.settings.lineages.items():
+            if settings.lineages.get(shard) != lineage:
+                message = "the shard's log was replaced by another while it was open here"
+                path = self.directory / _OPTIONS_FILE
+                raise ForeignDataError(message, stream=meta.name, shard=shard, path=path)
+        return replace(self, settings=settings)
 
     def settings_stamp(self) -> tuple[int, ...] | None:
         """Return what differs once options.json was replaced; None if it is gone."""
@@ -226,7 +247,7 @@ def _create_files(
         origin,
     )
     settings = StreamSettings(options, lineages)
-    replace_durably(directory / _OPTIONS_FILE, _encode_settings(settings))
+    replace_durably(directory / _OPTIONS_FILE, _encode_settings(settings, meta))
     # An earlier creation that did not finish may have made these directories.
     for above in (directory.parent, directory.parent.parent):
         sync_directory(above)
@@ -241,6 +262,7 @@ def read_stream(root: Path, name: str) -> StreamFiles:
         InvalidRequestError: There is no such root or stream.
         UnsupportedFormatError: It was written by a newer shardlog.
         CorruptionError: A file is damaged or missing.
+        ForeignDataError: The files are of two streams.
     """
     check_name(name)
     check_root(root)
@@ -367,7 +389,7 @@ def _read_meta(directory: Path) -> StreamMeta:
     return StreamMeta(**{name: document[name] for name in _META_FIELDS}, origin=origin)
 
 
-def _encode_settings(settings: StreamSettings) -> bytes:
+def _encode_settings(settings: StreamSettings, meta: StreamMeta) -> bytes:
     options: dict[str, Any] = asdict(settings.options)
     for name in _SPANS:
         span = options[name]
@@ -377,6 +399,7 @@ def _encode_settings(settings: StreamSettings) -> bytes:
     return encode_document(
         {
             "format_version": FORMAT_VERSION,
+            "incarnation": meta.incarnation,
             "options": options,
             "shards": lineages,
             **({"births": births} if births else {}),
@@ -402,4 +425,12 @@ def _read_settings(directory: Path, meta: StreamMeta) -> StreamSettings:
             options[name] = timedelta(seconds=options[name])
     lineages = {int(shard): bytes.fromhex(text) for shard, text in document["shards"].items()}
     births = {int(shard): int(born) for shard, born in document.get("births", {}).items()}
+    # Older files do not name their stream; the shards they list must be its own all the same.
+    is_ours = document.get("incarnation", meta.incarnation) == meta.incarnation
+    if not is_ours or (meta.origin is None and set(lineages) != set(range(meta.shards))):
+        message = (
+            "stream.json and options.json are of two streams, perhaps one is an older copy; "
+            "restore both from one moment"
+        )
+        raise ForeignDataError(message, stream=meta.name, path=path)
     return StreamSettings(StreamOptions(**options), lineages, births)

@@ -1,6 +1,7 @@
 """The files of a stream: made once, read or refused by name; nothing is made by a refusal."""
 
 import os
+import shutil
 import subprocess
 import sys
 from datetime import timedelta
@@ -9,6 +10,7 @@ import pytest
 
 from storage_core import (
     CorruptionError,
+    ForeignDataError,
     InvalidRequestError,
     Stream,
     StreamOptions,
@@ -164,6 +166,38 @@ def test_stream_under_another_name_is_damage(stream):
     stream.rename(stream.with_name("views"))
     with pytest.raises(CorruptionError, match="names another stream, 'clicks'"):
         read_stream(stream.parent, "views")
+
+
+@pytest.mark.parametrize("file", ["stream.json", "options.json"])
+@pytest.mark.parametrize("call", [Stream.open, StreamReader.open])
+def test_file_of_the_stream_that_was_there_before_is_foreign(stream, call, file):
+    older = (stream / file).read_bytes()
+    shutil.rmtree(stream)
+    create_stream(stream.parent, "clicks", ONE_SHARD)
+    (stream / file).write_bytes(older)
+    with pytest.raises(ForeignDataError, match=r"of two streams.*'clicks'.*options\.json"):
+        call(stream.parent, "clicks")
+
+
+def test_options_that_do_not_name_their_stream_must_list_its_shards(stream):
+    document = read_document(stream / "options.json")
+    assert document.pop("incarnation") == read_stream(stream.parent, "clicks").meta.incarnation
+    (stream / "options.json").write_bytes(encode_document(document))
+    read_stream(stream.parent, "clicks")
+    rewrite(stream / "options.json", shards={"0": "00" * 16, "1": "11" * 16})
+    with pytest.raises(ForeignDataError, match="of two streams"):
+        read_stream(stream.parent, "clicks")
+
+
+def test_altering_a_stream_that_was_made_anew_is_refused(bench):
+    moved = bench.directory.rename(bench.root / "moved")
+    create_stream(bench.root, bench.name, ONE_SHARD)
+    before = (bench.directory / "options.json").read_bytes()
+    with pytest.raises(ForeignDataError, match="made anew"):
+        bench.stream.alter(payload_bytes_max=9)
+    assert (bench.directory / "options.json").read_bytes() == before
+    shutil.rmtree(bench.directory)
+    moved.rename(bench.directory)
 
 
 @pytest.mark.parametrize(
