@@ -1,9 +1,10 @@
 """Which rows and dead letters of a batch with addresses of its own are new.
 
-Addresses only go up. A row below the tail is a duplicate if a stored block spans its address,
-if it is a dead letter, passed over or given up, or if the log starts above it; anything else
-would be a silent drop, so it is refused. A dead letter below the tail is a duplicate, since it
-may have been forwarded and cleared. Neither may lie below the shard's birth.
+Addresses only go up. A row below the tail is a duplicate if its address is stored, if it is a
+dead letter, passed over or given up, or if the log starts above it; anything else would be a
+silent drop, so it is refused. That a block spans an address says nothing: addresses may have
+gaps, so a block that has some is read. A dead letter below the tail is a duplicate, since it may
+have been forwarded and cleared. Neither may lie below the shard's birth.
 """
 
 from collections.abc import Sequence
@@ -49,6 +50,7 @@ def count_stored(view: ShardView, addresses: npt.NDArray[np.int64], tail: int) -
     Raises:
         LostRangeError: Some lie in a lost range, which only a repair fills.
         InvalidRequestError: Some lie below the tail where nothing was ever stored.
+        CorruptionError: A block that may hold them cannot be read.
     """
     count = int(np.searchsorted(addresses, tail))
     if count == 0:
@@ -56,17 +58,23 @@ def count_stored(view: ShardView, addresses: npt.NDArray[np.int64], tail: int) -
     old = addresses[:count]
     start, end = int(old[0]), int(old[-1]) + 1
     _refuse_unborn(view, start)
-    view.refuse_lost(start, end)
-    spanned = old < view.bounds.start
+    for lost in view.bounds.lost:
+        if _inside(old, lost.start, lost.end).any():
+            view.refuse_lost(lost.start, lost.end)
+    is_known = old < view.bounds.start
     for gap in (*view.bounds.gaps, *view.bounds.passed):
-        spanned |= (old >= gap.start) & (old < gap.end)
+        is_known |= _inside(old, gap.start, gap.end)
     for zone in view.zones(start, end):
-        spanned |= (old >= zone.first) & (old <= zone.last)
-    if not spanned.all():
+        is_spanned = _inside(old, zone.first, zone.end) & ~is_known
+        if zone.is_dense:
+            is_known |= is_spanned
+        elif is_spanned.any():
+            is_known |= np.isin(old, view.block(zone).addresses)
+    if not is_known.all():
         dead = [address for address, _ in view.dead_letters(start, end)]
-        spanned |= np.isin(old, dead)
-    if not spanned.all():
-        at = int(old[~spanned][0])
+        is_known |= np.isin(old, dead)
+    if not is_known.all():
+        at = int(old[~is_known][0])
         message = f"address {at} lies below the tail {tail}, but nothing was stored there"
         raise InvalidRequestError(message, stream=view.stream, shard=view.shard)
     return count
@@ -85,6 +93,10 @@ def count_dead_stored(view: ShardView, addresses: Sequence[int], tail: int) -> i
     for address in old:
         view.refuse_lost(address, address + 1)
     return len(old)
+
+
+def _inside(addresses: npt.NDArray[np.int64], start: int, end: int) -> npt.NDArray[np.bool_]:
+    return (addresses >= start) & (addresses < end)
 
 
 def _refuse_unborn(view: ShardView, address: int) -> None:

@@ -314,9 +314,7 @@ class Shard:
             for batch, _ in scan_view(view, request):
                 yield batch
         except CorruptionError:
-            with suppress(ShardlogError):
-                # What was found first is told, whatever becomes of writing it down.
-                self.note_lost(view.unreadable)
+            self._note_unreadable(view)
             raise
         finally:
             view.close()
@@ -402,6 +400,11 @@ class Shard:
             self._marker.publish(self.committed())
             self._standing = self._standing.with_state(state)
 
+    def _note_unreadable(self, view: ShardView) -> None:
+        """Record what a view found; its error is told, whatever becomes of writing it down."""
+        with suppress(ShardlogError):
+            self.note_lost(view.unreadable)
+
     def _new_part(self, entry: Entry) -> Entry:
         """Return an entry without the rows that are stored already."""
         tail = self.tail.next
@@ -412,6 +415,9 @@ class Shard:
             rows = 0 if entry.addresses is None else count_stored(view, entry.addresses, tail)
             dead = [address for address, _ in entry.dead_letters]
             return entry.without_stored(rows, count_dead_stored(view, dead, tail))
+        except CorruptionError:
+            self._note_unreadable(view)
+            raise
         finally:
             view.close()
 

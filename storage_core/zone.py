@@ -89,6 +89,11 @@ class Zone:
         """Exclusive end of the block's addresses."""
         return self.last + 1
 
+    @property
+    def is_dense(self) -> bool:
+        """Tell whether each address that the block spans is one of its rows'."""
+        return self.end - self.first == self.count
+
     def may_hold_normal(self, start: int, end: int) -> bool:
         """Tell whether a normal row can lie in the closed range of primaries."""
         return self.primary_min <= min(end, self.primary_max) and self.primary_max >= start

@@ -1,15 +1,20 @@
 """Addresses of a batch's own: strictly increasing, and what is there already is counted."""
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage_core import AppendReport, InvalidRequestError, LostRangeError
+from storage_core import AppendReport, CorruptionError, InvalidRequestError, LostRangeError
 from storage_core.extents import checked_addresses
 from storage_core.keys import ADDRESS_MAX
-from tests.unit.storage_core.strategies import few
+from tests.unit.storage_core.conftest import MEMORY
+from tests.unit.storage_core.strategies import few, many
+from tests.unit.storage_core.workbench import Workbench
 
 
 @few
@@ -95,6 +100,75 @@ def test_address_in_a_gap_between_blocks_is_refused(bench):
         bench.append([3], addresses=[7])
     with pytest.raises(InvalidRequestError, match="address 0 lies below the tail"):
         bench.append([3, 4], addresses=[0, 20])
+
+
+def test_address_in_a_gap_inside_a_block_is_refused(bench):
+    bench.append([1, 2], addresses=[5, 9])
+    with pytest.raises(InvalidRequestError, match="address 7 lies below the tail 10"):
+        bench.append([3, 4], addresses=[7, 9])
+    assert bench.append([1, 2, 3], addresses=[5, 9, 12]) == AppendReport(1, duplicates=2)
+
+
+def test_stored_addresses_of_a_block_without_gaps_are_known_without_reading_it(bench):
+    bench.append([1, 2, 3])
+    bench.close()
+    bench.call_heads_written(3)
+    bench.damage_block(0)
+    bench.open()
+    assert bench.append([2], addresses=[1]) == AppendReport(duplicates=1)
+
+
+def test_block_with_gaps_that_cannot_be_read_says_so_and_is_lost(bench):
+    bench.append([1, 2], addresses=[5, 9])
+    bench.close()
+    bench.call_heads_written(10)
+    bench.damage_block(5)
+    bench.open()
+    with pytest.raises(CorruptionError, match=r"addresses \[5, 10\)"):
+        bench.append([1], addresses=[5])
+    assert bench.stream.lost_ranges() == {0: [(5, 10)]}
+    with pytest.raises(LostRangeError):
+        bench.append([1], addresses=[5])
+
+
+def test_lost_range_between_stored_addresses_is_no_hindrance(bench):
+    for address in (5, 9, 12):
+        bench.append([1], addresses=[address])
+    bench.close()
+    bench.damage_block(9)
+    bench.open()
+    assert bench.append([1, 1], addresses=[5, 12]) == AppendReport(duplicates=2)
+
+
+@pytest.fixture(scope="module")
+def one_bench():
+    """One stream for many examples, each above the last."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        bench = Workbench(Path(folder), "s")
+        yield bench
+        bench.let_go()
+
+
+some = st.sets(st.integers(0, 20), min_size=1)
+
+
+@many
+@given(blocks=st.lists(some, min_size=1, max_size=3), again=some)
+def test_address_is_a_duplicate_iff_a_row_has_it_however_blocks_were_cut(one_bench, blocks, again):
+    begin = base = one_bench.shard.tail.next
+    stored: set[int] = set()
+    for block in blocks:
+        addresses = sorted(base + address for address in block)
+        one_bench.append([1] * len(addresses), addresses=addresses)
+        stored.update(addresses)
+        base = addresses[-1] + 1
+    asked = sorted(begin + address for address in again)
+    if {address for address in asked if address < base} <= stored:
+        report = one_bench.append([1] * len(asked), addresses=asked)
+        assert report.duplicates == len(stored & set(asked))
+    else:
+        with pytest.raises(InvalidRequestError, match="nothing was stored there"):
+            one_bench.append([1] * len(asked), addresses=asked)
 
 
 def test_refused_overlap_changes_nothing(bench):
