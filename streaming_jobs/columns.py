@@ -1,12 +1,14 @@
 """The columns of the source: Kafka's as Kafka's source has them, then the log's own.
 
     column         Spark                                   where a row has none
-    key            binary                                  null; always where rows are not Kafka's
+    key            binary                                  null, or the writer gave none
     value          binary                                  null is a tombstone
     topic          string                                  never; the stream where it is not Kafka's
     partition      int                                     never; the shard
     offset         bigint                                  never; the address
-    timestamp      timestamp                               null: none, or no moment Spark can hold
+    timestamp      timestamp                               the primary, where rows are not Kafka's
+                                                           and it is a time; null: none, or no
+                                                           moment Spark can hold
     timestampType  int                                     never; -1 where there is no timestamp
     headers        array<struct<key:string,value:binary>>  null
     primary        bigint                                  never
@@ -62,7 +64,7 @@ _COLUMNS: Final[dict[str, Column]] = {
     "partition": Column(IntegerType(), pa.int32()),
     "offset": Column(LongType(), pa.int64(), ("address",)),
     "timestamp": Column(TimestampType(), TIMESTAMP_US, ("timestamp", "timestamp_type", "primary")),
-    "timestampType": Column(IntegerType(), pa.int32(), ("timestamp_type",)),
+    "timestampType": Column(IntegerType(), pa.int32(), ("timestamp", "timestamp_type")),
     HEADERS: Column(ArrayType(_HEADER), HEADERS_ARROW, ("headers",)),
     "primary": Column(LongType(), pa.int64(), ("primary",)),
     "secondary": Column(IntegerType(), pa.int32(), ("secondary",)),

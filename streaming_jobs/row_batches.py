@@ -33,6 +33,7 @@ _TIMESTAMP_TYPE_CREATED: Final = 0
 _TIMESTAMP_TYPE_NONE: Final = -1
 # Made once: for a Python number Arrow looks for other libraries' types at every call.
 _NO_TIME: Final = pa.scalar(_TIMESTAMP_TYPE_NONE, pa.int8())
+_CREATED: Final = pa.scalar(_TIMESTAMP_TYPE_CREATED, pa.int8())
 _NO_TIME_TYPE: Final = pa.scalar(_TIMESTAMP_TYPE_NONE, pa.int32())
 _STORED_NAMES: Final = {"value": "payload", "offset": "address"}
 _US_A_UNIT: Final = {"s": 10**6, "ms": 10**3, "us": 1}
@@ -50,7 +51,7 @@ class StreamShape:
     Attributes:
         topic: What stands in the column.
         unit: What primaries count.
-        is_kafka: Whether rows have an envelope.
+        is_kafka: Whether rows are a topic's records, which have no time but their own.
         has_ids: Whether secondaries mean something outside their shard.
     """
 
@@ -85,8 +86,6 @@ class RowBatches:
         self._keys = None if rules.keys is None else pa.array(rules.keys, pa.binary())
 
     def _is_needed(self, name: str) -> bool:
-        if name in ("key", "headers", "timestamp", "timestamp_type"):
-            return self._shape.is_kafka
         return name != "secondary" or self._shape.has_ids
 
     def of(self, stored: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -127,17 +126,32 @@ class RowBatches:
         return column if column.type == kind else column.cast(kind)
 
     def _time(self, name: str, batch: pa.RecordBatch) -> Array:
+        stamps, kinds = batch.column("timestamp"), batch.column("timestamp_type")
         if self._shape.is_kafka:
-            kinds = batch.column("timestamp_type")
-            if name == "timestampType":
-                return _compute.fill_null(kinds.cast(pa.int32()), _NO_TIME_TYPE)
-            return moments(_known(batch.column("timestamp"), kinds), "ms")
+            return _stored_time(name, stamps, kinds)
+        if stamps.null_count == len(stamps):
+            return self._time_of_primary(name, batch)
+        # Whoever wrote a timestamp without its kind meant the record's own.
+        kinds = _compute.if_else(stamps.is_null(), kinds, _compute.fill_null(kinds, _CREATED))
+        own = _stored_time(name, stamps, kinds)
+        if stamps.null_count == 0:
+            return own
+        return _compute.if_else(stamps.is_null(), self._time_of_primary(name, batch), own)
+
+    def _time_of_primary(self, name: str, batch: pa.RecordBatch) -> Array:
+        """Return the time of rows that brought none: their primary, where that is a time."""
         if self._shape.unit == "sequence":
             value = None if name == "timestamp" else _TIMESTAMP_TYPE_NONE
             return _constant(name, value, batch.num_rows)
         if name == "timestampType":
             return _constant(name, _TIMESTAMP_TYPE_CREATED, batch.num_rows)
         return moments(batch.column("primary"), self._shape.unit)
+
+
+def _stored_time(name: str, stamps: Array, kinds: Array) -> Array:
+    if name == "timestampType":
+        return _compute.fill_null(kinds.cast(pa.int32()), _NO_TIME_TYPE)
+    return moments(_known(stamps, kinds), "ms")
 
 
 def moments(times: Array, unit: str) -> Array:

@@ -1,5 +1,7 @@
 """Stored batches become Spark's to the row and to the type, whatever state rows are in."""
 
+from datetime import UTC, datetime
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -13,6 +15,7 @@ from streaming_jobs.row_rules import RowRules
 
 PLAIN = StreamShape("events", "ms", is_kafka=False, has_ids=True)
 TOPIC = StreamShape("orders", "ms", is_kafka=True, has_ids=True)
+SEQUENCE = StreamShape("events", "sequence", is_kafka=False, has_ids=True)
 INT64S = st.integers(-(2**63), 2**63 - 1)
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
@@ -33,6 +36,10 @@ def stored(count=4, first=0, **columns):
         **columns,
     }
     return pa.RecordBatch.from_pydict(given)
+
+
+def at_ms(time):
+    return datetime.fromtimestamp(time / 1000, UTC)
 
 
 def made(batch, shape=PLAIN, **rules):
@@ -91,10 +98,28 @@ def test_record_without_a_timestamp_has_null():
     assert [value is None for value in values(batch, "timestamp", TOPIC)] == [False, True]
 
 
-def test_sequence_has_no_timestamps():
-    shape = StreamShape("events", "sequence", is_kafka=False, has_ids=True)
-    assert values(stored(1), "timestamp", shape) == [None]
-    assert values(stored(1), "timestampType", shape) == [-1]
+def test_sequence_has_no_timestamps_but_those_that_were_written():
+    none = {"timestamp": pa.nulls(1, pa.int64()), "timestamp_type": pa.nulls(1, pa.int8())}
+    assert values(stored(1, **none), "timestamp", SEQUENCE) == [None]
+    assert values(stored(1, **none), "timestampType", SEQUENCE) == [-1]
+    assert values(stored(1), "timestamp", SEQUENCE) == [at_ms(1_000)]
+    assert values(stored(1), "timestampType", SEQUENCE) == [0]
+
+
+@pytest.mark.parametrize("column", ["key", "headers", "timestamp", "timestampType"])
+def test_envelope_written_without_kafka_reads_as_kafkas_does(column):
+    headers = pa.array([None, [("a", b"1")], []], HEADERS_TYPE)
+    kinds = pa.array([0, 1, 1], pa.int8())
+    batch = stored(3, headers=headers, timestamp_type=kinds)
+    assert values(batch, column) == values(batch, column, TOPIC)
+
+
+def test_time_of_a_row_that_brought_none_is_its_primary():
+    stamps = pa.array([None, 9_000, None], pa.int64())
+    kinds = pa.array([None, None, 1], pa.int8())
+    batch = stored(3, timestamp=stamps, timestamp_type=kinds)
+    assert values(batch, "timestamp") == [at_ms(0), at_ms(9_000), at_ms(2)]
+    assert values(batch, "timestampType") == [0, 0, 0]
 
 
 @given(st.lists(INT64S, min_size=1), st.sampled_from(sorted(PER_SECOND)))
