@@ -1,18 +1,26 @@
 """The worker's log: one line an event, JSON for machines or text for a terminal.
 
-Lines go to standard error and never hold payloads, keys or passwords.
+Lines go to standard error and never hold payloads, keys or passwords. librdkafka's own are limited:
+while a broker is away each of its clients complains several times a second, in the same words.
 """
 
 import logging
 import sys
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 import structlog
 
 from connectors.kafka_client import LOGGER_NAME
+from storage_core import Clock, SystemClock
 
+LIBRARY_TELL_EVERY_S: Final = 10.0
 _LIBRARY_LINES_MIN: Final = logging.WARNING
+# The library names few kinds; whatever they are, no more are told apart.
+_KINDS_MAX: Final = 64
+_OTHER_KIND: Final = "other"
 
 
 class LogFormat(StrEnum):
@@ -22,8 +30,8 @@ class LogFormat(StrEnum):
     TEXT = "text"
 
 
-def open_log(chosen: LogFormat | None = None) -> Any:  # noqa: ANN401 - structlog's own return type
-    """Return a logger; librdkafka's warnings go the same way."""
+def open_log(chosen: LogFormat | None = None, clock: Clock | None = None) -> Any:  # noqa: ANN401 - structlog's own return type
+    """Return a logger; librdkafka's warnings go the same way, few of each kind."""
     is_json = chosen is LogFormat.JSON or (chosen is None and not sys.stderr.isatty())
     structlog.configure(
         processors=[
@@ -38,18 +46,64 @@ def open_log(chosen: LogFormat | None = None) -> Any:  # noqa: ANN401 - structlo
     log = structlog.get_logger()
     library = logging.getLogger(LOGGER_NAME)
     library.setLevel(_LIBRARY_LINES_MIN)
-    library.handlers = [_Forward(log)]
+    library.handlers = [LibraryLines(log, clock or SystemClock())]
     library.propagate = False
     return log
 
 
-class _Forward(logging.Handler):
-    """Hands librdkafka's lines on."""
+@dataclass(slots=True)
+class _Kind:
+    """A kind of line: when one was told, and how many were not since, the last of them."""
 
-    def __init__(self, log: Any) -> None:  # noqa: ANN401 - structlog's own type
+    told_s: float
+    left_out: int = 0
+    last: str = ""
+
+
+class LibraryLines(logging.Handler):
+    """Hands librdkafka's lines on: of each kind the first, then one every ten seconds.
+
+    With each goes how many of its kind were left out before it; `flush` tells of those that no
+    line has followed. Any thread.
+    """
+
+    def __init__(self, log: Any, clock: Clock) -> None:  # noqa: ANN401 - structlog's own type
+        """Hand on to a log."""
         super().__init__()
         self._log = log
+        self._clock = clock
+        self._kinds: dict[str, _Kind] = {}
 
     def emit(self, record: logging.LogRecord) -> None:  # type: ignore[explicit-override]  # needs Python 3.12
-        """Hand one line on."""
-        self._log.warning("librdkafka", said=record.getMessage())
+        """Hand one line on, or count it."""
+        said, now_s = record.getMessage(), self._clock.monotonic_s()
+        name = _kind_of(record)
+        if name not in self._kinds and len(self._kinds) >= _KINDS_MAX:
+            name = _OTHER_KIND
+        kind = self._kinds.get(name)
+        if kind is not None and now_s - kind.told_s < LIBRARY_TELL_EVERY_S:
+            kind.left_out += 1
+            kind.last = said
+            return
+        self._tell(said, 0 if kind is None else kind.left_out)
+        self._kinds[name] = _Kind(now_s)
+
+    def flush(self) -> None:  # type: ignore[explicit-override]  # needs Python 3.12
+        """Tell of what was left out so far; the interpreter's end does so too."""
+        with self.lock or nullcontext():
+            for kind in self._kinds.values():
+                if kind.left_out:
+                    self._tell(kind.last, kind.left_out - 1)
+                    kind.left_out, kind.told_s = 0, self._clock.monotonic_s()
+
+    def _tell(self, said: str, left_out: int) -> None:
+        more = {"left_out": left_out} if left_out else {}
+        # Standard error may be gone; out of here it would be taken for librdkafka's own failure.
+        with suppress(OSError, ValueError):
+            self._log.warning("librdkafka", said=said, **more)
+
+
+def _kind_of(record: logging.LogRecord) -> str:
+    """Return a line's facility, as FAIL; confluent-kafka gives it, the client and the text."""
+    found = record.args[0] if isinstance(record.args, tuple) and record.args else record.msg
+    return str(found).split(maxsplit=1)[0] if str(found).strip() else _OTHER_KIND
