@@ -4,6 +4,7 @@ Options that make a stream (`unit`, `shards`, `retention`, `jitter`) are for the
 there yet; those that are fixed from then on must agree with a stream that is.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -74,7 +75,7 @@ def parse_stream_options(options: Mapping[str, str]) -> SinkOptions:
     checkpoint, name = values.text("checkpointLocation"), values.text("queryName")
     names = {}
     if checkpoint is not None:
-        names[f"checkpoint:{_plain_location(checkpoint)}"] = f"checkpoint {checkpoint!r}"
+        names[f"checkpoint:{_real_location(checkpoint)}"] = f"checkpoint {checkpoint!r}"
     if name is not None:
         names[f"name:{name}"] = f"query name {name!r}"
     resets = values.truth("resetQuery", default=False)
@@ -130,9 +131,11 @@ def _span(name: str, text: str) -> timedelta:
         refuse(name, text, "a span of time that a clock can hold")
 
 
-def _plain_location(location: str) -> str:
-    """Return a checkpoint's place in one spelling."""
+def _real_location(location: str) -> str:
+    """Return a checkpoint's place in one spelling: on this machine's disk, its real path."""
     scheme, separator, rest = location.partition(":")
     if separator and scheme == "file":
         location = "/" + rest.lstrip("/")
-    return location.rstrip("/")
+    elif separator and rest.startswith("//"):
+        return location.rstrip("/")
+    return os.path.realpath(location)

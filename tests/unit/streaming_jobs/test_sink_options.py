@@ -87,10 +87,29 @@ def test_batch_write_is_told_by_its_app_and_version():
     assert options.app == ("a", 7)
 
 
-@pytest.mark.parametrize("spelling", ["/c/p", "/c/p/", "file:/c/p", "file:///c/p"])
-def test_checkpoint_has_one_name_however_it_is_spelt(spelling):
-    options = parse_stream_options({**PLACE, "checkpointlocation": spelling, "queryname": "q"})
-    assert set(options.query_names) == {"checkpoint:/c/p", "name:q"}
+def names_of(checkpoint):
+    options = parse_stream_options({**PLACE, "checkpointlocation": checkpoint, "queryname": "q"})
+    return set(options.query_names)
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    ["{0}", "{0}/", "file:{0}", "file://{0}", "{0}/../cp", "{0}/../link", "file:{0}/../link/"],
+)
+def test_checkpoint_has_one_name_however_it_is_spelt(spelling, tmp_path):
+    place = tmp_path.resolve() / "cp"
+    place.mkdir()
+    (place.parent / "link").symlink_to(place)
+    assert names_of(spelling.format(place)) == {f"checkpoint:{place}", "name:q"}
+
+
+def test_relative_checkpoint_is_the_one_below_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert names_of("cp") == names_of(str(tmp_path / "cp"))
+
+
+def test_checkpoint_on_another_file_system_keeps_its_name():
+    assert names_of("hdfs://host/c/p/") == {"checkpoint:hdfs://host/c/p", "name:q"}
 
 
 def test_options_of_kafkas_sink_may_stay():
