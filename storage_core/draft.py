@@ -257,6 +257,9 @@ def _put_beside(batch: Batch, entry: Entry) -> int:
         end = max(end, address + 1)
     for family, key, value in entry.attachments:
         batch.put(key, value, family)
+    if entry.beside is not None:
+        batch.puts.extend(entry.beside.puts)
+        batch.deletes.extend(entry.beside.deletes)
     return end
 
 

@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from storage_core.errors import InvalidRequestError
-from storage_core.keys import ADDRESS_MAX, FAMILY_DEFAULT
+from storage_core.keys import ADDRESS_MAX, FAMILY_DEFAULT, attachment_key
 from storage_core.options import PAYLOAD_BYTES_MAX
 from storage_core.record import Rows
-from storage_core.shard_state import encode_source, is_own_key
+from storage_core.rocks import Batch
+from storage_core.shard_state import encode_source
 
 Int64s = npt.NDArray[np.int64]
 Attachment = tuple[str, bytes, bytes]
@@ -71,7 +72,7 @@ class Entry:
 
     `source` says where the rows' source stands; its `next`, if it has one, moves the tail
     past addresses that carry no rows. `passes_to` moves it too, and the addresses from the
-    tail to there are kept as passed over.
+    tail to there are kept as passed over. `beside` is what the log itself writes with them.
     """
 
     rows: Rows | None
@@ -82,6 +83,7 @@ class Entry:
     passes_to: int = 0
     duplicates: int = 0
     is_from_builder: bool = False
+    beside: Batch | None = None
 
     def first_address(self, otherwise: int) -> int:
         """Return the least address that rows or dead letters bring along."""
@@ -104,22 +106,17 @@ class Entry:
 
 
 def checked_attachments(attachments: object) -> tuple[Attachment, ...]:
-    """Return a caller's attachments, or refuse them."""
+    """Return a caller's attachments under keys of their own, or refuse them."""
     checked = []
     if not isinstance(attachments, Iterable):
         message = f"attachments are (family, key, value), not {attachments!r}"
         raise InvalidRequestError(message)
     for attachment in attachments:
         match attachment:
-            case (str() as family, bytes() as key, bytes() as value) if (
-                family == FAMILY_DEFAULT and not is_own_key(key)
-            ):
-                checked.append((family, key, value))
+            case (str() as family, bytes() as key, bytes() as value) if family == FAMILY_DEFAULT:
+                checked.append((family, attachment_key(key), value))
             case _:
-                message = (
-                    "an attachment is ('default', key, value) in bytes, its key none that the "
-                    f"log writes itself; not {attachment!r}"
-                )
+                message = f"an attachment is ('default', key, value) in bytes, not {attachment!r}"
                 raise InvalidRequestError(message)
     return tuple(checked)
 

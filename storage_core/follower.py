@@ -39,13 +39,13 @@ from storage_core.errors import (
 )
 from storage_core.head_replay import block_groups, replay_block
 from storage_core.heads import Heads, HeadTable, Int32s, decode_head
-from storage_core.keys import FAMILY_DEFAULT, PREFIX_META, prefix_end
+from storage_core.keys import FAMILY_DEFAULT
 from storage_core.marker import MARKER_FILE, MarkerReader, MarkerState
 from storage_core.private_directory import PrivateDirectory
 from storage_core.read_request import ReadRequest
 from storage_core.rocks import RocksStore, StoreView
 from storage_core.scan_shard import all_heads, resumed, scan_view
-from storage_core.shard_state import ShardState, decode_state
+from storage_core.shard_state import STATE_RANGE, ShardState, decode_state
 from storage_core.shard_view import ShardBounds, ShardView
 from storage_core.stream_file import StreamFiles
 
@@ -265,7 +265,7 @@ class ShardFollower:
         view = store.view()
         is_good = False
         try:
-            entries = list(view.items(FAMILY_DEFAULT, PREFIX_META, prefix_end(PREFIX_META)))
+            entries = list(view.items(FAMILY_DEFAULT, *STATE_RANGE))
             state = decode_state(entries, self._place.shard, self._born)
             self._refuse_foreign(state)
             is_good = before.committed <= state.tail.next

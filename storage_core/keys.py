@@ -10,6 +10,9 @@ Integers are big-endian; signed ones have their sign bit flipped, so that -1 sor
              h secondary                                    head (heads.py)
              d address                                      dead letter, in the caller's encoding
              m name                                         shard state (shard_state.py)
+             t name                                         a transaction that is done
+             o kind place                                   the name that came at this place
+             a key                                          what a caller attached to rows
 
 A family's name is part of the format. Two families, no more: blocks are written in address
 order and must never be rewritten by the compaction of small random keys.
@@ -29,9 +32,9 @@ PREFIX_WINDOW: Final = b"w"
 PREFIX_HEAD: Final = b"h"
 PREFIX_DEAD: Final = b"d"
 PREFIX_META: Final = b"m"
-
-# Keys that begin so are written by the log alone; so are those of shard_state.py under `m`.
-PREFIXES_OWN: Final = b"zlwhid"
+PREFIX_DONE: Final = b"t"
+PREFIX_PLACE: Final = b"o"
+PREFIX_ATTACHMENT: Final = b"a"
 
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
@@ -122,6 +125,21 @@ def decode_head_key(key: bytes) -> int:
 def meta_key(name: str) -> bytes:
     """Return the key of a piece of shard state."""
     return PREFIX_META + name.encode()
+
+
+def done_key(transaction: str) -> bytes:
+    """Return the key of a transaction that is done."""
+    return PREFIX_DONE + transaction.encode()
+
+
+def place_key(kind: int, place: int) -> bytes:
+    """Return the key of the name that was the so-many-th of its kind to be done."""
+    return PREFIX_PLACE + bytes([kind]) + place.to_bytes(8, "big")
+
+
+def attachment_key(key: bytes) -> bytes:
+    """Return where a caller's key lies: among callers' keys alone."""
+    return PREFIX_ATTACHMENT + key
 
 
 def late_key(window: int, secondary: int, primary: int, address: int) -> bytes:

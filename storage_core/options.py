@@ -20,6 +20,7 @@ WINDOWS_MAX: Final = 10_000
 PAYLOAD_BYTES_MAX: Final = 2**30
 WAIT_MAX: Final = timedelta(days=1)
 AHEAD_DAYS_DEFAULT: Final = 1
+TRANSACTIONS_KEPT_MAX: Final = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class StreamOptions:
         block_bytes: The same in payload bytes.
         codec: Compression of blocks.
         wait_max: How long a call waits for another that is in its way.
+        transactions_kept: How many ids of finished transactions each shard remembers; a replay of
+            one before them lands again.
     """
 
     shards: int = 4
@@ -59,6 +62,7 @@ class StreamOptions:
     block_bytes: int = 512 * 2**10
     codec: Codec = "none"
     wait_max: timedelta = timedelta(seconds=30)
+    transactions_kept: int = 100_000
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming the option."""
@@ -70,6 +74,7 @@ class StreamOptions:
         _check_int("payload_bytes_max", self.payload_bytes_max, 1, PAYLOAD_BYTES_MAX)
         _check_int("block_records", self.block_records, 1, 2**20)
         _check_int("block_bytes", self.block_bytes, 1, 2**30)
+        _check_int("transactions_kept", self.transactions_kept, 1, TRANSACTIONS_KEPT_MAX)
         for name in ("ahead_max", "records_max", "bytes_max"):
             value = getattr(self, name)
             if value is not None:

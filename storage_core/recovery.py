@@ -29,7 +29,6 @@ from storage_core.keys import (
     FAMILY_DEFAULT,
     FAMILY_LOG,
     PREFIX_LATE,
-    PREFIX_META,
     log_key,
     prefix_end,
     zone_key,
@@ -44,18 +43,22 @@ from storage_core.shard_state import (
     KEY_LINEAGE,
     KEY_NEXT,
     KEY_START,
+    KEY_TRANSACTIONS,
+    STATE_RANGE,
     AddressRange,
     Counters,
+    Ledger,
     ShardState,
     Tail,
     decode_state,
     encode_int,
+    encode_ledger,
     encode_range_end,
     encode_tail,
     lost_key,
     says_nothing,
-    transaction_key,
 )
+from storage_core.shard_upgrade import begun_in_version_1, upgrade_shard
 from storage_core.shard_view import ShardBounds, ShardView
 
 # A lost marker may have been ahead of the store's generation by as many crashed openings.
@@ -109,10 +112,10 @@ def _recover(context: ShardContext, give_up: GiveUp, lock: DirectoryLock) -> Ope
         if marker.state.generation <= state.generation:
             marker.write_both(_next_generation(marker.state, state.generation))
         _refuse_foreign(context, state, marker)
-        unfinished = _unfinished(state)
-        given_up = [name for name in give_up.transactions if name in unfinished]
-        if given_up:
-            state = _remove_above_marker(context, store, marker, state, given_up)
+        if state.ledger is None:
+            state = replace(state, ledger=upgrade_shard(store, context.number))
+        if _begun(state) in give_up.transactions:
+            state = _remove_above_marker(context, store, marker, state)
         return _settle(context, lock, store, marker, state)
     except BaseException:
         marker.close()
@@ -147,7 +150,7 @@ def _settle(
     if tail.next < committed:
         lost.append(AddressRange(tail.next, committed))
         tail = replace(tail, next=committed)
-    publishable = committed if _unfinished(state) else tail.next
+    publishable = committed if _begun(state) is not None else tail.next
     heads = ShardHeads(store.get_many, lambda: marker.state.committed, state.heads_through)
     heads.taken_to_publish(lambda: publishable)
     state = replace(state, tail=tail)
@@ -166,8 +169,10 @@ def _settle(
     return OpenedShard(lock, store, marker, state, publishable, heads, clock)
 
 
-def _unfinished(state: ShardState) -> list[str]:
-    return [name for name, progress in state.transactions.items() if not progress.is_done]
+def _begun(state: ShardState) -> str | None:
+    """Return the transaction of which only a part is written."""
+    assert state.ledger is not None, "a shard that is opened has a ledger"
+    return None if state.ledger.begun is None else state.ledger.begun[0]
 
 
 def _refuse_missing_current(context: ShardContext) -> None:
@@ -205,10 +210,11 @@ def _open_marker(context: ShardContext, give_up: GiveUp) -> MarkerWriter:
     store = _open_store(context)
     try:
         state, _ = _read_state(context, store)
+        ledger = state.ledger or Ledger(begun_in_version_1(store, context.number))
     finally:
         store.close()
-    begun = [state.transactions[name].begin for name in _unfinished(state)]
-    create_marker(path, min([state.tail.next, *begun]), context.lineage)
+    end = state.tail.next if ledger.begun is None else ledger.begun[1].begin
+    create_marker(path, min(state.tail.next, end), context.lineage)
     marker, _ = context.environment.open_marker(path)
     assert marker is not None
     marker.write_both(_next_generation(marker.state, state.generation + _GENERATION_JUMP))
@@ -235,7 +241,7 @@ def _read_state(context: ShardContext, store: KeyValueStore) -> tuple[ShardState
     """Return what lies under `m`, and whether that is nothing."""
     view = store.view()
     try:
-        entries = list(view.items(FAMILY_DEFAULT, PREFIX_META, prefix_end(PREFIX_META)))
+        entries = list(view.items(FAMILY_DEFAULT, *STATE_RANGE))
     finally:
         view.close()
     return decode_state(entries, context.number, context.born), says_nothing(entries)
@@ -252,9 +258,10 @@ def _load_state(context: ShardContext, store: KeyValueStore, marker: MarkerWrite
     batch.put(KEY_START, encode_int(state.start))
     batch.put(KEY_GENERATION, encode_int(marker.state.generation))
     batch.put(KEY_NEXT, encode_tail(state.tail))
+    batch.put(KEY_TRANSACTIONS, encode_ledger(Ledger()))
     store.write(batch)
     store.sync()
-    return replace(state, lineage=context.lineage)
+    return replace(state, lineage=context.lineage, ledger=Ledger())
 
 
 def _view_of(context: ShardContext, store: KeyValueStore, state: ShardState) -> ShardView:
@@ -296,9 +303,8 @@ def _remove_above_marker(
     store: KeyValueStore,
     marker: MarkerWriter,
     state: ShardState,
-    given_up: Collection[str],
 ) -> ShardState:
-    """Remove the rows of transactions that are given up: all that stands above the marker."""
+    """Remove the rows of the transaction that is given up: all that stands above the marker."""
     committed, tail = marker.state.committed, state.tail
     batch = Batch()
     removed = Counters()
@@ -327,13 +333,13 @@ def _remove_above_marker(
         *(a - b for a, b in zip(tail.counters.astuple(), removed.astuple(), strict=True))
     )
     tail = Tail(min(tail.next, committed), blocks_end, kept)
-    for name in given_up:
-        batch.delete(transaction_key(name))
+    assert state.ledger is not None, "a shard that is opened has a ledger"
+    ledger = replace(state.ledger, begun=None)
+    batch.put(KEY_TRANSACTIONS, encode_ledger(ledger))
     batch.put(KEY_NEXT, encode_tail(tail))
     store.write(batch)
     store.sync()
-    left = {name: at for name, at in state.transactions.items() if name not in given_up}
-    return replace(state, tail=tail, transactions=left)
+    return replace(state, tail=tail, ledger=ledger)
 
 
 def _close_quietly(store: KeyValueStore) -> None:

@@ -8,6 +8,7 @@ the commit lock the sync and the marker; shard_guard.py says in which order.
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -42,8 +43,9 @@ from storage_core.shard_state import (
 )
 from storage_core.shard_transactions import ShardTransactions
 from storage_core.shard_view import ShardBounds, ShardView
+from storage_core.staging import is_staged
 from storage_core.standing import Standing, is_in_order
-from storage_core.stream_file import StreamMeta
+from storage_core.stream_file import STAGING_DIRECTORY, StreamMeta
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +89,12 @@ class Shard:
         self._store = opened.store
         self._marker = opened.marker
         self._heads = opened.heads
-        self.transactions = ShardTransactions(self, opened.state.transactions)
-        self._standing = Standing(replace(opened.state, transactions={}), opened.publishable)
+        assert opened.state.ledger is not None, "a shard that is opened has a ledger"
+        staging = context.directory.parent / STAGING_DIRECTORY
+        self.transactions = ShardTransactions(
+            self, opened.state.ledger, opened.store.get_many, partial(is_staged, staging)
+        )
+        self._standing = Standing(replace(opened.state, ledger=None), opened.publishable)
         self._writing = ShardWriting(context.place, context.meta, opened)
         self._builder = RecordBuilder(options)
         wait_max_s = options.wait_max.total_seconds()
@@ -215,7 +221,7 @@ class Shard:
         opener can go on from there, so the shard is poisoned.
         """
         self._seal()
-        if not self.transactions.unfinished():
+        if self.transactions.unfinished() is None:
             self.commit_path(None, durable=True)
         begin = self._standing.batches
         self._holds_publishing = True

@@ -9,8 +9,15 @@
     m source       JSON: where the source of the rows stands
     m lost/<address>, m gap/<address>, m pass/<address>    exclusive end i64 (and why):
                    acknowledged and gone; accepted as gone; gone at the source before they came
-    m txn/<name>   rows_done u64 | rows_total u64 | rows of all shards u64 |
-                   address where it begins i64
+    m transactions   places of the ids that are remembered: named first i64, next i64,
+                   numbered first i64, next i64; then, of the transaction that is begun,
+                   rows_done u64 | rows_total u64 | rows of all shards u64 |
+                   address where it begins i64 | name
+
+Of each transaction that is done there is `t` name, with the same numbers, and `o` kind place,
+which tells whose turn it is to be forgotten (shard_transactions.py). A shard that an earlier
+version made has `m txn/`<name> of each in their stead. They lie behind all of the above, and
+are looked up by key alone.
 
 Readers in other processes look these up by iterator only: their `get` of a key that is
 ever overwritten goes stale.
@@ -22,13 +29,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from storage_core.errors import CorruptionError
-from storage_core.keys import INT64_MIN, PREFIX_META, PREFIXES_OWN, meta_key
+from storage_core.keys import INT64_MIN, PREFIX_META, meta_key
 
 _TAIL: Final = struct.Struct("<qq11Q")
 # Dead letters and what was passed over came to be counted after the other nine.
 _TAIL_BYTES_OLDER: Final = frozenset((_TAIL.size - 16,))
 _INT: Final = struct.Struct("<q")
 _PROGRESS: Final = struct.Struct("<QQQq")
+_PLACES: Final = struct.Struct("<qqqq")
 
 KEY_NEXT: Final = meta_key("next")
 KEY_LINEAGE: Final = meta_key("lineage")
@@ -41,25 +49,12 @@ KEY_SOURCE: Final = meta_key("source")
 _PREFIX_LOST: Final = meta_key("lost/")
 _PREFIX_GAP: Final = meta_key("gap/")
 _PREFIX_PASS: Final = meta_key("pass/")
+KEY_TRANSACTIONS: Final = meta_key("transactions")
 _PREFIX_TRANSACTION: Final = meta_key("txn/")
 
-
-_KEYS_OWN: Final = (
-    KEY_NEXT,
-    KEY_LINEAGE,
-    KEY_GENERATION,
-    KEY_BORN,
-    KEY_START,
-    KEY_FLOOR,
-    KEY_HEADS,
-    KEY_SOURCE,
-)
-
-
-def is_own_key(key: bytes) -> bool:
-    """Tell whether a key of the default family is one that the log writes itself."""
-    prefixes = (_PREFIX_LOST, _PREFIX_GAP, _PREFIX_PASS, _PREFIX_TRANSACTION)
-    return not key or key[0] in PREFIXES_OWN or key in _KEYS_OWN or key.startswith(prefixes)
+# IMPORTANT: every name under `m` but those of transactions sorts before them, so that reading
+# the state does not walk what an earlier version left of each.
+STATE_RANGE: Final = (PREFIX_META, _PREFIX_TRANSACTION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +147,32 @@ class TransactionProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class Places:
+    """Places of the ids of one kind that are remembered, `first` to before `next`."""
+
+    first: int = 0
+    next: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What a shard knows of transactions without looking one up.
+
+    `begun` is the one of which only a part is written; `named` are transactions that nothing
+    but their id tells apart, `numbered` those that the mark of their series speaks for.
+    """
+
+    begun: tuple[str, TransactionProgress] | None = None
+    named: Places = Places()
+    numbered: Places = Places()
+
+
+@dataclass(frozen=True, slots=True)
 class ShardState:
-    """All that lies under `m`: a shard at one moment, as the last batch written left it."""
+    """All that lies under `m`: a shard at one moment, as the last batch written left it.
+
+    Without a ledger if a version before there was one wrote it.
+    """
 
     tail: Tail = field(default_factory=lambda: Tail(0, 0, Counters()))
     lineage: bytes | None = None
@@ -166,7 +185,7 @@ class ShardState:
     lost: tuple[AddressRange, ...] = ()
     gaps: tuple[AddressRange, ...] = ()
     passed: tuple[AddressRange, ...] = ()
-    transactions: dict[str, TransactionProgress] = field(default_factory=dict)
+    ledger: Ledger | None = None
 
     @classmethod
     def unborn(cls, born: int) -> "ShardState":
@@ -218,7 +237,7 @@ def encode_range_end(end: int, reason: str = "") -> bytes:
 
 
 def transaction_key(name: str) -> bytes:
-    """Return the key of a transaction's progress."""
+    """Return the key of a transaction in a shard that has no ledger."""
     return _PREFIX_TRANSACTION + name.encode()
 
 
@@ -232,6 +251,26 @@ def encode_progress(progress: TransactionProgress) -> bytes:
 def decode_progress(data: bytes) -> TransactionProgress:
     """Return what `encode_progress` was given."""
     return TransactionProgress(*_PROGRESS.unpack(data))
+
+
+def encode_ledger(ledger: Ledger) -> bytes:
+    """Return the bytes under `m transactions`."""
+    named, numbered = ledger.named, ledger.numbered
+    places = _PLACES.pack(named.first, named.next, numbered.first, numbered.next)
+    if ledger.begun is None:
+        return places
+    name, progress = ledger.begun
+    return places + encode_progress(progress) + name.encode()
+
+
+def decode_ledger(data: bytes) -> Ledger:
+    """Return what `encode_ledger` was given."""
+    first, next_, numbered_first, numbered_next = _PLACES.unpack_from(data)
+    begun = None
+    if len(data) > _PLACES.size:
+        at = _PLACES.size + _PROGRESS.size
+        begun = data[at:].decode(), decode_progress(data[_PLACES.size : at])
+    return Ledger(begun, Places(first, next_), Places(numbered_first, numbered_next))
 
 
 def says_nothing(entries: list[tuple[bytes, bytes]]) -> bool:
@@ -265,11 +304,7 @@ def decode_state(entries: list[tuple[bytes, bytes]], shard: int, born: int = 0) 
             lost=_ranges(entries, _PREFIX_LOST),
             gaps=_ranges(entries, _PREFIX_GAP),
             passed=_ranges(entries, _PREFIX_PASS),
-            transactions={
-                key[len(_PREFIX_TRANSACTION) :].decode(): decode_progress(value)
-                for key, value in entries
-                if key.startswith(_PREFIX_TRANSACTION)
-            },
+            ledger=decode_ledger(single[KEY_TRANSACTIONS]) if KEY_TRANSACTIONS in single else None,
         )
     except (struct.error, ValueError) as error:
         message = f"the shard's state under {PREFIX_META!r} cannot be read: {error}"

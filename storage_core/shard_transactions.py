@@ -2,66 +2,93 @@
 
 Each WriteBatch carries the transaction's progress beside its rows; the marker moves once,
 behind the last of them. At most one transaction is unfinished in a shard.
+
+The ids of those that are done are looked up in the store by key, one by one, so nothing here
+grows with them. Each takes the next place of its kind, and the one that takes a place forgets,
+in the same WriteBatch, a few of those whose time is over: of numbered ones, for which the mark
+of their series speaks, all that stood before; of the others what `transactions_kept` passes.
+None is forgotten while it is still staged, since whoever finishes it would ask.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from storage_core.entry import Entry
 from storage_core.errors import InvalidRequestError, UnavailableError
-from storage_core.keys import FAMILY_DEFAULT
+from storage_core.keys import done_key, place_key
 from storage_core.record import Rows
 from storage_core.rocks import Batch
-from storage_core.shard_state import TransactionProgress, encode_progress, transaction_key
+from storage_core.shard_state import (
+    KEY_TRANSACTIONS,
+    Ledger,
+    Places,
+    TransactionProgress,
+    decode_progress,
+    encode_ledger,
+    encode_progress,
+    transaction_key,
+)
 
 if TYPE_CHECKING:
     from storage_core.shard import Shard
+
+KIND_NAMED: Final = 0
+KIND_NUMBERED: Final = 1
+_FORGOTTEN_AT_ONCE: Final = 8
+
+Load = Callable[[list[bytes]], list[bytes | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class StagedTransaction:
+    """A transaction as a shard is asked to take it.
+
+    Attributes:
+        name: Its id in the shards.
+        planned: How many rows it has.
+        is_numbered: Whether the mark of its series speaks for it once it is no longer staged.
+    """
+
+    name: str
+    planned: TransactionProgress
+    is_numbered: bool
 
 
 class ShardTransactions:
     """The transactions one shard knows. Changed under its append lock only; any thread may ask."""
 
-    def __init__(self, shard: "Shard", known: Mapping[str, TransactionProgress]) -> None:
-        """Start from what recovery found."""
+    def __init__(
+        self, shard: "Shard", ledger: Ledger, load: Load, is_staged: Callable[[str], bool]
+    ) -> None:
+        """Start from what recovery found; `load` looks keys up in the writer's store."""
         self._shard = shard
-        self._known = dict(known)
+        self._ledger = ledger
+        self._load = load
+        self._is_staged = is_staged
 
     def progress(self, transaction: str) -> TransactionProgress | None:
-        """Return how far a transaction has come here, None if it is unknown."""
-        return self._known.get(transaction)
+        """Return how far a transaction has come here, None if it is unknown or forgotten."""
+        begun = self._ledger.begun
+        if begun is not None and begun[0] == transaction:
+            return begun[1]
+        # The second is where a shard that an earlier version made has it.
+        found = self._load([done_key(transaction), transaction_key(transaction)])
+        return next((decode_progress(data) for data in found if data is not None), None)
 
-    def unfinished(self) -> list[str]:
-        """Return the transactions of which only a part is written."""
-        return [name for name, progress in list(self._known.items()) if not progress.is_done]
+    def unfinished(self) -> str | None:
+        """Return the transaction of which only a part is written."""
+        begun = self._ledger.begun
+        return None if begun is None else begun[0]
 
-    def stranded(self) -> list[str]:
-        """Return the unfinished transactions that nobody goes on with at this moment."""
-        if not self.unfinished():
-            return []
+    def stranded(self) -> str | None:
+        """Return the unfinished transaction if nobody goes on with it at this moment."""
+        if self.unfinished() is None:
+            return None
         with self._shard.guard.appending():
             return self.unfinished()
 
-    def done(self) -> list[str]:
-        """Return the transactions whose rows are all written."""
-        return [name for name, progress in list(self._known.items()) if progress.is_done]
-
-    def forget(self, transactions: Iterable[str]) -> None:
-        """Drop transactions that cannot come again, so that what is known stays small."""
-        names = list(transactions)
-        if not names:
-            return
-        batch = Batch()
-        for name in names:
-            batch.delete(transaction_key(name))
-        with self._shard.guard.appending():
-            self._shard.write_beside(batch)
-            for name in names:
-                self._known.pop(name, None)
-
-    def append(
-        self, transaction: str, planned: TransactionProgress, batches: Iterator[Rows]
-    ) -> None:
+    def append(self, staged: StagedTransaction, batches: Iterator[Rows]) -> None:
         """Append a transaction's rows; all of them are visible and durable on return.
 
         Raises:
@@ -70,38 +97,76 @@ class ShardTransactions:
         """
         shard = self._shard
         with shard.guard.appending():
-            known = self._known.get(transaction)
+            known = self.progress(staged.name)
             if known is not None and known.is_done:
-                # Done in memory is not yet durable.
+                # Done in the store is not yet durable.
                 shard.commit_path(None, durable=True)
                 return
-            self._refuse_others(transaction)
+            self._refuse_others(staged.name)
+            planned = staged.planned
             if known is not None and known.rows_total != planned.rows_total:
-                message = f"transaction {transaction!r} has {known.rows_total} rows here"
+                message = f"transaction {staged.name!r} has {known.rows_total} rows here"
                 raise InvalidRequestError(message, shard=shard.context.number)
             with shard.publishing_at_end():
                 progress = known or replace(planned, begin=shard.tail.next)
-                self._append_from(transaction, progress, batches)
+                self._append_from(staged, progress, batches)
 
     def _refuse_others(self, transaction: str) -> None:
-        if any(name != transaction for name in self.unfinished()):
+        if self.unfinished() not in (None, transaction):
             message = f"another transaction than {transaction!r} is unfinished; reopen first"
             raise UnavailableError(message, shard=self._shard.context.number)
 
     def _append_from(
-        self, transaction: str, progress: TransactionProgress, batches: Iterator[Rows]
+        self, staged: StagedTransaction, progress: TransactionProgress, batches: Iterator[Rows]
     ) -> None:
         if progress.rows_total == 0:
-            self._write(transaction, None, progress)
+            self._write(staged, None, progress)
         passed = 0
         for rows in batches:
             skipped = max(0, min(len(rows), progress.rows_done - passed))
             passed += len(rows)
             if skipped < len(rows):
                 part = rows.slice(skipped, len(rows))
-                self._write(transaction, part, replace(progress, rows_done=passed))
+                self._write(staged, part, replace(progress, rows_done=passed))
 
-    def _write(self, transaction: str, rows: Rows | None, progress: TransactionProgress) -> None:
-        attachment = (FAMILY_DEFAULT, transaction_key(transaction), encode_progress(progress))
-        self._shard.commit_path(Entry(rows, attachments=(attachment,)), durable=False)
-        self._known[transaction] = progress
+    def _write(
+        self, staged: StagedTransaction, rows: Rows | None, progress: TransactionProgress
+    ) -> None:
+        beside = Batch()
+        if progress.is_done:
+            ledger = self._with_done(beside, staged, progress)
+        else:
+            ledger = replace(self._ledger, begun=(staged.name, progress))
+        beside.put(KEY_TRANSACTIONS, encode_ledger(ledger))
+        self._shard.commit_path(Entry(rows, beside=beside), durable=False)
+        self._ledger = ledger
+
+    def _with_done(
+        self, beside: Batch, staged: StagedTransaction, progress: TransactionProgress
+    ) -> Ledger:
+        """Give a transaction that is done its place, and forget those whose time is over."""
+        numbered = staged.is_numbered
+        kind = KIND_NUMBERED if numbered else KIND_NAMED
+        places = self._ledger.numbered if numbered else self._ledger.named
+        kept = 1 if numbered else self._shard.options.transactions_kept
+        beside.put(done_key(staged.name), encode_progress(progress))
+        beside.put(place_key(kind, places.next), staged.name.encode())
+        places = self._forget(beside, kind, Places(places.first, places.next + 1), kept)
+        if numbered:
+            return replace(self._ledger, begun=None, numbered=places)
+        return replace(self._ledger, begun=None, named=places)
+
+    def _forget(self, beside: Batch, kind: int, places: Places, kept: int) -> Places:
+        first = places.first
+        keys = [
+            place_key(kind, place)
+            for place in range(first, min(first + _FORGOTTEN_AT_ONCE, places.next - kept))
+        ]
+        for key, data in zip(keys, self._load(keys) if keys else (), strict=True):
+            name = "" if data is None else data.decode()
+            if self._is_staged(name):
+                break
+            beside.delete(key)
+            beside.delete(done_key(name))
+            first += 1
+        return Places(first, places.next)

@@ -43,7 +43,8 @@ from storage_core.zone import Zone, ZoneChunk, decode_zones
 _ZONES_END: Final = prefix_end(PREFIX_ZONE)
 _ZONES_FIRST: Final = 8
 _ZONES_MOST: Final = 1024
-_LATE_END: Final = prefix_end(PREFIX_LATE)
+# The largest key a late record can have; behind it may lie what an earlier version let callers put.
+_LATE_LAST: Final = PREFIX_LATE + b"\xff" * 28
 
 ZoneMask = npt.NDArray[np.bool_]
 
@@ -224,7 +225,7 @@ class ShardView:
 
     def late_window_before(self, window: int | None) -> int | None:
         """Return the last window below this one (None: of all) that has a late record."""
-        key = _LATE_END if window is None else late_window_key(window)
+        key = _LATE_LAST if window is None else late_window_key(window)
         item = self._store.at_or_before(FAMILY_DEFAULT, key)
         if item is None or item[0][:1] != PREFIX_LATE:
             return None

@@ -57,6 +57,16 @@ class Manifest:
         """Tell whether the transaction is still to be finished, or being finished."""
         return (self.directory / MANIFEST_FILE).exists()
 
+    @property
+    def is_numbered(self) -> bool:
+        """Tell whether the mark of its series will speak for it."""
+        return self.id is not None and self.id.number is not None
+
+
+def is_staged(staging: Path, transaction: str) -> bool:
+    """Tell whether a transaction is published and not finished everywhere."""
+    return (transaction_directory(staging, transaction) / MANIFEST_FILE).exists()
+
 
 def transaction_directory(staging: Path, transaction: str) -> Path:
     """Return where a transaction is staged; any text makes a safe name."""
@@ -170,7 +180,7 @@ def clear_if_done(manifest: Manifest) -> None:
         return
     stream = manifest.directory.parent.parent
     with locked(stream):
-        if manifest.id is not None and manifest.id.number is not None:
+        if manifest.id is not None and manifest.is_numbered:
             # IMPORTANT: the mark before the manifest goes, so that a replay meets one of them.
             write_mark(stream, manifest.id)
         remove_transaction(manifest.directory)

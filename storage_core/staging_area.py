@@ -8,7 +8,8 @@
     stream.finish_transactions()                   a stream that is open already
 
 An attempt whose parts are never published leaves files only; they go with the transaction, by
-`discard`, or after an age. A number that its series has seen is never published again.
+`discard`, or after an age. A number that its series has seen is never published again; an id
+without a number lands once for as long as the shards remember it (`transactions_kept`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -108,7 +109,11 @@ class StagingArea:
         return StagingWriter(begin, mask, self.options.payload_bytes_max)
 
     def is_decided(self, transaction: TransactionId) -> bool:
-        """Tell whether a transaction was published, finished or passed by its series."""
+        """Tell whether a transaction was published, finished or passed by its series.
+
+        Of one without a number, once it is finished, only the shards know: this is False then,
+        and publishing it again changes nothing as long as they remember it.
+        """
         with file_errors(self._staging, "looking for a transaction"):
             directory = transaction_directory(self._staging, transaction.name)
             return (directory / MANIFEST_FILE).exists() or self._is_seen(transaction)
@@ -119,6 +124,9 @@ class StagingArea:
 
     def publish(self, transaction: TransactionId, parts: Parts) -> frozenset[int]:
         """Decide a transaction: make these parts its rows, unless it was decided before.
+
+        One without a number that is finished is found out by the shards, which take no row of
+        it again.
 
         Returns:
             The shards in which it is still to be finished; none where it has no rows, or was

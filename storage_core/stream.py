@@ -139,6 +139,7 @@ class Stream(StreamReads):
         outside = environment or Environment()
         files = read_stream(Path(root), name)
         numbers = _shard_numbers(files, shards)
+        files = files.upgraded()
         if isinstance(give_up_transactions, str):
             give_up_transactions = (give_up_transactions,)
         given_up = frozenset(give_up_transactions)

@@ -45,7 +45,6 @@ from storage_core.marker import MARKER_FILE, create_marker
 from storage_core.options import StreamOptions
 from storage_core.origin import StreamOrigin, decode_origin, encode_origin
 from storage_core.root_file import (
-    FORMAT_VERSION,
     STREAM_FILE,
     check_root,
     is_reserved,
@@ -54,12 +53,16 @@ from storage_core.root_file import (
 )
 from storage_core.windows import Unit, WindowScheme, WindowWidth
 
+# A stream of an earlier version is read as it is, and made one of this when it is written.
+FORMAT_VERSION: Final = 2
+_FORMAT_VERSIONS: Final = (1, FORMAT_VERSION)
 FEATURES: Final[frozenset[str]] = frozenset()
 LINEAGE_BYTES: Final = 16
 _LOCK_WAIT_MAX_S: Final = 60.0
 _LOCK_PAUSE_S: Final = 0.005
 _CLOCK: Final = SystemClock()
 
+STAGING_DIRECTORY: Final = "staging"
 _OPTIONS_FILE: Final = "options.json"
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 _META_FIELDS: Final = ("name", "incarnation", "unit", "window", "jitter", "shards")
@@ -94,11 +97,13 @@ class StreamSettings:
     """What may change, and the shards there are.
 
     `births` holds the first address of the shards whose log does not begin at 0.
+    `format_version` is the earliest that may have written to it last.
     """
 
     options: StreamOptions
     lineages: Mapping[int, bytes]
     births: Mapping[int, int] = field(default_factory=dict)
+    format_version: int = FORMAT_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +137,7 @@ class StreamFiles:
     @property
     def staging_directory(self) -> Path:
         """Where unfinished transactions live."""
-        return self.directory / "staging"
+        return self.directory / STAGING_DIRECTORY
 
     def altered(self, changes: dict[str, object]) -> Self:
         """Change options on disk and return what then holds."""
@@ -150,8 +155,19 @@ class StreamFiles:
 
     def rewritten(self, settings: StreamSettings) -> Self:
         """Put settings in the place of those on disk; durable on return. Under `locked`."""
+        settings = replace(settings, format_version=FORMAT_VERSION)
         replace_durably(self.directory / _OPTIONS_FILE, _encode_settings(settings, self.meta))
         return replace(self, settings=settings)
+
+    def upgraded(self) -> Self:
+        """Make older versions refuse a stream that this one is about to write; durable on return.
+
+        stream.json never changes, so it is options.json that tells them.
+        """
+        if self.settings.format_version == FORMAT_VERSION:
+            return self
+        with file_errors(self.directory, "upgrading the stream"), locked(self.directory):
+            return self.rewritten(self.reread().settings)
 
     def reread(self) -> Self:
         """Return what holds once the files are read again.
@@ -370,8 +386,8 @@ def _read_meta(directory: Path) -> StreamMeta:
     path = directory / STREAM_FILE
     document: dict[str, Any] = read_document(path)
     version = document.get("format_version")
-    if version != FORMAT_VERSION:
-        message = f"format version {version}; this shardlog reads {FORMAT_VERSION}"
+    if version not in _FORMAT_VERSIONS:
+        message = f"format version {version}; this shardlog reads up to {FORMAT_VERSION}"
         raise UnsupportedFormatError(message, stream=directory.name, path=path)
     needed = [*document.get("required_to_read", ()), *document.get("required_to_write", ())]
     missing = sorted(set(needed) - FEATURES)
@@ -398,7 +414,7 @@ def _encode_settings(settings: StreamSettings, meta: StreamMeta) -> bytes:
     births = {str(shard): born for shard, born in settings.births.items()}
     return encode_document(
         {
-            "format_version": FORMAT_VERSION,
+            "format_version": settings.format_version,
             "incarnation": meta.incarnation,
             "options": options,
             "shards": lineages,
@@ -417,8 +433,9 @@ def _read_settings(directory: Path, meta: StreamMeta) -> StreamSettings:
     options = document["options"]
     known = {one.name for one in fields(StreamOptions)}
     unknown = sorted(set(options) - known)
-    if document["format_version"] != FORMAT_VERSION or unknown:
-        message = f"written by a newer shardlog: {unknown or document['format_version']}"
+    version = document["format_version"]
+    if version not in _FORMAT_VERSIONS or unknown:
+        message = f"written by a newer shardlog: {unknown or version}"
         raise UnsupportedFormatError(message, stream=meta.name, path=path)
     for name in _SPANS:
         if options[name] is not None:
@@ -433,4 +450,4 @@ def _read_settings(directory: Path, meta: StreamMeta) -> StreamSettings:
             "restore both from one moment"
         )
         raise ForeignDataError(message, stream=meta.name, path=path)
-    return StreamSettings(StreamOptions(**options), lineages, births)
+    return StreamSettings(StreamOptions(**options), lineages, births, version)

@@ -34,9 +34,9 @@ from storage_core.errors import (
     UnavailableError,
 )
 from storage_core.record import rows_from_arrow
-from storage_core.series import NAME_PREFIX
 from storage_core.shard import Shard
 from storage_core.shard_state import TransactionProgress
+from storage_core.shard_transactions import StagedTransaction
 from storage_core.staged_rows import StagedShardWriter
 from storage_core.staging import (
     MANIFEST_FILE,
@@ -182,7 +182,7 @@ class Transaction:
             UnavailableError: It is not; the staged rows were swept for their age, or removed.
         """
         shards = self._shards.values()
-        is_unfinished = any(self._name in one.transactions.unfinished() for one in shards)
+        is_unfinished = any(self._name == one.transactions.unfinished() for one in shards)
         if is_unfinished or self._rows_done() is None:
             message = (
                 f"the staged rows of transaction {self._name!r} are gone before they were "
@@ -266,17 +266,17 @@ def _append_staged(manifest: Manifest, shard: Shard) -> None:
         if not manifest.is_published:
             _refuse_if_removed(manifest, shard)
             return
-        _forget_cleared(manifest, shard)
         rows = read_staged_rows(manifest, number)
         rows_total = sum(part.rows for part in manifest.shards[number])
         planned = TransactionProgress(0, rows_total, manifest.rows_total, shard.tail.next)
-        shard.transactions.append(manifest.transaction, planned, rows)
+        staged = StagedTransaction(manifest.transaction, planned, manifest.is_numbered)
+        shard.transactions.append(staged, rows)
     mark_done(manifest, number)
 
 
 def _refuse_if_removed(manifest: Manifest, shard: Shard) -> None:
     """Tell rows that somebody removed from rows that have landed and were cleared away."""
-    if manifest.transaction.startswith(NAME_PREFIX):
+    if manifest.is_numbered:
         # Shards forget these; the mark of their series speaks for them.
         return
     progress = shard.transactions.progress(manifest.transaction)
@@ -295,30 +295,15 @@ def finish_all(staging: Path, shards: Mapping[int, Shard]) -> None:
     # IMPORTANT: what a shard has begun goes first; rows behind it would publish half of it.
     for manifest in manifests:
         for number, shard in shards.items():
-            if manifest.transaction in shard.transactions.unfinished():
+            if manifest.transaction == shard.transactions.unfinished():
                 finish(manifest, {number: shard})
     for manifest in manifests:
         finish(manifest, shards)
     for number, shard in shards.items():
-        for name in shard.transactions.stranded():
+        name = shard.transactions.stranded()
+        if name is not None:
             message = (
                 f"transaction {name!r} is unfinished and its staged rows are gone; "
                 "open with give_up_transactions to forget it"
             )
             raise CorruptionError(message, shard=number, path=staging)
-
-
-def _forget_cleared(manifest: Manifest, shard: Shard) -> None:
-    """Drop what the shard knows of transactions that cannot come again.
-
-    A staged transaction's manifest goes after its mark was written, and no manifest is
-    published for a number that its series' mark has passed.
-    """
-    staging = manifest.directory.parent
-    shard.transactions.forget(
-        name
-        for name in shard.transactions.done()
-        if name.startswith(NAME_PREFIX)
-        and name != manifest.transaction
-        and not (transaction_directory(staging, name) / MANIFEST_FILE).exists()
-    )

@@ -17,7 +17,7 @@ from storage_core.read_request import COLUMNS
 from tests.golden.write_v1 import STREAM, open_later, plain, rows_in
 
 HERE = Path(__file__).parent
-BYTES_MAX = 100_000
+BYTES_MAX = 150_000
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from storage_core import AppendReport, InvalidRequestError, LostRangeError
-from storage_core.keys import ADDRESS_MAX, dead_letter_key
+from storage_core.keys import ADDRESS_MAX
 from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
 from tests.unit.storage_core.topics import TopicCopy
 from tests.unit.storage_core.workbench import batch_of
@@ -189,12 +189,6 @@ def test_plain_stream_of_one_shard_keeps_dead_letters_too(bench):
     bench.stream.append_batch(batch_of([]), dead_letters={7: b"raw"})
     assert bench.commit() == {0: 8}
     assert list(bench.stream.dead_letters(0)) == [(7, b"raw")]
-
-
-def test_key_of_a_dead_letter_is_the_logs_own(bench):
-    attachment = ("default", dead_letter_key(5), b"raw")
-    with pytest.raises(InvalidRequestError, match="none that the log writes itself"):
-        bench.append([1], shard=0, attachments=[attachment])
 
 
 @pytest.mark.parametrize("shard", [4, "3", None])

@@ -70,7 +70,7 @@ def test_plain_stream_has_no_origin(bench):
 def test_stream_file_tells_the_origin(copy):
     document = read_document(copy.directory / "stream.json")
     assert {**document, **asdict(TOPIC)} == document
-    assert (document["shards"], document["format_version"]) == (0, 1)
+    assert (document["shards"], document["format_version"]) == (0, 2)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,19 @@ from storage_core import (
     CorruptionError,
     InvalidRequestError,
 )
-from storage_core.keys import FAMILY_DEFAULT, INT64_MAX, INT64_MIN
+from storage_core.keys import (
+    FAMILY_DEFAULT,
+    INT64_MAX,
+    INT64_MIN,
+    attachment_key,
+    dead_letter_key,
+    done_key,
+    head_key,
+    late_key,
+    zone_key,
+)
 from storage_core.marker import MarkerState, MarkerWriter
-from storage_core.shard_state import KEY_FLOOR, encode_int
+from storage_core.shard_state import KEY_FLOOR, KEY_NEXT, encode_int
 from tests.unit.storage_core.disks import STALL_MAX_S, BesideThread
 from tests.unit.storage_core.workbench import Workbench, batch_of
 
@@ -197,7 +207,7 @@ def test_attachments_are_kept_with_their_rows(bench):
     bench.append([1], attachments=[("default", b"xnote", b"1"), ("default", b"xnote2", b"2")])
     bench.close()
     store = bench.store()
-    assert store.get_many([b"xnote", b"xnote2"]) == [b"1", b"2"]
+    assert store.get_many([attachment_key(b"xnote"), attachment_key(b"xnote2")]) == [b"1", b"2"]
     store.close()
 
 
@@ -209,14 +219,39 @@ def test_attachments_are_kept_with_their_rows(bench):
         [("log", b"k", b"v")],
         [("default", "k", b"v")],
         [("default", b"k")],
-        [("default", b"mnext", b"v")],
-        [("default", b"", b"v")],
     ],
 )
 def test_attachment_that_does_not_fit_is_refused_with_its_rows(bench, attachments):
     with pytest.raises(InvalidRequestError, match="attachment"):
         bench.append([1], attachments=attachments)
     assert bench.commit() == {0: 0}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        b"",
+        b"m",
+        KEY_NEXT,
+        head_key(1),
+        zone_key(0),
+        done_key("mine"),
+        dead_letter_key(5),
+        late_key(0, 1, 10**12, 0),
+        late_key(2**62, 1, INT64_MAX, 0)[:9],
+    ],
+)
+def test_attachment_under_any_key_changes_no_answer(bench, key):
+    bench.append([10, 2**62], attachments=[("default", key, b"?")])
+    bench.append([5])
+    bench.commit()
+    for _ in range(2):
+        assert (bench.primaries(), bench.arrivals()) == ([5, 10, 2**62], [10, 2**62, 5])
+        assert bench.stream.latest(1)[1].primary == 2**62
+        assert list(bench.stream.dead_letters(0)) == []
+        assert not bench.stream.transaction("mine", 1).is_replay
+        assert bench.stream.verify().is_clean
+        bench.reopen()
 
 
 @pytest.mark.parametrize(

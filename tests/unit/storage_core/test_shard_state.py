@@ -12,27 +12,35 @@ from storage_core.shard_state import (
     KEY_GENERATION,
     KEY_NEXT,
     KEY_SOURCE,
+    KEY_TRANSACTIONS,
+    STATE_RANGE,
     AddressRange,
     Counters,
+    Ledger,
+    Places,
     ShardState,
     Tail,
     TransactionProgress,
+    decode_ledger,
     decode_progress,
     decode_state,
     decode_tail,
     encode_int,
+    encode_ledger,
     encode_progress,
     encode_range_end,
     encode_source,
     encode_tail,
     gap_key,
     lost_key,
+    pass_key,
     transaction_key,
 )
 from tests.unit.storage_core.strategies import addresses_one, few
 
 counts = st.integers(0, 2**64 - 1)
 counters = st.builds(Counters, *[st.integers(0, 2**40) for _ in range(11)])
+places = st.builds(Places, addresses_one, addresses_one)
 ranges = st.builds(lambda start, size: AddressRange(start, start + size), addresses_one, st.just(1))
 
 
@@ -58,25 +66,28 @@ def test_counters_add_up_field_by_field(a, b):
 
 
 @few
-@given(st.sets(ranges), st.sets(ranges), st.dictionaries(st.text(min_size=1), counts))
-def test_ranges_and_transactions_come_back(lost, gaps, transactions):
+@given(st.sets(ranges), st.sets(ranges))
+def test_ranges_come_back(lost, gaps):
     entries = [(lost_key(one.start), encode_range_end(one.end, "why")) for one in lost]
     entries += [(gap_key(one.start), encode_range_end(one.end)) for one in gaps]
-    progress = {
-        name: TransactionProgress(done, done, done, 0) for name, done in transactions.items()
-    }
-    entries += [(transaction_key(name), encode_progress(at)) for name, at in progress.items()]
     state = decode_state(entries, 0)
     assert (state.lost, state.gaps) == (tuple(sorted(lost)), tuple(sorted(gaps)))
-    assert state.transactions == progress
 
 
-@pytest.mark.parametrize("name", ["next", "floor", "a/b", "lost/", "\x00"])
-def test_no_name_of_a_transaction_is_taken_for_something_else(name):
-    state = decode_state(
-        [(transaction_key(name), encode_progress(TransactionProgress(1, 2, 3, 4)))], 0
-    )
-    assert state == ShardState(transactions={name: TransactionProgress(1, 2, 3, 4)})
+@few
+@given(st.text(min_size=1), places, places, st.booleans())
+def test_ledger_comes_back(name, named, numbered, is_begun):
+    begun = (name, TransactionProgress(1, 2, 3, 4)) if is_begun else None
+    ledger = Ledger(begun, named, numbered)
+    assert decode_ledger(encode_ledger(ledger)) == ledger
+    assert decode_state([(KEY_TRANSACTIONS, encode_ledger(ledger))], 0).ledger == ledger
+
+
+@pytest.mark.parametrize("name", ["", "next", "\x00", "\U0010ffff"])
+def test_entries_of_transactions_lie_behind_the_rest_of_the_state(name):
+    others = [KEY_TRANSACTIONS, KEY_SOURCE, KEY_NEXT, lost_key(5), gap_key(5), pass_key(2**62)]
+    assert STATE_RANGE[0] < min(others)
+    assert max(others) < STATE_RANGE[1] <= transaction_key(name)
 
 
 def test_source_comes_back_with_its_nesting():
@@ -101,8 +112,9 @@ def test_entries_of_another_kind_are_passed_over():
         (KEY_SOURCE, b"{"),
         (KEY_SOURCE, b"\xff"),
         (lost_key(5), b""),
-        (transaction_key("t"), b"short"),
-        (transaction_key("t")[:-1] + b"\xff", encode_progress(TransactionProgress(1, 1, 1, 1))),
+        (KEY_TRANSACTIONS, b"short"),
+        (KEY_TRANSACTIONS, encode_ledger(Ledger()) + b"short"),
+        (KEY_TRANSACTIONS, encode_ledger(Ledger()) + bytes(32) + b"\xff"),
     ],
 )
 def test_entry_that_cannot_be_read_is_told_with_its_shard(key, value):

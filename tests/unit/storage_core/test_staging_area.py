@@ -54,7 +54,7 @@ def landed(bench: Workbench) -> list[int]:
 
 
 def known(bench: Workbench) -> list[str]:
-    return [name for shard in bench.stream._shards.values() for name in shard.transactions.done()]
+    return [name for number in (0, 1) for name in bench.remembered(number)]
 
 
 def left(bench: Workbench) -> list[str]:
@@ -131,6 +131,15 @@ def test_transactions_without_a_number_all_land(bench):
     for number in (1, 2):
         land(bench, TransactionId(f"write-{number}"), [number])
     assert landed(bench) == [1, 2]
+
+
+def test_transaction_without_a_number_lands_once_though_others_ran_since(bench):
+    once = TransactionId("once")
+    for transaction, primary in ((once, 1), (TransactionId("other"), 2), (FIRST, 3), (once, 1)):
+        land(bench, transaction, [primary])
+    bench.reopen()
+    land(bench, once, [1])
+    assert (landed(bench), left(bench)) == ([1, 2, 3], [])
 
 
 def test_late_publisher_of_a_cleared_number_is_told_that_it_is_over(bench):

@@ -203,10 +203,10 @@ def test_altering_a_stream_that_was_made_anew_is_refused(bench):
 @pytest.mark.parametrize(
     ("file", "fields", "named"),
     [
-        ("stream.json", {"format_version": 2}, "format version 2"),
+        ("stream.json", {"format_version": 3}, "format version 3"),
         ("stream.json", {"required_to_read": ["cold-tier"]}, "cold-tier"),
         ("stream.json", {"required_to_write": ["merge", "ttl"]}, "merge, ttl"),
-        ("options.json", {"format_version": 2}, "2"),
+        ("options.json", {"format_version": 3}, "3"),
         ("../root.json", {"format_version": 2}, "version 2"),
     ],
 )

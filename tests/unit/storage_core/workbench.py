@@ -20,7 +20,14 @@ from typing import Any
 import pyarrow as pa
 
 from storage_core import AppendReport, Environment, Stream, StreamOptions, StreamReader
-from storage_core.keys import FAMILY_DEFAULT, FAMILY_LOG, log_key
+from storage_core.keys import (
+    FAMILY_DEFAULT,
+    FAMILY_LOG,
+    PREFIX_DONE,
+    PREFIX_PLACE,
+    log_key,
+    prefix_end,
+)
 from storage_core.record import ENVELOPE
 from storage_core.rocks import Batch, RocksStore, open_store
 from storage_core.shard import Shard
@@ -193,6 +200,15 @@ class Workbench:
     @property
     def staging(self) -> Path:
         return self.directory / "staging"
+
+    def remembered(self, shard: int = 0) -> list[str]:
+        """Return the ids of transactions that a shard knows as done, oldest first."""
+        view = self.stream._shards[shard].view()
+        by_place = [name for _, name in view.meta_items(PREFIX_PLACE, prefix_end(PREFIX_PLACE))]
+        by_name = [key[1:] for key, _ in view.meta_items(PREFIX_DONE, prefix_end(PREFIX_DONE))]
+        view.close()
+        assert sorted(by_place) == sorted(by_name)
+        return [name.decode() for name in by_place]
 
     def store(self) -> RocksStore:
         """Open the store of shard 0 behind the stream's back; the stream must be closed."""
