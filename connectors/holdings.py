@@ -86,6 +86,11 @@ class Holdings:
         """Whether any partition is held, its shard open or waited for."""
         return bool(self.feeds or self._waiting)
 
+    @property
+    def waiting_count(self) -> int:
+        """How many partitions wait for their shard."""
+        return len(self._waiting)
+
     # --- coming and going ------------------------------------------------------------------
 
     def take(self, partitions: Collection[Partition]) -> None:

@@ -51,6 +51,12 @@ def open_log(chosen: LogFormat | None = None, clock: Clock | None = None) -> Any
     return log
 
 
+def tell_library_lines_left_out() -> None:
+    """Tell of librdkafka's lines that were left out and that none has followed."""
+    for handler in logging.getLogger(LOGGER_NAME).handlers:
+        handler.flush()
+
+
 @dataclass(slots=True)
 class _Kind:
     """A kind of line: when one was told, and how many were not since, the last of them."""

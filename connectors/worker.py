@@ -27,6 +27,7 @@ from connectors.options import WorkerOptions
 from connectors.ownership import Ownership, check_writable
 from connectors.pace import CONSUME_RECORDS, WAIT_MOST_S, Pace
 from connectors.partition_faults import PartitionFaults
+from connectors.progress import Progress
 from connectors.topic_identity import TopicIdentities
 from connectors.worker_counts import WorkerCounts
 from storage_core import Clock, UnavailableError
@@ -73,11 +74,16 @@ class Worker:
         self._is_stopping = False
         self._stop_reason = ""
         self.counts = WorkerCounts()
+        self._progress = Progress(self.counts, self._consumer.known_ends, clock.monotonic_s(), log)
 
     def stop(self, reason: str = "asked to") -> None:
         """Ask for a clean stop. From any thread, or a signal handler: nothing is logged here."""
         self._stop_reason = reason
         self._is_stopping = True
+
+    def tell_progress(self) -> None:
+        """Have the line about progress told soon. From any thread, or a signal handler."""
+        self._progress.ask()
 
     def run(self) -> None:
         """Consume until `stop`; then finish, flush, commit, leave the group, close.
@@ -129,6 +135,7 @@ class Worker:
             self._hold_back()
         self._group.tell_if_due(self._holdings.feeds, now_s)
         self._dead_letters.tell_if_due(now_s)
+        self._progress.look(now_s, self._holdings.feeds, self._holdings.waiting_count)
         self._watch.look(now_s, is_assigned=self._holdings.are_any)
 
     def _gather(self, messages: Messages, now_s: float) -> None:

@@ -14,6 +14,7 @@ class WorkerCounts:
     Attributes:
         consumed: Records Kafka brought.
         appended: Records made durable.
+        late: Of those, records that came late.
         duplicates: Records that were stored already.
         dead_letters: Records kept raw.
         rounds: Rounds made durable.
@@ -25,6 +26,7 @@ class WorkerCounts:
 
     consumed: int = 0
     appended: int = 0
+    late: int = 0
     duplicates: int = 0
     dead_letters: int = 0
     rounds: int = 0
@@ -35,10 +37,23 @@ class WorkerCounts:
         """Add a durable round."""
         self.rounds += 1
         self.appended += report.appended.appended
+        self.late += report.appended.late
         self.duplicates += report.appended.duplicates
         self.dead_letters += report.appended.dead_letters
         for partition in report.moved:
             self.reopens.pop(partition, None)
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """What a line that ends a run tells."""
+        return {
+            "consumed": self.consumed,
+            "appended": self.appended,
+            "late": self.late,
+            "duplicates": self.duplicates,
+            "dead_letters": self.dead_letters,
+            "rounds": self.rounds,
+        }
 
     def reopened(self, partition: Partition) -> int:
         """Count a reopening and return how many there were in a row."""

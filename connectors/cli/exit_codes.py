@@ -48,3 +48,9 @@ def exit_code_for(error: ShardlogError) -> int:
         if isinstance(error, kind):
             return code
     return EXIT_UNEXPECTED
+
+
+def one_line(error: ShardlogError) -> str:
+    """Return what an error says, in the one line that people are shown."""
+    first, *_ = str(error).splitlines() or [type(error).__name__]
+    return first

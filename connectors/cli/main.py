@@ -5,15 +5,23 @@ An error of ours is one line on standard error and an exit code that means somet
 """
 
 import sys
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 
 from connectors.cli import dev, dlq, drop, produce, read, status, streams, tail, worker
-from connectors.cli.exit_codes import EXIT_INTERRUPTED, EXIT_USAGE, exit_code_for
+from connectors.cli.exit_codes import EXIT_INTERRUPTED, EXIT_USAGE, exit_code_for, one_line
+from connectors.cli.version import installed_version
 from storage_core import ShardlogError
 
 _HELP: Final = "Kafka topics into a time-indexed shard log, and what is in it."
+
+
+def _version(is_asked: bool) -> None:  # noqa: FBT001 - as typer calls it
+    if is_asked:
+        typer.echo(f"shardlog {installed_version()}")
+        raise typer.Exit
+
 
 app = typer.Typer(
     help=_HELP,
@@ -22,6 +30,20 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def shardlog(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Show the version and exit.", callback=_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Hold what concerns no verb."""
+
+
 app.add_typer(dev.app, name="dev")
 app.add_typer(dlq.app, name="dlq")
 app.command("worker")(worker.worker)
@@ -55,8 +77,7 @@ def outcome(arguments: list[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except ShardlogError as error:
-        first, *_ = str(error).splitlines()
-        typer.echo(f"shardlog: {first}", err=True)
+        typer.echo(f"shardlog: {one_line(error)}", err=True)
         return exit_code_for(error)
     return answer if isinstance(answer, int) else 0
 

@@ -9,14 +9,17 @@ from typing import Annotated
 
 import typer
 
+from connectors.cli.exit_codes import exit_code_for, one_line
+from connectors.cli.version import installed_version
 from connectors.kafka_client import check_settings
 from connectors.log_lines import LogFormat, open_log
 from connectors.options import load_options
 from connectors.ownership import check_writable
 from connectors.process_tuning import tune_process
+from connectors.setting_checks import BOOTSTRAP
 from connectors.shown_settings import shown_settings
 from connectors.worker import Worker
-from storage_core import SystemClock
+from storage_core import ShardlogError, SystemClock
 
 _EXIT_AT_ONCE = 143
 
@@ -40,7 +43,8 @@ def worker(
     """Consume Kafka topics into shards, exactly once, until SIGTERM or Ctrl-C.
 
     A clean stop makes durable what was consumed, leaves the group and exits with 0; a second
-    signal exits at once, and loses nothing that was acknowledged.
+    signal exits at once, and loses nothing that was acknowledged. SIGUSR1 has the line about
+    progress told, which comes every 30 s by itself.
 
     Example: shardlog worker --config shardlog.toml --set kafka.group.id=orders
     """
@@ -65,15 +69,20 @@ def worker(
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    log.info("started", root=str(options.root), group=options.kafka_settings["group.id"])
-    running.run()
-    counts = running.counts
+    signal.signal(signal.SIGUSR1, lambda *_: running.tell_progress())
     log.info(
-        "stopped",
-        consumed=counts.consumed,
-        appended=counts.appended,
-        duplicates=counts.duplicates,
-        dead_letters=counts.dead_letters,
-        rounds=counts.rounds,
+        "started",
+        version=installed_version(),
+        brokers=options.kafka_settings[BOOTSTRAP],
+        group=options.kafka_settings["group.id"],
+        root=str(options.root),
     )
+    try:
+        running.run()
+    except ShardlogError as error:
+        code = exit_code_for(error)
+        told = {"reason": one_line(error), "exit_code": code, **running.counts.totals}
+        log.error("failed", **told)  # noqa: TRY400 - its text says what to do; a trace helps nobody
+        return code
+    log.info("stopped", **running.counts.totals)
     return 0

@@ -113,6 +113,18 @@ class Consumer:
             )
         return low, high
 
+    def known_ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Return the end of each partition as Kafka said it last; nobody is asked.
+
+        A partition from which no answer has come has none.
+        """
+        with translated("looking up ends"):
+            found = {
+                part: self._client.get_watermark_offsets(TopicPartition(*part), cached=True)
+                for part in partitions
+            }
+        return {part: ends[1] for part, ends in found.items() if ends and ends[1] >= 0}
+
     def offset_at(self, partition: Partition, timestamp_ms: int) -> int | None:
         """Return the first offset at or after a time; None when there is none."""
         asked = TopicPartition(partition.topic, partition.number, timestamp_ms)

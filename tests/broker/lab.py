@@ -138,6 +138,9 @@ class WorkerProcess:
         self.process.send_signal(signal.SIGTERM)
         return self.exit_code(wait_s)
 
+    def ask_progress(self) -> None:
+        self.process.send_signal(signal.SIGUSR1)
+
     def freeze(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
 

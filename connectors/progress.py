@@ -1,0 +1,76 @@
+"""What a running worker does, in one line: every thirty seconds, and when somebody asks.
+
+Rates are those since the line before. The lag is what Kafka said last of each partition's end,
+with the records it brought, so that asking costs no round trip; a partition from which no answer
+has come yet is counted instead. Belongs to the worker's thread; `ask` may be called from any.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+from connectors.kafka_client import Partition
+from connectors.log_lines import tell_library_lines_left_out
+from connectors.shard_feed import ShardFeed
+from connectors.worker_counts import WorkerCounts
+
+TELL_EVERY_S: Final = 30.0
+
+
+class Progress:
+    """Tells how a worker gets on."""
+
+    def __init__(
+        self,
+        counts: WorkerCounts,
+        ends: Callable[[Collection[Partition]], Mapping[Partition, int]],
+        now_s: float,
+        log: Any,  # noqa: ANN401 - a structlog logger has no better type
+    ) -> None:
+        """Tell from now on.
+
+        Args:
+            counts: What the worker counts.
+            ends: Returns the last known end of each partition, where one is known.
+            now_s: The monotonic time.
+            log: Where it is told.
+        """
+        self._counts = counts
+        self._ends = ends
+        self._log = log
+        self._told_s = now_s
+        self._told_consumed = 0
+        self._is_asked = False
+
+    def ask(self) -> None:
+        """Have it told with the next look. From any thread, or a signal handler."""
+        self._is_asked = True
+
+    def look(self, now_s: float, feeds: Mapping[Partition, ShardFeed], waiting: int) -> None:
+        """Tell if it is time.
+
+        Args:
+            now_s: The monotonic time.
+            feeds: The partitions whose shards are open.
+            waiting: How many wait for their shard.
+        """
+        if not self._is_asked and now_s - self._told_s < TELL_EVERY_S:
+            return
+        self._is_asked = False
+        tell_library_lines_left_out()
+        ends = self._ends(list(feeds))
+        lag = sum(max(ends[at] - feed.next, 0) for at, feed in feeds.items() if at in ends)
+        unknown = len(feeds.keys() - ends.keys())
+        consumed = self._counts.consumed - self._told_consumed
+        elapsed_s = now_s - self._told_s
+        self._log.info(
+            "progress",
+            shards=len(feeds),
+            **({"waiting": waiting} if waiting else {}),
+            records_s=round(consumed / elapsed_s) if elapsed_s > 0 else consumed,
+            lag=lag,
+            **({"lag_unknown": unknown} if unknown else {}),
+            late=self._counts.late,
+            dead_letters=self._counts.dead_letters,
+            appended=self._counts.appended,
+        )
+        self._told_s, self._told_consumed = now_s, self._counts.consumed

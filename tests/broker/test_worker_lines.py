@@ -1,0 +1,30 @@
+"""What a worker says of itself while it runs, and when it ends."""
+
+import json
+
+from connectors.cli.exit_codes import EXIT_USAGE
+from connectors.cli.version import installed_version
+from tests.broker.lab import Lab
+
+
+def test_worker_says_what_it_is_and_how_it_gets_on(lab: Lab) -> None:
+    topic = lab.topic(partitions=2)
+    lab.produce(topic, 1000)
+    worker = lab.worker(topic)
+    lab.await_no_lag(topic)
+    worker.ask_progress()
+    worker.await_event("progress")
+    (started,), (progress,) = worker.events("started"), worker.events("progress")
+    assert started["version"] == installed_version()
+    assert (started["brokers"], started["group"]) == (lab.bootstrap, topic.name)
+    assert started["root"] == str(lab.root)
+    assert (progress["shards"], progress["lag"], progress["appended"]) == (2, 0, 1000)
+    assert 0 < progress["late"] < 40
+
+
+def test_line_that_ends_a_failed_run_has_the_form_of_the_others(lab: Lab) -> None:
+    worker = lab.worker(lab.topic(), kafka__session__timeout__ms=1)
+    assert worker.exit_code() == EXIT_USAGE, worker.said()
+    ended = json.loads(worker.complaint())
+    assert (ended["event"], ended["exit_code"]) == ("failed", EXIT_USAGE)
+    assert "session.timeout.ms" in ended["reason"]

@@ -1,0 +1,78 @@
+"""A running worker says how it gets on, every thirty seconds and when asked."""
+
+import pytest
+from structlog.testing import CapturingLogger
+
+from connectors.kafka_client import Partition
+from connectors.progress import TELL_EVERY_S, Progress
+from connectors.shard_feed import ShardFeed
+from connectors.worker_counts import WorkerCounts
+from tests.unit.connectors.feeds import TOPIC, open_feeds
+
+A, B = Partition(TOPIC, 0), Partition(TOPIC, 1)
+
+
+class Bench:
+    """A worker's counts, what Kafka said of ends, and what was told."""
+
+    def __init__(self, feeds):
+        self.feeds: dict[Partition, ShardFeed] = feeds
+        self.ends: dict[Partition, int] = {}
+        self.counts, self.log = WorkerCounts(), CapturingLogger()
+        self.progress = Progress(self.counts, lambda _: self.ends, 0.0, self.log)
+
+    def look(self, now_s, waiting=0):
+        self.progress.look(now_s, self.feeds, waiting)
+
+    def told(self):
+        return [call.kwargs for call in self.log.calls if call.args == ("progress",)]
+
+
+@pytest.fixture
+def bench(tmp_path):
+    with open_feeds(tmp_path, 2) as feeds:
+        yield Bench(feeds)
+
+
+def test_nothing_is_told_before_its_time(bench):
+    bench.look(TELL_EVERY_S - 0.1)
+    assert bench.told() == []
+
+
+def test_line_says_rate_lag_late_dead_letters_and_shards(bench):
+    bench.counts.consumed, bench.counts.late, bench.counts.dead_letters = 3000, 5, 2
+    bench.counts.appended = 2998
+    bench.ends = {A: 100, B: 40}
+    bench.feeds[A].next, bench.feeds[B].next = 90, 41
+    bench.look(TELL_EVERY_S)
+    assert bench.told() == [
+        {
+            "shards": 2,
+            "records_s": 100,
+            "lag": 10,
+            "late": 5,
+            "dead_letters": 2,
+            "appended": 2998,
+        }
+    ]
+
+
+def test_rate_is_that_since_the_line_before(bench):
+    bench.counts.consumed = 3000
+    bench.look(TELL_EVERY_S)
+    bench.look(TELL_EVERY_S * 2)
+    assert [line["records_s"] for line in bench.told()] == [100, 0]
+
+
+def test_partitions_without_a_known_end_and_those_that_wait_are_counted(bench):
+    bench.ends = {A: 7}
+    bench.look(TELL_EVERY_S, waiting=3)
+    (line,) = bench.told()
+    assert (line["lag"], line["lag_unknown"], line["waiting"]) == (7, 1, 3)
+
+
+def test_who_asks_is_told_with_the_next_look_and_once(bench):
+    bench.progress.ask()
+    bench.look(1.0)
+    bench.look(2.0)
+    assert len(bench.told()) == 1
