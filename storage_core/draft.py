@@ -84,6 +84,7 @@ class Draft:
     heads_through: int | None
     blocks: int
     report: AppendReport
+    is_from_builder: bool
 
 
 class ShardWriting:
@@ -185,7 +186,8 @@ class ShardWriting:
             source=state.source if entry.source is None else entry.source.fields,
             passed=(*state.passed, *passed),
         )
-        return Draft(batch, after, heads, windows, heads_through, blocks, report)
+        is_from_builder = entry.is_from_builder
+        return Draft(batch, after, heads, windows, heads_through, blocks, report, is_from_builder)
 
     def accept(self, draft: Draft) -> None:
         """Remember what was written."""

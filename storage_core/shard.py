@@ -32,6 +32,7 @@ from storage_core.loss import give_up_loss, knows_loss, note_loss
 from storage_core.marker import MarkerWriter
 from storage_core.options import StreamOptions
 from storage_core.read_request import ReadRequest
+from storage_core.record import Rows
 from storage_core.rocks import Batch, KeyValueStore
 from storage_core.scan_shard import all_heads, routed_here, scan_view
 from storage_core.shard_guard import ShardGuard
@@ -106,7 +107,7 @@ class Shard:
 
     # --- writing ---------------------------------------------------------------------------
 
-    def commit_path(self, entry: Entry | None, *, durable: bool) -> AppendReport:
+    def commit_path(self, work: Entry | Draft | None, *, durable: bool) -> AppendReport:
         """Write rows and what belongs to them; make all that was written durable.
 
         1. Route: give each row its state by the heads, the floor and the clock.
@@ -116,8 +117,9 @@ class Shard:
         5. Publish: write the marker with the value taken before the sync, durably.
         6. Acknowledge: callers return, readers see rows up to the marker.
 
-        Without `durable` it stops after step 3. A failure in 1 or 2 changes nothing; a failure
-        from 3 on poisons the shard, and a reopen finds out what is there.
+        Without `durable` it stops after step 3. A draft has 1 and 2 behind it. A failure in 1
+        or 2 changes nothing; a failure from 3 on poisons the shard, and a reopen finds out what
+        is there.
 
         Raises:
             ShardPoisonedError: A durable write failed, now or before.
@@ -126,14 +128,15 @@ class Shard:
         guard = self.guard
         report = AppendReport()
         with guard.appending():
-            if entry is not None:
+            if isinstance(work, Entry):
                 before = self._standing.state
-                routed = self._writing.route(entry, before, self.options)  # 1
-                draft = self._writing.build(routed, before, self.options)  # 2
+                routed = self._writing.route(work, before, self.options)  # 1
+                work = self._writing.build(routed, before, self.options)  # 2
+            if work is not None:
                 with guard.poisoning():
-                    self._store.write(draft.batch)  # 3
-                    self._remember(entry, draft)
-                report = draft.report
+                    self._store.write(work.batch)  # 3
+                    self._remember(work)
+                report = work.report
             wanted = self._standing.batches
         if durable:
             with guard.committing():
@@ -167,16 +170,25 @@ class Shard:
         finally:
             guard.append_lock.release()
         if self._syncs_by_interval:
-            self._commit_if_due()
+            self.commit_if_due()
 
     def append(self, entry: Entry) -> AppendReport:
         """Write a batch behind all records added before it."""
         with self.guard.appending():
             self._seal()
             report = self.commit_path(self._new_part(entry), durable=False)
-        if self._syncs_by_interval:
-            self._commit_if_due()
+        self.commit_if_due()
         return report
+
+    def draft(self, rows: Rows) -> Draft:
+        """Return a batch ready for the commit path, behind all records added before it.
+
+        The caller holds the append lock from here until it is written.
+        """
+        self._seal()
+        state = self._standing.state
+        routed = self._writing.route(Entry(rows), state, self.options)
+        return self._writing.build(routed, state, self.options)
 
     def commit(self) -> int:
         """Make everything taken so far durable and return committed."""
@@ -388,14 +400,14 @@ class Shard:
         if len(self._builder):
             self.commit_path(Entry(self._builder.rows(), is_from_builder=True), durable=False)
 
-    def _remember(self, entry: Entry, draft: Draft) -> None:
+    def _remember(self, draft: Draft) -> None:
         """Take over what was written; an interruption in here poisons the shard."""
         self._writing.accept(draft)
         holds = self._holds_publishing
         # IMPORTANT: before the builder is cleared, or rows would be in neither for a moment.
         self._standing = self._standing.after(draft.state, holds_publishing=holds)
         assert is_in_order(self.committed(), self._standing)
-        if entry.is_from_builder:
+        if draft.is_from_builder:
             self._builder.clear()
 
     def _write_loss(self, batch: Batch, state: ShardState) -> None:
@@ -435,7 +447,10 @@ class Shard:
             clock.sleep(max(0.0, due - clock.monotonic_s()))
         self._synced_at_s = clock.monotonic_s()
 
-    def _commit_if_due(self) -> None:
+    def commit_if_due(self) -> None:
+        """At sync level `interval`, commit once the interval has passed."""
+        if not self._syncs_by_interval:
+            return
         clock = self.context.environment.clock
         due = self._synced_at_s + self.options.sync_interval.total_seconds()
         if clock.monotonic_s() < due or self._holds_publishing:

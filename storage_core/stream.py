@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from storage_core.batch_over_shards import append_over_shards
 from storage_core.durable_file import file_errors
 from storage_core.entry import (
     AppendReport,
@@ -200,7 +201,9 @@ class Stream(StreamReads):
         attachments: Iterable[tuple[str, bytes, bytes]] = (),
         dead_letters: Mapping[int, bytes] | None = None,
     ) -> AppendReport:
-        """Write a batch, atomically in each shard; durable once `commit` returns.
+        """Write a batch, all of its rows or none; durable once `commit` returns.
+
+        After a crash before that, each shard has its part whole or not at all.
 
         Args:
             batch: Columns primary, secondary, payload, and optionally version, key, headers,
@@ -220,6 +223,9 @@ class Stream(StreamReads):
         Raises:
             InvalidRequestError: Something does not fit; nothing changed.
             LostRangeError: Addresses lie in a lost range; nothing changed.
+            UnavailableError: A shard was held by another call for too long; nothing changed.
+            ShardPoisonedError: A write failed; where the batch went to several shards, the
+                message says which of them have their rows.
         """
         self._refuse_if_closed()
         rows = rows_from_arrow(batch, self._files.settings.options.payload_bytes_max)
@@ -239,10 +245,10 @@ class Stream(StreamReads):
         if addresses is not None or source is not None or extra or dead_letters:
             message = "addresses, source, attachments and dead letters belong to one shard: name it"
             raise InvalidRequestError(message)
-        report = AppendReport()
-        for target, part in self._routed(rows):
-            report = report.plus(target.append(Entry(part)))
-        return report
+        parts = self._routed(rows)
+        if len(parts) == 1:
+            return parts[0][0].append(Entry(parts[0][1]))
+        return append_over_shards(parts)
 
     def transaction(self, txn_id: str, rows_total: int) -> Transaction:
         """Return a context manager whose rows become visible at its end, once.
@@ -404,12 +410,14 @@ class Stream(StreamReads):
             raise InvalidRequestError(message, stream=self._files.meta.name)
         return shard
 
-    def _routed(self, rows: Rows) -> Iterator[tuple[Shard, Rows]]:
+    def _routed(self, rows: Rows) -> list[tuple[Shard, Rows]]:
         numbers = rows.secondary & self._mask
         present = np.unique(numbers).tolist()
         targets = [self._shard(number) for number in present]
-        for number, target in zip(present, targets, strict=True):
-            yield target, rows.take(np.flatnonzero(numbers == number))
+        return [
+            (target, rows.take(np.flatnonzero(numbers == number)))
+            for number, target in zip(present, targets, strict=True)
+        ]
 
     def _refuse_unrouted(self) -> None:
         """Refuse rows without a shard where secondaries do not name one."""

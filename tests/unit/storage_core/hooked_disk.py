@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from storage_core import Environment, marker, rocks
+from storage_core import Environment, UnavailableError, marker, rocks
 from storage_core.marker import MarkerWriter
 from storage_core.rocks import KeyValueStore, Recovery
 from storage_core.testing import ManualClock
@@ -35,6 +35,18 @@ class HookedDisk:
     def on(self, moment: str, call: Callable[[], object]) -> None:
         """Make a call once, at the next such moment: `before sync`, `after publish`."""
         self._hooks[moment] = call
+
+    def fail(self, call: str, passes: int = 0) -> None:
+        """Let a call fail as a disk does, once so many of them have passed."""
+
+        def refuse() -> None:
+            if passes:
+                self.fail(call, passes - 1)
+                return
+            message = f"IO error: no space left ({call})"
+            raise UnavailableError(message)
+
+        self.on(f"before {call}", refuse)
 
     def passes(self, name: str, call: Callable[..., Any], *given: Any) -> Any:
         """Pass a call on, with what is to happen before and after it."""

@@ -124,12 +124,12 @@ class Workbench:
         return column_of(self.stream.tail(0, start, end), name)
 
     @contextmanager
-    def held_by_another_thread(self) -> Iterator[None]:
-        """Let another thread be inside the shard, where only one can append."""
+    def held_by_another_thread(self, shard: int = 0) -> Iterator[None]:
+        """Let another thread be inside a shard, where only one can append."""
         inside, leave = threading.Event(), threading.Event()
 
         def hold() -> None:
-            with self.shard.guard.appending():
+            with self.stream._shards[shard].guard.appending():
                 inside.set()
                 assert leave.wait(STALL_MAX_S)
 
