@@ -9,7 +9,8 @@ this is an LSM tree and still ordered.
     head   state u8 | nulls u8 | mask u8 | timestamp_type i8 | version u16 |
            payload_bytes u32 | key_bytes u32 | headers_bytes u32 | timestamp i64 |
            committed_at_ms i64                                                       (34 bytes)
-    headers  count u32, then per header: key_bytes u32 | value_bytes i32 (-1 null) | key | value
+    headers  count u32, then per header: key_bytes i32 | value_bytes i32 | key | value
+             (-1 for a null one; -2 for the key's where the whole header is null)
 """
 
 import struct
@@ -41,11 +42,13 @@ _HEAD_DTYPE: Final = np.dtype(
         ("committed_at_ms", "<i8"),
     ]
 )
-_HEADER: Final = struct.Struct("<Ii")
+_HEADER: Final = struct.Struct("<ii")
+_NULL: Final = -1
+_NULL_HEADER: Final = -2
 _COUNT: Final = struct.Struct("<I")
 _BITS: Final = {"payload": 1, "key": 2, "headers": 4, "timestamp": 8, "timestamp_type": 16}
 
-Headers = list[dict[str, object]] | None
+Header = dict[str, str | bytes | None]
 
 
 def encode_late_rows(
@@ -92,30 +95,32 @@ def _mark_nulls(head: npt.NDArray[np.void], name: str, column: Array) -> None:
         head["nulls"][column.is_null().to_numpy(zero_copy_only=False)] |= _BITS[name]
 
 
-def _encode_headers(headers: list[dict[str, object]]) -> bytes:
+def _encode_headers(headers: list[Header | None]) -> bytes:
     out = [_COUNT.pack(len(headers))]
     for header in headers:
-        key = str(header["key"]).encode()
-        value = header["value"]
-        body = value if isinstance(value, bytes) else None
-        out.append(_HEADER.pack(len(key), -1 if body is None else len(body)))
-        out.append(key)
-        out.append(body or b"")
+        if header is None:
+            out.append(_HEADER.pack(_NULL_HEADER, _NULL))
+            continue
+        key = None if header["key"] is None else str(header["key"]).encode()
+        value = header["value"] if isinstance(header["value"], bytes) else None
+        out.append(_HEADER.pack(*(_NULL if part is None else len(part) for part in (key, value))))
+        out.extend((key or b"", value or b""))
     return b"".join(out)
 
 
-def _decode_headers(data: bytes) -> list[dict[str, object]]:
+def _decode_headers(data: bytes) -> list[Header | None]:
     (count,) = _COUNT.unpack_from(data)
     at = _COUNT.size
-    headers: list[dict[str, object]] = []
+    headers: list[Header | None] = []
     for _ in range(count):
         key_bytes, value_bytes = _HEADER.unpack_from(data, at)
         at += _HEADER.size
-        key = data[at : at + key_bytes].decode()
-        at += key_bytes
-        value = None if value_bytes < 0 else data[at : at + value_bytes]
-        at += max(value_bytes, 0)
-        headers.append({"key": key, "value": value})
+        key_end = at + max(key_bytes, 0)
+        value_end = key_end + max(value_bytes, 0)
+        key = None if key_bytes < 0 else data[at:key_end].decode()
+        value = None if value_bytes < 0 else data[key_end:value_end]
+        headers.append(None if key_bytes == _NULL_HEADER else {"key": key, "value": value})
+        at = value_end
     return headers
 
 

@@ -125,8 +125,19 @@ def test_envelope_comes_back_from_normal_and_late_rows_alike(bench):
     ]
 
 
-def tuple_rows(table: Any, names: tuple[str, ...]) -> list[tuple]:
-    return [tuple(row[name] for name in names) for row in rows_of(table)]
+def test_headers_that_arrow_lets_pass_come_back_from_normal_and_late_rows_alike(bench):
+    headers = [[None], [{"key": None, "value": b"v"}, {"key": "k", "value": None}]]
+    bench.append([10, 11], headers=headers)
+    bench.append([4, 5], headers=headers)
+    bench.commit()
+    names = ("primary", "headers")
+    found = both(bench, lambda reads: tuple_rows(reads.read(columns=names), names))
+    assert found == list(zip([4, 5, 10, 11], headers * 2, strict=True))
+    assert sorted(tuple_rows(bench.stream.scan(columns=names), names)) == found
+
+
+def tuple_rows(rows: Any, names: tuple[str, ...]) -> list[tuple]:
+    return [tuple(row[name] for name in names) for row in rows_of(rows)]
 
 
 def test_time_of_writing_is_kept_for_normal_and_late_rows(make_bench):

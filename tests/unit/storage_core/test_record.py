@@ -145,31 +145,6 @@ def test_no_rows_are_no_rows():
     assert (len(no_rows()), no_rows().payload_sizes().tolist()) == (0, [])
 
 
-KEYLESS = [{"key": None, "value": b"v"}]
-
-
-@pytest.mark.parametrize(
-    ("headers", "message"),
-    [
-        ([[], [None]], "a header of row 1 is null"),
-        ([None, [], KEYLESS], "a header of row 2 has no key"),
-        ([[{"key": "k", "value": None}, *KEYLESS]], "a header of row 0 has no key"),
-    ],
-    ids=["entry", "key", "later key"],
-)
-def test_header_that_a_late_row_could_not_say_is_refused_by_its_row(headers, message):
-    batch = batch_of(range(len(headers)), headers=headers)
-    with pytest.raises(InvalidRequestError, match=message):
-        rows_from_arrow(batch, 100)
-
-
-def test_headers_of_a_part_of_a_batch_are_looked_at_alone():
-    batch = batch_of(range(3), headers=[KEYLESS, [{"key": "k", "value": None}], [None]])
-    assert len(rows_from_arrow(batch.slice(1, 1), 100)) == 1
-    with pytest.raises(InvalidRequestError, match="a header of row 0 is null"):
-        rows_from_arrow(batch.slice(2), 100)
-
-
 def test_header_key_that_is_no_text_is_refused():
     key = pa.array([b"\xff"]).view(pa.string())
     entries = pa.StructArray.from_arrays(

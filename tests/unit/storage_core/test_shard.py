@@ -176,22 +176,6 @@ def test_refused_batch_changes_nothing(make_bench):
     assert (bench.commit(), bench.stream.stats().records) == ({0: 0}, 0)
 
 
-@pytest.mark.parametrize("primary", [200, 5], ids=["normal", "late"])
-@pytest.mark.parametrize("headers", [[None], [{"key": None, "value": b"v"}]])
-def test_broken_header_is_refused_whatever_the_row_and_the_call(bench, primary, headers):
-    bench.append([100])
-    bench.commit()
-    batch = batch_of([primary], headers=[headers])
-    with pytest.raises(InvalidRequestError, match="a header of row 0"):
-        bench.stream.append_batch(batch)
-    with (
-        pytest.raises(InvalidRequestError, match="a header of row 0"),
-        bench.stream.transaction("t", 1) as transaction,
-    ):
-        transaction.append_batch(batch)
-    assert (bench.commit(), bench.primaries()) == ({0: 1}, [100])
-
-
 # --- what is written with rows ----------------------------------------------------------------
 
 
