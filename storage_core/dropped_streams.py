@@ -1,8 +1,8 @@
 """Streams that were dropped: set aside under the root, or removed, and known as dropped for good.
 
-    <root>/.dropped/<stream>/drops.json     the last drops of a stream of this name, with the
+    <root>/~dropped/<stream>/drops.json     the last drops of a stream of this name, with the
                                             lineage of every shard that went
-    <root>/.dropped/<stream>/<time>-<id>/   the stream's directory as it was, if it was kept
+    <root>/~dropped/<stream>/<time>-<id>/   the stream's directory as it was, if it was kept
 
 The rename is the drop: before it the stream is whole where it was, after it the name is free.
 `drops.json` is written first, so that whoever finds a dropped shard's lineage somewhere else (a

@@ -14,8 +14,8 @@ from storage_core.errors import InvalidRequestError, UnsupportedFormatError
 
 FORMAT_VERSION: Final = 1
 STREAM_FILE: Final = "stream.json"
-# Where streams lie that were dropped; no stream may be called so.
-DROPPED_DIRECTORY: Final = ".dropped"
+# Where streams lie that were dropped. No stream has a tilde in its name.
+DROPPED_DIRECTORY: Final = "~dropped"
 _ROOT_FILE: Final = "root.json"
 
 
@@ -49,8 +49,8 @@ def list_streams(root: str | PathLike[str]) -> list[str]:
 
 
 def is_reserved(name: str) -> bool:
-    """Tell whether a name belongs to a file or directory that a root has beside its streams."""
-    return name in (DROPPED_DIRECTORY, _ROOT_FILE) or name.startswith(f"{_ROOT_FILE}.")
+    """Tell whether a name belongs to a file that a root has beside its streams, drafts included."""
+    return name == _ROOT_FILE or name.startswith(f"{_ROOT_FILE}.")
 
 
 def check_root(root: Path) -> None:

@@ -34,7 +34,7 @@ def test_dropped_stream_is_set_aside_and_its_place_is_told(shardlog, root, confi
     ran = shardlog("drop", root, NAME, confirmed)
     assert ran.code == 0
     assert list_streams(root) == []
-    (kept,) = root.glob(f".dropped/{NAME}/*/stream.json")
+    (kept,) = root.glob(f"~dropped/{NAME}/*/stream.json")
     assert str(kept.parent) in ran.out
 
 

@@ -103,7 +103,7 @@ def test_nothing_was_dropped_where_there_is_nothing(tmp_path):
 def test_damaged_file_of_drops_is_told(tmp_path):
     made(tmp_path)
     drop_stream(tmp_path, NAME)
-    (tmp_path / ".dropped" / NAME / "drops.json").write_text("{}")
+    (tmp_path / "~dropped" / NAME / "drops.json").write_text("{}")
     with pytest.raises(CorruptionError, match=r"drops\.json"):
         dropped_streams(tmp_path, NAME)
 
@@ -114,7 +114,7 @@ def test_dropped_stream_called_like_a_file_of_ours_hides_nothing(tmp_path):
     assert list_streams(tmp_path) == []
 
 
-@pytest.mark.parametrize("name", ["root.json", ".dropped", "root.json.0123456789abcdef.draft"])
+@pytest.mark.parametrize("name", ["root.json", "root.json.0123456789abcdef.draft"])
 def test_names_of_a_roots_own_files_are_refused_for_streams(tmp_path, name):
     with pytest.raises(InvalidRequestError, match=name):
         Stream.create(tmp_path, name)
