@@ -25,10 +25,9 @@ import pyarrow as pa
 
 from connectors.dead_letter import MISNAMED, encode_dead_letter, reason_for
 from connectors.kafka_client import FIELDS, Headers, Messages, Partition
-from connectors.mapping_rules import KEY_BYTES, NO_TIMESTAMP_TYPE, MappingRules
+from connectors.mapping_rules import KEY_BYTES, NO_TIMESTAMP_TYPE, NULL_KEY_ID, MappingRules
 from storage_core import HEADERS_TYPE
 
-NULL_KEY_ID: Final = -1
 # More does not fit the offsets of an Arrow column.
 _COLUMN_BYTES_MAX: Final = 2**31 - 1
 _KIND: Final = itemgetter(0)

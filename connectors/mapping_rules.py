@@ -8,6 +8,8 @@ PrimaryFrom = Literal["timestamp", "offset"]
 NullKey = Literal["keep", "dead-letter"]
 
 KEY_BYTES: Final = 4
+# The id of records without a key.
+NULL_KEY_ID: Final = -1
 NO_TIMESTAMP_TYPE: Final = 0
 
 

@@ -235,7 +235,8 @@ def load_options(
     Args:
         path: The TOML file, if there is one.
         overrides: `key=value` from the command line; dots lead into sections, except in the
-            names below `kafka.`, which have dots of their own.
+            names below `kafka.`, which have dots of their own. `topics` may be names with commas
+            between.
         environment: Variables of the process.
 
     Raises:
@@ -246,14 +247,15 @@ def load_options(
     if _ENVIRONMENT_BOOTSTRAP in variables:
         _put(given, ["kafka", BOOTSTRAP], variables[_ENVIRONMENT_BOOTSTRAP])
     for keys, text in settings_of(variables, _known_keys(), sections=("kafka", "partitions")):
-        _put(given, keys, _value(text))
+        _put(given, keys, _value(keys, text))
     for override in overrides:
         name, equals, text = override.partition("=")
         if not equals:
             message = f"{override!r} is not of the form key=value"
             raise InvalidRequestError(message)
         section, dot, rest = name.partition(".")
-        _put(given, [section, rest] if dot else [section], _value(text))
+        keys = [section, rest] if dot else [section]
+        _put(given, keys, _value(keys, text))
     try:
         return WorkerOptions.model_validate(given)
     except ValidationError as error:
@@ -281,8 +283,10 @@ def _put(given: dict[str, Any], keys: Sequence[str], value: object) -> None:
     given[keys[-1]] = value
 
 
-def _value(text: str) -> object:
-    """Return JSON as what it says, and anything else as text."""
+def _value(keys: Sequence[str], text: str) -> object:
+    """Return JSON as what it says, and anything else as text; topics as a list of names."""
+    if keys == ["topics"] and not text.lstrip().startswith("["):
+        return [name.strip() for name in text.split(",")]
     try:
         return json.loads(text)
     except ValueError:

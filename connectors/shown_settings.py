@@ -5,6 +5,7 @@ Every place that prints settings prints these.
 
 from typing import Any, Final
 
+from connectors.kafka_client import shown_consumer_settings
 from connectors.options import WorkerOptions
 
 _MASK: Final = "***"
@@ -14,9 +15,15 @@ _SECRET_ENDS: Final = ("token",)
 
 
 def shown_settings(options: WorkerOptions) -> dict[str, Any]:
-    """Return what is in force, as JSON has it, without secrets."""
-    shown = options.model_dump(mode="json")
-    return {**shown, "kafka": {name: _shown(name, shown["kafka"][name]) for name in options.kafka}}
+    """Return what is in force, defaults too, as JSON has it, without secrets.
+
+    Of librdkafka's settings those that shardlog sets are there, and those that were given.
+    """
+    kafka = shown_consumer_settings(options.kafka_settings)
+    return {
+        **options.model_dump(mode="json"),
+        "kafka": {name: _shown(name, kafka[name]) for name in sorted(kafka)},
+    }
 
 
 def _shown(name: str, value: object) -> object:

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from connectors.cli import dev, dlq, drop, produce, read, status, streams, tail, worker
+from connectors.cli import dev, dlq, drop, produce, read, repair, status, streams, tail, worker
 from connectors.cli.exit_codes import EXIT_INTERRUPTED, EXIT_USAGE, exit_code_for, one_line
 from connectors.cli.version import installed_version
 from storage_core import ShardlogError
@@ -52,6 +52,8 @@ app.command("streams")(streams.streams)
 app.command("read")(read.read)
 app.command("tail")(tail.tail)
 app.command("status")(status.status)
+app.command("verify")(repair.verify)
+app.command("accept-loss")(repair.accept_loss)
 app.command("drop")(drop.drop)
 
 

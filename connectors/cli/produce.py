@@ -30,6 +30,7 @@ _FLUSH_STEP_S: Final = 0.2
 _PACE_STEP_S: Final = 0.1
 _TOPIC_WAIT_SETTING: Final = "topic.metadata.propagation.max.ms"
 _TOPIC_WAIT_MS_DEFAULT: Final = 30_000
+_PARTITIONS_DEFAULT: Final = 4
 # The most the Kafka client asks for.
 _PARTITIONS_MAX: Final = 100_000
 
@@ -59,12 +60,12 @@ StartMs = Annotated[
     ),
 ]
 Partitions = Annotated[
-    int,
+    int | None,
     typer.Option(
         metavar="N",
         min=1,
         max=_PARTITIONS_MAX,
-        help="Partitions of the topic if it is created.",
+        help=f"Partitions of the topic if it is created; {_PARTITIONS_DEFAULT} unless given.",
     ),
 ]
 Create = Annotated[
@@ -91,7 +92,7 @@ def produce(  # noqa: PLR0913 - one parameter an option
     seed: Seed = 0,
     value_bytes: ValueBytes = 100,
     start_ms: StartMs = None,
-    partitions: Partitions = 4,
+    partitions: Partitions = None,
     create: Create = True,
     lines: Lines = None,
     kafka: KafkaSettings = None,
@@ -116,14 +117,15 @@ def produce(  # noqa: PLR0913 - one parameter an option
     with ExitStack() as files:
         outgoing = _telemetry(plan) if lines is None else files.enter_context(_opened(lines))
         producer = kafka_client.Producer(bootstrap, settings)
-        if create:
-            kafka_client.create_topic(bootstrap, topic, partitions, settings)
-        else:
-            admin = kafka_client.Admin({**settings, "bootstrap.servers": bootstrap})
+        admin = kafka_client.Admin({**settings, "bootstrap.servers": bootstrap})
+        notice = None
+        if not create:
             admin.await_broker(_BROKER_WAIT_S)
             notice = notice_of_missing(topic, admin.partitions(), settings, run.now_ms)
-            if notice is not None:
-                typer.echo(f"shardlog: {notice}", err=True)
+        elif not admin.create_topic(topic, partitions or _PARTITIONS_DEFAULT, {}) and partitions:
+            notice = notice_of_partitions(topic, admin.partitions().get(topic), partitions)
+        if notice is not None:
+            typer.echo(f"shardlog: {notice}", err=True)
         run.through(producer, outgoing, plan.records if lines is None else None)
 
 
@@ -139,6 +141,13 @@ def notice_of_missing(
         f"topic {topic!r} is not there; waiting for it until {until:%H:%M:%S} UTC "
         f"({wait_ms / 1000:g} s)"
     )
+
+
+def notice_of_partitions(topic: str, there: int | None, asked: int) -> str | None:
+    """Return what to say of a topic that is there with another number of partitions."""
+    if there in (None, asked):
+        return None
+    return f"topic {topic!r} is there with {there} partitions; --partitions {asked} says nothing"
 
 
 class _Run:

@@ -3,6 +3,8 @@
 from dataclasses import asdict
 from typing import Annotated, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import typer
 
 from connectors.cli.arguments import (
@@ -16,6 +18,7 @@ from connectors.cli.arguments import (
     last_primary,
 )
 from connectors.cli.printing import RowPrinter, base64_columns, print_json
+from connectors.mapping_rules import NULL_KEY_ID
 from storage_core import InvalidRequestError, Record, StreamReader
 
 _COLUMNS: Final = ("shard", "secondary", "primary", "version", "address", "late", "payload")
@@ -34,6 +37,11 @@ Limit = Annotated[int, typer.Option(metavar="N", help="Most records of each id; 
 Latest = Annotated[bool, typer.Option("--latest", help="Only the newest record of each id.")]
 Count = Annotated[bool, typer.Option("--count", help="Print only how many records there are.")]
 
+NullKey = Annotated[
+    bool,
+    typer.Option("--null-key", help="Only records that came without a key; a topic's stream only."),
+]
+
 
 def read(  # noqa: PLR0913 - one parameter an option
     root: Root,
@@ -46,6 +54,7 @@ def read(  # noqa: PLR0913 - one parameter an option
     columns: Columns = None,
     form: FormatOption = "table",
     count: Count = False,
+    null_key: NullKey = False,
 ) -> None:
     """Read records by id and primary, late ones in their place.
 
@@ -56,6 +65,9 @@ def read(  # noqa: PLR0913 - one parameter an option
     chosen = column_names(columns) or list(_COLUMNS)
     if latest and (start is not None or end is not None or limit):
         message = "--latest goes with --id only, not with --start, --end or --limit"
+        raise InvalidRequestError(message)
+    if null_key and (latest or ids):
+        message = "--null-key goes without --id and --latest: it names an id of its own"
         raise InvalidRequestError(message)
     with StreamReader.open(root, stream) as reader:
         printer = RowPrinter(form, chosen, base64_columns(reader.origin))
@@ -68,11 +80,31 @@ def read(  # noqa: PLR0913 - one parameter an option
         else:
             unit = reader.options.unit
             least, largest = first_primary(start, unit), last_primary(end, unit)
-            if count:
+            if null_key:
+                found = _without_key(reader, least, largest, limit, chosen)
+                if count:
+                    print_json(found.num_rows)
+                    return
+                printer.batch(found)
+            elif count:
                 print_json(_count(reader, ids, least, largest, limit))
                 return
-            printer.batch(reader.read(ids, least, largest, limit, columns=chosen))
+            else:
+                printer.batch(reader.read(ids, least, largest, limit, columns=chosen))
         printer.end()
+
+
+def _without_key(
+    reader: StreamReader, start: int | None, end: int | None, limit: int, columns: list[str]
+) -> pa.Table:
+    """Return the records without a key; a key whose number is their id is not among them."""
+    if reader.origin is None:
+        message = "--null-key: the stream is no topic's copy, its records have no keys"
+        raise InvalidRequestError(message)
+    asked = columns if "key" in columns else [*columns, "key"]
+    found = reader.read([NULL_KEY_ID], start, end, columns=asked)
+    kept = found.filter(pc.is_null(found["key"])).select(columns)
+    return kept.slice(0, limit) if limit else kept
 
 
 def _newest(

@@ -15,7 +15,7 @@ settings are passed through as they are.
 from connectors.kafka_client.admin import Admin, await_broker, create_topic
 from connectors.kafka_client.consumer import Consumer, check_settings
 from connectors.kafka_client.producer import Producer
-from connectors.kafka_client.settings import LOGGER_NAME
+from connectors.kafka_client.settings import LOGGER_NAME, shown_consumer_settings
 from connectors.kafka_client.terms import FIELDS, Headers, Messages, Partition, Place
 from connectors.kafka_client.translate import PartitionFault, fault_of
 
@@ -34,4 +34,5 @@ __all__ = [
     "check_settings",
     "create_topic",
     "fault_of",
+    "shown_consumer_settings",
 ]

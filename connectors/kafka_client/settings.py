@@ -63,6 +63,13 @@ def consumer_settings(settings: Mapping[str, object]) -> dict[str, object]:
     return {**defaults, **settings, **_CONSUMER_FIXED, "logger": quiet_logger()}
 
 
+def shown_consumer_settings(settings: Mapping[str, object]) -> dict[str, object]:
+    """Return what is in force in a consumer, but for librdkafka's own defaults."""
+    merged = consumer_settings(settings)
+    del merged["logger"]
+    return merged
+
+
 def producer_settings(bootstrap: str, settings: Mapping[str, object]) -> dict[str, object]:
     """Return a producer's settings with our defaults below them."""
     merged = {"bootstrap.servers": bootstrap, **_PRODUCER_DEFAULTS, **for_producers(settings)}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.cli.produce import notice_of_missing
+from connectors.cli.produce import notice_of_missing, notice_of_partitions
 from tests.unit.connectors.command import runner
 
 
@@ -61,3 +61,8 @@ def test_wait_for_a_topic_is_what_the_settings_say():
     said = notice_of_missing("orders", {}, settings, now_ms=0)
     assert said is not None
     assert said.endswith("until 00:00:05 UTC (5 s)")
+
+
+def test_number_of_partitions_that_a_topic_does_not_have_is_told():
+    assert "4 partitions" in (notice_of_partitions("orders", 4, 8) or "")
+    assert notice_of_partitions("orders", 4, 4) is None

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from connectors.options import StreamSettings, WorkerOptions
 from tests.unit.connectors.command import runner
 
 
@@ -54,7 +55,17 @@ def test_check_asks_no_broker(worker):
 def test_check_shows_what_is_in_force(worker):
     shown = json.loads(worker("linger_ms=7", options=["--check"]).out)
     assert (shown["linger_ms"], shown["topics"]) == (7, ["orders"])
-    assert shown["kafka"] == {"bootstrap.servers": "127.0.0.1:1"}
+    assert shown["kafka"]["bootstrap.servers"] == "127.0.0.1:1"
+
+
+def test_check_shows_defaults_too(worker):
+    shown = json.loads(worker("kafka.fetch.min.bytes=7", options=["--check"]).out)
+    assert set(shown) == set(WorkerOptions.model_fields)
+    assert set(shown["stream"]) == set(StreamSettings.model_fields)
+    in_force = shown["kafka"]
+    assert (in_force["group.id"], in_force["fetch.min.bytes"]) == ("shardlog", 7)
+    assert (in_force["check.crcs"], in_force["client.id"]) == (True, "shardlog-consumer")
+    assert in_force["isolation.level"] == "read_committed"
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.dead_letter import decode_dead_letter
-from connectors.mapping import NULL_KEY_ID, ShardRecords, join_records
+from connectors.mapping import ShardRecords, join_records
 from connectors.mapping import map_records as map_any
-from connectors.mapping_rules import MappingRules
+from connectors.mapping_rules import NULL_KEY_ID, MappingRules
 from tests.unit.connectors.records import record
 
 INTEGERS = MappingRules()

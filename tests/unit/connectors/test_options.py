@@ -52,6 +52,19 @@ def test_command_line_stands_over_the_environment(load):
     assert options.linger_ms == 8
 
 
+@pytest.mark.parametrize(
+    ("text", "topics"),
+    [("a,b", ("a", "b")), ("a, b", ("a", "b")), ("a", ("a",)), ("7", ("7",)), ('["a"]', ("a",))],
+)
+def test_topics_are_names_with_commas_between(load, text, topics):
+    assert load(overrides=[f"topics={text}"]).topics == topics
+    assert load(environment={"SHARDLOG_TOPICS": text}).topics == topics
+
+
+def test_topics_of_the_file_are_a_list(load):
+    assert "write a list" in refusal(load, text='topics = "a"')
+
+
 def test_names_of_librdkafka_keep_their_dots(load):
     assert load(overrides=["kafka.session.timeout.ms=6000"]).kafka["session.timeout.ms"] == 6000
 
@@ -140,7 +153,8 @@ def test_file_that_is_not_there_is_told(tmp_path):
         (["stream.retention_hours=1e30"], "stream"),
         (["stream.jitter_ms=99999999999999999999999"], "jitter"),
         (["root="], "root: is empty; name a directory"),
-        (["topics=telemetry"], 'topics: write a list, as topics=["telemetry"]'),
+        (["topics=a b"], "topics: 'a b' can be no topic"),
+        (["topics=a,,b"], "topics: '' can be no topic"),
         (['topics=[""]'], "topics: '' can be no topic"),
         (['topics=["tele/metry"]'], "topics: 'tele/metry' can be no topic"),
         (['topics=[".."]'], "topics: '..' can be no topic"),

@@ -1,0 +1,105 @@
+"""`shardlog verify` and `shardlog accept-loss`: look at what is stored, go on without what is gone.
+
+Both open the stream for writing, which recovers what a crash left, and are refused while a writer
+holds a shard.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from connectors.cli.arguments import AsJson, Execute, OneStream, Root, StreamName
+from connectors.cli.exit_codes import EXIT_DAMAGE
+from connectors.cli.printing import print_json, print_table
+from storage_core import InvalidRequestError, Problem, ShardlogError, Stream, list_streams
+
+_COLUMNS: Final = ("stream", "shard", "start", "end", "what is wrong", "file")
+
+Shard = Annotated[int, typer.Option(metavar="N", help="The shard.", show_default=False)]
+LossStart = Annotated[
+    int, typer.Option("--start", metavar="ADDRESS", help="First address.", show_default=False)
+]
+LossEnd = Annotated[
+    int, typer.Option("--end", metavar="ADDRESS", help="Exclusive end.", show_default=False)
+]
+
+
+def verify(root: Root, stream: OneStream = None, as_json: AsJson = False) -> None:
+    """Read every block, zone and late row, and tell what is wrong; then the exit code is 5.
+
+    Refused while a writer holds the stream: stop the worker first.
+
+    Example: shardlog verify ./data telemetry
+    """
+    found: list[tuple[str, Problem]] = []
+    errors: list[ShardlogError] = []
+    for name in list_streams(root) if stream is None else [stream]:
+        try:
+            found += [(name, problem) for problem in _verified(root, name, as_json=as_json)]
+        except ShardlogError as error:
+            errors.append(error)
+    if as_json:
+        print_json([_fields(name, problem) for name, problem in found])
+    elif found:
+        print_table(_COLUMNS, [_row(name, problem) for name, problem in found])
+    if errors:
+        raise errors[0]
+    if found:
+        raise typer.Exit(EXIT_DAMAGE)
+
+
+def accept_loss(  # noqa: PLR0913 - one parameter an option
+    root: Root,
+    stream: StreamName,
+    shard: Shard,
+    start: LossStart,
+    end: LossEnd,
+    execute: Execute = False,
+) -> None:
+    """Give up a lost range by name, so that reads pass over it; `status` names those there are.
+
+    Refused while a writer holds the shard. Without --execute it only says what would happen.
+
+    Example: shardlog accept-loss ./data telemetry --shard 0 --start 100 --end 200 --execute
+    """
+    where = f"[{start}, {end}) of shard {shard} of stream {stream!r}"
+    with Stream.open(root, stream, shards=[shard]) as opened:
+        lost = opened.lost_ranges()[shard]
+        inside = [one for one in lost if start <= one[0] and one[1] <= end]
+        if not inside or any(one not in inside and one[0] < end and start < one[1] for one in lost):
+            known = ", ".join(f"[{one[0]}, {one[1]})" for one in lost) or "none"
+            message = f"{where} must hold whole lost ranges; lost are: {known}"
+            raise InvalidRequestError(message)
+        if not execute:
+            typer.echo(f"would give up {where}; nothing was given up, add --execute to do it")
+            return
+        opened.accept_loss(shard, start, end)
+    typer.echo(f"gave up {where}: reads pass over it")
+
+
+def _verified(root: Path, name: str, *, as_json: bool) -> Iterable[Problem]:
+    with Stream.open(root, name) as opened:
+        report = opened.verify()
+    if not as_json:
+        said = "nothing is wrong" if report.is_clean else f"problems: {len(report.problems)}"
+        typer.echo(
+            f"{name}: {report.rows} rows in {report.blocks} blocks, {report.late_rows} late: {said}"
+        )
+    return report.problems
+
+
+def _row(name: str, problem: Problem) -> list[str | int | None]:
+    return [name, problem.shard, problem.start, problem.end, problem.what, problem.file]
+
+
+def _fields(name: str, problem: Problem) -> dict[str, object]:
+    return {
+        "stream": name,
+        "shard": problem.shard,
+        "start": problem.start,
+        "end": problem.end,
+        "what": problem.what,
+        "file": problem.file,
+    }
