@@ -1,8 +1,9 @@
 """Files of staged rows: written by whoever has rows, read by whoever finishes the transaction.
 
 A part is a stretch of a file: an Arrow IPC stream with rows of one shard, its size and its
-checksum. A file of one shard is a single part; a file that serves all shards holds a part of
-each, one behind the other, every time the rows gathered in memory are enough.
+checksum. A file of one shard is a single part, in order of arrival; a file that serves all shards
+holds a part of each, one behind the other, every time the rows gathered in memory are enough.
+Those are sorted by (secondary, primary); sorted_parts.py makes one order of them.
 
 Rows are checked when they are staged, so what comes back is appended as it is.
 """
@@ -11,11 +12,12 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
@@ -27,19 +29,24 @@ from storage_core.record import ENVELOPE, Rows, rows_from_arrow
 
 GATHERED_BYTES_MAX: Final = 32 * 2**20
 FILE_BYTES_TARGET: Final = 256 * 2**20
+BATCH_BYTES_TARGET: Final = 2**20
 _READ_BYTES: Final = 2**20
 _OWN_COLUMNS: Final = ("primary", "secondary", "payload", "version")
 
 
 @dataclass(frozen=True, slots=True)
 class StagedPart:
-    """Rows of one shard: a stretch of a file in the transaction's directory."""
+    """Rows of one shard: a stretch of a file in the transaction's directory.
+
+    `is_sorted`: they lie by (secondary, primary), in batches that can be read one by one.
+    """
 
     file: str
     start: int
     size: int
     rows: int
     checksum: str
+    is_sorted: bool = False
 
 
 class StagedShardWriter:
@@ -165,10 +172,12 @@ class StagingWriter:
             self._file = _ChecksummedFile(attempt / f"rows-{self._files:04d}.arrow")
             self._files += 1
         self._file.begin_part()
+        count = max(1, batch.num_rows * BATCH_BYTES_TARGET // max(1, batch.nbytes))
         with self._file.begin_stream(batch.schema) as writer:
-            writer.write_batch(batch)
+            for start in range(0, batch.num_rows, count):
+                writer.write_batch(batch.slice(start, count))
         part = self._file.part(_name_in_transaction(self._file.path), batch.num_rows)
-        self._parts.setdefault(shard, []).append(part)
+        self._parts.setdefault(shard, []).append(replace(part, is_sorted=True))
 
     def _close_file(self) -> None:
         if self._file is not None:
@@ -248,14 +257,17 @@ def rows_of(parts: Mapping[int, tuple[StagedPart, ...]]) -> int:
     return sum(part.rows for of_shard in parts.values() for part in of_shard)
 
 
+def order_of(batch: pa.RecordBatch, *before: npt.NDArray[np.uint16]) -> npt.NDArray[np.int64]:
+    """Return the positions of rows by (before, secondary, primary); equal ones stay in order."""
+    primary = batch.column("primary").to_numpy()
+    secondary = batch.column("secondary").to_numpy()
+    return np.lexsort((primary, secondary, *before)).astype(np.int64, copy=False)
+
+
 def _by_shard(batch: pa.RecordBatch, mask: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield each shard's rows in their order of arrival."""
-    if not mask:
-        yield 0, batch
-        return
-    numbers = batch.column("secondary").to_numpy() & mask
-    order = np.argsort(numbers.astype(np.uint16), kind="stable")
-    batch = batch.take(int_array(order))
+    """Yield each shard's rows by (secondary, primary)."""
+    numbers = (batch.column("secondary").to_numpy() & mask).astype(np.uint16)
+    batch = batch.take(int_array(order_of(batch, numbers)))
     ends = np.cumsum(np.bincount(numbers, minlength=mask + 1))
     start = 0
     for shard, end in enumerate(ends.tolist()):

@@ -29,6 +29,7 @@ from storage_core.durable_file import (
 from storage_core.errors import CorruptionError, InvalidRequestError
 from storage_core.record import Rows
 from storage_core.series import NAME_PREFIX, TransactionId, write_mark
+from storage_core.sorted_parts import read_sorted
 from storage_core.staged_rows import StagedPart, is_whole, read_part, rows_of
 from storage_core.stream_file import locked
 
@@ -162,7 +163,11 @@ def read_staged_rows(manifest: Manifest, shard: int) -> Iterator[Rows]:
                 "open with give_up_transactions to forget it"
             )
             raise CorruptionError(message, shard=shard, path=manifest.directory / part.file)
-    for part in manifest.shards[shard]:
+    parts = manifest.shards[shard]
+    if all(part.is_sorted for part in parts):
+        yield from read_sorted(manifest.directory, parts)
+        return
+    for part in parts:
         yield from read_part(manifest.directory, part)
 
 

@@ -19,6 +19,7 @@ from storage_core import (
     UnavailableError,
 )
 from storage_core.directory_lock import OWNER_FILE
+from storage_core.staged_rows import BATCH_BYTES_TARGET
 from storage_core.staging import transaction_directory
 from tests.unit.storage_core.topics import TopicCopy
 from tests.unit.storage_core.workbench import Workbench, batch_of, flip_bit
@@ -178,11 +179,13 @@ def test_crash_between_the_mark_and_the_clearing_changes_nothing(bench):
 
 def test_opener_goes_on_where_a_commit_of_many_parts_was_cut_short(make_bench, disk):
     bench = make_bench(disk=disk)
-    writer = area_of(bench).writer(FIRST)
-    for number in range(6):
-        # Batches of other columns make parts of their own, each a write of its own.
-        writer.write(batch_of([number], **({"key": b"k"} if number % 2 else {})))
-    area_of(bench).publish(FIRST, writer.finish())
+    parts = {}
+    for task in range(2):
+        writer = area_of(bench).writer(FIRST)
+        # Of large rows few are read at once, and each time it is a write of its own.
+        writer.write(batch_of(range(task, 8, 2), payload=bytes(BATCH_BYTES_TARGET)))
+        parts[0] = (*parts.get(0, ()), *writer.finish()[0])
+    area_of(bench).publish(FIRST, parts)
     disk.failing = {"third write"}
     with pytest.raises(ShardPoisonedError):
         bench.stream.finish_transactions()
@@ -191,8 +194,8 @@ def test_opener_goes_on_where_a_commit_of_many_parts_was_cut_short(make_bench, d
     with bench.read_beside() as reader:
         assert reader.read().num_rows == 0
     bench.open()
-    assert (bench.arrivals(), left(bench)) == ([0, 1, 2, 3, 4, 5], [])
-    assert bench.stream.stats().records == 6
+    assert (bench.arrivals(), left(bench)) == ([*range(8)], [])
+    assert bench.stream.stats().records == 8
 
 
 def test_damaged_staged_file_stops_the_opener_and_names_the_transaction(bench):

@@ -1,0 +1,137 @@
+"""Sorted staged rows of one shard, merged in bounded memory: by (secondary, primary).
+
+Tasks that stage beside each other cut a batch by chance, so that in their order of arrival most
+rows of it would come behind later ones of their id, and be late. Each part lies sorted in its
+file; here all parts become one order, in which only what is late against earlier batches is
+late. Equal rows stand in the order of the parts. The same parts give the same order each time:
+a transaction goes on behind the rows that it has done.
+
+A part that is no larger than what is read at once is held whole; of others one batch is held,
+and nothing is given out above the least end of what they show. Parts beyond what may be held are
+merged as a group of their own, behind the ones before; then rows can be late within the batch.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from storage_core.arrow import concat, int_array
+from storage_core.options import PAYLOAD_BYTES_MAX
+from storage_core.record import Rows, rows_from_arrow
+from storage_core.staged_rows import BATCH_BYTES_TARGET, StagedPart, order_of
+
+HELD_BYTES_MAX: Final = 64 * 2**20
+_GIVEN_BYTES_TARGET: Final = 16 * 2**20
+
+Key = tuple[int, int]
+
+
+def read_sorted(directory: Path, parts: Sequence[StagedPart]) -> Iterator[Rows]:
+    """Yield the rows of a shard's sorted parts that are whole."""
+    for group in merge_groups(parts):
+        for batch in _merged(directory, group):
+            yield rows_from_arrow(batch, PAYLOAD_BYTES_MAX)
+
+
+def merge_groups(parts: Iterable[StagedPart]) -> list[tuple[StagedPart, ...]]:
+    """Cut a shard's parts into stretches that are merged each for itself; mostly it is one."""
+    groups: list[tuple[StagedPart, ...]] = []
+    held = HELD_BYTES_MAX + 1
+    for part in parts:
+        size = min(part.size, BATCH_BYTES_TARGET)
+        if held + size > HELD_BYTES_MAX:
+            groups.append(())
+            held = 0
+        groups[-1] = (*groups[-1], part)
+        held += size
+    return groups
+
+
+def _merged(directory: Path, parts: Sequence[StagedPart]) -> Iterator[pa.RecordBatch]:
+    with ExitStack() as files:
+        runs = [_Run.begin(directory, part, files) for part in parts]
+        while runs:
+            limits = [run.last for run in runs if run.has_more]
+            limit = min(limits, default=None)
+            taken = [run.take_through(limit) for run in runs]
+            runs = [run for run in runs if run.goes_on()]
+            yield from _given([one for one in taken if one.num_rows])
+
+
+def _given(stretches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield sorted stretches as one, cut to batches of a size."""
+    if len(stretches) <= 1:
+        yield from stretches
+        return
+    batch = _as_one(stretches)
+    order = order_of(batch)
+    count = max(1, batch.num_rows * _GIVEN_BYTES_TARGET // max(1, batch.nbytes))
+    for start in range(0, len(order), count):
+        yield batch.take(int_array(order[start : start + count]))
+
+
+def _as_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return batches as one; a column that some lack is null in their rows."""
+    if all(batch.schema == batches[0].schema for batch in batches):
+        return concat(batches)
+    tables = [pa.Table.from_batches([batch]) for batch in batches]
+    table = pa.concat_tables(tables, promote_options="default")
+    return table.combine_chunks().to_batches()[0]
+
+
+@dataclass(slots=True)
+class _Run:
+    """One part: the batch at hand, what of it was given out, and how many rows follow it."""
+
+    batches: Iterator[pa.RecordBatch]
+    batch: pa.RecordBatch
+    rows_left: int
+    start: int = 0
+
+    @staticmethod
+    def begin(directory: Path, part: StagedPart, files: ExitStack) -> "_Run":
+        file = files.enter_context(pa.OSFile(str(directory / part.file), "rb"))
+        file.seek(part.start)
+        batches = iter(files.enter_context(pa.ipc.open_stream(file)))
+        batch = next(batches)
+        return _Run(batches, batch, part.rows - batch.num_rows)
+
+    @property
+    def has_more(self) -> bool:
+        return self.rows_left > 0
+
+    @property
+    def last(self) -> Key:
+        at = self.batch.num_rows - 1
+        return self.batch.column("secondary")[at].as_py(), self.batch.column("primary")[at].as_py()
+
+    def take_through(self, limit: Key | None) -> pa.RecordBatch:
+        """Give out the rows up to a key, or all."""
+        end = self.batch.num_rows if limit is None else self._end_of(limit)
+        start, self.start = self.start, max(end, self.start)
+        return self.batch.slice(start, self.start - start)
+
+    def goes_on(self) -> bool:
+        """Read on where all at hand is given out; tell whether there is anything."""
+        if self.start < self.batch.num_rows:
+            return True
+        if not self.has_more:
+            return False
+        self.batch, self.start = next(self.batches), 0
+        self.rows_left -= self.batch.num_rows
+        return True
+
+    def _end_of(self, limit: Key) -> int:
+        secondary, primary = limit
+        ids = self.batch.column("secondary").to_numpy()
+        first, end = (
+            np.searchsorted(ids, secondary, "left"),
+            np.searchsorted(ids, secondary, "right"),
+        )
+        times = self.batch.column("primary").to_numpy()[first:end]
+        return int(first + np.searchsorted(times, primary, "right"))

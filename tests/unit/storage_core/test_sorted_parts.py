@@ -1,0 +1,74 @@
+"""Parts that tasks staged beside each other come back as one order, whatever they hold."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage_core.sorted_parts import HELD_BYTES_MAX, merge_groups, read_sorted
+from storage_core.staged_rows import BATCH_BYTES_TARGET, StagedPart, StagingWriter
+from tests.unit.storage_core.workbench import batch_of
+
+# Three rows make a batch of a part, so that a few of them make many.
+PAYLOAD = bytes(BATCH_BYTES_TARGET // 3)
+ROWS = st.lists(st.tuples(st.integers(-1, 2), st.integers(0, 5)), min_size=1, max_size=6)
+
+
+def staged(root, tasks, payload=PAYLOAD, **columns):
+    """Return what each task staged of its (secondary, primary); rows know where they came from."""
+    parts = []
+    for number, rows in enumerate(tasks):
+        (root / str(number)).mkdir()
+        writer = StagingWriter(lambda number=number: root / str(number), 0, 2**20)
+        ids, times = [one for one, _ in rows], [one for _, one in rows]
+        given = {"version": number, **columns}
+        writer.write(batch_of(times, secondary=ids, payload=payload, **given))
+        parts.extend(writer.finish()[0])
+    return parts
+
+
+def read(root, parts):
+    """Return (secondary, primary, task) of all rows in the order they are read."""
+    found = []
+    for rows in read_sorted(root, parts):
+        versions = [0] * len(rows) if rows.version is None else rows.version.tolist()
+        found.extend(zip(rows.secondary.tolist(), rows.primary.tolist(), versions, strict=True))
+    return found
+
+
+@given(st.lists(ROWS, min_size=1, max_size=3))
+def test_all_rows_come_in_one_order_and_in_the_same_each_time(tasks):
+    with tempfile.TemporaryDirectory() as place:
+        parts = staged(Path(place), tasks)
+        found, again = read(Path(place), parts), read(Path(place), parts)
+    everything = [(*row, number) for number, rows in enumerate(tasks) for row in rows]
+    assert [row[:2] for row in found] == sorted(row[:2] for row in everything)
+    assert sorted(found) == sorted(everything)
+    assert again == found
+
+
+def test_equal_rows_of_small_parts_stand_in_the_order_of_tasks(root):
+    parts = staged(root, [[(1, 5)], [(1, 5), (1, 4)], [(1, 5)]], payload=b"x")
+    assert read(root, parts) == [(1, 4, 1), (1, 5, 0), (1, 5, 1), (1, 5, 2)]
+
+
+def test_column_that_one_task_lacks_is_null_there(root):
+    (first,) = staged(root, [[(1, 1), (1, 3)]], payload=b"x", key=b"k")
+    (root / "other").mkdir()
+    writer = StagingWriter(lambda: root / "other", 0, 2**20)
+    writer.write(batch_of([2]))
+    (second,) = writer.finish()[0]
+    (rows,) = read_sorted(root, [first, second])
+    assert rows.envelope["key"].to_pylist() == [b"k", None, b"k"]
+
+
+@pytest.mark.parametrize("size", [1, BATCH_BYTES_TARGET, 100 * BATCH_BYTES_TARGET])
+def test_parts_are_merged_at_once_as_long_as_they_can_be_held(size):
+    fit = HELD_BYTES_MAX // min(size, BATCH_BYTES_TARGET)
+    part = StagedPart("f", 0, size, 1, "", is_sorted=True)
+    few = min(fit, 1000)
+    assert [len(group) for group in merge_groups([part] * few)] == [few]
+    if few == fit:
+        assert [len(group) for group in merge_groups([part] * (fit + 1))] == [fit, 1]
