@@ -13,6 +13,7 @@ table that gives it a kind.
 """
 
 import re
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -54,6 +55,8 @@ WRITE_BUFFER_BYTES: Final = 16 * 2**20
 WAL_BYTES_MAX: Final = 64 * 2**20
 # How many iterators of a family one read uses at once, at most.
 _CURSORS: Final = {FAMILY_DEFAULT: 3, FAMILY_LOG: 2}
+# A reader's lookups keep a writer's waiting for no longer than so many.
+_KEYS_AT_ONCE: Final = 1024
 _SST_BYTES_TARGET: Final = 64 * 2**20
 _OPENING_THREADS: Final = 16
 _CONFIG_FILE: Final = "rocksdict-config.json"
@@ -228,50 +231,58 @@ def _open_database(
 
 
 class _Cursor:
-    """One RocksDB iterator that its store can take away."""
+    """One RocksDB iterator that its store can take away, between two uses of it.
 
-    __slots__ = ("__weakref__", "_iterator", "_path")
+    IMPORTANT: no local name holds the iterator. It would outlast the lock, and in the trace of an
+    error it would keep the database open.
+    """
+
+    __slots__ = ("_iterator", "_lock", "_path")
 
     def __init__(self, iterator: Any, path: Path) -> None:
         self._iterator: Any = iterator
         self._path = path
+        # Reentrant: a signal handler may let go of what it interrupts.
+        self._lock = threading.RLock()
 
     def items(self, start: bytes) -> Iterator[Item]:
         """Yield items from `start` on."""
-        with _translated(self._path, "reading"):
-            # IMPORTANT: no name here holds the iterator across a yield; `release` must end it.
-            self._held().seek(start)
-            while self._held().valid():
-                yield self._item()
-                self._held().next()
-            self._held().status()
+        item = self.seek(start, backwards=False)
+        while item is not None:
+            yield item
+            item = self._next()
 
     def seek(self, key: bytes, *, backwards: bool) -> Item | None:
         """Return the nearest item at or on that side of the key."""
-        with _translated(self._path, "reading"):
-            iterator = self._held()
+        with _translated(self._path, "reading"), self._lock:
+            self._refuse_if_released()
             if backwards:
-                iterator.seek_for_prev(key)
+                self._iterator.seek_for_prev(key)
             else:
-                iterator.seek(key)
-            if iterator.valid():
-                return iterator.key(), iterator.value()
-            iterator.status()
-            return None
+                self._iterator.seek(key)
+            return self._item()
 
     def release(self) -> None:
-        """Let go of the iterator."""
-        self._iterator = None
+        """Let go of the iterator, once no thread is using it."""
+        with self._lock:
+            self._iterator = None
 
-    def _item(self) -> Item:
-        iterator = self._held()
-        return iterator.key(), iterator.value()
+    def _next(self) -> Item | None:
+        with _translated(self._path, "reading"), self._lock:
+            self._refuse_if_released()
+            self._iterator.next()
+            return self._item()
 
-    def _held(self) -> Any:
+    def _item(self) -> Item | None:
+        if self._iterator.valid():
+            return self._iterator.key(), self._iterator.value()
+        self._iterator.status()
+        return None
+
+    def _refuse_if_released(self) -> None:
         if self._iterator is None:
             message = "the store was closed while it was being read"
             raise ClosedError(message, path=self._path)
-        return self._iterator
 
 
 class RocksView:
@@ -284,14 +295,21 @@ class RocksView:
     letting go of one makes RocksDB rewrite the oldest files. An iterator keeps its moment.
     """
 
-    def __init__(self, store: "RocksStore", families: dict[str, Any]) -> None:
-        """Open the iterators."""
-        self._store = store
+    def __init__(self, path: Path) -> None:
+        """Start without iterators."""
+        self._path = path
         self._is_open = True
-        self._idle: dict[str, list[_Cursor]] = {
-            family: [self._open(family, source) for _ in range(_CURSORS[family])]
-            for family, source in families.items()
-        }
+        self._cursors: list[_Cursor] = []
+        self._idle: dict[str, list[_Cursor]] = {}
+
+    def begin(self, families: dict[str, Any]) -> None:
+        """Open the iterators; its store sees to it that it is not closed meanwhile."""
+        for family, source in families.items():
+            idle = self._idle[family] = []
+            for _ in range(_CURSORS[family]):
+                cursor = _Cursor(source.iter(_read_options(family)), self._path)
+                self._cursors.append(cursor)
+                idle.append(cursor)
 
     def items(self, family: str, start: bytes, end: bytes | None) -> Iterator[Item]:
         """Yield the items from `start` to before `end` in order; raise if one is unreadable."""
@@ -313,11 +331,10 @@ class RocksView:
         return self._seek(family, key, backwards=False)
 
     def close(self) -> None:
-        """Let go of the moment."""
+        """Let go of the moment; any thread may, and who reads on gets `ClosedError`."""
         self._is_open = False
-        for cursors in self._idle.values():
-            for cursor in cursors:
-                cursor.release()
+        for cursor in self._cursors:
+            cursor.release()
 
     def _seek(self, family: str, key: bytes, *, backwards: bool) -> Item | None:
         cursor = self._take(family)
@@ -329,16 +346,17 @@ class RocksView:
     def _take(self, family: str) -> _Cursor:
         if not self._is_open:
             message = "the store was closed while it was being read"
-            raise ClosedError(message, path=self._store.path)
+            raise ClosedError(message, path=self._path)
         assert self._idle[family], f"a read used more than {_CURSORS[family]} iterators at once"
         return self._idle[family].pop()
 
-    def _open(self, family: str, source: Any) -> _Cursor:
-        options = ReadOptions()
-        if family == FAMILY_LOG:
-            # A block's own checksum covers what this one would.
-            options.set_verify_checksums(False)
-        return self._store.adopt(_Cursor(source.iter(options), self._store.path))
+
+def _read_options(family: str) -> ReadOptions:
+    options = ReadOptions()
+    if family == FAMILY_LOG:
+        # A block's own checksum covers what this one would.
+        options.set_verify_checksums(False)
+    return options
 
 
 class RocksStore:
@@ -351,7 +369,11 @@ class RocksStore:
         self._log: Any = database.get_column_family(FAMILY_LOG)
         self._log_handle: Any = database.get_column_family_handle(FAMILY_LOG)
         self._is_secondary = is_secondary
-        self._cursors: WeakSet[_Cursor] = WeakSet()
+        # Held while the database is asked for something that `close` must not come between.
+        # Reentrant: a signal handler may read from what it interrupts.
+        self._lock = threading.RLock()
+        self._views: WeakSet[RocksView] = WeakSet()
+        self._is_closed = False
 
     def write(self, batch: Batch) -> None:
         """Write a batch, not yet durable."""
@@ -377,15 +399,20 @@ class RocksStore:
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
         """Return values of the default family. For a writer's own store only."""
         assert not self._is_secondary, "a secondary's get goes stale"
-        with _translated(self.path, "reading"):
-            values: list[bytes | None] = self._held().get(list(keys))
-            return values
+        values: list[bytes | None] = []
+        for at in range(0, len(keys), _KEYS_AT_ONCE):
+            with _translated(self.path, "reading"), self._lock:
+                values += self._held().get(keys[at : at + _KEYS_AT_ONCE])
+        return values
 
     def view(self) -> RocksView:
         """Return a view of this moment."""
-        with _translated(self.path, "reading"):
+        with _translated(self.path, "reading"), self._lock:
+            view = RocksView(self.path)
+            self._views.add(view)
             # IMPORTANT: zones before blocks, so that every zone seen has its block.
-            return RocksView(self, {FAMILY_DEFAULT: self._held(), FAMILY_LOG: self._log})
+            view.begin({FAMILY_DEFAULT: self._held(), FAMILY_LOG: self._log})
+            return view
 
     def catch_up(self) -> None:
         """Follow the writer to about now (a secondary only)."""
@@ -399,23 +426,21 @@ class RocksStore:
             self._log.flush()
 
     def close(self) -> None:
-        """Close the store and every view of it."""
-        database, self._database = self._database, None
-        if database is None:
-            return
-        for cursor in list(self._cursors):
-            cursor.release()
+        """Close the store and every view of it; once interrupted it may be called again."""
+        with self._lock:
+            # IMPORTANT: refused first, listed then; no view is made behind the list.
+            self._is_closed = True
+            views = list(self._views)
+        for view in views:
+            view.close()
         self._log = self._log_handle = None
         with _translated(self.path, "closing"):
-            database.close()
-
-    def adopt(self, cursor: _Cursor) -> _Cursor:
-        """Remember a cursor, to take its iterator away on close."""
-        self._cursors.add(cursor)
-        return cursor
+            if self._database is not None:
+                self._database.close()
+                self._database = None
 
     def _held(self) -> Any:
-        if self._database is None:
+        if self._is_closed:
             message = "the store is closed"
             raise ClosedError(message, path=self.path)
         return self._database
