@@ -5,16 +5,20 @@
 3. Write the drafts, shard by shard.
 
 What can refuse the batch does so in 1 and 2, and then no row of it is written anywhere. Only a
-disk that fails in 3 leaves a part: the error says in which shards, and is not retriable.
+disk that fails in 3 leaves a part: the error says in which shards, and is not retriable. An
+interruption in 3 is raised once all have their rows.
 """
 
+from collections import deque
 from collections.abc import Sequence
-from contextlib import ExitStack
+from functools import reduce
 
 from storage_core.entry import AppendReport
 from storage_core.errors import ShardlogError, ShardPoisonedError
 from storage_core.record import Rows
 from storage_core.shard import Shard
+from storage_core.shard_guard import in_full
+from storage_core.shard_lock import ShardLock
 
 
 def append_over_shards(parts: Sequence[tuple[Shard, Rows]]) -> AppendReport:
@@ -25,27 +29,45 @@ def append_over_shards(parts: Sequence[tuple[Shard, Rows]]) -> AppendReport:
         ShardPoisonedError: A write failed in one of them; the message says which shards have
             their rows.
     """
-    report = AppendReport()
-    written: list[int] = []
-    with ExitStack() as held:
+    taken: list[ShardLock] = []
+    # IMPORTANT: one call of C, made ready before; an interruption cannot come between two locks.
+    each_release = map(ShardLock.release, taken)
+    try:
         for shard, _ in parts:
-            held.enter_context(shard.guard.appending())  # 1
-        drafts = [(shard, shard.draft(rows)) for shard, rows in parts]  # 2
-        try:
-            for shard, draft in drafts:
-                report = report.plus(shard.commit_path(draft, durable=False))  # 3
-                written.append(shard.context.number)
-        except BaseException as error:
-            at, *rest = [shard.context.number for shard, _ in parts[len(written) :]]
-            told = (
-                f"rows of this batch are in shards {written}, may be in shard {at}, "
-                f"are not in shards {rest}; appending it again would double them"
-            )
-            if not isinstance(error, ShardlogError):
-                error.add_note(told)
-                raise
-            message = f"{error.message}; {told}"
-            raise ShardPoisonedError(message, stream=error.stream, shard=at) from error
+            shard.guard.append_lock.take()  # 1
+            taken.append(shard.guard.append_lock)
+            shard.guard.refuse_if_unusable()
+        report = _write(parts)
+    finally:
+        deque(each_release, 0)
     for shard, _ in parts:
         shard.commit_if_due()
     return report
+
+
+def _write(parts: Sequence[tuple[Shard, Rows]]) -> AppendReport:
+    drafts = [(shard, shard.draft(rows)) for shard, rows in parts]  # 2
+    written: dict[int, AppendReport] = {}
+
+    def write_rest() -> None:
+        for shard, draft in drafts:
+            if shard.context.number not in written:
+                written[shard.context.number] = shard.commit_path(draft, durable=False)  # 3
+
+    try:
+        # A draft written twice is there once.
+        in_full(write_rest)
+    except BaseException as error:
+        if len(written) == len(parts):
+            raise
+        at, *rest = [shard.context.number for shard, _ in parts[len(written) :]]
+        told = (
+            f"rows of this batch are in shards {sorted(written)}, may be in shard {at}, "
+            f"are not in shards {rest}; appending it again would double them"
+        )
+        if not isinstance(error, ShardlogError):
+            error.add_note(told)
+            raise
+        message = f"{error.message}; {told}"
+        raise ShardPoisonedError(message, stream=error.stream, shard=at) from error
+    return reduce(AppendReport.plus, written.values(), AppendReport())

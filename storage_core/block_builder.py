@@ -88,8 +88,13 @@ class RecordBuilder:
                 )
                 raise InvalidRequestError(message)
             self._bytes += size
-        self._numbers.append(numbers)
-        self._payloads.append(payload)
+        try:
+            self._numbers.append(numbers)
+            self._payloads.append(payload)
+        except BaseException:
+            # An interruption between the two; a record is one that has its payload.
+            del self._numbers[len(self._payloads) :]
+            raise
         return len(self._payloads) >= self._records_max or self._bytes >= self._bytes_max
 
     def rows(self) -> Rows:

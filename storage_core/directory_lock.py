@@ -57,8 +57,7 @@ class DirectoryLock:
 
     def release(self) -> None:
         """Let go; a second call does nothing."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is None:
+        if self._descriptor is None:
             return
         # Forked children share the lock: the process that took it frees it though they have
         # their descriptors still, and what they let go of leaves it held.
@@ -66,7 +65,8 @@ class DirectoryLock:
             with suppress(OSError):
                 (self.path / OWNER_FILE).unlink(missing_ok=True)
             with suppress(OSError):
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        descriptor, self._descriptor = self._descriptor, None
         os.close(descriptor)
 
 

@@ -114,9 +114,10 @@ class MarkerFile:
         self._write(replace(state, sequence=self.state.sequence + 1))
 
     def close(self) -> None:
-        """Close the file; a later write fails instead of hitting another file."""
+        """Close the file, once; a later write fails instead of hitting another file."""
         descriptor, self._descriptor = self._descriptor, -1
-        os.close(descriptor)
+        if descriptor >= 0:
+            os.close(descriptor)
 
     def _write(self, state: MarkerState) -> None:
         data = encode_slot(state)

@@ -24,7 +24,6 @@ from storage_core.errors import (
     CorruptionError,
     InvalidRequestError,
     ShardlogError,
-    UnavailableError,
 )
 from storage_core.extents import count_dead_stored, count_stored
 from storage_core.heads import Heads, Int32s
@@ -119,7 +118,7 @@ class Shard:
 
         Without `durable` it stops after step 3. A draft has 1 and 2 behind it. A failure in 1
         or 2 changes nothing; a failure from 3 on poisons the shard, and a reopen finds out what
-        is there.
+        is there. An interruption (Ctrl-C) from 3 on is raised once the step is done.
 
         Raises:
             ShardPoisonedError: A durable write failed, now or before.
@@ -127,54 +126,47 @@ class Shard:
         """
         guard = self.guard
         report = AppendReport()
-        with guard.appending():
-            if isinstance(work, Entry):
-                before = self._standing.state
-                routed = self._writing.route(work, before, self.options)  # 1
-                work = self._writing.build(routed, before, self.options)  # 2
-            if work is not None:
-                with guard.poisoning():
-                    self._store.write(work.batch)  # 3
-                    self._remember(work)
-                report = work.report
-            wanted = self._standing.batches
+        wanted = self._standing.batches
+        if work is not None:
+            with guard.appending():
+                if isinstance(work, Entry):
+                    before = self._standing.state
+                    routed = self._writing.route(work, before, self.options)  # 1
+                    work = self._writing.build(routed, before, self.options)  # 2
+                after = self._standing.after(work.state, holds_publishing=self._holds_publishing)
+                guard.finish(guard.append_lock, partial(self._write, work, after))  # 3
+                wanted, report = after.batches, work.report
+
+        def make_durable() -> None:
+            # IMPORTANT: the tail is taken before the sync; rows written during the sync may
+            # not be durable and must not be published.
+            batches = self._standing.batches
+            durable_end = self._heads.taken_to_publish(lambda: self._standing.publishable)
+            self._store.sync()  # 4
+            self._batches_synced = batches
+            if durable_end > self.committed():
+                self._marker.publish(durable_end)  # 5
+                assert is_in_order(self.committed(), self._standing)
+                self._heads.published()  # 6
+
         if durable:
             with guard.committing():
-                if self._batches_synced < wanted or self._can_publish:
-                    self._await_interval()
-                    with guard.poisoning():
-                        # IMPORTANT: the tail is taken before the sync; rows written during
-                        # the sync may not be durable and must not be published.
-                        batches = self._standing.batches
-                        durable_end = self._heads.taken_to_publish(
-                            lambda: self._standing.publishable
-                        )
-                        self._store.sync()  # 4
-                        self._batches_synced = batches
-                        if durable_end > self.committed():
-                            self._marker.publish(durable_end)  # 5
-                            assert is_in_order(self.committed(), self._standing)
-                            self._heads.published()  # 6
+                if self._is_behind(wanted):
+                    self._synced_at_s = self.context.environment.clock.monotonic_s()
+                    guard.finish(guard.commit_lock, make_durable)
         return report
 
     def add(self, primary: int, secondary: int, payload: bytes | None, version: int) -> None:
         """Take one record; a full block is written by itself while the caller waits."""
-        guard = self.guard
-        if not guard.append_lock.acquire(blocking=False):
-            guard.wait_for_append()
-        try:
-            if not guard.is_usable:
-                guard.refuse_if_unusable()
+        with self.guard.append_lock:
             if self._builder.add(primary, secondary, payload, version):
                 self._seal()
-        finally:
-            guard.append_lock.release()
         if self._syncs_by_interval:
             self.commit_if_due()
 
     def append(self, entry: Entry) -> AppendReport:
         """Write a batch behind all records added before it."""
-        with self.guard.appending():
+        with self.guard.append_lock:
             self._seal()
             report = self.commit_path(self._new_part(entry), durable=False)
         self.commit_if_due()
@@ -192,15 +184,15 @@ class Shard:
 
     def commit(self) -> int:
         """Make everything taken so far durable and return committed."""
-        with self.guard.appending():
+        with self.guard.append_lock:
             self._seal()
+        self._await_interval()
         self.commit_path(None, durable=True)
         return self.committed()
 
     def write_beside(self, batch: Batch) -> None:
         """Write what belongs to no rows; durable with the next commit. Under the append lock."""
-        with self.guard.poisoning():
-            self._store.write(batch)
+        self.guard.finish(self.guard.append_lock, partial(self._store.write, batch))
 
     @property
     def needs_commit(self) -> bool:
@@ -209,17 +201,12 @@ class Shard:
         return (
             not self.guard.is_usable
             or len(self._builder) > 0
-            or self._batches_synced < self._standing.batches
-            or self._can_publish
+            or self._is_behind(self._standing.batches)
         )
-
-    @property
-    def _can_publish(self) -> bool:
-        return self.committed() < self._standing.publishable
 
     def discard_unsealed(self) -> None:
         """Forget the records that have not been written, also of a poisoned shard."""
-        self.guard.wait_for_append()
+        self.guard.append_lock.take()
         try:
             self._builder.clear()
         finally:
@@ -239,13 +226,13 @@ class Shard:
         self._holds_publishing = True
         try:
             yield
+            self._standing = self._standing.all_publishable()
         except BaseException as error:
             if self._standing.batches != begin:
                 self.guard.fail(error)
             raise
         finally:
             self._holds_publishing = False
-        self._standing = self._standing.all_publishable()
         self.commit_path(None, durable=True)
 
     def accept_loss(self, start: int, end: int) -> None:
@@ -258,7 +245,7 @@ class Shard:
             known = self._standing.state
             batch, state = give_up_loss(known, start, end, self.context.number)
             with self.guard.committing():
-                self._write_loss(batch, state)
+                self.guard.finish(self.guard.commit_lock, partial(self._write_loss, batch, state))
 
     def pass_over(self, end: int, source: Source | None) -> None:
         """Move the tail to an end; the source no longer has what lies between. Durable on return.
@@ -281,15 +268,14 @@ class Shard:
     def close(self) -> None:
         """Commit, unless poisoned, and let go of everything; a second call does nothing.
 
+        IMPORTANT: in one hold of both locks. What a call took before is committed, and a call
+        that waits meanwhile finds the shard closed.
+
         Raises:
-            UnavailableError: Another call holds the shard; it is still open.
+            UnavailableError: Another call holds the shard; nothing was done, it is still open.
             ShardPoisonedError: The commit failed; the shard is closed all the same.
         """
-        try:
-            if self.guard.is_usable:
-                self.commit()
-        finally:
-            self.abandon()
+        self.guard.end(self._commit_and_let_go)
 
     def abandon(self) -> None:
         """Let go of everything without committing, once no other call is inside.
@@ -297,19 +283,7 @@ class Shard:
         Raises:
             UnavailableError: Another call holds the shard; it is still open.
         """
-        with self.guard.ending():
-            if self.guard.is_closed:
-                return
-            self.guard.close()
-            try:
-                self._store.close()
-            except ShardlogError:
-                # A poisoned store reports its old failure again; the caller was told.
-                if self.guard.poison is None:
-                    raise
-            finally:
-                self._marker.close()
-                self._lock.release()
+        self.guard.end(self._let_go)
 
     # --- reading ---------------------------------------------------------------------------
 
@@ -359,11 +333,8 @@ class Shard:
     def note_lost(self, found: Iterable[AddressRange]) -> None:
         """Record the ranges of blocks that cannot be read, so that they are told from now on."""
         for block in found:
-            with self.guard.both_if_free() as are_held:
-                # A read does not wait for others to record what the next one finds again.
-                known = self._standing.state
-                if are_held and self.guard.is_usable and not knows_loss(known, block):
-                    self._write_loss(*note_loss(known, block))
+            # A read does not wait for others to record what the next one finds again.
+            self.guard.unless_busy(partial(self._note_block, block))
 
     def alter(self, options: StreamOptions) -> None:
         """Take over changed options."""
@@ -400,23 +371,57 @@ class Shard:
         if len(self._builder):
             self.commit_path(Entry(self._builder.rows(), is_from_builder=True), durable=False)
 
-    def _remember(self, draft: Draft) -> None:
-        """Take over what was written; an interruption in here poisons the shard."""
+    def _write(self, draft: Draft, after: Standing) -> None:
+        """Step 3; if it is interrupted it is done again from the start."""
+        self._store.write(draft.batch)
         self._writing.accept(draft)
-        holds = self._holds_publishing
         # IMPORTANT: before the builder is cleared, or rows would be in neither for a moment.
-        self._standing = self._standing.after(draft.state, holds_publishing=holds)
-        assert is_in_order(self.committed(), self._standing)
+        self._standing = after
+        assert is_in_order(self.committed(), after)
         if draft.is_from_builder:
             self._builder.clear()
 
+    def _is_behind(self, batches: int) -> bool:
+        """Tell whether so many batches are not all durable, or not all published."""
+        return self._batches_synced < batches or self.committed() < self._standing.publishable
+
+    def _commit_and_let_go(self) -> None:
+        if self.guard.is_usable:
+            try:
+                self._seal()
+                self.commit_path(None, durable=True)
+            except (ShardlogError, OSError):
+                self._let_go()
+                raise
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Close what is open; a second run closes what an interrupted one has left."""
+        self.guard.close()
+        try:
+            self._store.close()
+        except ShardlogError:
+            # A poisoned store reports its old failure again; the caller was told.
+            if self.guard.poison is None:
+                raise
+        finally:
+            try:
+                self._marker.close()
+            finally:
+                self._lock.release()
+
     def _write_loss(self, batch: Batch, state: ShardState) -> None:
-        with self.guard.poisoning():
-            self._store.write(batch)
-            self._store.sync()
-            # A new sequence tells readers to look again.
-            self._marker.publish(self.committed())
-            self._standing = self._standing.with_state(state)
+        self._store.write(batch)
+        self._store.sync()
+        # A new sequence tells readers to look again.
+        self._marker.publish(self.committed())
+        self._standing = self._standing.with_state(state)
+
+    def _note_block(self, block: AddressRange) -> None:
+        known = self._standing.state
+        if self.guard.is_usable and not knows_loss(known, block):
+            step = partial(self._write_loss, *note_loss(known, block))
+            self.guard.finish(self.guard.commit_lock, step)
 
     def _note_unreadable(self, view: ShardView) -> None:
         """Record what a view found; its error is told, whatever becomes of writing it down."""
@@ -439,27 +444,29 @@ class Shard:
         finally:
             view.close()
 
+    def _rest_of_interval_s(self) -> float:
+        interval_s = self.options.sync_interval.total_seconds()
+        return self._synced_at_s + interval_s - self.context.environment.clock.monotonic_s()
+
     def _await_interval(self) -> None:
-        """At sync level `interval`, let the rest of the interval pass before a sync."""
-        clock = self.context.environment.clock
-        if self._syncs_by_interval:
-            due = self._synced_at_s + self.options.sync_interval.total_seconds()
-            clock.sleep(max(0.0, due - clock.monotonic_s()))
-        self._synced_at_s = clock.monotonic_s()
+        """At sync level `interval`, let the rest of the interval pass. Under no lock."""
+        # Whoever syncs meanwhile begins behind what the caller wrote, and syncs it too.
+        if self._syncs_by_interval and self._is_behind(self._standing.batches):
+            self.context.environment.clock.sleep(max(0.0, self._rest_of_interval_s()))
 
     def commit_if_due(self) -> None:
-        """At sync level `interval`, commit once the interval has passed."""
+        """At sync level `interval`, commit once one is over, unless somebody is at it."""
         if not self._syncs_by_interval:
             return
-        clock = self.context.environment.clock
-        due = self._synced_at_s + self.options.sync_interval.total_seconds()
-        if clock.monotonic_s() < due or self._holds_publishing:
+        lock = self.guard.commit_lock
+        if self._rest_of_interval_s() > 0 or self._holds_publishing or not lock.take_if_free():
             return
-        if self.guard.commit_lock.acquire(blocking=False):
-            self.guard.commit_lock.release()
-            # The rows are taken; that somebody else syncs at this moment is no failure.
-            with suppress(UnavailableError):
+        try:
+            # The rows are taken, whatever others have done to the shard since.
+            if self.guard.is_usable and self._rest_of_interval_s() <= 0:
                 self.commit_path(None, durable=True)
+        finally:
+            lock.release()
 
     def _committed_heads(self, _view: ShardView, ids: Int32s | None) -> Heads:
         if ids is not None:

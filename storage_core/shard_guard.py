@@ -3,14 +3,13 @@
 The append lock guards what is written, the commit lock the sync and the marker. Order: append
 lock, then commit lock; whoever holds only the commit lock never asks for the append lock.
 Waits are bounded. After a failed durable write nobody knows what the disk holds, so the shard
-refuses everything until it is reopened.
+refuses everything until it is reopened. An interruption is no such failure: what it cut short is
+finished first.
 """
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import TracebackType
-from typing import Self
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final
 
 from storage_core.errors import (
     ClosedError,
@@ -18,6 +17,10 @@ from storage_core.errors import (
     ShardPoisonedError,
     UnavailableError,
 )
+from storage_core.shard_lock import ShardLock
+
+_HELD_ALREADY: Final = nullcontext()
+_RUNS_MAX: Final = 8
 
 
 class ShardGuard:
@@ -28,14 +31,11 @@ class ShardGuard:
         self.stream = stream
         self.shard = shard
         self.wait_max_s = wait_max_s
-        self.append_lock = threading.RLock()
-        self.commit_lock = threading.Lock()
+        self.append_lock = ShardLock(self, "append")
+        self.commit_lock = ShardLock(self, "commit")
         self.poison: BaseException | None = None
         self.is_closed = False
         self.is_usable = True
-        self._appending = _Held(self, is_commit=False)
-        self._committing = _Held(self, is_commit=True)
-        self._poisoning = _Poisoning(self)
 
     def close(self) -> None:
         """Refuse all work from here on."""
@@ -47,65 +47,70 @@ class ShardGuard:
         self.poison = self.poison or error
         self.is_usable = False
 
-    def appending(self) -> "_Held":
-        """Hold the append lock of a usable shard."""
-        return self._appending
+    def appending(self) -> AbstractContextManager[object]:
+        """Hold the append lock of a usable shard; a caller that has it goes on holding it."""
+        return self._held(self.append_lock)
 
-    def committing(self) -> "_Held":
-        """Hold the commit lock of a usable shard."""
-        return self._committing
+    def committing(self) -> AbstractContextManager[object]:
+        """Hold the commit lock of a usable shard; a caller that has it goes on holding it."""
+        return self._held(self.commit_lock)
 
-    def poisoning(self) -> "_Poisoning":
-        """Poison the shard if the block fails, whatever the reason."""
-        return self._poisoning
+    def finish(self, lock: ShardLock, step: Callable[[], None]) -> None:
+        """Do what must not stay half done, as `in_full` does it; poison the shard if it fails.
 
-    @contextmanager
-    def ending(self) -> Iterator[None]:
-        """Hold both locks, whether the shard is usable or not.
+        Args:
+            lock: The lock that guards it, held.
+            step: What is done; a second time it changes nothing.
 
         Raises:
-            UnavailableError: Another call kept one for too long.
+            ShardPoisonedError: The disk failed.
         """
-        self.wait_for_append()
         try:
-            self.wait_for_commit()
+            in_full(step, lock)
+        except (ShardlogError, OSError) as error:
+            self.fail(error)
+            raise self.poisoned(error) from error
+        except BaseException as error:
+            if lock.is_in_doubt:
+                self.fail(error.__cause__ or error)
+            raise
+
+    def end(self, do: Callable[[], None]) -> None:
+        """Do something in full with both locks held, whether the shard is usable or not.
+
+        Raises:
+            UnavailableError: Another call kept one for too long; nothing was done.
+        """
+        self.append_lock.take()
+        try:
+            self.commit_lock.take()
             try:
-                yield
+                in_full(do)
             finally:
                 self.commit_lock.release()
         finally:
             self.append_lock.release()
 
-    @contextmanager
-    def both_if_free(self) -> Iterator[bool]:
-        """Hold both locks if no other call has one; tell whether they are held."""
-        has_append = self.append_lock.acquire(blocking=False)
-        has_commit = has_append and self.commit_lock.acquire(blocking=False)
+    def unless_busy(self, do: Callable[[], None]) -> None:
+        """Do something with both locks held, or nothing if another call has one."""
+        was_mine = self.append_lock.is_mine
+        if not was_mine and not self.append_lock.take_if_free():
+            return
         try:
-            yield has_commit
+            if self.commit_lock.take_if_free():
+                try:
+                    do()
+                finally:
+                    self.commit_lock.release()
         finally:
-            if has_commit:
-                self.commit_lock.release()
-            if has_append:
+            if not was_mine:
                 self.append_lock.release()
 
-    def wait_for_append(self) -> None:
-        """Take the append lock, in bounded time.
-
-        Raises:
-            UnavailableError: Another call kept it for too long.
-        """
-        if not self.append_lock.acquire(timeout=self.wait_max_s):
-            self._refuse_wait("append")
-
-    def wait_for_commit(self) -> None:
-        """Take the commit lock, in bounded time.
-
-        Raises:
-            UnavailableError: Another call kept it for too long.
-        """
-        if not self.commit_lock.acquire(timeout=self.wait_max_s):
-            self._refuse_wait("commit")
+    def poison_if_in_doubt(self, lock: ShardLock) -> None:
+        """Poison the shard if a step under a lock was left half done; its lock is held."""
+        if lock.is_in_doubt and self.poison is None:
+            message = "a write was interrupted more than once"
+            self.fail(self.unavailable(message))
 
     def refuse_if_unusable(self) -> None:
         """Raise if the shard is closed or poisoned."""
@@ -124,60 +129,46 @@ class ShardGuard:
         message = f"a durable write failed: {error}; reopen the stream to recover"
         return ShardPoisonedError(message, stream=self.stream, shard=self.shard)
 
-    def _refuse_wait(self, purpose: str) -> None:
-        message = f"waited {self.wait_max_s} s to {purpose}; another call holds the shard"
-        raise UnavailableError(message, stream=self.stream, shard=self.shard)
+    def unavailable(self, message: str) -> UnavailableError:
+        """Return the error that tells that this shard cannot be had now."""
+        return UnavailableError(message, stream=self.stream, shard=self.shard)
+
+    def _held(self, lock: ShardLock) -> AbstractContextManager[object]:
+        if not lock.is_mine:
+            return lock
+        self.poison_if_in_doubt(lock)
+        self.refuse_if_unusable()
+        return _HELD_ALREADY
 
 
-class _Held:
-    """A lock as a context that any thread may enter, any number of times."""
+def in_full(step: Callable[[], None], lock: ShardLock | None = None) -> None:
+    """Do something whose second run changes nothing; raise an interruption once it is done.
 
-    __slots__ = ("_guard", "_is_commit")
+    What an exception out of a signal handler leaves is known, unlike what a failed write
+    leaves: some of what another run does in full.
 
-    def __init__(self, guard: ShardGuard, *, is_commit: bool) -> None:
-        self._guard = guard
-        self._is_commit = is_commit
-
-    def __enter__(self) -> Self:
-        guard = self._guard
-        if self._is_commit:
-            guard.wait_for_commit()
-        else:
-            guard.wait_for_append()
-        if not guard.is_usable:
-            self.__exit__(None, None, None)
-            guard.refuse_if_unusable()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._is_commit:
-            self._guard.commit_lock.release()
-        else:
-            self._guard.append_lock.release()
-
-
-class _Poisoning:
-    __slots__ = ("_guard",)
-
-    def __init__(self, guard: ShardGuard) -> None:
-        self._guard = guard
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is None:
-            return
-        self._guard.fail(error)
-        if isinstance(error, ShardlogError | OSError):
-            raise self._guard.poisoned(error) from error
+    Args:
+        step: What is done. What it raises as a `ShardlogError` or `OSError` ends it.
+        lock: What guards it; in doubt for as long as it is not done.
+    """
+    interruption: BaseException | None = None
+    try:
+        for _ in range(_RUNS_MAX):
+            try:
+                if lock is not None:
+                    lock.is_in_doubt = True
+                step()
+                if lock is not None:
+                    lock.is_in_doubt = False
+                break
+            except (ShardlogError, OSError) as error:
+                if interruption is None:
+                    raise
+                raise interruption from error
+            except BaseException as error:  # noqa: BLE001 - raised below
+                interruption = error
+        if interruption is not None:
+            raise interruption
+    finally:
+        # A kept exception and its trace would keep each other.
+        interruption = None

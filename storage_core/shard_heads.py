@@ -128,7 +128,9 @@ class ShardHeads:
         """Bring the committed heads up to the marker; return what it says."""
         committed = self._committed_end()
         while self._pending and self._pending[0][0] <= committed:
-            self._committed.put(self._pending.popleft()[1])
+            # IMPORTANT: in this order; after an interruption between the two it is put again.
+            self._committed.put(self._pending[0][1])
+            self._pending.popleft()
         return committed
 
     def _merge_pending(self) -> None:

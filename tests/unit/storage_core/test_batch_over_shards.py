@@ -63,14 +63,29 @@ def test_disk_that_fails_in_the_middle_is_told_with_the_shards_that_have_their_r
     assert sorted(bench.primaries()) == [1, 2]
 
 
-def test_interrupt_in_the_middle_is_told_with_the_shards_that_have_their_rows(bench, hooked):
-    def interrupt() -> None:
-        raise KeyboardInterrupt
+def interrupt() -> None:
+    raise KeyboardInterrupt
 
+
+def test_interruption_in_the_middle_is_raised_once_all_shards_have_their_rows(bench, hooked):
     hooked.on("before write", lambda: hooked.on("before write", interrupt))
+    with pytest.raises(KeyboardInterrupt):
+        bench.append(**ROWS)
+    bench.commit()
+    assert sorted(bench.primaries()) == sorted(ROWS["primary"])
+
+
+def test_disk_that_fails_behind_an_interruption_is_told_beside_it(bench, hooked):
+    def interrupt_and_fail() -> None:
+        hooked.fail("write", 1)
+        interrupt()
+
+    hooked.on("before write", lambda: hooked.on("before write", interrupt_and_fail))
     with pytest.raises(KeyboardInterrupt) as told:
         bench.append(**ROWS)
     assert "are in shards [0], may be in shard 1" in told.value.__notes__[0]
+    with pytest.raises(ShardPoisonedError):
+        bench.append(**ROWS)
 
 
 def test_batch_stands_behind_the_records_added_before_it(bench):

@@ -3,16 +3,21 @@
 Sync levels and group commit are here too, since they are about callers beside each other.
 """
 
+import threading
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
 
 from storage_core import (
+    ClosedError,
+    Environment,
     ShardlogError,
     ShardPoisonedError,
     UnavailableError,
 )
-from tests.unit.storage_core.disks import BesideThread, ReinedDisk
+from storage_core.testing import ManualClock
+from tests.unit.storage_core.disks import STALL_MAX_S, BesideThread, ReinedDisk
 from tests.unit.storage_core.workbench import Workbench
 
 SHORT = timedelta(milliseconds=20)
@@ -50,6 +55,41 @@ def test_level_interval_makes_commit_wait_for_the_interval(make_bench, disk):
     before = disk.clock.monotonic_s()
     assert bench.commit() == {0: 1}
     assert disk.clock.monotonic_s() - before == pytest.approx(5)
+
+
+def test_level_interval_makes_nobody_wait_who_holds_the_shard(make_bench, disk):
+    bench = make_bench(disk=disk, sync="interval", sync_interval=timedelta(seconds=5))
+    bench.append([1])
+    before = disk.clock.monotonic_s()
+    transact(bench)
+    bench.append([2])
+    bench.close()
+    assert disk.clock.monotonic_s() == before
+
+
+class GatedClock:
+    """A clock on which a sleeper sleeps until the test wakes it."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+        self.is_asleep, self.wake = threading.Event(), threading.Event()
+        self.now_ns, self.monotonic_s = clock.now_ns, clock.monotonic_s
+
+    def sleep(self, seconds: float) -> None:
+        self.is_asleep.set()
+        assert self.wake.wait(STALL_MAX_S)
+        self._clock.sleep(seconds)
+
+
+def test_level_interval_makes_commit_wait_without_a_lock(make_bench, disk):
+    clock = GatedClock(disk.clock)
+    bench = make_bench(environment=Environment(clock), sync="interval", wait_max=SHORT)
+    bench.append([1])
+    with BesideThread(bench.commit):
+        assert clock.is_asleep.wait(STALL_MAX_S)
+        bench.stream.pass_over(0, 10)
+        clock.wake.set()
+    assert bench.commit() == {0: 10}
 
 
 def test_level_interval_takes_a_row_once_though_another_call_is_syncing(make_bench, disk):
@@ -137,6 +177,58 @@ def test_threads_append_side_by_side_and_nothing_is_lost_or_doubled(make_bench):
         assert bench.primaries(ids=thread, versions=0) == list(range(300))
         assert bench.primaries(ids=thread, versions=1) == [99, 199, 299]
     assert bench.stream.verify().is_clean
+
+
+# --- the end ----------------------------------------------------------------------------------
+
+
+def test_row_that_comes_while_a_close_commits_is_refused(reined, disk):
+    reined.append([1])
+    disk.stall()
+    with BesideThread(reined.close):
+        disk.stalled.wait()
+        with pytest.raises(UnavailableError):
+            reined.stream.append(2, 1, b"")
+        disk.go_on()
+    with pytest.raises(ClosedError):
+        reined.stream.append(3, 1, b"")
+    assert reined.open().committed() == {0: 1}
+
+
+def test_close_that_waited_too_long_has_done_nothing_and_the_next_commits(reined, disk):
+    reined.stream.append(1, 1, b"")
+    with reined.held_by_another_thread(), pytest.raises(UnavailableError, match="to append"):
+        reined.close()
+    disk.reset()
+    disk.stall()
+    with BesideThread(reined.commit):
+        disk.stalled.wait()
+        reined.stream.append(2, 1, b"")
+        with pytest.raises(UnavailableError, match="to commit"):
+            reined.close()
+        disk.go_on()
+    assert reined.shard.tail.next == 1
+    reined.close()
+    reined.open()
+    assert reined.primaries() == [1, 2]
+
+
+def test_threads_append_beside_a_close_and_no_row_is_lost(make_bench):
+    bench = make_bench(block_records=50)
+    taken = [0, 0]
+
+    def write(thread: int) -> None:
+        with suppress(ClosedError):
+            while True:
+                bench.stream.append(taken[thread], thread, b"")
+                taken[thread] += 1
+
+    with BesideThread(lambda: write(0)), BesideThread(lambda: write(1)):
+        while min(taken) < 200:
+            bench.commit()
+        bench.close()
+    bench.open()
+    assert [bench.primaries(ids=at) for at in (0, 1)] == [list(range(end)) for end in taken]
 
 
 # --- poison -----------------------------------------------------------------------------------
