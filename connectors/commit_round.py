@@ -5,7 +5,7 @@ syncs have begun, so that the next round is consumed while this one becomes dura
 that both turn records into rows would only take the interpreter from each other.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from connectors.kafka_client import Partition
 from connectors.mapping import ShardRecords, join_records
 from connectors.shard_feed import ShardFeed
 from connectors.topic_identity import TopicIdentities
-from storage_core import AppendReport, ShardPoisonedError, UnavailableError
+from storage_core import AppendReport, ShardlogError, ShardPoisonedError, UnavailableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,9 @@ class RoundReport:
         dead_letters: Records kept raw, by partition and offset.
         moved: Partitions whose next offset moved.
         poisoned: Partitions whose durable write failed; the others are committed.
-        delayed: Partitions whose rows are written and not durable yet; going back to their
+        delayed: Partitions whose rows are not written, or not durable yet; going back to their
             feed's `next` fetches them again, and makes them so.
+        failed: Partitions that have a fault of another kind; nothing more is written of them.
     """
 
     appended: AppendReport = field(default_factory=AppendReport)
@@ -51,6 +52,16 @@ class RoundReport:
     moved: list[Partition] = field(default_factory=list)
     poisoned: dict[Partition, ShardPoisonedError] = field(default_factory=dict)
     delayed: dict[Partition, UnavailableError] = field(default_factory=dict)
+    failed: dict[Partition, ShardlogError] = field(default_factory=dict)
+
+    def blame(self, partition: Partition, error: ShardlogError) -> None:
+        """Take note of what became of a partition instead of moving."""
+        if isinstance(error, ShardPoisonedError):
+            self.poisoned[partition] = error
+        elif isinstance(error, UnavailableError):
+            self.delayed[partition] = error
+        else:
+            self.failed[partition] = error
 
 
 class RoundInFlight:
@@ -71,12 +82,9 @@ class RoundInFlight:
         A shard whose commit failed does not keep the others from moving.
         """
         for future, feed in self._commits.items():
-            try:
-                with _noting_poison(feed, self._report):
-                    feed.next = future.result()
-                    self._report.moved.append(feed.partition)
-            except UnavailableError as error:
-                self._report.delayed[feed.partition] = error
+            with _blaming(feed, self._report):
+                feed.next = future.result()
+                self._report.moved.append(feed.partition)
         return self._report
 
 
@@ -94,31 +102,31 @@ def commit_round(
     6. Acknowledge, once they are done: the feeds move; the worker tells the group, for lag
        tools only.
 
-    A failure in 1 to 3 changes nothing: the caller goes back to each feed's `next`. A failure
-    of a shard in 4 or 5 poisons that shard alone; reopened, it says how far it came. A crash
+    A topic that fails in 1 to 3 has nothing written: the caller goes back to its feeds' `next`,
+    or lets them be. A failure of a shard in 4 or 5 poisons that shard alone; reopened, it says how
+    far it came. The others of the round go on in each case, and the report names them all. A crash
     anywhere leaves each shard with its rows and its next offset, which move as one.
-
-    Raises:
-        BrokerUnavailableError: No answer about the topics in bounded time; go back and retry.
-        ForeignDataError: A topic is another one; stop.
     """
     report = RoundReport()
     topics = {feed.partition.topic: feed.topic_id for feed in work.feeds.values()}
     compare_ids = identities.ask(topics)  # 1
     joined = {at: join_records(parts) for at, parts in work.records.items()}  # 2
-    compare_ids()  # 3
+    wrong = compare_ids()  # 3
+    _blame_topics(wrong, work, report)
     appended: dict[Partition, int] = {}
     for partition, records in joined.items():  # 4
+        if partition.topic in wrong:
+            continue
         feed = work.feeds[partition]
         next_offset = max(records.end, work.positions.get(partition, 0))
-        with _noting_poison(feed, report):
+        with _blaming(feed, report):
             appended_here = feed.append(records, next_offset)
             report.appended = report.appended.plus(appended_here)
             if appended_here.dead_letters:
                 report.dead_letters[partition] = records.dead_letters
             appended[partition] = next_offset
-    for partition, position in _idle_advances(work, appended):
-        with _noting_poison(work.feeds[partition], report):
+    for partition, position in _idle_advances(work, wrong):
+        with _blaming(work.feeds[partition], report):
             work.feeds[partition].advance(position)
             appended[partition] = position
     moved = [work.feeds[partition] for partition in appended]
@@ -126,20 +134,29 @@ def commit_round(
     return RoundInFlight(report, commits)  # 6: acknowledge
 
 
-def _idle_advances(
-    work: RoundWork, appended: Mapping[Partition, int]
-) -> Iterator[tuple[Partition, int]]:
-    """Yield partitions that moved without records."""
+def _idle_advances(work: RoundWork, wrong: Collection[str]) -> Iterator[tuple[Partition, int]]:
+    """Yield partitions that moved without records, apart from those of topics that are wrong."""
     for partition, position in work.positions.items():
         feed = work.feeds.get(partition)
-        if feed is not None and partition not in appended and position > feed.next:
+        if feed is None or partition in work.records or partition.topic in wrong:
+            continue
+        if position > feed.next:
             yield partition, position
 
 
+def _blame_topics(wrong: Mapping[str, ShardlogError], work: RoundWork, report: RoundReport) -> None:
+    """Report what is concerned of topics; for a moment's silence only what has rows here."""
+    for topic, error in wrong.items():
+        concerned = work.records if isinstance(error, UnavailableError) else work.feeds
+        for partition in concerned:
+            if partition.topic == topic:
+                report.blame(partition, error)
+
+
 @contextmanager
-def _noting_poison(feed: ShardFeed, report: RoundReport) -> Iterator[None]:
-    """Let the failure of one shard's disk be that shard's alone."""
+def _blaming(feed: ShardFeed, report: RoundReport) -> Iterator[None]:
+    """Let the failure of one shard be that shard's alone."""
     try:
         yield
-    except ShardPoisonedError as error:
-        report.poisoned[feed.partition] = error
+    except ShardlogError as error:
+        report.blame(feed.partition, error)

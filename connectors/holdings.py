@@ -1,8 +1,8 @@
-"""The partitions a worker holds: fetched into open shards, or waiting for theirs, unfetched.
+"""The partitions a worker holds: fetched into open shards, waiting for theirs, or set aside.
 
 Every change of where a partition goes on is here: it comes, it goes, its shard is closed and
-opened again, it goes back. Whatever moves a partition drops what was gathered of it and lets
-Kafka go on at its shard's own next offset, so that what is gathered never has a hole.
+opened again, it goes back, it is set aside. Whatever moves a partition drops what was gathered of
+it and lets Kafka go on at its shard's own next offset, so that what is gathered never has a hole.
 
 A record may be on its way while its partition moves: inside the call that a rebalance
 interrupts, or in hand, when a round fails meanwhile. Such partitions are *touched*: their next
@@ -20,6 +20,7 @@ from connectors.consumed import are_of, without
 from connectors.gathering import Gathering
 from connectors.kafka_client import Consumer, Messages, Partition, Place
 from connectors.ownership import Ownership
+from connectors.set_aside import SetAside, is_of_topic
 from connectors.shard_feed import ShardFeed
 from storage_core import (
     BrokerUnavailableError,
@@ -32,6 +33,7 @@ from storage_core import (
 
 _RETRY_EVERY_S: Final = 0.25
 _REOPEN_AFTER_S: Final = 2.0
+_MAY_PASS: Final = (UnavailableError, ShardPoisonedError)
 # Why a shard that was poisoned cannot be opened though its disk may be well again.
 _OTHERS_DOING: Final = (BrokerUnavailableError, ShardLockedError)
 
@@ -53,6 +55,7 @@ class Holdings:
         consumer: Consumer,
         ownership: Ownership,
         gathered: Gathering,
+        aside: SetAside,
         lock_wait_s: float,
         clock: Clock,
         log: Any,  # noqa: ANN401 - a structlog logger has no better type
@@ -63,6 +66,7 @@ class Holdings:
             consumer: Who fetches.
             ownership: Who opens and closes shards.
             gathered: What waits for its round.
+            aside: What faults have taken out of the way.
             lock_wait_s: How long a partition may wait for its shard.
             clock: What bounds that wait.
             log: Where it is told.
@@ -70,6 +74,7 @@ class Holdings:
         self._consumer = consumer
         self._ownership = ownership
         self._gathered = gathered
+        self._aside = aside
         self._lock_wait_s = lock_wait_s
         self._clock = clock
         self._log = log
@@ -83,7 +88,12 @@ class Holdings:
 
     @property
     def are_any(self) -> bool:
-        """Whether any partition is held, its shard open or waited for."""
+        """Whether any partition is held, whatever becomes of it."""
+        return bool(self.feeds or self._waiting or self._aside.partitions)
+
+    @property
+    def are_any_going_on(self) -> bool:
+        """Whether any partition is fetched, or soon may be."""
         return bool(self.feeds or self._waiting)
 
     @property
@@ -94,22 +104,28 @@ class Holdings:
     # --- coming and going ------------------------------------------------------------------
 
     def take(self, partitions: Collection[Partition]) -> None:
-        """Take partitions; those whose shard is not free wait for it, unfetched."""
+        """Take partitions; those whose shard is not free wait for it, unfetched.
+
+        Raises:
+            ShardlogError: A shard cannot be had, and that is to stop the worker.
+        """
         self._touched.update(partitions)
         starts: dict[Partition, Place] = {}
-        waiting: list[Partition] = []
+        faults: dict[ShardlogError, list[Partition]] = {}
         for partition, found in self._opened(partitions):
-            if isinstance(found, ShardFeed):
-                starts[partition] = found.place
-            else:
+            starts[partition] = found.place if isinstance(found, ShardFeed) else Place(0)
+            if isinstance(found, UnavailableError):
                 self._wait_for(partition, found)
-                starts[partition] = Place(0)
-                waiting.append(partition)
+            elif isinstance(found, ShardlogError):
+                faults.setdefault(found, []).append(partition)
+        for error, partitions_of_it in faults.items():
+            self._aside.add(partitions_of_it, error)
         self._consumer.begin(starts)
-        if waiting:
-            self._consumer.pause(waiting)
-        for partition in starts.keys() & self.feeds.keys():
-            self._log.info("owned", **_where(partition), next=starts[partition].offset)
+        unfetched = starts.keys() - self.feeds.keys()
+        if unfetched:
+            self._consumer.pause(unfetched)
+        for partition in sorted(starts.keys() & self.feeds.keys()):
+            self._owned(self.feeds[partition])
 
     def close(self, partitions: Collection[Partition]) -> None:
         """Close the shards of partitions that go; what was gathered of them is dropped."""
@@ -117,6 +133,7 @@ class Holdings:
             self._waiting.pop(partition, None)
         self._touched.difference_update(partitions)
         self._gathered.drop(partitions)
+        self._aside.forget(partitions)
         self._ownership.give_back(partitions)
         for partition in partitions:
             self._log.info("let go", **_where(partition))
@@ -127,48 +144,67 @@ class Holdings:
 
     def _opened(
         self, partitions: Iterable[Partition]
-    ) -> Iterator[tuple[Partition, ShardFeed | UnavailableError]]:
-        """Open shards; once the broker is silent, try no more: each question takes seconds."""
+    ) -> Iterator[tuple[Partition, ShardFeed | ShardlogError]]:
+        """Open shards; what holds for all of a topic is asked once.
+
+        And once the broker is silent no more is tried: each question takes seconds.
+        """
         silence: BrokerUnavailableError | None = None
+        of_topics: dict[str, ShardlogError] = {}
         for partition in partitions:
-            found: ShardFeed | UnavailableError | None = silence
+            found: ShardFeed | ShardlogError | None = silence or of_topics.get(partition.topic)
             if found is None:
                 try:
                     found = self._ownership.take(partition)
                 except BrokerUnavailableError as error:
                     found = silence = error
-                except UnavailableError as error:
+                except ShardlogError as error:
                     found = error
+                    if is_of_topic(error):
+                        of_topics[partition.topic] = error
             yield partition, found
+
+    def _owned(self, feed: ShardFeed) -> None:
+        self._aside.healed(feed.partition)
+        self._log.info("owned", **_where(feed.partition), next=feed.next)
 
     # --- waiting for a shard ---------------------------------------------------------------
 
     def try_waiting(self, now_s: float) -> None:
-        """Open the shards of partitions that wait, once they are due.
+        """Open the shards of partitions that wait, once they are due, and of one set aside.
+
+        What has waited for its shard or the broker as long as it may is set aside.
 
         Raises:
-            ShardPoisonedError: A suspended shard's disk has not let it be opened in time.
-            UnavailableError: One has waited for its shard or the broker as long as it may.
+            ShardlogError: A shard cannot be had, and that is to stop the worker.
         """
+        due = self._aside.due(now_s)
+        if due is not None:
+            self._try_again(due)
         for partition, waiting in list(self._waiting.items()):
             if now_s < waiting.next_try_s:
                 continue
             try:
                 feed = self._ownership.take(partition)
-            except (UnavailableError, ShardPoisonedError) as error:
-                if now_s >= waiting.until_s:
-                    if waiting.poison is None or isinstance(error, _OTHERS_DOING):
-                        raise
-                    raise waiting.poison from error
+            except ShardlogError as error:
+                if now_s >= waiting.until_s or not isinstance(error, _MAY_PASS):
+                    is_of_disk = waiting.poison is not None and isinstance(error, _MAY_PASS)
+                    is_of_disk &= not isinstance(error, _OTHERS_DOING)
+                    self.set_aside([partition], (is_of_disk and waiting.poison) or error)
+                    continue
                 waiting.next_try_s = self._clock.monotonic_s() + _RETRY_EVERY_S
                 if isinstance(error, BrokerUnavailableError):
                     # The next question would take as long; the others are due in the next call.
                     return
                 continue
             del self._waiting[partition]
-            self._consumer.seek(partition, feed.place)
-            self._consumer.resume([partition])
-            self._log.info("owned", **_where(partition), next=feed.next)
+            self._go_on(feed)
+
+    def _go_on(self, feed: ShardFeed) -> None:
+        """Fetch a partition whose shard is open after all."""
+        self._consumer.seek(feed.partition, feed.place)
+        self._consumer.resume([feed.partition])
+        self._owned(feed)
 
     def suspend(self, partition: Partition, error: ShardPoisonedError, reopens: int) -> None:
         """Close a poisoned shard and try to reopen it; its neighbours go on meanwhile.
@@ -179,12 +215,7 @@ class Holdings:
             reopens: How many times in a row it is now, this one included; the more, the later.
         """
         self._log.error("shard refused a write, reopening", **_where(partition), reason=str(error))
-        self._gathered.drop([partition])
-        self._consumer.pause([partition])
-        try:
-            self._ownership.give_back([partition])
-        except ShardlogError as closing:
-            self._log.warning("closing", **_where(partition), reason=str(closing))
+        self._stop_fetching([partition])
         self._wait(partition, _REOPEN_AFTER_S * reopens, error)
 
     def _wait_for(self, partition: Partition, reason: UnavailableError) -> None:
@@ -198,6 +229,49 @@ class Holdings:
         until_s = now_s + self._lock_wait_s
         self._waiting[partition] = _Waiting(until_s, min(now_s + after_s, until_s), poison)
 
+    # --- faults of a partition's own -------------------------------------------------------
+
+    def set_aside(
+        self, partitions: Collection[Partition], error: ShardlogError, *, is_for_good: bool = False
+    ) -> None:
+        """Let partitions that have a fault be, and go on with the others.
+
+        Args:
+            partitions: Those the fault concerns.
+            error: The fault.
+            is_for_good: Only another stream can mend it.
+
+        Raises:
+            ShardlogError: The fault, if it is to stop the worker.
+        """
+        for partition in partitions:
+            self._waiting.pop(partition, None)
+        self._stop_fetching(partitions)
+        self._aside.add(partitions, error, is_for_good=is_for_good)
+
+    def _try_again(self, partition: Partition) -> None:
+        """Take a partition that is set aside, if its fault is over; else put it off."""
+        try:
+            feed = self._ownership.take(partition)
+        except BrokerUnavailableError:
+            self._aside.put_off(partition, self._clock.monotonic_s())
+        except ShardlogError as error:
+            concerned = self._aside.of_topic(partition.topic) if is_of_topic(error) else [partition]
+            self._aside.add(concerned, error)
+        else:
+            self._touched.add(partition)
+            self._go_on(feed)
+
+    def _stop_fetching(self, partitions: Collection[Partition]) -> None:
+        """Close shards of partitions that stay ours; what was gathered of them is dropped."""
+        self._gathered.drop(partitions)
+        self._consumer.pause(partitions)
+        for partition in partitions:
+            try:
+                self._ownership.give_back([partition])
+            except ShardlogError as error:
+                self._log.warning("closing", **_where(partition), reason=str(error))
+
     # --- going back ------------------------------------------------------------------------
 
     def go_back(self, partitions: Collection[Partition]) -> None:
@@ -210,6 +284,9 @@ class Holdings:
 
         Returns:
             Its feed, or None when its shard has to be waited for.
+
+        Raises:
+            ShardlogError: It cannot go on; its shard is closed.
         """
         self._ownership.give_back([partition])
         self._touched.add(partition)

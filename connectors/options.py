@@ -30,6 +30,7 @@ from pydantic import (
     model_validator,
 )
 
+from connectors.fault_settings import FaultSettings
 from connectors.mapping_rules import KeyMode, MappingRules, NullKey, PrimaryFrom
 from connectors.setting_checks import (
     BOOTSTRAP,
@@ -117,7 +118,9 @@ class WorkerOptions(_Settings):
             (ISO with zone, or milliseconds). Partitions added later begin at their first
             record.
         on_overtaken: When Kafka's retention has passed records that were not stored: `stop`
-            with an error that names them, or `skip`: record the gap and go on.
+            there, a fault that names them, or `skip`: record the gap and go on.
+        on_fault: What becomes of a fault of one partition or topic, by kind: it is `set-aside`
+            and the others go on, or it has the worker `stop`.
         dead_letters_only_max: How many dead letters a stream may get that has stored nothing,
             before the worker stops over it; 0 for any number.
         adopt: Take over a copy of a root whose shards went on elsewhere.
@@ -139,6 +142,7 @@ class WorkerOptions(_Settings):
     start: str | int = "earliest"
     on_overtaken: Literal["stop", "skip"] = "stop"
     dead_letters_only_max: Annotated[int, Field(ge=0)] = 1000
+    on_fault: FaultSettings = FaultSettings()
     adopt: bool = False
     linger_ms: Annotated[int, Field(ge=0, le=60_000)] = 20
     round_records_max: Annotated[int, Field(ge=1, le=1_000_000)] = 30_000
@@ -294,7 +298,8 @@ def _value(keys: Sequence[str], text: str) -> object:
 
 
 def _known_keys() -> list[str]:
-    inner = [f"stream.{name}" for name in StreamSettings.model_fields]
+    sections: dict[str, type[BaseModel]] = {"stream": StreamSettings, "on_fault": FaultSettings}
+    inner = [f"{key}.{name}" for key, section in sections.items() for name in section.model_fields]
     return [*WorkerOptions.model_fields, *inner]
 
 

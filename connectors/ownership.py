@@ -8,7 +8,7 @@ Belongs to the worker's thread; nothing here runs beside a round.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,8 @@ from storage_core import (
     InvalidRequestError,
     ShardlogError,
     Stream,
-    StreamOptions,
     StreamOrigin,
-    StreamReader,
+    describe_stream,
     dropped_streams,
     root_id,
 )
@@ -67,6 +66,13 @@ class Ownership:
         self._identities = identities
         self._log = log
         self.feeds: dict[Partition, ShardFeed] = {}
+
+    def stream_mark(self, topic: str) -> object:
+        """Return what a topic's stream can be told from one made anew by, None if there is none."""
+        try:
+            return describe_stream(self._options.root, topic).incarnation
+        except ShardlogError:
+            return None
 
     def take(self, partition: Partition) -> ShardFeed:
         """Open a partition's shard and find out where it goes on.
@@ -111,18 +117,19 @@ class Ownership:
         if failures:
             raise failures[0]
 
-    def _stream_of(self, topic: str, topic_id: str) -> Mapping[int, int]:
+    def _stream_of(self, topic: str, topic_id: str) -> Collection[int]:
         """Return the shards of a topic's stream, which is made if it is not there."""
         wanted = self._options.stream
         try:
-            found, options, shards = self._look(topic)
+            stream = describe_stream(self._options.root, topic)
         except InvalidRequestError:
             origin = StreamOrigin("kafka", topic, topic_id, wanted.key_mode, wanted.primary)
             # Another worker may be making it at this moment; what else is wrong, the look says.
             with suppress(InvalidRequestError):
                 made = wanted.stream_options()
                 Stream.create(self._options.root, topic, made, origin=origin).close()
-            found, options, shards = self._look(topic)
+            stream = describe_stream(self._options.root, topic)
+        found = stream.origin
         if found is None:
             message = "a stream of this name is there that was not made from a topic"
             raise InvalidRequestError(message, stream=topic)
@@ -135,17 +142,13 @@ class Ownership:
                     f"{getattr(found, name)!r}, which cannot change"
                 )
                 raise InvalidRequestError(message, stream=topic)
-        if wanted.payload_bytes_max > options.payload_bytes_max:
+        if wanted.payload_bytes_max > stream.options.payload_bytes_max:
             message = (
                 f"stream.payload_bytes_max is {wanted.payload_bytes_max}, but the stream takes "
-                f"{options.payload_bytes_max}; set no more than that"
+                f"{stream.options.payload_bytes_max}; set no more than that"
             )
             raise InvalidRequestError(message, stream=topic)
-        return shards
-
-    def _look(self, topic: str) -> tuple[StreamOrigin | None, StreamOptions, Mapping[int, int]]:
-        with StreamReader.open(self._options.root, topic) as reader:
-            return reader.origin, reader.options, reader.committed()
+        return stream.shards
 
     def _births(self, partition: Partition, *, is_new: bool) -> dict[int, int]:
         """Return where shards begin that are not there yet.

@@ -33,10 +33,9 @@ class PartitionFaults:
             InvalidRequestError: We may not read the topic.
             CorruptionError: What lies at an offset has been unreadable for long.
         """
-        topic, number = fault.partition
         if fault.is_forbidden:
-            message = f"Kafka does not let this group read topic {topic!r}: {fault.text}"
-            raise InvalidRequestError(message)
+            raise refusal_of(fault)
+        topic, number = fault.partition
         key = (fault.partition, fault.text)
         if now_s - self._told_s.get(key, float("-inf")) >= _TELL_EVERY_S:
             self._told_s[key] = now_s
@@ -71,7 +70,8 @@ class PartitionFaults:
         if self._refusals[partition] > _REFUSALS_MAX:
             message = (
                 "Kafka refuses the offset that comes next though its log spans it: the log was cut "
-                "below what is stored and written anew; move the stream away or use another root"
+                "below what is stored and written anew; drop the stream to take the topic anew, or "
+                "use another root"
             )
             raise ForeignDataError(message, stream=partition.topic, shard=partition.number)
 
@@ -80,3 +80,10 @@ class PartitionFaults:
         for partition in partitions:
             self._refusals.pop(partition, None)
             self._unreadable_since.pop(partition, None)
+
+
+def refusal_of(fault: PartitionFault) -> InvalidRequestError:
+    """Return the error for a topic that we may not read."""
+    topic = fault.partition.topic
+    message = f"Kafka does not let this group read topic {topic!r}: {fault.text}"
+    return InvalidRequestError(message, stream=topic)

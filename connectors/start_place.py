@@ -102,7 +102,8 @@ def check_watermarks(
         message = (
             f"the partition ends at {end}, below {shard_next} which is stored: its log was cut "
             "(unclean election or a restored broker); records to come would differ from those "
-            "stored at the same offsets; move the stream away or use another root"
+            "stored at the same offsets; drop the stream to take the topic anew, or use "
+            "another root"
         )
         raise ForeignDataError(message, stream=topic, shard=number, start=end, end=shard_next)
     return (shard_next, low) if low > shard_next else None

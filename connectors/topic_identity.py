@@ -9,7 +9,13 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from connectors.kafka_client import Admin
-from storage_core import BrokerUnavailableError, Clock, ForeignDataError
+from storage_core import (
+    BrokerUnavailableError,
+    Clock,
+    ForeignDataError,
+    InvalidRequestError,
+    ShardlogError,
+)
 
 ANSWER_WAIT_S: Final = 5.0
 # How long a topic may be missing, as it is for moments while a cluster restarts.
@@ -30,38 +36,48 @@ class TopicIdentities:
 
         Raises:
             BrokerUnavailableError: No answer, or no such topic for the moment.
+            InvalidRequestError: We may not ask.
         """
-        found = self._admin.ask_topic_ids([topic])(ANSWER_WAIT_S)
-        if topic not in found:
+        found = self._admin.ask_topic_ids([topic])(ANSWER_WAIT_S).get(topic)
+        if found is None:
             message = f"the cluster has no topic {topic!r}; create it, or mend the setting"
             raise BrokerUnavailableError(message)
-        return found[topic]
+        if isinstance(found, InvalidRequestError):
+            raise _refused(topic, found)
+        return found
 
     def partitions_of(self, topic: str) -> int:
         """Return how many partitions a topic has."""
         return self._admin.partitions(ANSWER_WAIT_S).get(topic, 0)
 
-    def ask(self, expected: Mapping[str, str]) -> Callable[[], None]:
+    def ask(self, expected: Mapping[str, str]) -> Callable[[], dict[str, ShardlogError]]:
         """Ask about topics now; calling what is returned waits for the answer and compares.
 
-        The call raises ForeignDataError when a topic is another one or is gone for good, and
-        BrokerUnavailableError when there is no answer in bounded time.
+        The call returns what is wrong, by topic; nothing may be written of those. A
+        ForeignDataError says that the topic is another one or is gone for good, an
+        InvalidRequestError that we may not ask about it, and a BrokerUnavailableError that it is
+        not known in bounded time.
         """
         answer = self._admin.ask_topic_ids(expected) if expected else None
 
-        def compare() -> None:
+        def compare() -> dict[str, ShardlogError]:
             try:
                 found = {} if answer is None else answer(ANSWER_WAIT_S)
-            except BrokerUnavailableError:
+            except BrokerUnavailableError as error:
                 # What a silent broker does not know is not gone.
                 self._missing_since_s.clear()
-                raise
+                return dict.fromkeys(expected, error)
+            wrong: dict[str, ShardlogError] = {}
             for topic, topic_id in expected.items():
-                self._compare(topic, topic_id, found.get(topic))
+                try:
+                    self._compare(topic, topic_id, found.get(topic))
+                except ShardlogError as error:
+                    wrong[topic] = error
+            return wrong
 
         return compare
 
-    def _compare(self, topic: str, expected: str, found: str | None) -> None:
+    def _compare(self, topic: str, expected: str, found: str | InvalidRequestError | None) -> None:
         if found is None:
             since = self._missing_since_s.setdefault(topic, self._clock.monotonic_s())
             if self._clock.monotonic_s() - since < GONE_AFTER_S:
@@ -70,14 +86,20 @@ class TopicIdentities:
             message = "the topic was deleted; what was stored of it is safe and can be read"
             raise ForeignDataError(message, stream=topic)
         self._missing_since_s.pop(topic, None)
+        if isinstance(found, InvalidRequestError):
+            raise _refused(topic, found)
         if found != expected:
             raise topic_recreated(topic, expected, found)
+
+
+def _refused(topic: str, error: InvalidRequestError) -> InvalidRequestError:
+    return InvalidRequestError(error.message, stream=topic)
 
 
 def topic_recreated(topic: str, expected: str, found: str) -> ForeignDataError:
     """Return the error for a topic that is not the one a stream was made from."""
     message = (
         f"the topic was deleted and made again: the stream holds records of id {expected}, "
-        f"the topic has id {found}; move the stream's directory away or use another root"
+        f"the topic has id {found}; drop the stream to take the topic anew, or use another root"
     )
     return ForeignDataError(message, stream=topic)

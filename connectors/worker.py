@@ -8,7 +8,8 @@ knows nothing of rounds.
 
 Group mode takes what the group gives; static mode takes the partitions of the settings. A
 shard that another process still holds, or a broker that is silent, is tried again until
-`lock_wait_s` has passed.
+`lock_wait_s` has passed. What has a fault of its own is set aside and the others go on
+(set_aside.py); a worker that has nothing else left ends with that fault.
 """
 
 from collections.abc import Collection
@@ -26,11 +27,13 @@ from connectors.kafka_client import Admin, Consumer, Messages, Partition, Partit
 from connectors.options import WorkerOptions
 from connectors.ownership import Ownership, check_writable
 from connectors.pace import CONSUME_RECORDS, WAIT_MOST_S, Pace
-from connectors.partition_faults import PartitionFaults
+from connectors.partition_faults import PartitionFaults, refusal_of
 from connectors.progress import Progress
+from connectors.set_aside import WHOLE_TOPIC, SetAside
+from connectors.set_aside_notes import SetAsideNotes
 from connectors.topic_identity import TopicIdentities
 from connectors.worker_counts import WorkerCounts
-from storage_core import Clock, UnavailableError
+from storage_core import Clock, InvalidRequestError, ShardlogError, UnavailableError
 
 _UNPOLLED_MAX_S: Final = 2.0
 _REOPENS_MAX: Final = 5
@@ -57,10 +60,14 @@ class Worker:
             options.round_records_max,
             options.round_bytes_max,
         )
+        ownership = Ownership(options, self._consumer, self._identities, log)
+        notes = SetAsideNotes(options.root)
+        self._aside = SetAside(options.on_fault, notes, ownership.stream_mark, clock, log)
         self._holdings = Holdings(
             self._consumer,
-            Ownership(options, self._consumer, self._identities, log),
+            ownership,
             self._gathered,
+            self._aside,
             options.lock_wait_s,
             clock,
             log,
@@ -89,7 +96,8 @@ class Worker:
         """Consume until `stop`; then finish, flush, commit, leave the group, close.
 
         Raises:
-            ShardlogError: What stopped it. What was acknowledged is durable all the same.
+            ShardlogError: What stopped it, or the oldest fault of what is set aside at its end.
+                What was acknowledged is durable all the same.
         """
         check_writable(self._options.root)
         self._admin.await_broker(self._options.broker_wait_s)
@@ -97,11 +105,16 @@ class Worker:
             self._join()
             while not self._is_stopping:
                 self._step()
+                self._end_if_all_is_set_aside()
             self._log.info("stopping", reason=self._stop_reason)
             self._finish()
+            # Leaving gives back what is set aside too.
+            fault = self._aside.oldest
         finally:
             self._leave()
         self._consumer.raise_failed_callback()
+        if fault is not None:
+            raise fault
 
     # --- the loop --------------------------------------------------------------------------
 
@@ -138,6 +151,20 @@ class Worker:
         self._progress.look(now_s, self._holdings.feeds, self._holdings.waiting_count)
         self._watch.look(now_s, is_assigned=self._holdings.are_any)
 
+    def _end_if_all_is_set_aside(self) -> None:
+        """End, rather than look busy, when nothing can be done but to try faults again.
+
+        Raises:
+            ShardlogError: The oldest fault.
+        """
+        fault = self._aside.oldest
+        if fault is None or self._is_stopping or self._holdings.are_any_going_on:
+            return
+        # Before partitions are given out, what was refused as a whole topic says nothing of others.
+        topics, refused = self._options.topics, self._aside.whole_topics
+        if self._aside.has_partitions or (topics and refused.issuperset(topics)):
+            raise fault
+
     def _gather(self, messages: Messages, now_s: float) -> None:
         """Keep records for the next round, and act on the faults between them."""
         if not holds_faults(messages):
@@ -158,14 +185,30 @@ class Worker:
         self.counts.consumed += len(records)
 
     def _act_on(self, fault: PartitionFault, now_s: float) -> None:
-        """Tell what Kafka says of a partition; where it refuses its offset, judge that anew.
+        """Tell what Kafka says of a partition; where that is for good, set it aside."""
+        if fault.partition.number == WHOLE_TOPIC:
+            self._aside.add([fault.partition], refusal_of(fault))
+            return
+        if fault.partition not in self._holdings.feeds:
+            # Nothing is fetched of it, and why that is has been told.
+            return
+        try:
+            self._judge(fault, now_s)
+        except UnavailableError:
+            raise
+        except ShardlogError as error:
+            self._flush()
+            self._holdings.set_aside([fault.partition], error)
+
+    def _judge(self, fault: PartitionFault, now_s: float) -> None:
+        """Tell of a fault; where Kafka refuses the partition's offset, look where it goes on.
 
         Raises:
-            ForeignDataError: Kafka refuses the offset again though its log spans it: the log was
-                cut below what is stored and written anew.
+            ShardlogError: The partition cannot go on.
+            UnavailableError: The worker cannot.
         """
         self._faults.tell(fault, now_s)
-        if not fault.is_refused_offset or fault.partition not in self._holdings.feeds:
+        if not fault.is_refused_offset:
             return
         self._flush()
         feed = self._holdings.feeds.get(fault.partition)
@@ -208,26 +251,32 @@ class Worker:
         report = round_.acknowledge()
         self.counts.add(report)
         self._faults.forget(report.moved)
+        self._aside.moved(report.moved)
         self._group.note(report.moved)
         for partition, poison in report.poisoned.items():
             reopens = self.counts.reopened(partition)
             if reopens > _REOPENS_MAX or self._is_stopping:
-                raise poison
-            self._holdings.suspend(partition, poison, reopens)
+                self._holdings.set_aside([partition], poison)
+            else:
+                self._holdings.suspend(partition, poison, reopens)
+        for error in dict.fromkeys(report.failed.values()):
+            concerned = [at for at, found in report.failed.items() if found is error]
+            self._holdings.set_aside(concerned, error)
         for delay in list(report.delayed.values())[:1]:
             self._go_back(report.delayed.keys(), delay)
         self._look_at_dead_letters(report)
 
     def _look_at_dead_letters(self, report: RoundReport) -> None:
-        """Tell of them.
-
-        Raises:
-            InvalidRequestError: A stream gets nothing else.
-        """
+        """Tell of them; a stream that gets nothing else is set aside."""
         kept, feeds = report.dead_letters, self._holdings.feeds
         self._dead_letters.note(kept, self._clock.monotonic_s())
-        if not self._is_stopping:
+        if self._is_stopping:
+            return
+        try:
             self._dead_letters.refuse_topics_of_nothing_else(kept, feeds)
+        except InvalidRequestError as error:
+            concerned = [at for at in feeds if at.topic == error.stream]
+            self._holdings.set_aside(concerned, error, is_for_good=True)
 
     def _go_back(self, partitions: Collection[Partition], reason: UnavailableError) -> None:
         """Drop what is not durable of partitions and fetch it again."""

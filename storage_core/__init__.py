@@ -30,6 +30,7 @@ from storage_core.series import TransactionId
 from storage_core.staged_rows import StagedPart, StagingWriter
 from storage_core.staging_area import StagingArea
 from storage_core.stream import Stream
+from storage_core.stream_description import StreamDescription, describe_stream
 from storage_core.stream_stats import StreamStats
 from storage_core.transaction import Transaction
 from storage_core.verify import Problem, VerifyReport
@@ -61,6 +62,7 @@ __all__ = [
     "StagingArea",
     "StagingWriter",
     "Stream",
+    "StreamDescription",
     "StreamOptions",
     "StreamOrigin",
     "StreamReader",
@@ -71,6 +73,7 @@ __all__ = [
     "UnavailableError",
     "UnsupportedFormatError",
     "VerifyReport",
+    "describe_stream",
     "drop_stream",
     "dropped_streams",
     "list_streams",

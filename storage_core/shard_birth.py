@@ -36,7 +36,7 @@ def add_shards(root: Path, name: str, starts: Mapping[int, int]) -> StreamFiles:
         CorruptionError: A shard with data lies there, but is not listed.
     """
     _check_starts(starts)
-    files = read_stream(root, name)
+    files = read_stream(root, name, is_whole=False)
     if files.meta.origin is None:
         message = "the stream routes by secondary; its shards are made with it"
         raise InvalidRequestError(message, stream=name)

@@ -138,7 +138,7 @@ class Stream(StreamReads):
             CorruptionError: A file is damaged beyond what opening can mend.
         """
         outside = environment or Environment()
-        files = read_stream(Path(root), name)
+        files = read_stream(Path(root), name, is_whole=shards is None)
         numbers = _shard_numbers(files, shards)
         files = files.upgraded()
         if isinstance(give_up_transactions, str):

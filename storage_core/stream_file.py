@@ -271,8 +271,13 @@ def _create_files(
     return StreamFiles(directory, meta, settings)
 
 
-def read_stream(root: Path, name: str) -> StreamFiles:
+def read_stream(root: Path, name: str, *, is_whole: bool = True) -> StreamFiles:
     """Read a stream's files; creates nothing.
+
+    Args:
+        root: The directory that holds the streams.
+        name: The stream.
+        is_whole: Whether all its shards have to be there; who opens some of them looks at those.
 
     Raises:
         InvalidRequestError: There is no such root or stream.
@@ -283,7 +288,10 @@ def read_stream(root: Path, name: str) -> StreamFiles:
     check_name(name)
     check_root(root)
     with file_errors(root / name, "reading the stream's files"):
-        return _read_files(root, name)
+        files = _read_files(root, name)
+        if is_whole:
+            _check_shards(files)
+    return files
 
 
 def _read_files(root: Path, name: str) -> StreamFiles:
@@ -301,13 +309,15 @@ def _read_files(root: Path, name: str) -> StreamFiles:
             raise CorruptionError(message, stream=name, path=directory / STREAM_FILE) from error
         message = "there is no such stream"
         raise InvalidRequestError(message, stream=name, path=root) from error
-    settings = _read_settings(directory, meta)
-    for shard in settings.lineages:
-        if not shard_directory(directory, shard).is_dir():
+    return StreamFiles(directory, meta, _read_settings(directory, meta))
+
+
+def _check_shards(files: StreamFiles) -> None:
+    for shard in files.settings.lineages:
+        path = files.shard_directory(shard)
+        if not path.is_dir():
             message = "the shard's directory is missing"
-            path = shard_directory(directory, shard)
-            raise CorruptionError(message, stream=name, shard=shard, path=path)
-    return StreamFiles(directory, meta, settings)
+            raise CorruptionError(message, stream=files.meta.name, shard=shard, path=path)
 
 
 def make_shard(directory: Path, born: int = 0) -> bytes:

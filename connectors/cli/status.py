@@ -2,7 +2,8 @@
 
 The figures are looked at one after the other beside a writer that goes on: `records` and its
 neighbours may count what is not committed yet. Lost ranges end the command with exit code 5, so
-that a script notices; gaps, which the source no longer had, do not.
+that a script notices; gaps, which the source no longer had, do not. What workers have set aside is
+told on standard error, a line each.
 """
 
 from collections.abc import Iterator
@@ -10,8 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+import typer
+
 from connectors.cli.arguments import AsJson, OneStream, Root
 from connectors.cli.printing import print_json, print_table
+from connectors.set_aside_notes import SetAsideNotes
 from storage_core import LostRangeError, ShardlogError, StreamReader, list_streams
 
 _COLUMNS: Final = (
@@ -80,6 +84,9 @@ def status(
         print_json([asdict(shard) for shard in shards])
     elif shards or not errors:
         print_table(_COLUMNS, [_row(shard) for shard in shards])
+    for note in SetAsideNotes(root).read():
+        if stream in (None, note.stream):
+            typer.echo(note.line(), err=True)
     if errors:
         raise errors[0]
     for shard in shards:

@@ -58,10 +58,13 @@ class Admin:
             topics = self._client.list_topics(timeout=timeout_s).topics
         return {name: len(topic.partitions) for name, topic in topics.items()}
 
-    def ask_topic_ids(self, topics: Iterable[str]) -> Callable[[float], dict[str, str]]:
+    def ask_topic_ids(
+        self, topics: Iterable[str]
+    ) -> Callable[[float], dict[str, str | InvalidRequestError]]:
         """Ask for the ids of topics; the answer is fetched by calling what is returned.
 
-        The call takes the longest wait in seconds. A topic that is not there has no entry.
+        The call takes the longest wait in seconds. A topic that is not there has no entry; one
+        that may not be described has the reason in place of its id.
         """
         names = sorted(set(topics))
         collection = rdkafka.TopicCollection(names)
@@ -70,8 +73,8 @@ class Admin:
                 collection, request_timeout=REQUEST_TIMEOUT_S
             )
 
-        def answer(timeout_s: float) -> dict[str, str]:
-            found = {}
+        def answer(timeout_s: float) -> dict[str, str | InvalidRequestError]:
+            found: dict[str, str | InvalidRequestError] = {}
             for name, future in futures.items():
                 try:
                     with translated("asking for topic ids"):
@@ -81,7 +84,7 @@ class Admin:
                     raise BrokerUnavailableError(message) from error
                 except InvalidRequestError as error:
                     if not means_no_topic(error):
-                        raise
+                        found[name] = error
             return found
 
         return answer

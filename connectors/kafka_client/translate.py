@@ -78,7 +78,7 @@ class PartitionFault:
     """An error event of a partition, as the worker has to act on it.
 
     Attributes:
-        partition: Where.
+        partition: Where; its number is negative where all of a topic is meant.
         offset: The offset concerned, negative when there is none.
         is_refused_offset: Kafka has nothing at the offset, or something else than was read.
         is_unreadable: What lies there cannot be read; librdkafka tries again and again.
@@ -111,7 +111,7 @@ def our_error(error: KafkaException, doing: str) -> ShardlogError:
     cause = error.args[0] if error.args else None
     code, text = (cause.code(), cause.str()) if isinstance(cause, KafkaError) else (None, error)
     if isinstance(cause, KafkaError) and is_fatal(cause):
-        return _client_failed(doing, text)
+        return _client_failed(doing, cause.str())
     if code in _UNAVAILABLE:
         return BrokerUnavailableError(f"{doing}: Kafka does not answer: {text}")
     return InvalidRequestError(f"{doing}: Kafka says: {text}")
@@ -149,9 +149,12 @@ def fault_of(message: Message) -> PartitionFault | None:
         raise our_error(KafkaException(error), "consuming")
     topic, number, offset = message.topic(), message.partition(), message.offset()
     code = error.code()
-    if topic is None or number is None or number < 0:
+    if topic is not None and code in _FORBIDDEN:
+        # Of one topic among several, it has no partition; nothing else would say so.
+        number = -1 if number is None else number
+    elif topic is None or number is None or number < 0:
         if code in _FORBIDDEN:
-            # Of the group or a whole topic: nothing would ever come, and nothing else says so.
+            # Of the group: nothing would ever come, and nothing else says so.
             raise our_error(KafkaException(error), "consuming")
         if code in _REFUSED_JOIN:
             doing = f"joining the group with this kafka.{_REFUSED_JOIN[code]}"

@@ -189,12 +189,12 @@ class Lab:
         return Topic(name, self.bootstrap)
 
     def worker(
-        self, topic: Topic, *, without_root_rights: bool = False, **settings: Any
+        self, topic: Topic, *others: Topic, without_root_rights: bool = False, **settings: Any
     ) -> WorkerProcess:
         """Start a worker; a double underscore in a name stands for a dot."""
         given: dict[str, object] = {
             "root": os.fspath(self.root),
-            "topics": [topic.name],
+            "topics": [topic.name, *(other.name for other in others)],
             "kafka.bootstrap.servers": self.bootstrap,
             "kafka.group.id": topic.name,
             "kafka.topic.metadata.refresh.interval.ms": 1000,

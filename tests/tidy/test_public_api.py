@@ -28,6 +28,7 @@ PUBLIC = {
     "StagingArea",
     "StagingWriter",
     "Stream",
+    "StreamDescription",
     "StreamOptions",
     "StreamOrigin",
     "StreamReader",
@@ -38,6 +39,7 @@ PUBLIC = {
     "VerifyReport",
     "drop_stream",
     "dropped_streams",
+    "describe_stream",
     "list_streams",
     "root_id",
 }

@@ -31,6 +31,12 @@ def denial():
     return Message(topic="orders", partition=0, error=error)
 
 
+def denial_of_all():
+    """An error event: the group may not read any of the topic."""
+    error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "denied")
+    return Message(topic="orders", partition=-1, error=error)
+
+
 def news_of_no_partition():
     """An error event that concerns the consumer as a whole."""
     return Message(error=KafkaError(KafkaError.NETWORK_EXCEPTION, "gone"))

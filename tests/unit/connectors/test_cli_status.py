@@ -6,6 +6,7 @@ import shutil
 import pyarrow as pa
 import pytest
 
+from connectors.set_aside_notes import SetAsideNote, SetAsideNotes
 from storage_core import Stream, StreamOptions, StreamOrigin
 from tests.unit.connectors.command import runner
 
@@ -144,3 +145,14 @@ def test_lost_ranges_are_named_and_end_with_exit_code_5(shardlog, root):
 @pytest.mark.parametrize("verb", ["streams", "status"])
 def test_help_has_an_example(shardlog, verb):
     assert f"Example: shardlog {verb}" in shardlog(verb, "--help").out
+
+
+def test_what_workers_have_set_aside_is_told_though_its_stream_is_not_there(shardlog, root):
+    notes = SetAsideNotes(root)
+    notes.write(SetAsideNote("root.json", 3, 1_700_000_000_000, "refused", "no name"))
+    notes.write(SetAsideNote(KAFKA, -1, 0, "foreign", "made anew"))
+    assert shardlog("status", root).err.splitlines() == [
+        "set aside since 1970-01-01T00:00:00+00:00: orders, foreign: made anew",
+        "set aside since 2023-11-14T22:13:20+00:00: root.json shard 3, refused: no name",
+    ]
+    assert "root.json" not in shardlog("status", root, KAFKA).err

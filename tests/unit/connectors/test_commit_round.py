@@ -1,13 +1,23 @@
 """The end of a round: each shard's commit counts for itself, whatever the others' did."""
 
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
-from connectors.commit_round import RoundInFlight, RoundReport
+from connectors.commit_round import RoundInFlight, RoundReport, RoundWork, commit_round
 from connectors.kafka_client import Partition
-from storage_core import CorruptionError, ShardPoisonedError, UnavailableError
+from connectors.mapping import map_records
+from connectors.mapping_rules import MappingRules
+from storage_core import (
+    BrokerUnavailableError,
+    CorruptionError,
+    ForeignDataError,
+    ShardPoisonedError,
+    UnavailableError,
+)
 from tests.unit.connectors.feeds import TOPIC, open_feeds
+from tests.unit.connectors.records import record
 
 
 @pytest.fixture
@@ -39,6 +49,59 @@ def test_shard_whose_commit_was_not_done_in_time_keeps_no_other_from_moving(feed
     assert report.poisoned == {Partition(TOPIC, 2): poison}
 
 
-def test_damage_ends_the_round(feeds):
-    with pytest.raises(CorruptionError):
-        in_flight(feeds, 1, CorruptionError("torn"), 3, 4).acknowledge()
+def test_damage_of_a_shard_keeps_no_other_from_moving(feeds):
+    torn = CorruptionError("torn")
+    report = in_flight(feeds, 1, torn, 3, 4).acknowledge()
+    assert [feed.next for feed in feeds.values()] == [1, 0, 3, 4]
+    assert report.failed == {Partition(TOPIC, 1): torn}
+
+
+class ScriptedIdentities:
+    """Finds these topics wrong."""
+
+    def __init__(self, wrong):
+        self.wrong = wrong
+
+    def ask(self, _expected):
+        return lambda: self.wrong
+
+
+def round_of(feeds, wrong, positions):
+    """Run a round of one record each of shards 0 and 1, whatever is wrong with the topics."""
+    messages = [record(0), record(0, partition=1)]
+    records = {at: [mapped] for at, mapped in map_records(messages, MappingRules(), TOPIC)}
+    identities: Any = ScriptedIdentities(wrong)
+    with ThreadPoolExecutor(1) as committers:
+        round_ = commit_round(RoundWork(records, positions, feeds), identities, committers)
+    return round_.acknowledge()
+
+
+def committed(feeds):
+    return [feed.stream.committed()[at.number] for at, feed in feeds.items()]
+
+
+def test_nothing_is_written_of_a_topic_that_is_another_one(feeds):
+    other = ForeignDataError("made anew", stream=TOPIC)
+    report = round_of(feeds, {TOPIC: other}, {Partition(TOPIC, 3): 9})
+    assert report.failed == dict.fromkeys(feeds, other)
+    assert committed(feeds) == [0, 0, 0, 0]
+
+
+def test_topic_that_is_not_known_for_the_moment_has_its_rows_fetched_again(feeds):
+    silence = BrokerUnavailableError("no answer")
+    report = round_of(feeds, {TOPIC: silence}, {Partition(TOPIC, 3): 9})
+    assert report.delayed == {Partition(TOPIC, 0): silence, Partition(TOPIC, 1): silence}
+    assert committed(feeds) == [0, 0, 0, 0]
+
+
+def test_topic_that_is_wrong_keeps_no_other_from_moving(feeds):
+    report = round_of(feeds, {"another": ForeignDataError("made anew")}, {Partition(TOPIC, 3): 9})
+    assert report.moved == [Partition(TOPIC, 0), Partition(TOPIC, 1), Partition(TOPIC, 3)]
+    assert committed(feeds) == [1, 1, 0, 9]
+
+
+def test_shard_that_refuses_its_rows_does_not_move_past_them(feeds):
+    feeds[Partition(TOPIC, 0)].stream.close()
+    report = round_of(feeds, {}, {Partition(TOPIC, 0): 5})
+    assert list(report.failed) == [Partition(TOPIC, 0)]
+    assert report.moved == [Partition(TOPIC, 1)]

@@ -5,12 +5,16 @@ from typing import Any
 import pytest
 from structlog.testing import CapturingLogger
 
+from connectors.fault_settings import FaultSettings
 from connectors.gathering import Gathering
 from connectors.holdings import Holdings
 from connectors.kafka_client import FIELDS, Consumer, Partition
 from connectors.mapping_rules import MappingRules
+from connectors.set_aside import SetAside
+from connectors.set_aside_notes import SetAsideNotes
 from storage_core import (
     BrokerUnavailableError,
+    ForeignDataError,
     ShardLockedError,
     ShardPoisonedError,
     UnavailableError,
@@ -28,6 +32,7 @@ class ScriptedOwnership:
     def __init__(self, shards):
         self.shards, self.feeds = shards, {}
         self.refusals, self.asked = {}, []
+        self.mark = 1
 
     def take(self, partition):
         self.asked.append(partition)
@@ -35,6 +40,9 @@ class ScriptedOwnership:
             raise self.refusals[partition]
         self.feeds[partition] = self.shards[partition]
         return self.feeds[partition]
+
+    def stream_mark(self, _topic):
+        return self.mark
 
     def give_back(self, partitions):
         for partition in partitions:
@@ -44,18 +52,24 @@ class ScriptedOwnership:
 class Bench:
     """Holdings with all that they concern."""
 
-    def __init__(self, shards):
+    def __init__(self, shards, root, on_fault="set-aside"):
         settings = {"bootstrap.servers": NOWHERE, "group.id": "any"}
         self.clock, self.log, self.consumer = ManualClock(), CapturingLogger(), Consumer(settings)
         self.owned = ScriptedOwnership(shards)
         self.gathered = Gathering(MappingRules(), TOPIC, 100, 2**20)
         ownership: Any = self.owned
+        self.notes = SetAsideNotes(root)
+        settings_of_faults = FaultSettings.model_validate(on_fault)
+        self.aside = SetAside(
+            settings_of_faults, self.notes, self.owned.stream_mark, self.clock, self.log
+        )
         self.holdings = Holdings(
-            self.consumer, ownership, self.gathered, 10.0, self.clock, self.log
+            self.consumer, ownership, self.gathered, self.aside, 10.0, self.clock, self.log
         )
 
     def said(self, event):
-        return [call.kwargs["shard"] for call in self.log.calls if call.args == (event,)]
+        found = [call.kwargs for call in self.log.calls if call.args == (event,)]
+        return [told.get("shard", told.get("shards")) for told in found]
 
     def try_waiting(self, after_s):
         self.owned.asked.clear()
@@ -67,7 +81,16 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path):
     with open_feeds(tmp_path, 3) as shards:
-        made = Bench(shards)
+        made = Bench(shards, tmp_path)
+        yield made
+        made.consumer.close()
+
+
+@pytest.fixture
+def strict(tmp_path):
+    """A bench on which every fault stops the worker."""
+    with open_feeds(tmp_path, 3) as shards:
+        made = Bench(shards, tmp_path, "stop")
         yield made
         made.consumer.close()
 
@@ -112,10 +135,19 @@ def test_partitions_that_waited_for_the_broker_are_opened_when_it_answers(bench)
 @pytest.mark.parametrize("error", [silent(), ShardLockedError("held"), UnavailableError("full")])
 def test_partition_waits_for_its_shard_for_a_bounded_time(bench, error):
     bench.owned.refusals = {A: error}
-    bench.holdings.take([A])
+    bench.holdings.take([A, B])
     bench.try_waiting(9.9)
-    with pytest.raises(type(error)):
-        bench.try_waiting(0.5)
+    assert bench.said("set aside") == []
+    bench.try_waiting(0.5)
+    assert bench.aside.oldest is error
+    assert list(bench.holdings.feeds) == [B]
+
+
+def test_partition_that_waited_too_long_stops_the_worker_where_that_is_wanted(strict):
+    strict.owned.refusals = {A: ShardLockedError("held")}
+    strict.holdings.take([A])
+    with pytest.raises(ShardLockedError):
+        strict.try_waiting(10.1)
 
 
 @pytest.mark.parametrize(
@@ -132,8 +164,8 @@ def test_suspended_shard_that_does_not_open_again_is_told_by_its_cause(bench, er
     bench.owned.refusals = {A: error}
     bench.holdings.suspend(A, ShardPoisonedError("full"), 1)
     bench.try_waiting(9.9)
-    with pytest.raises(told):
-        bench.try_waiting(0.5)
+    bench.try_waiting(0.5)
+    assert type(bench.aside.oldest) is told
 
 
 def test_suspended_shard_is_tried_again_before_its_time_is_over(bench):
@@ -160,8 +192,9 @@ def test_first_records_after_going_back_are_fetched_again(bench):
         lambda holdings: holdings.go_back([A]),
         lambda holdings: holdings.retake(A),
         lambda holdings: holdings.suspend(A, ShardPoisonedError("full"), 1),
+        lambda holdings: holdings.set_aside([A], ForeignDataError("made anew")),
     ],
-    ids=["close", "go back", "retake", "suspend"],
+    ids=["close", "go back", "retake", "suspend", "set aside"],
 )
 def test_whatever_moves_a_partition_drops_what_was_gathered_of_it(bench, leave):
     bench.holdings.take([A, B])

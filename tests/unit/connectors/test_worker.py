@@ -6,13 +6,19 @@ import pytest
 from structlog.testing import CapturingLogger
 
 from connectors.commit_round import RoundInFlight, RoundReport
-from connectors.kafka_client import Partition, Place
+from connectors.kafka_client import Partition, Place, fault_of
 from connectors.options import load_options
 from connectors.worker import Worker
-from storage_core import InvalidRequestError, UnavailableError
+from storage_core import (
+    ForeignDataError,
+    InvalidRequestError,
+    ShardLockedError,
+    StreamReader,
+    UnavailableError,
+)
 from storage_core.testing import ManualClock
 from tests.unit.connectors.feeds import NOWHERE, TOPIC, open_feeds
-from tests.unit.connectors.records import denial, record
+from tests.unit.connectors.records import denial, denial_of_all, record
 
 A, B = Partition(TOPIC, 0), Partition(TOPIC, 1)
 
@@ -28,6 +34,13 @@ def worker(tmp_path):
         worker._leave()
 
 
+class AllAreRight:
+    """Every topic is the one its stream was made from."""
+
+    def ask(self, _expected):
+        return dict
+
+
 def fail_in_flight(worker, partition):
     """Let a round be under way whose commit of a partition is not done in time."""
     late: Future[int] = Future()
@@ -35,10 +48,35 @@ def fail_in_flight(worker, partition):
     worker._in_flight = RoundInFlight(RoundReport(), {late: worker._holdings.feeds[partition]})
 
 
-def test_records_before_a_fault_are_kept_before_it_is_acted_on(worker):
-    with pytest.raises(InvalidRequestError):
-        worker._gather([record(0), record(1), denial()], 0.0)
-    assert worker._gathered.count == 2
+def test_records_before_a_fault_are_kept_before_it_is_acted_on(worker, tmp_path):
+    worker._identities = AllAreRight()
+    worker._gather([record(0), record(1), denial(), record(5, partition=1)], 0.0)
+    with StreamReader.open(tmp_path, TOPIC) as reader:
+        assert reader.committed() == {0: 2, 1: 0}
+    assert (list(worker._holdings.feeds), worker._gathered.count) == ([B], 1)
+
+
+def test_topic_that_may_not_be_read_stops_no_other(worker):
+    worker._act_on(fault_of(denial_of_all()), 0.0)
+    worker._end_if_all_is_set_aside()
+    assert isinstance(worker._aside.oldest, InvalidRequestError)
+
+
+def test_worker_ends_when_none_of_its_topics_may_be_read(worker):
+    worker._holdings.close([A, B])
+    worker._act_on(fault_of(denial_of_all()), 0.0)
+    with pytest.raises(InvalidRequestError, match="does not let this group read"):
+        worker._end_if_all_is_set_aside()
+
+
+def test_worker_whose_every_partition_is_set_aside_ends_with_the_oldest_fault(worker):
+    oldest = ForeignDataError("made anew", stream=TOPIC)
+    worker._holdings.set_aside([A], oldest)
+    worker._end_if_all_is_set_aside()
+    worker._holdings.set_aside([B], ShardLockedError("held", stream=TOPIC, shard=1))
+    with pytest.raises(ForeignDataError) as told:
+        worker._end_if_all_is_set_aside()
+    assert told.value is oldest
 
 
 def test_records_in_hand_when_their_round_fails_are_fetched_again(worker):
