@@ -1,6 +1,7 @@
 """The shard log: append, commit, recover, read. Everything public is imported from here."""
 
 from storage_core.clock import Clock, SystemClock
+from storage_core.contents import Contents
 from storage_core.dropped_streams import Drop, drop_stream, dropped_streams
 from storage_core.entry import AppendReport
 from storage_core.environment import Environment
@@ -42,6 +43,7 @@ __all__ = [
     "ClientFailedError",
     "Clock",
     "ClosedError",
+    "Contents",
     "CorruptionError",
     "Drop",
     "Environment",

@@ -1,19 +1,25 @@
 """Series: transactions numbered upward, of which each number lands at most once.
 
-    series/<directory>/mark.json      the largest number that is done in every shard it names
+    series/<directory>/mark.json      the largest number that is done in every shard it names,
+                                      and what it and the ones before it held
     series/<directory>/owner.json     who a name belongs to
 
 The directory's name is the xxh3-128 of the series' or the owned name. A mark is written after
 the rows of its number are durable and before its staging goes, so a number is always told by
 the one or the other. Both are changed under the flock of the stream's directory.
+
+A number that comes again with other rows is none that was done: its caller was set back, and
+would lose them. So the mark keeps what the last CONTENTS_KEPT_MAX numbers held.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import xxhash
 
+from storage_core.contents import Contents, decode_contents, encode_contents
 from storage_core.durable_file import (
     encode_document,
     make_directories,
@@ -26,6 +32,7 @@ from storage_core.keys import INT64_MAX
 # A caller's own transaction never has such a name (staging.check_transaction_name).
 NAME_PREFIX: Final = "staged:"
 SERIES_BYTES_MAX: Final = 512
+CONTENTS_KEPT_MAX: Final = 128
 _DIRECTORY: Final = "series"
 _MARK_FILE: Final = "mark.json"
 _OWNER_FILE: Final = "owner.json"
@@ -62,26 +69,62 @@ class TransactionId:
         return f"{NAME_PREFIX}{self.series}{tail}"
 
 
-def read_mark(stream: Path, series: str) -> int | None:
-    """Return the largest number of a series that is done, None if there is none."""
-    found = _read(stream, series, _MARK_FILE, "number")
-    if found is not None and type(found) is not int:
-        message = "the mark holds no number"
-        raise CorruptionError(message, path=_path(stream, series, _MARK_FILE))
-    return found
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a series has come.
+
+    Attributes:
+        number: The largest one that is done.
+        contents: What the last numbers held, of those for which it was told.
+        skipped: How often a number came again, and nothing was written.
+    """
+
+    number: int
+    contents: Mapping[int, Contents] = field(default_factory=dict)
+    skipped: int = 0
 
 
-def write_mark(stream: Path, transaction: TransactionId) -> None:
+def read_mark(stream: Path, series: str) -> Mark | None:
+    """Return how far a series has come, None if nothing of it is done.
+
+    Raises:
+        CorruptionError: The mark is damaged.
+    """
+    document = _read(stream, series, _MARK_FILE)
+    if document is None:
+        return None
+    try:
+        return _decode_mark(document)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        message = f"the mark is damaged: {error}"
+        raise CorruptionError(message, path=_path(stream, series, _MARK_FILE)) from error
+
+
+def write_mark(stream: Path, transaction: TransactionId, contents: Contents | None) -> None:
     """Note that a number is done; durable on return. Under the stream's lock."""
     number = transaction.number
     mark = read_mark(stream, transaction.series)
-    if number is not None and (mark is None or mark < number):
-        _write(stream, transaction.series, _MARK_FILE, {"number": number})
+    if number is None or (mark is not None and mark.number >= number):
+        return
+    held = {} if mark is None else dict(mark.contents)
+    if contents is not None:
+        held[number] = contents
+    kept = {n: held[n] for n in sorted(held)[-CONTENTS_KEPT_MAX:]}
+    skipped = 0 if mark is None else mark.skipped
+    _write_mark(stream, transaction.series, Mark(number, kept, skipped))
+
+
+def note_skipped(stream: Path, series: str) -> None:
+    """Count a number that came again; durable on return. Under the stream's lock."""
+    mark = read_mark(stream, series)
+    if mark is not None:
+        _write_mark(stream, series, replace(mark, skipped=mark.skipped + 1))
 
 
 def read_owner(stream: Path, name: str) -> str | None:
     """Return who a name belongs to, None if nobody claimed it."""
-    owner = _read(stream, name, _OWNER_FILE, "owner")
+    document = _read(stream, name, _OWNER_FILE)
+    owner = None if document is None else document.get("owner")
     return None if owner is None else str(owner)
 
 
@@ -90,7 +133,22 @@ def write_owner(stream: Path, name: str, owner: str) -> None:
     _write(stream, name, _OWNER_FILE, {"owner": owner})
 
 
-def _read(stream: Path, name: str, file: str, field: str) -> object:
+def _decode_mark(document: dict[str, Any]) -> Mark:
+    number, skipped = document["number"], document.get("skipped", 0)
+    if type(number) is not int or type(skipped) is not int:
+        message = f"{number!r} and {skipped!r} are no numbers"
+        raise ValueError(message)
+    held = document.get("contents", {}).items()
+    return Mark(number, {int(n): decode_contents(each) for n, each in held}, skipped)
+
+
+def _write_mark(stream: Path, series: str, mark: Mark) -> None:
+    held = {str(n): encode_contents(contents) for n, contents in mark.contents.items()}
+    fields = {"number": mark.number, "contents": held, "skipped": mark.skipped}
+    _write(stream, series, _MARK_FILE, fields)
+
+
+def _read(stream: Path, name: str, file: str) -> dict[str, Any] | None:
     path = _path(stream, name, file)
     try:
         document = read_document(path)
@@ -99,7 +157,7 @@ def _read(stream: Path, name: str, file: str, field: str) -> object:
     if document.get("name") != name:
         message = f"the file belongs to {document.get('name')!r}, not to {name!r}"
         raise CorruptionError(message, path=path)
-    return document.get(field)
+    return document
 
 
 def _write(stream: Path, name: str, file: str, fields: dict[str, object]) -> None:

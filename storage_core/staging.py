@@ -19,6 +19,7 @@ from typing import Any, Final
 import xxhash
 
 from storage_core.clock import Clock
+from storage_core.contents import Contents, decode_contents, encode_contents
 from storage_core.durable_file import (
     encode_document,
     make_directories,
@@ -47,6 +48,7 @@ class Manifest:
     transaction: str
     shards: dict[int, tuple[StagedPart, ...]]
     id: TransactionId | None = None
+    contents: Contents | None = None
 
     @property
     def rows_total(self) -> int:
@@ -108,6 +110,7 @@ def publish_manifest(
     staging: Path,
     transaction: str | TransactionId,
     shards: Mapping[int, tuple[StagedPart, ...]],
+    contents: Contents | None = None,
 ) -> Manifest | None:
     """Make durable files the transaction, unless others were first; durable on return.
 
@@ -124,6 +127,8 @@ def publish_manifest(
     }
     if isinstance(transaction, TransactionId):
         fields |= {"series": transaction.series, "number": transaction.number}
+    if contents is not None:
+        fields["contents"] = encode_contents(contents)
     write_once(directory / MANIFEST_FILE, encode_document(fields))
     return read_manifest(directory)
 
@@ -147,7 +152,9 @@ def read_manifest(directory: Path) -> Manifest | None:
     shards = {int(shard): _decode_parts(parts) for shard, parts in document["shards"].items()}
     series = document.get("series")
     numbered = None if series is None else TransactionId(series, document.get("number"))
-    return Manifest(directory, document["transaction"], shards, numbered)
+    held = document.get("contents")
+    contents = None if held is None else decode_contents(held)
+    return Manifest(directory, document["transaction"], shards, numbered, contents)
 
 
 def read_staged_rows(manifest: Manifest, shard: int) -> Iterator[Rows]:
@@ -187,7 +194,7 @@ def clear_if_done(manifest: Manifest) -> None:
     with locked(stream):
         if manifest.id is not None and manifest.is_numbered:
             # IMPORTANT: the mark before the manifest goes, so that a replay meets one of them.
-            write_mark(stream, manifest.id)
+            write_mark(stream, manifest.id, manifest.contents)
         remove_transaction(manifest.directory)
 
 

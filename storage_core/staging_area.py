@@ -19,15 +19,30 @@ from pathlib import Path
 from typing import Final, Self
 
 from storage_core.clock import Clock, SystemClock
+from storage_core.contents import Contents
 from storage_core.durable_file import file_errors, make_directories
-from storage_core.errors import InvalidRequestError, ShardLockedError, UnavailableError
+from storage_core.errors import (
+    ForeignDataError,
+    InvalidRequestError,
+    ShardLockedError,
+    UnavailableError,
+)
 from storage_core.options import StreamOptions
 from storage_core.origin import StreamOrigin
 from storage_core.root_file import root_id
-from storage_core.series import TransactionId, read_mark, read_owner, write_mark, write_owner
+from storage_core.series import (
+    Mark,
+    TransactionId,
+    note_skipped,
+    read_mark,
+    read_owner,
+    write_mark,
+    write_owner,
+)
 from storage_core.staged_rows import StagedPart, StagingWriter
 from storage_core.staging import (
     MANIFEST_FILE,
+    Manifest,
     begin_attempt,
     publish_manifest,
     read_manifest,
@@ -118,15 +133,29 @@ class StagingArea:
             directory = transaction_directory(self._staging, transaction.name)
             return (directory / MANIFEST_FILE).exists() or self._is_seen(transaction)
 
-    def mark(self, series: str) -> int | None:
-        """Return the largest number of a series that is finished, None if there is none."""
+    def mark(self, series: str) -> Mark | None:
+        """Return how far a series has come, None if nothing of it is finished."""
         return read_mark(self._files.directory, series)
 
-    def publish(self, transaction: TransactionId, parts: Parts) -> frozenset[int]:
+    def contents(self, transaction: TransactionId) -> Contents | None:
+        """Return what a decided transaction held, None where that is not known (any more)."""
+        directory = transaction_directory(self._staging, transaction.name)
+        with file_errors(self._staging, "looking for a transaction"):
+            manifest = read_manifest(directory)
+            return self._contents(transaction, manifest)
+
+    def publish(
+        self, transaction: TransactionId, parts: Parts, contents: Contents | None = None
+    ) -> frozenset[int]:
         """Decide a transaction: make these parts its rows, unless it was decided before.
 
         One without a number that is finished is found out by the shards, which take no row of
         it again.
+
+        Args:
+            transaction: Its id.
+            parts: What was staged for it.
+            contents: What that is, to tell a transaction that comes again from another one.
 
         Returns:
             The shards in which it is still to be finished; none where it has no rows, or was
@@ -134,17 +163,23 @@ class StagingArea:
 
         Raises:
             UnavailableError: Staged files are gone; nothing was decided.
+            ForeignDataError: It was decided with other contents; nothing has changed.
         """
         staging, stream = self._staging, self._files.directory
         directory = transaction_directory(staging, transaction.name)
         with file_errors(staging, "publishing a transaction"), locked(stream):
             manifest = read_manifest(directory)
-            if manifest is None and parts and not self._is_seen(transaction):
+            self._refuse_other(contents, self._contents(transaction, manifest))
+            is_seen = manifest is None and self._is_seen(transaction)
+            if manifest is None and parts and not is_seen:
                 self._check_there(directory, parts)
-                manifest = publish_manifest(staging, transaction, parts)
+                manifest = publish_manifest(staging, transaction, parts, contents)
             if manifest is not None:
                 return frozenset(manifest.shards)
-            write_mark(stream, transaction)
+            if is_seen:
+                note_skipped(stream, transaction.series)
+            else:
+                write_mark(stream, transaction, contents)
             remove_transaction(directory)
             return frozenset()
 
@@ -209,6 +244,23 @@ class StagingArea:
         with file_errors(self._staging, "making the staging directory"):
             make_directories(self._staging)
 
+    def _contents(self, transaction: TransactionId, manifest: Manifest | None) -> Contents | None:
+        if manifest is not None:
+            return manifest.contents
+        if transaction.number is None:
+            return None
+        mark = read_mark(self._files.directory, transaction.series)
+        return None if mark is None else mark.contents.get(transaction.number)
+
+    def _refuse_other(self, contents: Contents | None, known: Contents | None) -> None:
+        if contents is None or known is None or contents == known:
+            return
+        message = (
+            f"the transaction is decided with {known.rows} rows, and comes again with "
+            f"{contents.rows} other ones; give what follows an id of its own"
+        )
+        raise ForeignDataError(message, stream=self._files.meta.name)
+
     def _check_there(self, directory: Path, parts: Parts) -> None:
         """Refuse parts whose files were swept, or are on another machine's disk."""
         ends: dict[str, int] = {}
@@ -224,7 +276,7 @@ class StagingArea:
         if transaction.number is None:
             return False
         mark = read_mark(self._files.directory, transaction.series)
-        if mark is not None and transaction.number <= mark:
+        if mark is not None and transaction.number <= mark.number:
             return True
         return any(
             manifest.id is not None

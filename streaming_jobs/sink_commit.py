@@ -1,26 +1,33 @@
 """The commit of the sink: one transaction a batch, decided once, finished by whoever comes.
 
 1. Know the stream again, and the query; refuse a query that began anew under a known name.
-2. Open the shards concerned, waiting in bounded time for another writer.
-3. Publish the manifest; the first one under the batch's id wins.
-4. Append the staged rows, each shard's at once; note the batch as done; clear the staging.
+2. Make the query's plan of the batch durable, so that it cannot come again with other rows.
+3. Open the shards concerned, waiting in bounded time for another writer.
+4. Publish the manifest; the first one under the batch's id wins.
+5. Append the staged rows, each shard's at once; note the batch and what it held as done; clear the
+   staging.
 
     stops after      left                                      who goes on
     staging          files                                     the next attempt stages anew
-    2                files                                     as above
-    3, or within 4   a manifest, perhaps a part of the rows,   whoever opens the shards next; a
+    3                files                                     as above
+    4, or within 5   a manifest, perhaps a part of the rows,   whoever opens the shards next; a
                      none of a shard's visible                 replay of the batch finishes it
-    4                the batch, done                           a replay is a no-op
+    5                the batch, done                           a replay is a no-op
 
-`abort` comes after any failure, of step 4 too: it removes only files that are in no manifest.
+A batch that is decided and comes again with other rows is no replay: the query's checkpoint was
+set back, and its new rows would be lost. It is refused.
+
+`abort` comes after any failure, of step 5 too: it removes only files that are in no manifest.
 """
 
+import logging
 from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql.datasource import WriterCommitMessage
 
 from storage_core import (
+    Contents,
     ForeignDataError,
     InvalidRequestError,
     ShardlogError,
@@ -29,11 +36,18 @@ from storage_core import (
     TransactionId,
     UnavailableError,
 )
-from streaming_jobs.sink_messages import StagedMessage, merged_parts, query_of
+from streaming_jobs.sink_messages import (
+    NOTHING,
+    StagedMessage,
+    is_of_query,
+    merged_parts,
+    query_of,
+)
 from streaming_jobs.sink_open_writers import IDLE_S, OpenWriters
 from streaming_jobs.sink_options import SinkOptions
 from streaming_jobs.sink_target import SinkTarget
 
+_LOG: Final = logging.getLogger("shardlog")
 Messages = Sequence[WriterCommitMessage | None]
 
 # A stream's next commit comes soon; a batch write's may never come.
@@ -52,7 +66,7 @@ def commit(
 
     Raises:
         ShardLockedError: Another writer kept a shard for too long; nothing was decided.
-        ForeignDataError: The tasks wrote elsewhere.
+        ForeignDataError: The tasks wrote elsewhere, or the batch was decided with other rows.
     """
     area = target.area()
     for one in messages:
@@ -66,16 +80,17 @@ def commit(
         if not area.is_decided(transaction):
             text = "the batch was decided, and is not any more; run it again"
             raise UnavailableError(text, stream=target.stream)
+    contents = _agreed_contents(options, area, transaction, messages)
     place = (target.path, target.stream)
     left: frozenset[int] = frozenset()
     if parts:
         with writers.lend(place, area, parts, options.lock_wait_s) as stream:
-            left = area.publish(transaction, parts)
+            left = area.publish(transaction, parts, contents)
             if left and left <= parts.keys():
                 _finish(stream)
                 return
     else:
-        left = area.publish(transaction, parts)
+        left = area.publish(transaction, parts, contents)
     if left:
         with writers.lend(place, area, left, options.lock_wait_s) as stream:
             _finish(stream)
@@ -110,8 +125,8 @@ def check_query(area: StagingArea, options: SinkOptions, transaction: Transactio
             )
             raise InvalidRequestError(message, stream=options.stream)
     mark = area.mark(transaction.series)
-    if batch > (-1 if mark is None else mark) + 1 and not options.resets_query:
-        has = "no batch" if mark is None else f"its batches to {mark}"
+    if batch > (-1 if mark is None else mark.number) + 1 and not options.resets_query:
+        has = "no batch" if mark is None else f"its batches to {mark.number}"
         message = (
             f"batch {batch} of query {query} does not follow: the stream has {has}; others were "
             "written elsewhere, or the store was set back; set resetQuery=true to go on without"
@@ -126,6 +141,51 @@ def staged_messages(messages: Messages) -> list[StagedMessage]:
         message = f"{len(messages) - len(staged)} of {len(messages)} tasks told nothing to commit"
         raise InvalidRequestError(message)
     return staged
+
+
+def _agreed_contents(
+    options: SinkOptions,
+    area: StagingArea,
+    transaction: TransactionId,
+    messages: Sequence[StagedMessage],
+) -> Contents:
+    """Return what a batch holds, which agrees with what it held if it comes again.
+
+    Raises:
+        ForeignDataError: It held other rows.
+    """
+    contents = sum((one.contents for one in messages), NOTHING)
+    if not area.is_decided(transaction):
+        return contents
+    known = area.contents(transaction)
+    mark = area.mark(transaction.series)
+    name = _named(transaction)
+    is_too_old = known is None and mark is not None and bool(mark.contents)
+    if known in (None, contents) and not (is_too_old and is_of_query(transaction)):
+        skipped = 0 if mark is None else mark.skipped
+        text = "%s is in stream %r already; its %d rows are not written again (%d such before)"
+        _LOG.warning(text, name, options.stream, contents.rows, skipped)
+        return contents
+    held = "rows that are not remembered any more" if known is None else f"{known.rows} other rows"
+    message = (
+        f"{name} comes with {contents.rows} rows and is in the stream with {held}: was the "
+        "checkpoint set back (restored, or its last files lost), new rows would be dropped; put "
+        "the later files back, or begin with a new checkpoint behind what the stream has. "
+        "onChangedBatch=skip passes it over, for a query that was changed, or never repeats itself"
+    )
+    if options.on_changed == "fail":
+        raise ForeignDataError(message, stream=options.stream)
+    text = (
+        "%s has %d rows, and is in stream %r with %s; they are not written, as onChangedBatch says"
+    )
+    _LOG.warning(text, name, contents.rows, options.stream, held)
+    return known or contents
+
+
+def _named(transaction: TransactionId) -> str:
+    if is_of_query(transaction):
+        return f"batch {transaction.number} of query {query_of(transaction)}"
+    return f"version {transaction.number} of {transaction.series}"
 
 
 def _finish(stream: Stream) -> None:

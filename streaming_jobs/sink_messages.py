@@ -11,12 +11,13 @@ from typing import Final
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from storage_core import InvalidRequestError, StagedPart, TransactionId
+from storage_core import Contents, InvalidRequestError, StagedPart, TransactionId
 from streaming_jobs.sink_target import SinkTarget
 
 _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH_ID: Final = "streaming.sql.batchId"
 _SERIES_OF_QUERY: Final = "query:"
+NOTHING: Final = Contents()
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +28,14 @@ class StagedMessage(WriterCommitMessage):
         target: Where.
         transaction: For which transaction.
         parts: For each shard what is in which file.
+        contents: What the task's rows were, staged or not.
         is_replay: Whether the task found the transaction decided, and staged nothing.
     """
 
     target: SinkTarget
     transaction: TransactionId
     parts: Mapping[int, tuple[StagedPart, ...]]
+    contents: Contents = NOTHING
     is_replay: bool = False
 
 
@@ -45,6 +48,11 @@ def transaction_of_task() -> TransactionId:
         message = "a task of the streaming sink runs in no query; start it with writeStream"
         raise InvalidRequestError(message)
     return TransactionId(f"{_SERIES_OF_QUERY}{query}", int(batch))
+
+
+def is_of_query(transaction: TransactionId) -> bool:
+    """Tell whether a transaction is the batch of a stream's query."""
+    return transaction.series.startswith(_SERIES_OF_QUERY)
 
 
 def query_of(transaction: TransactionId) -> str:

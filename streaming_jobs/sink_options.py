@@ -8,15 +8,21 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from storage_core import InvalidRequestError, StreamOptions
 from streaming_jobs.option_values import INT64_MAX, OptionValues, refuse, whole_number
+from streaming_jobs.sink_checkpoint import local_directory
 
 Unit = Literal["s", "ms", "us", "ns", "sequence"]
-_SHARED: Final = ("path", "stream", "topic", "unit", "shards", "jitter", "retention", "lockWait")
+_SHARED: Final = (
+    *("path", "stream", "topic", "unit", "shards", "jitter", "retention", "lockWait"),
+    "onChangedBatch",
+)
 _OF_A_BATCH: Final = ("txnAppId", "txnVersion")
 _OF_A_QUERY: Final = ("checkpointLocation", "queryName", "resetQuery")
+OnChanged = Literal["fail", "skip"]
 LOCK_WAIT_DEFAULT_S: Final = 30
 LOCK_WAIT_MAX_S: Final = 3600
 _SPANS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -35,6 +41,8 @@ class SinkOptions:
         app: A batch write's `txnAppId` and `txnVersion`.
         query_names: Names by which a stream's query is known again.
         resets_query: Whether those names may pass to a new query.
+        on_changed: What to do with a batch that comes again with other rows.
+        checkpoint: Where the query's checkpoint is, if it is on this machine.
     """
 
     path: str
@@ -45,6 +53,8 @@ class SinkOptions:
     app: tuple[str, int] | None = None
     query_names: Mapping[str, str] = field(default_factory=dict)
     resets_query: bool = False
+    on_changed: OnChanged = "fail"
+    checkpoint: Path | None = None
 
 
 def parse_batch_options(options: Mapping[str, str]) -> SinkOptions:
@@ -79,7 +89,8 @@ def parse_stream_options(options: Mapping[str, str]) -> SinkOptions:
     if name is not None:
         names[f"name:{name}"] = f"query name {name!r}"
     resets = values.truth("resetQuery", default=False)
-    return SinkOptions(**_shared(values), query_names=names, resets_query=resets)
+    place = None if checkpoint is None else local_directory(checkpoint)
+    return SinkOptions(**_shared(values), query_names=names, resets_query=resets, checkpoint=place)
 
 
 def _shared(values: OptionValues) -> dict[str, Any]:
@@ -102,6 +113,7 @@ def _shared(values: OptionValues) -> dict[str, Any]:
         "creation": creation,
         "fixed": fixed,
         "lock_wait_s": LOCK_WAIT_DEFAULT_S if wait_s is None else wait_s,
+        "on_changed": values.choice("onChangedBatch", get_args(OnChanged), "fail"),
     }
 
 

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from storage_core import TransactionId
+from streaming_jobs.sink_contents import contents_of
 from streaming_jobs.sink_mapping import ColumnMapping
-from streaming_jobs.sink_messages import StagedMessage
+from streaming_jobs.sink_messages import NOTHING, StagedMessage
 from streaming_jobs.sink_target import SinkTarget
 
 
@@ -27,16 +28,18 @@ def stage(
         ForeignDataError: The stream is not on this machine.
     """
     area = target.area()
+    contents = NOTHING
     if area.is_decided(transaction):
-        for _ in batches:
-            # Spark wants its rows to be taken, whatever becomes of them.
-            pass
-        return StagedMessage(target, transaction, {}, is_replay=True)
+        # They are looked at all the same: other rows under a known number are no replay.
+        for batch in batches:
+            contents += contents_of(batch)
+        return StagedMessage(target, transaction, {}, contents, is_replay=True)
     writer = area.writer(transaction)
     try:
         for batch in batches:
+            contents += contents_of(batch)
             writer.write(mapping.rows(batch))
-        return StagedMessage(target, transaction, writer.finish())
+        return StagedMessage(target, transaction, writer.finish(), contents)
     except BaseException:
         writer.abandon()
         raise

@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from storage_core import InvalidRequestError, TransactionId
 from streaming_jobs.plain_errors import plain_errors
+from streaming_jobs.sink_checkpoint import sync_plan
 from streaming_jobs.sink_commit import (
     KEPT,
     NOT_KEPT,
@@ -91,6 +92,8 @@ class ShardStreamWriter(DataSourceStreamArrowWriter):
                 message = f"the tasks staged batch {transaction.number}, and {batchId} is committed"
                 raise InvalidRequestError(message, stream=self.options.stream)
             check_query(self.target.area(), self.options, transaction)
+            if self.options.checkpoint is not None:
+                sync_plan(self.options.checkpoint, batchId)
             commit(self.options, self.target, transaction, staged, KEPT)
 
     def abort(  # type: ignore[explicit-override]

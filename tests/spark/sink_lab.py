@@ -5,6 +5,7 @@ lab.feed(1, 2)                      a file that the next micro-batch reads
 lab.run(queryName="q")              a query over the files, to its end, on one checkpoint
 lab.fails()                         the same; what its error says
 lab.forget_commit(0)                as if the driver had died before batch 0 was committed
+lab.forget_batch(1)                 as if the checkpoint had been restored from before batch 1
 lab.stored                          the primaries that a reader outside Spark sees
 """
 
@@ -100,6 +101,16 @@ class SinkLab:
         """Let it be as if the driver had died before a batch was committed."""
         for name in (str(batch), f".{batch}.crc"):
             (self.checkpoint / "commits" / name).unlink(missing_ok=True)
+
+    def forget_batch(self, batch: int) -> None:
+        """Set the checkpoint back to before a batch was planned."""
+        for folder in ("offsets", "commits", "sources/0"):
+            for name in (str(batch), f".{batch}.crc"):
+                (self.checkpoint / folder / name).unlink(missing_ok=True)
+
+    def unfeed(self, at: int) -> None:
+        """Take the file of one micro-batch away."""
+        (self.input / f"{at:04d}.parquet").unlink()
 
     def delete_checkpoint(self) -> None:
         """Remove what Spark knows of the query."""

@@ -24,10 +24,12 @@ def test_batches_land_once_over_restarts_and_replays(lab):
 
 def test_batch_without_rows_counts(lab):
     lab.feed(1)
-    lab.run(where="primary < 0")
-    lab.forget_commit(0)
-    lab.run()
-    assert lab.stored == []
+    for _ in range(2):
+        lab.run(where="primary < 0")
+        assert lab.stored == []
+        lab.forget_commit(0)
+    assert "is in the stream with 0 other rows" in lab.fails()
+    lab.run(onChangedBatch="skip")
     lab.feed(2)
     lab.run()
     assert lab.stored == [2]
@@ -43,6 +45,33 @@ def test_deleted_checkpoint_is_told_and_writes_nothing_twice(lab):
     assert lab.stored == [1]
     lab.run(resetQuery="true")
     assert lab.stored == [1, 1]
+
+
+def test_checkpoint_that_was_set_back_is_told_and_no_row_dropped_in_silence(lab):
+    lab.feed(1)
+    lab.feed(2)
+    lab.run()
+    lab.forget_batch(1)
+    lab.unfeed(1)
+    lab.feed(3, 4)
+    said = lab.fails()
+    assert "comes with 2 rows and is in the stream with 1 other rows" in said
+    assert "put the later files back" in said
+    assert (lab.stored, lab.staged) == ([1, 2], [])
+    lab.delete_checkpoint()
+    lab.run(where="primary > 2", resetQuery="true")
+    assert lab.stored == [1, 2, 3, 4]
+
+
+def test_checkpoint_that_was_set_back_to_the_same_rows_goes_on(lab):
+    lab.feed(1)
+    lab.feed(2)
+    lab.run()
+    for batch in (1, 0):
+        lab.forget_batch(batch)
+    lab.feed(3)
+    lab.run()
+    assert lab.stored == [1, 2, 3]
 
 
 def test_stream_made_anew_under_a_query_is_told(lab):

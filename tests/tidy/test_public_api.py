@@ -15,6 +15,7 @@ from tests.tidy.tree import PACKAGES, ROOT
 PUBLIC = {
     "AppendReport",
     "Clock",
+    "Contents",
     "Drop",
     "Environment",
     "HEADERS_TYPE",

@@ -7,7 +7,9 @@ from datetime import timedelta
 import pytest
 
 from storage_core import (
+    Contents,
     CorruptionError,
+    ForeignDataError,
     InvalidRequestError,
     ShardLockedError,
     ShardPoisonedError,
@@ -19,6 +21,8 @@ from storage_core import (
     UnavailableError,
 )
 from storage_core.directory_lock import OWNER_FILE
+from storage_core.durable_file import encode_document, read_document, replace_durably
+from storage_core.series import CONTENTS_KEPT_MAX, Mark
 from storage_core.staged_rows import BATCH_BYTES_TARGET
 from storage_core.staging import transaction_directory
 from tests.unit.storage_core.topics import TopicCopy
@@ -52,6 +56,12 @@ def land(bench: Workbench, transaction: TransactionId, primaries) -> None:
 
 def landed(bench: Workbench) -> list[int]:
     return sorted(bench.primaries())
+
+
+def done(bench: Workbench) -> int | None:
+    """Return the largest number that the series has done."""
+    mark = area_of(bench).mark("app")
+    return None if mark is None else mark.number
 
 
 def known(bench: Workbench) -> list[str]:
@@ -118,7 +128,7 @@ def test_number_below_one_that_is_only_published_is_passed(bench):
 
 def test_number_without_rows_counts_as_landed(bench):
     assert area_of(bench).publish(FIRST, {}) == frozenset()
-    assert area_of(bench).mark("app") == 1
+    assert done(bench) == 1
     assert area_of(bench).is_decided(FIRST)
 
 
@@ -159,11 +169,11 @@ def test_replay_of_a_number_that_is_not_finished_goes_on_with_it(bench):
     bench.close()
     area_of(bench).publish(FIRST, stage(bench, FIRST, [1, 2]))
     bench.open(shards=[0])
-    assert area_of(bench).mark("app") is None
+    assert done(bench) is None
     assert area_of(bench).publish(FIRST, stage(bench, FIRST, [1, 2])) == {0, 1}
     bench.reopen(shards=[0, 1])
     assert landed(bench) == [1, 2]
-    assert area_of(bench).mark("app") == 1
+    assert done(bench) == 1
 
 
 def test_crash_between_the_mark_and_the_clearing_changes_nothing(bench):
@@ -172,7 +182,7 @@ def test_crash_between_the_mark_and_the_clearing_changes_nothing(bench):
     shutil.copytree(directory, bench.root / "copy")
     bench.stream.finish_transactions()
     shutil.copytree(bench.root / "copy", directory)
-    assert area_of(bench).mark("app") == 1
+    assert done(bench) == 1
     bench.reopen()
     assert (landed(bench), left(bench)) == ([1, 2], [])
 
@@ -358,3 +368,64 @@ def stage_one(area: StagingArea) -> dict:
     writer = area.writer(FIRST)
     writer.write(batch_of([1]))
     return writer.finish()
+
+
+# --- what a transaction held ------------------------------------------------------------------
+
+
+HELD, OTHER = Contents(2, 7, 8), Contents(3, 7, 8)
+
+
+def publish(bench: Workbench, transaction: TransactionId, contents: Contents) -> None:
+    area_of(bench).publish(transaction, stage(bench, transaction, [1, 2]), contents)
+
+
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_number_that_comes_again_with_other_contents_is_refused(bench, is_finished):
+    publish(bench, FIRST, HELD)
+    if is_finished:
+        bench.stream.finish_transactions()
+    with pytest.raises(ForeignDataError, match="with 2 rows, and comes again with 3 other ones"):
+        publish(bench, FIRST, OTHER)
+    publish(bench, FIRST, HELD)
+    bench.stream.finish_transactions()
+    assert landed(bench) == [1, 2]
+
+
+def test_numbers_without_rows_keep_that_they_had_none(bench):
+    area_of(bench).publish(FIRST, {}, Contents())
+    with pytest.raises(ForeignDataError):
+        publish(bench, FIRST, HELD)
+    assert area_of(bench).contents(FIRST) == Contents()
+
+
+def test_mark_remembers_what_the_last_numbers_held(bench):
+    area = area_of(bench)
+    for number in range(CONTENTS_KEPT_MAX + 2):
+        area.publish(TransactionId("app", number), {}, Contents(number, 0, 0))
+    assert [area.contents(TransactionId("app", number)) for number in (0, 1)] == [None, None]
+    assert area.contents(TransactionId("app", 2)) == Contents(2, 0, 0)
+
+
+def test_numbers_that_come_again_are_counted(bench):
+    for _ in range(3):
+        publish(bench, FIRST, HELD)
+        bench.stream.finish_transactions()
+    assert area_of(bench).mark("app") == Mark(1, {1: HELD}, skipped=2)
+
+
+def test_mark_without_contents_compares_nothing(bench):
+    land(bench, FIRST, [1, 2])
+    publish(bench, FIRST, OTHER)
+    assert area_of(bench).contents(FIRST) is None
+
+
+@pytest.mark.parametrize("held", [5, {"1": [2]}, {"1": [2, "x" * 32]}, {"one": [2, "0" * 32]}])
+def test_damaged_contents_are_told(bench, held):
+    publish(bench, FIRST, HELD)
+    bench.stream.finish_transactions()
+    [path] = (bench.root / bench.name / "series").glob("*/mark.json")
+    document = read_document(path)
+    replace_durably(path, encode_document({**document, "contents": held}))
+    with pytest.raises(CorruptionError, match="the mark is damaged"):
+        area_of(bench).mark("app")

@@ -13,9 +13,11 @@ from storage_core import (
     StreamOrigin,
     UnavailableError,
 )
+from storage_core.series import CONTENTS_KEPT_MAX
 from streaming_jobs.sink_options import parse_batch_options
 from streaming_jobs.sink_target import find_or_make
 from streaming_jobs.sink_task import stage
+from streaming_jobs.sink_writer import ShardStreamWriter
 from tests.unit.streaming_jobs.sink_lab import MAPPING, SinkLab, batch_of
 
 TOPIC = StreamOrigin("kafka", "clicks", "id-1", "integer", "timestamp")
@@ -64,10 +66,10 @@ def test_twin_of_a_task_that_is_not_reported_leaves_nothing(lab):
 
 
 def test_twin_that_finds_the_batch_decided_does_no_harm(lab):
-    first = lab.task(0, [1])
-    lab.commit(0, first)
-    lab.commit(0, lab.task(0, [1]), first)
-    assert lab.stored == [1]
+    first, second = lab.task(0, [1]), lab.task(0, [2])
+    lab.commit(0, first, second)
+    lab.commit(0, lab.task(0, [1]), second)
+    assert lab.stored == [1, 2]
 
 
 def test_failed_task_leaves_nothing_staged(lab):
@@ -119,6 +121,81 @@ def test_tasks_that_saw_a_decision_which_is_gone_are_run_again(lab):
     shutil.rmtree(lab.root / "s" / "series")
     with pytest.raises(UnavailableError, match="run it again"):
         lab.commit(0, replay, seen)
+
+
+# --- a batch that comes again -----------------------------------------------------------------
+
+
+def test_batch_that_comes_again_with_other_rows_is_refused(lab):
+    lab.run(0, [1])
+    lab.run(1, [2])
+    said = (
+        r"batch 1 of query q1 comes with 2 rows and is in the stream with 1 other rows: .* set back"
+    )
+    for _ in range(2):
+        with pytest.raises(ForeignDataError, match=said):
+            lab.run(1, [2, 3])
+    with pytest.raises(ForeignDataError, match="comes with 1 rows and is in the stream with 1 oth"):
+        lab.run(0, [9])
+    assert (lab.stored, lab.staged) == ([1, 2], [])
+
+
+def test_batch_that_was_planned_anew_before_it_was_finished_is_refused(lab):
+    message = lab.task(0, [1, 2])
+    lab.target.area().publish(lab.batch(0), message.parts, message.contents)
+    with pytest.raises(ForeignDataError, match="in the stream with 2 other rows"):
+        lab.run(0, [1, 2, 3])
+
+
+def test_rows_of_a_batch_may_come_again_in_other_tasks_and_another_order(lab):
+    lab.commit(0, lab.task(0, [1, 2], [3]), lab.task(0, [4]))
+    lab.commit(0, lab.task(0, [], [4]), lab.task(0, [1, 2]), lab.task(0, [3]))
+    assert lab.stored == [1, 2, 3, 4]
+
+
+def test_skipped_batch_is_counted_and_logged(lab, caplog):
+    for _ in range(3):
+        lab.run(0, [1])
+    assert caplog.messages == [
+        f"batch 0 of query q1 is in stream 's' already; its 1 rows are not written again "
+        f"({before} such before)"
+        for before in range(2)
+    ]
+
+
+def test_batch_too_old_to_be_compared_is_refused(lab):
+    for number in range(CONTENTS_KEPT_MAX + 1):
+        lab.run(number, [])
+    with pytest.raises(ForeignDataError, match="with rows that are not remembered any more"):
+        lab.run(0, [])
+
+
+def test_batch_of_a_store_that_kept_no_contents_is_skipped_as_it_was(lab):
+    area = lab.target.area()
+    area.publish(lab.batch(0), {})
+    lab.run(0, [1])
+    assert lab.stored == []
+
+
+def test_job_that_never_gives_the_same_rows_may_let_them_go(lab, caplog):
+    lab.run(0, [1])
+    given = SinkLab(lab.root, onchangedbatch="skip")
+    given.run(0, [8, 9])
+    given.run(1, [2])
+    assert lab.stored == [1, 2]
+    assert "batch 0 of query q1 has 2 rows, and is in stream 's' with 1 other rows" in caplog.text
+
+
+def test_batch_is_not_decided_before_its_plan_is_durable(lab, tmp_path):
+    offsets = tmp_path / "checkpoint" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / "0").symlink_to("0")
+    given = SinkLab(lab.root, checkpointlocation=str(tmp_path / "checkpoint"))
+    message = given.task(0, [1])
+    writer = ShardStreamWriter(given.options, given.target, MAPPING)
+    with pytest.raises(UnavailableError, match="cannot be made durable"):
+        writer.commit([message], 0)
+    assert not given.target.area().is_decided(given.batch(0))
 
 
 # --- abort ------------------------------------------------------------------------------------
