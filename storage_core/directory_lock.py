@@ -50,10 +50,16 @@ class DirectoryLock:
         except BaseException:
             os.close(descriptor)
             raise
-        owner = {"pid": os.getpid(), "host": socket.gethostname(), "started_at_ms": started_at_ms}
-        with suppress(OSError):
-            (path / OWNER_FILE).write_text(json.dumps(owner))
-        return cls(path, descriptor)
+        try:
+            host = socket.gethostname()
+            owner = {"pid": os.getpid(), "host": host, "started_at_ms": started_at_ms}
+            with suppress(OSError):
+                (path / OWNER_FILE).write_text(json.dumps(owner))
+            return cls(path, descriptor)
+        except BaseException:
+            # An interruption; nobody else would ever close it.
+            os.close(descriptor)
+            raise
 
     def release(self) -> None:
         """Let go; a second call does nothing."""

@@ -371,10 +371,12 @@ def locked_if_free(directory: Path) -> Iterator[bool]:
         except BlockingIOError:
             yield False
         else:
-            yield True
+            try:
+                yield True
+            finally:
+                # A child forked meanwhile has the descriptor too, and would go on holding it.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
     finally:
-        # A child forked meanwhile has the descriptor too, and would go on holding it.
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
 

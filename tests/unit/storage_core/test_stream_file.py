@@ -1,10 +1,13 @@
 """The files of a stream: made once, read or refused by name; nothing is made by a refusal."""
 
+import errno
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +21,7 @@ from storage_core import (
     UnsupportedFormatError,
 )
 from storage_core.durable_file import encode_document, read_document
-from storage_core.stream_file import check_name, create_stream, locked, read_stream
+from storage_core.stream_file import check_name, create_stream, locked, locked_if_free, read_stream
 from tests.unit.storage_core.disks import BesideThread
 from tests.unit.storage_core.workbench import flip_bit
 
@@ -292,3 +295,18 @@ def test_opening_does_not_wait_to_clear_up_behind_others(bench):
     with locked(bench.directory):
         bench.open()
     assert bench.primaries() == [1]
+
+
+def descriptors() -> list[str]:
+    return sorted(path.name for path in Path("/proc/self/fd").iterdir())
+
+
+def test_file_system_without_flock_costs_no_descriptor(stream, monkeypatch):
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    before = descriptors()
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(OSError, match="not supported"), locked_if_free(stream):
+        pass
+    assert descriptors() == before
