@@ -9,7 +9,19 @@ from typing import Annotated, Final
 
 import typer
 
-from connectors.cli import dev, dlq, drop, produce, read, repair, status, streams, tail, worker
+from connectors.cli import (
+    alter,
+    dev,
+    dlq,
+    drop,
+    produce,
+    read,
+    repair,
+    status,
+    streams,
+    tail,
+    worker,
+)
 from connectors.cli.exit_codes import EXIT_INTERRUPTED, EXIT_USAGE, exit_code_for, one_line
 from connectors.cli.version import installed_version
 from storage_core import ShardlogError
@@ -54,6 +66,7 @@ app.command("tail")(tail.tail)
 app.command("status")(status.status)
 app.command("verify")(repair.verify)
 app.command("accept-loss")(repair.accept_loss)
+app.command("alter")(alter.alter)
 app.command("drop")(drop.drop)
 
 

@@ -1,0 +1,110 @@
+"""`shardlog alter`: change of a stream what may change, by the names the worker's settings have.
+
+A stream keeps the settings it was made with; a file that says otherwise later counts for new
+streams only. What rows were judged by (the jitter, where primaries and ids come from) is fixed.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Annotated, Final
+
+import typer
+
+from connectors.cli.arguments import Root, StreamName
+from storage_core import InvalidRequestError, Stream, StreamOptions
+
+_NONE: Final = "none"
+_FIXED: Final = ("primary", "key_mode", "null_key", "jitter_ms")
+
+Settings = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="NAME=VALUE...",
+        help="What to change, as retention_hours=48; `none` for no bound.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """A setting: the option of the stream behind it, and its form in both directions."""
+
+    option: str
+    parsed: Callable[[str], object]
+    shown: Callable[[object], object] = lambda value: value
+
+
+def _count(text: str) -> int:
+    return int(text)
+
+
+def _count_or_none(text: str) -> int | None:
+    return None if text == _NONE else int(text)
+
+
+def _hours(text: str) -> timedelta | None:
+    return None if text == _NONE else timedelta(hours=float(text))
+
+
+def _in_hours(value: object) -> object:
+    return value.total_seconds() / 3600 if isinstance(value, timedelta) else value
+
+
+_SETTINGS: Final[Mapping[str, _Setting]] = {
+    "retention_hours": _Setting("retention", _hours, _in_hours),
+    "ahead_max_ms": _Setting("ahead_max", _count_or_none),
+    "payload_bytes_max": _Setting("payload_bytes_max", _count),
+    "records_max": _Setting("records_max", _count_or_none),
+    "bytes_max": _Setting("bytes_max", _count_or_none),
+    "sync": _Setting("sync", str),
+    "codec": _Setting("codec", str),
+}
+
+
+def alter(root: Root, stream: StreamName, settings: Settings) -> None:
+    """Change settings of a stream: retention_hours, ahead_max_ms, payload_bytes_max and others.
+
+    Refused while a writer holds the stream: stop the worker first. It tells the old and the new
+    value of each; what was judged by the old ones stays as it is.
+
+    Example: shardlog alter ./data telemetry retention_hours=48
+    """
+    chosen = [_chosen(text) for text in settings]
+    with Stream.open(root, stream) as opened:
+        before = opened.options
+        if before.unit != "ms" and any(name == "ahead_max_ms" for name, _ in chosen):
+            message = f"ahead_max_ms: this stream's primaries are not milliseconds: {before.unit}"
+            raise InvalidRequestError(message, stream=stream)
+        opened.alter(**{_SETTINGS[name].option: value for name, value in chosen})
+        for name, _ in chosen:
+            typer.echo(f"{name}: {_told(name, before)} -> {_told(name, opened.options)}")
+
+
+def _chosen(text: str) -> tuple[str, object]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        message = f"{text!r}: write NAME=VALUE"
+        raise InvalidRequestError(message)
+    if name in _FIXED:
+        message = (
+            f"{name}: is fixed when a stream is made; to have it otherwise, drop the stream "
+            "(`shardlog drop`) and take it again"
+        )
+        raise InvalidRequestError(message)
+    setting = _SETTINGS.get(name)
+    if setting is None:
+        message = f"{name}: no such setting of a stream; there are {', '.join(_SETTINGS)}"
+        raise InvalidRequestError(message)
+    try:
+        return name, setting.parsed(value)
+    except (ValueError, OverflowError) as error:
+        message = f"{name}: {value!r} is no number"
+        raise InvalidRequestError(message) from error
+
+
+def _told(name: str, options: StreamOptions) -> object:
+    setting = _SETTINGS[name]
+    value = setting.shown(getattr(options, setting.option))
+    return _NONE if value is None else value
