@@ -2,131 +2,152 @@
 
 The figures are looked at one after the other beside a writer that goes on: `records` and its
 neighbours may count what is not committed yet. Lost ranges end the command with exit code 5, so
-that a script notices; gaps, which the source no longer had, do not. What workers have set aside is
-told on standard error, a line each.
+that a script notices; gaps, which the source no longer had, do not. The ends of Kafka's partitions
+are asked for where brokers are named; without an answer they are left out, and that is told. What
+workers have set aside is told on standard error, a line each.
 """
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 
-from connectors.cli.arguments import AsJson, OneStream, Root
-from connectors.cli.printing import print_json, print_table
+from connectors.cli.arguments import AsJson, KafkaSettings, OneStream, Root, kafka_settings
+from connectors.cli.disk_usage import shown_bytes
+from connectors.cli.printing import print_json, print_lines, print_table
+from connectors.cli.shard_status import ShardStatus, shard_statuses
+from connectors.cli.shown_times import shown_age, shown_primary
+from connectors.kafka_client import Admin, Partition
 from connectors.set_aside_notes import SetAsideNotes
-from storage_core import LostRangeError, ShardlogError, StreamReader, list_streams
+from storage_core import (
+    Environment,
+    LostRangeError,
+    ShardlogError,
+    StreamReader,
+    list_streams,
+    root_id,
+)
 
 _COLUMNS: Final = (
     "stream",
     "shard",
     "committed",
-    "next offset",
+    "log end",
+    "lag",
+    "newest",
     "records",
     "late",
+    "size",
+    "dead letters",
+    "first",
+    "last",
     "ahead",
     "expired",
-    "dead letters",
     "gaps",
     "lost",
 )
 
-
-@dataclass(frozen=True, slots=True)
-class ShardStatus:
-    """How a shard stands.
-
-    Attributes:
-        stream: The stream's name.
-        shard: The shard's number.
-        committed: Exclusive end of what is durable.
-        next_offset: Where the source goes on; None where there is no source.
-        records: Records stored, expired ones apart.
-        late: Of those, how many came late.
-        ahead: Of those, how many came from the future.
-        expired: Rows that were expired when they came.
-        dead_letters: Records kept raw, since they could not be stored.
-        gaps: Ranges of addresses that the source no longer had.
-        lost: Ranges of addresses that were acknowledged and are gone.
-    """
-
-    stream: str
-    shard: int
-    committed: int
-    next_offset: int | None
-    records: int
-    late: int
-    ahead: int
-    expired: int
-    dead_letters: int
-    gaps: list[tuple[int, int]]
-    lost: list[tuple[int, int]]
+Brokers = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        metavar="HOST:PORT",
+        envvar="KAFKA_BOOTSTRAP",
+        help="Kafka brokers; with them, log ends and lag are shown.",
+    ),
+]
 
 
-def status(
+BrokerWait = Annotated[
+    float, typer.Option(metavar="S", min=0.1, help="How long to wait for a broker, in seconds.")
+]
+
+
+def status(  # noqa: PLR0913 - one parameter an option
     root: Root,
     stream: OneStream = None,
     as_json: AsJson = False,
+    bootstrap: Brokers = None,
+    kafka: KafkaSettings = None,
+    broker_wait: BrokerWait = 5.0,
 ) -> None:
     """Show how each shard stands; the exit code is 5 where addresses are lost.
 
+    `newest` is the age of the newest record; `first` and `last` are the times of the rows that
+    arrived first and last.
+
     Example: shardlog status ./data telemetry --json
     """
-    shards: list[ShardStatus] = []
+    own_id, now_ns = root_id(root), Environment().clock.now_ns()
+    shards: list[tuple[str, ShardStatus]] = []
     errors: list[ShardlogError] = []
+    brokers = _Brokers(bootstrap, kafka_settings(kafka), broker_wait)
     for name in list_streams(root) if stream is None else [stream]:
         try:
-            shards += _shards(root, name)
+            ends = brokers.log_ends(root, name)
+            shards += shard_statuses(root, own_id, name, ends, now_ns)
         except ShardlogError as error:
             errors.append(error)
     if as_json:
-        print_json([asdict(shard) for shard in shards])
+        print_json([asdict(shard) for _, shard in shards])
     elif shards or not errors:
-        print_table(_COLUMNS, [_row(shard) for shard in shards])
+        print_lines([f"root {root.absolute()} (id {own_id})"])
+        print_table(_COLUMNS, [_row(*shard) for shard in shards])
+    if brokers.failure is not None:
+        typer.echo(f"shardlog: log ends are not known: {brokers.failure}", err=True)
     for note in SetAsideNotes(root).read():
         if stream in (None, note.stream):
             typer.echo(note.line(), err=True)
     if errors:
         raise errors[0]
-    for shard in shards:
+    for _, shard in shards:
         _refuse_lost(shard)
 
 
-def _shards(root: Path, name: str) -> Iterator[ShardStatus]:
-    with StreamReader.open(root, name) as reader:
-        committed = reader.refresh()
-        gaps, lost = reader.gaps(), reader.lost_ranges()
-        for number, end in committed.items():
-            stats = reader.stats(number)
-            source = reader.source(number) or {}
-            following = source.get("next")
-            yield ShardStatus(
-                name,
-                number,
-                end,
-                following if isinstance(following, int) else None,
-                stats.records,
-                stats.late_arrivals,
-                stats.ahead,
-                stats.expired,
-                stats.dead_letters,
-                gaps[number],
-                lost[number],
-            )
+class _Brokers:
+    """Asks Kafka for the ends of partitions, until it does not answer once."""
+
+    def __init__(self, bootstrap: str | None, settings: Mapping[str, str], wait_s: float) -> None:
+        self._wait_s = wait_s
+        self._settings = None if bootstrap is None else {**settings, "bootstrap.servers": bootstrap}
+        self._admin: Admin | None = None
+        self.failure: ShardlogError | None = None
+
+    def log_ends(self, root: Path, name: str) -> dict[int, int]:
+        """Return the ends of a stream's partitions, as far as they are known."""
+        with StreamReader.open(root, name) as reader:
+            if self._settings is None or self.failure is not None or reader.origin is None:
+                return {}
+            asked = [Partition(reader.origin.topic, number) for number in reader.committed()]
+        try:
+            if self._admin is None:
+                self._admin = Admin(self._settings)
+                self._admin.await_broker(self._wait_s)
+            found = self._admin.log_ends(asked)
+        except ShardlogError as error:
+            self.failure = error
+            return {}
+        return {partition.number: end for partition, end in found.items()}
 
 
-def _row(shard: ShardStatus) -> list[str | int | None]:
+def _row(unit: str, shard: ShardStatus) -> list[str | int | None]:
     return [
         shard.stream,
         shard.shard,
         shard.committed,
-        shard.next_offset,
+        shard.log_end,
+        shard.lag,
+        shown_age(shard.age_s),
         shard.records,
         shard.late,
+        shown_bytes(shard.bytes),
+        shard.dead_letters,
+        shown_primary(shard.first, unit),
+        shown_primary(shard.last, unit),
         shard.ahead,
         shard.expired,
-        shard.dead_letters,
         len(shard.gaps),
         " ".join(f"[{start},{end})" for start, end in shard.lost) or None,
     ]
@@ -134,5 +155,8 @@ def _row(shard: ShardStatus) -> list[str | int | None]:
 
 def _refuse_lost(shard: ShardStatus) -> None:
     for start, end in shard.lost:
-        message = "acknowledged records are lost; refetch them, or accept the loss"
+        message = (
+            "acknowledged records are lost; accept the loss with `shardlog accept-loss` to read "
+            "what is left"
+        )
         raise LostRangeError(message, stream=shard.stream, shard=shard.shard, start=start, end=end)

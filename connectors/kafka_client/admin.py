@@ -58,6 +58,30 @@ class Admin:
             topics = self._client.list_topics(timeout=timeout_s).topics
         return {name: len(topic.partitions) for name, topic in topics.items()}
 
+    def log_ends(
+        self, partitions: Iterable[Partition], timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> dict[Partition, int]:
+        """Return the end of what is committed in each partition; one that is not there has none."""
+        asked = {TopicPartition(*part): _library.OffsetSpec.latest() for part in partitions}
+        if not asked:
+            return {}
+        with translated("asking for log ends"):
+            futures: dict[TopicPartition, Future[Any]] = self._client.list_offsets(
+                asked,
+                isolation_level=rdkafka.IsolationLevel.READ_COMMITTED,
+                request_timeout=timeout_s,
+            )
+        found = {}
+        for place, future in futures.items():
+            try:
+                self._await({place: future}, "asking for log ends")
+            except InvalidRequestError as error:
+                if not means_no_topic(error):
+                    raise
+            else:
+                found[Partition(place.topic, place.partition)] = int(future.result().offset)
+        return found
+
     def ask_topic_ids(
         self, topics: Iterable[str]
     ) -> Callable[[float], dict[str, str | InvalidRequestError]]:

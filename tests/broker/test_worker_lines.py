@@ -2,9 +2,12 @@
 
 import json
 
+import pytest
+
 from connectors.cli.exit_codes import EXIT_USAGE
 from connectors.cli.version import installed_version
 from tests.broker.lab import Lab
+from tests.unit.connectors.command import runner
 
 
 def test_worker_says_what_it_is_and_how_it_gets_on(lab: Lab) -> None:
@@ -28,3 +31,16 @@ def test_line_that_ends_a_failed_run_has_the_form_of_the_others(lab: Lab) -> Non
     ended = json.loads(worker.complaint())
     assert (ended["event"], ended["exit_code"]) == ("failed", EXIT_USAGE)
     assert "session.timeout.ms" in ended["reason"]
+
+
+def test_status_shows_log_end_and_lag(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    topic = lab.topic(partitions=1)
+    lab.produce(topic, 100)
+    worker = lab.worker(topic)
+    lab.await_no_lag(topic)
+    worker.stop()
+    lab.produce(topic, 7)
+    shardlog = runner(capsys)
+    ran = shardlog("status", lab.root, topic.name, "--json", "--bootstrap", lab.bootstrap)
+    (((shard,),),) = [ran.json_lines]
+    assert (shard["next_offset"], shard["log_end"], shard["lag"]) == (100, 107, 7)

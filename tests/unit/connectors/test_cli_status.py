@@ -1,14 +1,16 @@
 """`shardlog streams` and `shardlog status`: figures of real stores, and what is lost."""
 
 import json
+import re
 import shutil
 
 import pyarrow as pa
 import pytest
 
 from connectors.set_aside_notes import SetAsideNote, SetAsideNotes
-from storage_core import Stream, StreamOptions, StreamOrigin
+from storage_core import Stream, StreamOptions, StreamOrigin, root_id
 from tests.unit.connectors.command import runner
+from tests.unit.connectors.feeds import NOWHERE
 
 ORIGIN = StreamOrigin("kafka", "orders", "topic-id", "integer", "timestamp")
 PLAIN = "telemetry"
@@ -16,7 +18,8 @@ KAFKA = "orders"
 
 
 @pytest.fixture
-def shardlog(capsys):
+def shardlog(capsys, monkeypatch):
+    monkeypatch.delenv("KAFKA_BOOTSTRAP", raising=False)
     return runner(capsys)
 
 
@@ -109,17 +112,70 @@ def test_a_damaged_stream_does_not_hide_its_neighbours(shardlog, root, verb):
 # --- status -----------------------------------------------------------------------------------
 
 
+def shards_of(ran):
+    """Return the table's rows by stream and shard, as dictionaries."""
+    said, head, *rows = ran.lines
+    assert said.startswith("root ")
+    names = re.split(r"  +", head.strip())
+    cells = [re.split(r"  +", row.strip()) for row in rows]
+    return [dict(zip(names, row, strict=True)) for row in cells]
+
+
 def test_status_shows_each_shard(shardlog, root):
     ran = shardlog("status", root)
     assert (ran.code, ran.err) == (0, "")
-    columns = ["shard", "committed", "next", "records", "late", "ahead", "expired", "dead", "gaps"]
-    head, *rows = ran.lines
-    assert [name for name in columns if name not in head] == []
-    assert [row.split() for row in rows] == [
-        ["orders", "0", "110", "110", "3", "1", "0", "0", "1", "1", "-"],
-        ["telemetry", "0", "3", "-", "3", "1", "1", "0", "0", "0", "-"],
-        ["telemetry", "1", "1", "-", "1", "0", "0", "0", "0", "0", "-"],
+    shown = [
+        [row[name] for name in ("stream", "shard", "committed", "records", "late", "dead letters")]
+        for row in shards_of(ran)
     ]
+    assert shown == [
+        ["orders", "0", "110", "3", "1", "1"],
+        ["telemetry", "0", "3", "3", "1", "0"],
+        ["telemetry", "1", "1", "1", "0", "0"],
+    ]
+
+
+def test_status_names_the_root_by_path_and_id(shardlog, root):
+    said = shardlog("status", root).lines[0]
+    assert said == f"root {root} (id {root_id(root)})"
+    (shards,) = shardlog("status", root, PLAIN, "--json").json_lines
+    assert {(one["root"], one["root_id"]) for one in shards} == {(str(root), root_id(root))}
+
+
+def test_status_shows_the_time_of_first_and_last_rows_and_an_age(shardlog, root):
+    (row, *_) = shards_of(shardlog("status", root, PLAIN))
+    assert row["first"] == "1970-01-01T00:00:00Z"
+    assert row["last"] == "1970-01-01T00:00:01Z"
+    assert row["newest"].endswith(" d")
+    (shards,) = shardlog("status", root, PLAIN, "--json").json_lines
+    assert (shards[0]["first"], shards[0]["last"]) == (10, 1000)
+    assert shards[0]["age_s"] > 10**9
+
+
+def test_status_shows_what_a_shard_takes_of_the_disk(shardlog, root):
+    (shards,) = shardlog("status", root, PLAIN, "--json").json_lines
+    assert all(one["bytes"] > 1000 for one in shards)
+    assert shards_of(shardlog("status", root, PLAIN))[0]["size"].endswith("iB")
+
+
+def test_status_of_a_shard_without_rows_has_no_times(shardlog, tmp_path):
+    Stream.create(tmp_path, PLAIN, StreamOptions(shards=1)).close()
+    (row,) = shards_of(shardlog("status", tmp_path))
+    assert (row["first"], row["last"], row["newest"], row["lag"]) == ("-",) * 4
+
+
+def test_rows_behind_a_long_gap_are_found(shardlog, root):
+    with Stream.open(root, KAFKA) as stream:
+        stream.pass_over(0, 200_000, source={"next": 200_000})
+    (shards,) = shardlog("status", root, KAFKA, "--json").json_lines
+    assert (shards[0]["first"], shards[0]["last"]) == (10, 30)
+
+
+def test_brokers_that_do_not_answer_are_told_and_the_rest_is_shown(shardlog, root):
+    ran = shardlog("status", root, "--bootstrap", NOWHERE, "--broker-wait=0.2")
+    assert (ran.code, len(shards_of(ran))) == (0, 3)
+    assert "log ends are not known" in ran.err
+    assert ran.err.count("\n") == 1
 
 
 def test_status_of_one_stream_as_json_names_the_gaps(shardlog, root):

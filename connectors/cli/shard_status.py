@@ -1,0 +1,165 @@
+"""How a shard stands: its figures, what it takes of the disk, and what time its rows span.
+
+None of it costs more where more is stored: counters, markers and the first and the last rows that
+arrived say it. So the range of time is that of those rows; an id that is late or ahead of the
+others is not looked for.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from connectors.cli.disk_usage import bytes_below
+from storage_core import LostRangeError, StreamReader
+
+_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_STATE_AHEAD: Final = 2
+# Addresses looked at for a first and a last row. Where they hold none, as behind an aborted
+# transaction, four times as many are, so often.
+_EDGE_ADDRESSES: Final = 1024
+_WIDENINGS_MAX: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class ShardStatus:
+    """How a shard stands.
+
+    Attributes:
+        root: The path of the root.
+        root_id: The root's random id, as messages about data that lies elsewhere name it.
+        stream: The stream's name.
+        shard: The shard's number.
+        committed: Exclusive end of what is durable.
+        next_offset: Where the source goes on; None where there is no source.
+        log_end: The end of the partition in Kafka; None where it is not known.
+        lag: Offsets from next_offset to log_end; None where that is not known.
+        records: Records stored, expired ones apart.
+        late: Of those, how many came late.
+        ahead: Of those, how many came from the future.
+        expired: Rows that were expired when they came.
+        dead_letters: Records kept raw, since they could not be stored.
+        bytes: What the shard takes of the disk.
+        first: The least primary of the rows that arrived first; None where there are none.
+        last: The largest primary of the rows that arrived last, ahead ones apart.
+        age_s: How long ago `last` is; None where primaries are no times.
+        gaps: Ranges of addresses that the source no longer had.
+        lost: Ranges of addresses that were acknowledged and are gone.
+    """
+
+    root: str
+    root_id: str
+    stream: str
+    shard: int
+    committed: int
+    next_offset: int | None
+    log_end: int | None
+    lag: int | None
+    records: int
+    late: int
+    ahead: int
+    expired: int
+    dead_letters: int
+    bytes: int
+    first: int | None
+    last: int | None
+    age_s: float | None
+    gaps: list[tuple[int, int]]
+    lost: list[tuple[int, int]]
+
+
+def shard_statuses(
+    root: Path, root_id: str, name: str, log_ends: Mapping[int, int], now_ns: int
+) -> Iterator[tuple[str, ShardStatus]]:
+    """Yield each shard of a stream with the unit of its primaries.
+
+    Args:
+        root: The root's path.
+        root_id: The root's random id.
+        name: The stream.
+        log_ends: The ends of the partitions in Kafka, where they are known.
+        now_ns: The wall time.
+
+    Raises:
+        ShardlogError: The stream cannot be read.
+    """
+    with StreamReader.open(root, name) as reader:
+        unit = reader.options.unit
+        committed = reader.refresh()
+        gaps, lost = reader.gaps(), reader.lost_ranges()
+        for number, end in committed.items():
+            stats = reader.stats(number)
+            following = (reader.source(number) or {}).get("next")
+            next_offset = following if isinstance(following, int) else None
+            log_end = log_ends.get(number)
+            reached = end if next_offset is None else next_offset
+            last = _last_primary(reader, number, end)
+            yield (
+                unit,
+                ShardStatus(
+                    root=str(root.absolute()),
+                    root_id=root_id,
+                    stream=name,
+                    shard=number,
+                    committed=end,
+                    next_offset=next_offset,
+                    log_end=log_end,
+                    lag=None if log_end is None else max(log_end - reached, 0),
+                    records=stats.records,
+                    late=stats.late_arrivals,
+                    ahead=stats.ahead,
+                    expired=stats.expired,
+                    dead_letters=stats.dead_letters,
+                    bytes=bytes_below(root / name / f"shard-{number:04d}"),
+                    first=_first_primary(reader, number, end),
+                    last=last,
+                    age_s=_age_s(last, unit, now_ns),
+                    gaps=gaps[number],
+                    lost=lost[number],
+                ),
+            )
+
+
+def _first_primary(reader: StreamReader, shard: int, end: int) -> int | None:
+    begin = reader.start(shard)
+    for widened in range(_WIDENINGS_MAX):
+        until = min(begin + _EDGE_ADDRESSES * 4**widened, end)
+        found = _edge(reader, shard, begin, until)
+        if found is not None or until >= end:
+            return None if found is None else found[0]
+    return None
+
+
+def _last_primary(reader: StreamReader, shard: int, end: int) -> int | None:
+    least = reader.start(shard)
+    for widened in range(_WIDENINGS_MAX):
+        begin = max(end - _EDGE_ADDRESSES * 4**widened, least)
+        found = _edge(reader, shard, begin, end)
+        if found is not None or begin <= least:
+            return None if found is None else found[1]
+    return None
+
+
+def _edge(reader: StreamReader, shard: int, start: int, end: int) -> tuple[int, int] | None:
+    """Return the least and the largest primary of a range of addresses, without ahead rows."""
+    if start >= end:
+        return None
+    try:
+        batches = list(reader.tail(shard, start, end, columns=["primary", "state"]))
+    except LostRangeError:
+        # It is told by its name; what it held, nobody knows.
+        return None
+    kept = [
+        batch.column("primary").to_numpy()[batch.column("state").to_numpy() != _STATE_AHEAD]
+        for batch in batches
+    ]
+    bounds = [(int(part.min()), int(part.max())) for part in kept if len(part)]
+    if not bounds:
+        return None
+    return min(least for least, _ in bounds), max(largest for _, largest in bounds)
+
+
+def _age_s(primary: int | None, unit: str, now_ns: int) -> float | None:
+    if primary is None or unit not in _PER_SECOND:
+        return None
+    return round(now_ns / 10**9 - primary / _PER_SECOND[unit], 3)
