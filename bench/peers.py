@@ -32,6 +32,7 @@ from storage_core import rocks
 from storage_core.block import BlockPlace, encode_block
 from storage_core.block_builder import cut_points
 from storage_core.keys import FAMILY_LOG, log_key
+from storage_core.open_files import open_files
 from storage_core.options import StreamOptions
 from storage_core.record import rows_from_arrow
 
@@ -166,8 +167,10 @@ def _plain_options(family: str) -> Options:
     options.set_max_total_wal_size(rocks.WAL_BYTES_MAX)
     options.set_write_buffer_size(rocks.WRITE_BUFFER_BYTES)
     options.set_write_buffer_manager(WriteBufferManager(rocks.WRITE_BUFFERS_BYTES, False))  # noqa: FBT003 - as above
-    options.set_target_file_size_base(64 * 2**20)
-    options.set_max_open_files(-1)
+    options.set_arena_block_size(rocks.ARENA_BYTES)
+    tables = open_files().tables_for_one_more()
+    options.set_max_open_files(tables + rocks.FILES_BESIDE_TABLES)
+    options.set_table_cache_num_shard_bits(0)
     options.set_keep_log_file_num(2)
     options.set_max_log_file_size(2**20)
     options.set_stats_dump_period_sec(0)
@@ -176,9 +179,11 @@ def _plain_options(family: str) -> Options:
     table = BlockBasedOptions()
     if family == FAMILY_LOG:
         options.set_compression_type(DBCompressionType.none())
+        options.set_target_file_size_base(rocks.LOG_SST_BYTES_TARGET)
         table.disable_cache()
     else:
         options.set_compression_type(DBCompressionType.lz4())
+        options.set_target_file_size_base(rocks.SST_BYTES_TARGET)
         table.set_bloom_filter(10, False)  # noqa: FBT003 - as above
     options.set_block_based_table_factory(table)
     return options

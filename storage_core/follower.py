@@ -41,6 +41,7 @@ from storage_core.head_replay import block_groups, replay_block
 from storage_core.heads import Heads, HeadTable, Int32s, decode_head
 from storage_core.keys import FAMILY_DEFAULT
 from storage_core.marker import MARKER_FILE, MarkerReader, MarkerState
+from storage_core.open_files import open_files
 from storage_core.private_directory import PrivateDirectory
 from storage_core.read_request import ReadRequest
 from storage_core.rocks import RocksStore, StoreView
@@ -208,6 +209,7 @@ class ShardFollower:
                 self._close_store()
             if is_retry:
                 self._caught_up = None
+            self._require_files()
             for attempt in range(_RETRIES_MAX):
                 found = self._try_view(is_last=attempt == _RETRIES_MAX - 1)
                 if found is not None:
@@ -318,6 +320,12 @@ class ShardFollower:
             if ids is not None:
                 return _known_heads(view, replayed.table, ids)
             return all_heads(view, replayed.table.heads)
+
+    def _require_files(self) -> None:
+        """Refuse what this process may not open as many files for; a reader needs them all."""
+        if self._store is None:
+            tables = sum(1 for _ in (self._directory / "db").glob("*.sst"))
+            open_files().require_for_reader(tables, self._meta.name, self._place.shard)
 
     def _opened_store(self) -> RocksStore:
         if self._store is None:

@@ -14,18 +14,19 @@ table that gives it a kind.
 
 import re
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final
 from weakref import WeakSet
 
 from rocksdict import (
     AccessType,
     BlockBasedOptions,
+    BottommostLevelCompaction,
     Cache,
+    CompactOptions,
     DbClosedError,
     DBCompressionType,
     DBRecoveryMode,
@@ -44,20 +45,40 @@ from storage_core.errors import (
     ShardlogError,
     UnavailableError,
 )
+from storage_core.joining import LogJoiner, StoredFile, files_listed
 from storage_core.keys import FAMILY_DEFAULT, FAMILY_LOG
+from storage_core.open_files import open_files
+from storage_core.store import Batch, Item, KeyValueStore, Recovery, StoreView
 
-Recovery = Literal["strict", "point_in_time"]
-Item = tuple[bytes, bytes]
+__all__ = [
+    "Batch",
+    "Item",
+    "KeyValueStore",
+    "Recovery",
+    "RocksStore",
+    "RocksView",
+    "StoreView",
+    "open_secondary",
+    "open_store",
+]
 
 BLOCK_CACHE_BYTES: Final = 32 * 2**20
+# For all stores of the process together: so much, or so much each where they are many.
 WRITE_BUFFERS_BYTES: Final = 96 * 2**20
+WRITE_BUFFERS_BYTES_EACH: Final = 2 * 2**20
 WRITE_BUFFER_BYTES: Final = 16 * 2**20
 WAL_BYTES_MAX: Final = 64 * 2**20
 # How many iterators of a family one read uses at once, at most.
 _CURSORS: Final = {FAMILY_DEFAULT: 3, FAMILY_LOG: 2}
 # A reader's lookups keep a writer's waiting for no longer than so many.
 _KEYS_AT_ONCE: Final = 1024
-_SST_BYTES_TARGET: Final = 64 * 2**20
+SST_BYTES_TARGET: Final = 64 * 2**20
+# Larger than anything that joining makes: RocksDB cuts nothing of it.
+LOG_SST_BYTES_TARGET: Final = 512 * 2**20
+# The process-wide budget counts whole ones: of 1 MiB each, 64 shards have spent it when empty.
+ARENA_BYTES: Final = 64 * 2**10
+# RocksDB keeps so many of its open files for others than tables.
+FILES_BESIDE_TABLES: Final = 10
 _OPENING_THREADS: Final = 16
 _CONFIG_FILE: Final = "rocksdict-config.json"
 
@@ -71,70 +92,6 @@ _KINDS: Final[tuple[tuple[re.Pattern[str], type[ShardlogError]], ...]] = (
     (re.compile(r"does not exist|No such file|missing files"), CorruptionError),
     (re.compile(r"^(IO error|Shutdown in progress|Incomplete|Busy|TimedOut)"), UnavailableError),
 )
-
-
-@dataclass(slots=True)
-class Batch:
-    """Puts and deletes that become durable together or not at all."""
-
-    puts: list[tuple[str, bytes, bytes]] = field(default_factory=list)
-    deletes: list[tuple[str, bytes]] = field(default_factory=list)
-
-    def put(self, key: bytes, value: bytes, family: str = FAMILY_DEFAULT) -> None:
-        """Set a key."""
-        self.puts.append((family, key, value))
-
-    def delete(self, key: bytes, family: str = FAMILY_DEFAULT) -> None:
-        """Remove a key; deletes come before puts."""
-        self.deletes.append((family, key))
-
-
-class StoreView(Protocol):
-    """A moment of a store; one thread at a time."""
-
-    def items(self, family: str, start: bytes, end: bytes | None) -> Iterator[Item]:
-        """Yield the items from `start` to before `end` in order; raise if one is unreadable."""
-        ...
-
-    def at_or_before(self, family: str, key: bytes) -> Item | None:
-        """Return the item with the largest key that is not above `key`."""
-        ...
-
-    def at_or_after(self, family: str, key: bytes) -> Item | None:
-        """Return the item with the least key that is not below `key`."""
-        ...
-
-    def close(self) -> None:
-        """Let go of the moment."""
-        ...
-
-
-class KeyValueStore(Protocol):
-    """What a shard needs of its store."""
-
-    def write(self, batch: Batch) -> None:
-        """Write a batch, not yet durable."""
-        ...
-
-    def sync(self) -> None:
-        """Make everything written durable."""
-        ...
-
-    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
-        """Return values of the default family. For a writer's own store only."""
-        ...
-
-    def view(self) -> StoreView:
-        """Return a view of this moment."""
-        ...
-
-    def flush(self) -> None:
-        """Move what is in memory to files."""
-        ...
-
-    def close(self) -> None:
-        """Close the store and every view of it."""
-        ...
 
 
 class _translated:  # noqa: N801 - reads as a verb in `with`
@@ -180,7 +137,13 @@ def _shared_buffers() -> WriteBufferManager:
     return WriteBufferManager(WRITE_BUFFERS_BYTES, False)
 
 
-def _options(family: str, recovery: Recovery, write_buffer_bytes: int) -> Options:
+def _share_buffers() -> None:
+    """Let the budget for all grow with the stores, so that none is flushed nearly empty."""
+    each = WRITE_BUFFERS_BYTES_EACH * open_files().stores
+    _shared_buffers().set_buffer_size(max(WRITE_BUFFERS_BYTES, each))
+
+
+def _options(family: str, recovery: Recovery, write_buffer_bytes: int, tables_open: int) -> Options:
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.create_missing_column_families(True)
@@ -189,8 +152,10 @@ def _options(family: str, recovery: Recovery, write_buffer_bytes: int) -> Option
     options.set_max_total_wal_size(WAL_BYTES_MAX)
     options.set_write_buffer_size(write_buffer_bytes)
     options.set_write_buffer_manager(_shared_buffers())
-    options.set_target_file_size_base(_SST_BYTES_TARGET)
-    options.set_max_open_files(-1)
+    options.set_arena_block_size(ARENA_BYTES)
+    options.set_max_open_files(tables_open + FILES_BESIDE_TABLES if tables_open else -1)
+    # Otherwise each of 64 parts of the table cache keeps one file at least.
+    options.set_table_cache_num_shard_bits(0)
     options.set_keep_log_file_num(2)
     options.set_max_log_file_size(2**20)
     options.set_stats_dump_period_sec(0)
@@ -204,9 +169,11 @@ def _options(family: str, recovery: Recovery, write_buffer_bytes: int) -> Option
     if family == FAMILY_LOG:
         # Blocks compress themselves, are large, and live in the page cache.
         options.set_compression_type(DBCompressionType.none())
+        options.set_target_file_size_base(LOG_SST_BYTES_TARGET)
         table.disable_cache()
     else:
         options.set_compression_type(DBCompressionType.lz4())
+        options.set_target_file_size_base(SST_BYTES_TARGET)
         table.set_block_cache(_shared_cache())
         table.set_bloom_filter(10, False)
     options.set_block_based_table_factory(table)
@@ -218,14 +185,15 @@ def _open_database(
     access: AccessType,
     recovery: Recovery = "strict",
     write_buffer_bytes: int = WRITE_BUFFER_BYTES,
-    opening_threads: int = _OPENING_THREADS,
+    tables_open: int = 0,
 ) -> Rdict:
     families = {
-        family: _options(family, recovery, write_buffer_bytes)
+        family: _options(family, recovery, write_buffer_bytes, tables_open)
         for family in (FAMILY_DEFAULT, FAMILY_LOG)
     }
-    default = _options(FAMILY_DEFAULT, recovery, write_buffer_bytes)
-    default.set_max_file_opening_threads(opening_threads)
+    default = _options(FAMILY_DEFAULT, recovery, write_buffer_bytes, tables_open)
+    # NOTE: a secondary would start more of them anew in every catch-up: 5 ms for nothing.
+    default.set_max_file_opening_threads(_OPENING_THREADS if tables_open else 1)
     keep_large_buffers()
     return Rdict(str(path), default, families, access)
 
@@ -266,6 +234,18 @@ class _Cursor:
         """Let go of the iterator, once no thread is using it."""
         with self._lock:
             self._iterator = None
+
+    def reads_through(self, start: bytes, last: bytes, goes_on: Callable[[], bool]) -> bool:
+        """Read every value between two keys, copying none; return False if left early."""
+        with _translated(self._path, "reading"), self._lock:
+            self._refuse_if_released()
+            self._iterator.seek(start)
+            while self._iterator.valid() and self._iterator.key() <= last:
+                if not goes_on():
+                    return False
+                self._iterator.next()
+            self._iterator.status()
+            return True
 
     def _next(self) -> Item | None:
         with _translated(self._path, "reading"), self._lock:
@@ -374,11 +354,13 @@ class RocksStore:
         self._lock = threading.RLock()
         self._views: WeakSet[RocksView] = WeakSet()
         self._is_closed = False
+        self._joiner = None if is_secondary else LogJoiner(self)
 
     def write(self, batch: Batch) -> None:
         """Write a batch, not yet durable."""
         with _translated(self.path, "writing"):
             writing = WriteBatch(raw_mode=True)
+            log_bytes = 0
             for family, key in batch.deletes:
                 if family == FAMILY_LOG:
                     writing.delete(key, self._log_handle)
@@ -387,9 +369,12 @@ class RocksStore:
             for family, key, value in batch.puts:
                 if family == FAMILY_LOG:
                     writing.put(key, value, self._log_handle)
+                    log_bytes += len(value)
                 else:
                     writing.put(key, value)
             self._held().write(writing)
+        if self._joiner is not None:
+            self._joiner.wrote(log_bytes)
 
     def sync(self) -> None:
         """Make everything written durable."""
@@ -425,8 +410,34 @@ class RocksStore:
             self._held().flush()
             self._log.flush()
 
+    def log_files(self) -> list[StoredFile]:
+        """Return the files of the log family by their first keys."""
+        with _translated(self.path, "listing files"):
+            listed = self._log.property_value("rocksdb.sstables")
+            return files_listed(listed, self._held().live_files())
+
+    def is_readable(self, file: StoredFile, goes_on: Callable[[], bool]) -> bool:
+        """Tell whether every block of a file can be read; False if it was left early."""
+        cursor = _Cursor(self._log.iter(ReadOptions()), self.path)
+        try:
+            return cursor.reads_through(file.first, file.last, goes_on)
+        except CorruptionError:
+            return False
+        finally:
+            cursor.release()
+
+    def join(self, first: bytes, last: bytes) -> None:
+        """Rewrite what lies between two keys of the log family, both included, as one file."""
+        options = CompactOptions()
+        options.set_exclusive_manual_compaction(False)
+        options.set_bottommost_level_compaction(BottommostLevelCompaction.force())
+        with _translated(self.path, "joining files"):
+            self._log.compact_range(first, last, options)
+
     def close(self) -> None:
         """Close the store and every view of it; once interrupted it may be called again."""
+        if self._joiner is not None:
+            self._joiner.stop()
         with self._lock:
             # IMPORTANT: refused first, listed then; no view is made behind the list.
             self._is_closed = True
@@ -434,10 +445,14 @@ class RocksStore:
         for view in views:
             view.close()
         self._log = self._log_handle = None
-        with _translated(self.path, "closing"):
-            if self._database is not None:
-                self._database.close()
-                self._database = None
+        try:
+            with _translated(self.path, "closing"):
+                if self._database is not None:
+                    self._database.close()
+                    self._database = None
+        finally:
+            open_files().closed(self)
+            _share_buffers()
 
     def _held(self) -> Any:
         if self._is_closed:
@@ -447,22 +462,31 @@ class RocksStore:
 
 
 def open_store(
-    path: Path, recovery: Recovery, write_buffer_bytes: int = WRITE_BUFFER_BYTES
+    path: Path,
+    recovery: Recovery,
+    write_buffer_bytes: int = WRITE_BUFFER_BYTES,
+    tables_open: int | None = None,
 ) -> RocksStore:
     """Open a shard's store for writing, making it if it is not there.
+
+    Of its files it keeps `tables_open` open, by default its share of what the process may.
 
     Raises:
         CorruptionError: This recovery mode refuses what it found.
     """
     with _translated(path, f"opening ({recovery} recovery)"):
-        database = _open_database(path, AccessType.read_write(), recovery, write_buffer_bytes)
-        return RocksStore(path, database, is_secondary=False)
+        tables = tables_open or open_files().tables_for_one_more()
+        access = AccessType.read_write()
+        database = _open_database(path, access, recovery, write_buffer_bytes, tables)
+        store = RocksStore(path, database, is_secondary=False)
+    open_files().opened(store, tables)
+    _share_buffers()
+    return store
 
 
 def open_secondary(path: Path, private: Path) -> RocksStore:
     """Open a store that another process writes; `private` is for this instance alone."""
     with _translated(path, "opening as a reader"):
         access = AccessType.secondary(str(private))
-        # NOTE: a secondary would start more of them anew in every catch-up: 5 ms for nothing.
-        database = _open_database(path, access, opening_threads=1)
+        database = _open_database(path, access)
         return RocksStore(path, database, is_secondary=True)

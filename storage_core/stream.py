@@ -24,6 +24,7 @@ from storage_core.environment import Environment
 from storage_core.errors import ClosedError, InvalidRequestError, ShardlogError
 from storage_core.extents import checked_addresses
 from storage_core.keys import ADDRESS_MAX
+from storage_core.open_files import open_files
 from storage_core.options import StreamOptions
 from storage_core.origin import StreamOrigin
 from storage_core.reads import StreamReads
@@ -79,6 +80,7 @@ class Stream(StreamReads):
 
         Raises:
             InvalidRequestError: The name is bad or taken.
+            UnavailableError: This process may not open as many files as the shards need.
         """
         chosen: object = StreamOptions() if options is None else options
         if not isinstance(chosen, StreamOptions):
@@ -88,6 +90,9 @@ class Stream(StreamReads):
         if whence is not None and not isinstance(whence, StreamOrigin):
             message = f"origin is a StreamOrigin, not {type(whence).__name__}"
             raise InvalidRequestError(message)
+        if origin is None:
+            # Before anything is made that could not be opened.
+            open_files().require_for_writer(chosen.shards, name)
         create_stream(Path(root), name, chosen, origin)
         return cls.open(root, name, environment=environment)
 
@@ -135,6 +140,7 @@ class Stream(StreamReads):
         Raises:
             InvalidRequestError: There is no such root, stream or shard.
             ShardLockedError: Another writer has a shard; nothing is opened.
+            UnavailableError: This process may not open as many files as the shards need.
             CorruptionError: A file is damaged beyond what opening can mend.
         """
         outside = environment or Environment()
@@ -145,6 +151,7 @@ class Stream(StreamReads):
             give_up_transactions = (give_up_transactions,)
         given_up = frozenset(give_up_transactions)
         opened: dict[int, Shard] = {}
+        open_files().require_for_writer(len(numbers), name)
         with ExitStack() as undo:
             for number in numbers:
                 context = ShardContext(

@@ -244,7 +244,7 @@ def test_text_that_cannot_be_provoked_has_its_kind(text, kind):
         "atomic_flush=true",
         "max_total_wal_size=67108864",
         "paranoid_checks=true",
-        "max_open_files=-1",
+        "table_cache_numshardbits=0",
         "keep_log_file_num=2",
         "wal_recovery_mode=kAbsoluteConsistency",
         "manual_wal_flush=false",

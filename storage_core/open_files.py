@@ -1,0 +1,157 @@
+"""How many files a process may hold open, counted before they are needed.
+
+A writer that meets the limit in the middle of a flush is poisoned and cannot be opened again.
+So each store of a writer has a bound, RocksDB keeps to it (`tables`), and an opening for which
+there is no room is refused with the number that would do:
+
+    a writer's shard   its own files (lock, marker, WAL, MANIFEST, LOG, directories) and at
+                       least ten of its store's; more where the limit leaves room
+    a reader's shard   its own files and all of its store's, since the writer removes files
+                       that it may still need
+
+Where the soft limit does not suffice but the hard one does, the soft limit is raised to what is
+needed and no further, and a line is logged; it is a bound that programs are meant to move.
+
+One ledger a process. Any thread may call.
+"""
+
+import logging
+import os
+import resource
+import threading
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from storage_core.errors import UnavailableError
+
+WRITER_FILES: Final = 10
+READER_FILES: Final = 8
+TABLES_MIN: Final = 10
+TABLES_MAX: Final = 512
+# For what is open for a moment only: flushes, merges, options, staged files.
+SPARE_FILES: Final = 32
+# Of what is left each further store may have this part, so that there is always more left.
+_TABLES_SHARE: Final = 512
+_OPEN_NOW: Final = Path("/proc/self/fd")
+
+_log: Final = logging.getLogger(__name__)
+Limits = tuple[int, int]
+
+
+def files_needed(shards: int) -> int:
+    """Return how many files a writer of so many shards holds open at least, at its fullest."""
+    return shards * (WRITER_FILES + TABLES_MIN) + SPARE_FILES
+
+
+def _limits() -> Limits:
+    return resource.getrlimit(resource.RLIMIT_NOFILE)
+
+
+def _set_limits(limits: Limits) -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def names_open_now() -> list[str]:
+    """Return what this process has open; each name that is gone meanwhile as an empty one."""
+    names = []
+    for entry in os.listdir(_OPEN_NOW):  # noqa: PTH208 - a descriptor a name, no paths wanted
+        try:
+            names.append(os.readlink(_OPEN_NOW / entry))  # noqa: PTH115
+        except OSError:
+            names.append("")
+    return names
+
+
+class OpenFiles:
+    """Who of this process's stores may have how many files open."""
+
+    def __init__(
+        self,
+        limits: Callable[[], Limits] = _limits,
+        set_limits: Callable[[Limits], None] = _set_limits,
+        names_open_now: Callable[[], list[str]] = names_open_now,
+    ) -> None:
+        """Start with no store open."""
+        self._limits = limits
+        self._set_limits = set_limits
+        self._names_open_now = names_open_now
+        self._tables: WeakKeyDictionary[object, int] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def require_for_writer(self, shards: int, stream: str) -> None:
+        """See to it that a writer can hold so many more shards.
+
+        Raises:
+            UnavailableError: It cannot; the message has the number that is needed.
+        """
+        if shards:
+            more = shards * (WRITER_FILES + TABLES_MIN)
+            self._require(more, f"{shards} shards to write", stream, None)
+
+    def require_for_reader(self, tables: int, stream: str, shard: int) -> None:
+        """See to it that a reader can hold one more shard, whose store has so many files.
+
+        Raises:
+            UnavailableError: It cannot; the message has the number that is needed.
+        """
+        self._require(READER_FILES + tables, f"{tables} files to read", stream, shard)
+
+    def tables_for_one_more(self) -> int:
+        """Return how many of its files one more writer's store may keep open."""
+        with self._lock:
+            room = self._limits()[0] - self._promised() - files_needed(1)
+        return TABLES_MIN + max(0, min(TABLES_MAX - TABLES_MIN, room // _TABLES_SHARE))
+
+    def opened(self, store: object, tables: int) -> None:
+        """Keep a writer's store in mind until `closed`, or until nobody has it any more."""
+        with self._lock:
+            self._tables[store] = tables
+
+    @property
+    def stores(self) -> int:
+        """How many stores this process has open for writing."""
+        return len(self._tables)
+
+    def closed(self, store: object) -> None:
+        """Forget a store."""
+        with self._lock:
+            self._tables.pop(store, None)
+
+    def _promised(self) -> int:
+        return sum(self._tables.values()) + WRITER_FILES * len(self._tables)
+
+    def _require(self, more: int, what: str, stream: str, shard: int | None) -> None:
+        with self._lock:
+            soft, hard = self._limits()
+            promised = self._promised()
+            needed = self._others(soft) + promised + more + SPARE_FILES
+            if soft == resource.RLIM_INFINITY or needed <= soft:
+                return
+            if hard != resource.RLIM_INFINITY and needed > hard:
+                message = (
+                    f"{what} need {needed} open files in this process, {promised} of them for "
+                    f"shards open here already; it may have {hard}: raise the hard limit "
+                    "(ulimit -Hn), or open fewer shards"
+                )
+                raise UnavailableError(message, stream=stream, shard=shard)
+            self._set_limits((needed, hard))
+            _log.warning("the limit on open files is raised from %d to %d: %s", soft, needed, what)
+
+    def _others(self, soft: int) -> int:
+        """Return how many files are open that no writer's store was promised."""
+        try:
+            names = self._names_open_now()
+        except OSError:
+            # Not even the directory can be listed: the limit is met.
+            return soft
+        tables = sum(name.endswith(".sst") for name in names)
+        return max(0, len(names) - tables - WRITER_FILES * len(self._tables))
+
+
+@cache
+def open_files() -> OpenFiles:
+    """Return the process's ledger."""
+    return OpenFiles()

@@ -1,0 +1,78 @@
+"""What a shard needs of its key-value store, whoever provides it.
+
+Two families of keys; a batch is written whole or not at all, and durable once synced. A view
+is a moment: what is read of it together belongs together.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from storage_core.keys import FAMILY_DEFAULT
+
+Recovery = Literal["strict", "point_in_time"]
+Item = tuple[bytes, bytes]
+
+
+@dataclass(slots=True)
+class Batch:
+    """Puts and deletes that become durable together or not at all."""
+
+    puts: list[tuple[str, bytes, bytes]] = field(default_factory=list)
+    deletes: list[tuple[str, bytes]] = field(default_factory=list)
+
+    def put(self, key: bytes, value: bytes, family: str = FAMILY_DEFAULT) -> None:
+        """Set a key."""
+        self.puts.append((family, key, value))
+
+    def delete(self, key: bytes, family: str = FAMILY_DEFAULT) -> None:
+        """Remove a key; deletes come before puts."""
+        self.deletes.append((family, key))
+
+
+class StoreView(Protocol):
+    """A moment of a store; one thread at a time."""
+
+    def items(self, family: str, start: bytes, end: bytes | None) -> Iterator[Item]:
+        """Yield the items from `start` to before `end` in order; raise if one is unreadable."""
+        ...
+
+    def at_or_before(self, family: str, key: bytes) -> Item | None:
+        """Return the item with the largest key that is not above `key`."""
+        ...
+
+    def at_or_after(self, family: str, key: bytes) -> Item | None:
+        """Return the item with the least key that is not below `key`."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the moment."""
+        ...
+
+
+class KeyValueStore(Protocol):
+    """What a shard needs of its store."""
+
+    def write(self, batch: Batch) -> None:
+        """Write a batch, not yet durable."""
+        ...
+
+    def sync(self) -> None:
+        """Make everything written durable."""
+        ...
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        """Return values of the default family. For a writer's own store only."""
+        ...
+
+    def view(self) -> StoreView:
+        """Return a view of this moment."""
+        ...
+
+    def flush(self) -> None:
+        """Move what is in memory to files."""
+        ...
+
+    def close(self) -> None:
+        """Close the store and every view of it."""
+        ...
