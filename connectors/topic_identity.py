@@ -5,9 +5,10 @@ so its id is asked for beside every commit and compared before anything is writt
 runs in the background; the answer is awaited only when the rows are ready.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from connectors.broker_watch import BrokerWatch
 from connectors.kafka_client import Admin
 from storage_core import (
     BrokerUnavailableError,
@@ -25,10 +26,11 @@ GONE_AFTER_S: Final = 10.0
 class TopicIdentities:
     """Compares topics with the ids their streams were made for. One question at a time."""
 
-    def __init__(self, admin: Admin, clock: Clock) -> None:
+    def __init__(self, admin: Admin, clock: Clock, broker: BrokerWatch) -> None:
         """Take over the connection."""
         self._admin = admin
         self._clock = clock
+        self._broker = broker
         self._missing_since_s: dict[str, float] = {}
 
     def id_of(self, topic: str) -> str:
@@ -38,7 +40,7 @@ class TopicIdentities:
             BrokerUnavailableError: No answer, or no such topic for the moment.
             InvalidRequestError: We may not ask.
         """
-        found = self._admin.ask_topic_ids([topic])(ANSWER_WAIT_S).get(topic)
+        found = self._asked([topic])().get(topic)
         if found is None:
             message = f"the cluster has no topic {topic!r}; create it, or mend the setting"
             raise BrokerUnavailableError(message)
@@ -58,11 +60,11 @@ class TopicIdentities:
         InvalidRequestError that we may not ask about it, and a BrokerUnavailableError that it is
         not known in bounded time.
         """
-        answer = self._admin.ask_topic_ids(expected) if expected else None
+        answer = self._asked(expected) if expected else None
 
         def compare() -> dict[str, ShardlogError]:
             try:
-                found = {} if answer is None else answer(ANSWER_WAIT_S)
+                found = {} if answer is None else answer()
             except BrokerUnavailableError as error:
                 # What a silent broker does not know is not gone.
                 self._missing_since_s.clear()
@@ -76,6 +78,21 @@ class TopicIdentities:
             return wrong
 
         return compare
+
+    def _asked(self, topics: Iterable[str]) -> Callable[[], dict[str, str | InvalidRequestError]]:
+        """Ask for ids; whether an answer comes tells of the broker."""
+        fetch = self._admin.ask_topic_ids(topics)
+
+        def answer() -> dict[str, str | InvalidRequestError]:
+            try:
+                found = fetch(ANSWER_WAIT_S)
+            except BrokerUnavailableError as error:
+                self._broker.unanswered(str(error))
+                raise
+            self._broker.answered()
+            return found
+
+        return answer
 
     def _compare(self, topic: str, expected: str, found: str | InvalidRequestError | None) -> None:
         if found is None:

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from connectors.assignment_watch import AssignmentWatch
+from connectors.broker_watch import BrokerWatch
 from connectors.commit_round import RoundInFlight, RoundReport, RoundWork, commit_round
 from connectors.consumed import holds_faults, stretches
 from connectors.dead_letter_watch import DeadLetterWatch
@@ -52,7 +53,8 @@ class Worker:
         self._log = log
         self._admin = Admin(options.kafka_settings)
         self._consumer = Consumer(options.kafka_settings)
-        self._identities = TopicIdentities(self._admin, clock)
+        self._broker = BrokerWatch(clock, log)
+        self._identities = TopicIdentities(self._admin, clock, self._broker)
         self._committers = ThreadPoolExecutor(_COMMITTERS, "shardlog-commit")
         self._gathered = Gathering(
             options.stream.mapping_rules,
@@ -280,7 +282,9 @@ class Worker:
 
     def _go_back(self, partitions: Collection[Partition], reason: UnavailableError) -> None:
         """Drop what is not durable of partitions and fetch it again."""
-        self._log.warning("round dropped, going back", reason=str(reason))
+        if not self._broker.is_away:
+            # Of a broker that is away, its watch tells.
+            self._log.warning("round dropped, going back", reason=str(reason))
         self.counts.dropped_rounds += 1
         self._holdings.go_back(partitions)
 

@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
+from structlog.testing import CapturingLogger
 
+from connectors.broker_watch import BrokerWatch
 from connectors.topic_identity import GONE_AFTER_S, TopicIdentities
 from storage_core import BrokerUnavailableError, ForeignDataError, InvalidRequestError
 from storage_core.testing import ManualClock
@@ -37,9 +39,14 @@ def clock():
 
 
 @pytest.fixture
-def wrong(admin, clock):
+def broker(clock):
+    return BrokerWatch(clock, CapturingLogger())
+
+
+@pytest.fixture
+def wrong(admin, clock, broker):
     """Ask about the topics; return the kinds of what is wrong, by topic."""
-    identities = TopicIdentities(admin, clock)
+    identities = TopicIdentities(admin, clock, broker)
     return lambda: {topic: type(error) for topic, error in identities.ask(IDS)().items()}
 
 
@@ -72,3 +79,14 @@ def test_silence_of_the_broker_is_no_topics_absence(admin, clock, wrong):
     assert wrong() == dict.fromkeys(IDS, BrokerUnavailableError)
     admin.found = {"orders": "o"}
     assert wrong() == {"clicks": BrokerUnavailableError}
+
+
+def test_question_without_an_answer_tells_that_the_broker_is_away_and_the_next_that_it_is_back(
+    admin, broker, wrong
+):
+    admin.found = BrokerUnavailableError("no answer in 5 s")
+    assert set(wrong().values()) == {BrokerUnavailableError}
+    assert broker.is_away
+    admin.found = dict(IDS)
+    wrong()
+    assert not broker.is_away

@@ -1,0 +1,48 @@
+"""Whether the broker answers: told when it goes away and when it is back, not with every attempt.
+
+What the worker asks it about topics, beside each round and every ten seconds when there is none,
+says which. Belongs to the worker's thread.
+"""
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from storage_core import Clock
+
+TELL_EVERY_S: Final = 30.0
+
+
+class BrokerWatch:
+    """Tells of a broker that is away, at a bounded pace, and of its return."""
+
+    def __init__(self, clock: Clock, log: Any) -> None:  # noqa: ANN401 - a structlog logger has no better type
+        """Take the broker for one that answers."""
+        self._clock = clock
+        self._log = log
+        self._since = ""
+        self._since_s: float | None = None
+        self._told_s = 0.0
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it did not answer when it was asked last."""
+        return self._since_s is not None
+
+    def unanswered(self, reason: str) -> None:
+        """Take note of a question without an answer."""
+        now_s = self._clock.monotonic_s()
+        if self._since_s is None:
+            moment = datetime.fromtimestamp(self._clock.now_ns() // 10**9, UTC)
+            self._since, self._since_s = f"{moment:%Y-%m-%dT%H:%M:%SZ}", now_s
+        elif now_s - self._told_s < TELL_EVERY_S:
+            return
+        self._told_s = now_s
+        away_s = round(now_s - self._since_s)
+        self._log.warning("broker away", since=self._since, away_s=away_s, reason=reason)
+
+    def answered(self) -> None:
+        """Take note of an answer."""
+        if self._since_s is not None:
+            away_s = round(self._clock.monotonic_s() - self._since_s)
+            self._since_s = None
+            self._log.info("broker back", since=self._since, after_s=away_s)
