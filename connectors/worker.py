@@ -102,9 +102,10 @@ class Worker:
                 What was acknowledged is durable all the same.
         """
         check_writable(self._options.root)
-        self._admin.await_broker(self._options.broker_wait_s)
+        self._admin.await_broker(self._options.broker_wait_s, lambda: not self._is_stopping)
         try:
-            self._join()
+            if not self._is_stopping:
+                self._join()
             while not self._is_stopping:
                 self._step()
                 self._end_if_all_is_set_aside()

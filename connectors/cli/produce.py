@@ -119,8 +119,8 @@ def produce(  # noqa: PLR0913 - one parameter an option
         producer = kafka_client.Producer(bootstrap, settings)
         admin = kafka_client.Admin({**settings, "bootstrap.servers": bootstrap})
         notice = None
+        admin.await_broker(_BROKER_WAIT_S)
         if not create:
-            admin.await_broker(_BROKER_WAIT_S)
             notice = notice_of_missing(topic, admin.partitions(), settings, run.now_ms)
         elif not admin.create_topic(topic, partitions or _PARTITIONS_DEFAULT, {}) and partitions:
             notice = notice_of_partitions(topic, admin.partitions().get(topic), partitions)

@@ -40,7 +40,7 @@ def worker(
         bool, typer.Option("--check", help="Check the settings, say what is in force, stop.")
     ] = False,
 ) -> int:
-    """Consume Kafka topics into shards, exactly once, until SIGTERM or Ctrl-C.
+    """Consume Kafka topics into shards, exactly once, until SIGTERM, SIGHUP or Ctrl-C.
 
     A clean stop makes durable what was consumed, leaves the group and exits with 0; a second
     signal exits at once, and loses nothing that was acknowledged. SIGUSR1 has the line about
@@ -69,6 +69,9 @@ def worker(
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        # Under nohup the end of the terminal is none of ours.
+        signal.signal(signal.SIGHUP, stop)
     signal.signal(signal.SIGUSR1, lambda *_: running.tell_progress())
     log.info(
         "started",

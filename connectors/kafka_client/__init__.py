@@ -10,9 +10,10 @@ settings are passed through as they are.
     consumer         a consumer whose owner says where each partition begins; one thread
     producer         sends and counts; one thread
     admin            topics, their ids, watermarks; any thread
+    reach       whether a broker answers; if none does, why
 """
 
-from connectors.kafka_client.admin import Admin, await_broker, create_topic
+from connectors.kafka_client.admin import Admin, create_topic
 from connectors.kafka_client.consumer import Consumer, check_settings
 from connectors.kafka_client.producer import Producer
 from connectors.kafka_client.settings import LOGGER_NAME, shown_consumer_settings
@@ -30,7 +31,6 @@ __all__ = [
     "PartitionFault",
     "Place",
     "Producer",
-    "await_broker",
     "check_settings",
     "create_topic",
     "fault_of",

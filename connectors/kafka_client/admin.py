@@ -8,6 +8,7 @@ import confluent_kafka as rdkafka
 from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka import admin as rdadmin
 
+from connectors.kafka_client.reach import await_broker
 from connectors.kafka_client.settings import REQUEST_TIMEOUT_S, admin_settings
 from connectors.kafka_client.terms import Partition
 from connectors.kafka_client.translate import code_of, means_no_topic, translated
@@ -15,15 +16,6 @@ from storage_core import BrokerUnavailableError, InvalidRequestError
 
 # NOTE: its stubs (2.16) neither export these names nor take a logger.
 _library: Any = rdadmin
-
-
-def await_broker(bootstrap: str, timeout_s: float) -> None:
-    """Return once a broker answers.
-
-    Raises:
-        BrokerUnavailableError: It did not in time.
-    """
-    Admin({"bootstrap.servers": bootstrap}).await_broker(timeout_s)
 
 
 def create_topic(
@@ -44,13 +36,13 @@ class Admin:
 
     def __init__(self, settings: Mapping[str, object]) -> None:
         """Connect in the background; settings that concern consuming are left out."""
+        self._settings = settings
         with translated("connecting to Kafka"):
             self._client: Any = _library.AdminClient(admin_settings(settings))
 
-    def await_broker(self, timeout_s: float) -> None:
-        """Return once a broker answers."""
-        with translated("connecting to Kafka"):
-            self._client.list_topics(timeout=timeout_s)
+    def await_broker(self, timeout_s: float, is_wanted: Callable[[], bool] = lambda: True) -> None:
+        """Return once a broker answers, or that is no longer wanted; `reach.await_broker`."""
+        await_broker(self._settings, timeout_s, is_wanted)
 
     def partitions(self, timeout_s: float = REQUEST_TIMEOUT_S) -> dict[str, int]:
         """Return every topic with its number of partitions."""

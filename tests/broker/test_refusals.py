@@ -187,7 +187,7 @@ def test_broker_that_is_down_at_the_start_is_told(lab: Lab) -> None:
     topic = Topic("any", "127.0.0.1:1")
     settings: dict[str, Any] = {"kafka.bootstrap.servers": "127.0.0.1:1", "broker_wait_s": 1}
     worker = lab.worker(topic, **settings)
-    expect_refusal(worker, EXIT_UNAVAILABLE, "Kafka does not answer")
+    expect_refusal(worker, EXIT_UNAVAILABLE, "127.0.0.1:1", "Connection refused", "start")
 
 
 def test_directory_without_permission_is_told(lab: Lab) -> None:
