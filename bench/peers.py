@@ -50,7 +50,7 @@ def encoded_blocks(
     encoded, at = [], 0
     for batch in batches:
         rows = rows_from_arrow(batch, _ROW_BYTES_MAX)
-        cuts = cut_points(rows.payload_sizes(), options.block_records, options.block_bytes)
+        cuts = cut_points(rows.sizes(), options.block_records, options.block_bytes)
         blocks = []
         for first, last in pairwise(cuts):
             states = np.zeros(last - first, dtype=np.uint8)

@@ -66,3 +66,16 @@ def binary_sizes(column: Array) -> npt.NDArray[np.int32]:
     at = column.offset
     offsets = offsets[at : at + len(column) + 1]
     return offsets[1:] - offsets[:-1]
+
+
+def entry_sizes(column: Array) -> npt.NDArray[np.int64]:
+    """Return for each list of structs of binary values how long these are together."""
+    lists: Any = column
+    entries = lists.values
+    sizes = np.zeros(len(entries) + 1, dtype=np.int64)
+    for at in range(entries.type.num_fields):
+        sizes[1:] += binary_sizes(entries.field(at))
+    ends = np.cumsum(sizes)
+    offsets = lists.offsets.to_numpy()
+    taken: npt.NDArray[np.int64] = ends[offsets[1:]] - ends[offsets[:-1]]
+    return taken

@@ -6,7 +6,7 @@ is added, so that a refused one changes nothing.
 
 import struct
 from operator import index
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -153,7 +153,7 @@ def _as_bytes(payload: object) -> bytes:
     raise InvalidRequestError(message)
 
 
-def cut_points(sizes: npt.NDArray[np.int32], records_max: int, bytes_max: int) -> list[int]:
+def cut_points(sizes: npt.NDArray[np.integer[Any]], records_max: int, bytes_max: int) -> list[int]:
     """Return where rows of these sizes are cut: evenly, into few blocks near their targets.
 
     Filling block after block would leave a rest behind every batch, and a small block costs a

@@ -138,7 +138,7 @@ class ShardWriting:
         sizes = rows.payload_sizes()
         now_ms = self._clock_ns() // 10**6
         blocks_end, blocks = self._put_blocks(
-            batch, rows, states, addresses, sizes, before.blocks_end, options, now_ms
+            batch, rows, states, addresses, before.blocks_end, options, now_ms
         )
         if states is not None:
             flagged = np.flatnonzero((states == STATE_LATE) | (states == STATE_AHEAD))
@@ -203,7 +203,6 @@ class ShardWriting:
         rows: Rows,
         states: States | None,
         addresses: Int64s,
-        sizes: npt.NDArray[np.int32],
         previous_end: int,
         options: StreamOptions,
         now_ms: int,
@@ -211,7 +210,7 @@ class ShardWriting:
         """Cut rows into blocks; return the end of the last one and how many they are."""
         if not len(rows):
             return previous_end, 0
-        cuts = cut_points(sizes, options.block_records, options.block_bytes)
+        cuts = cut_points(rows.sizes(), options.block_records, options.block_bytes)
         end = previous_end
         for first, last in pairwise(cuts):
             zone = put_block(

@@ -41,7 +41,7 @@ class StreamOptions:
         payload_bytes_max: A larger payload is refused.
         block_records: Records at which a block is sealed. A batch is cut evenly instead, into the
             fewest blocks that are at most a quarter larger.
-        block_bytes: The same in payload bytes.
+        block_bytes: The same in bytes of payloads, keys and headers.
         codec: Compression of blocks.
         wait_max: How long a call waits for another that is in its way.
         transactions_kept: How many ids of finished transactions each shard remembers; a replay of

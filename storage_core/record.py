@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage_core.arrow import Array, binary_sizes, int_array
+from storage_core.arrow import Array, binary_sizes, entry_sizes, int_array
 from storage_core.errors import InvalidRequestError
 
 HEADERS_TYPE: Final = pa.list_(
@@ -94,6 +94,16 @@ class Rows:
     def payload_sizes(self) -> npt.NDArray[np.int32]:
         """Return the length of each payload; a tombstone's is 0."""
         return binary_sizes(self.payload)
+
+    def sizes(self) -> npt.NDArray[np.integer[Any]]:
+        """Return how many bytes each record has beside its numbers: payload, key and headers."""
+        sizes: npt.NDArray[np.integer[Any]] = self.payload_sizes()
+        for column in self.envelope.values():
+            if pa.types.is_binary(column.type):
+                sizes = sizes + binary_sizes(column).astype(np.int64)
+            elif pa.types.is_list(column.type):
+                sizes = sizes + entry_sizes(column)
+        return sizes
 
 
 def rows_from_arrow(batch: object, payload_bytes_max: int) -> Rows:

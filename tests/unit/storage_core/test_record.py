@@ -131,6 +131,22 @@ def test_sizes_are_those_of_the_payloads_though_sliced(given_rows):
 
 @few
 @given(rows())
+def test_sizes_of_rows_count_keys_and_headers(given_rows):
+    for part in (given_rows.slice(1, len(given_rows)), given_rows.take(np.arange(1))):
+        given = {name: column.to_pylist() for name, column in part.envelope.items()}
+        sizes = [len(payload or b"") for payload in part.payload.to_pylist()]
+        for at, key in enumerate(given.get("key", ())):
+            sizes[at] += len(key or b"")
+        for at, headers in enumerate(given.get("headers", ())):
+            entries = [entry for entry in headers or () if entry is not None]
+            texts = [text or "" for entry in entries for text in (entry["key"],)]
+            sizes[at] += sum(len(text.encode()) for text in texts)
+            sizes[at] += sum(len(entry["value"] or b"") for entry in entries)
+        assert part.sizes().tolist() == sizes
+
+
+@few
+@given(rows())
 def test_slice_and_take_agree(given_rows):
     positions = np.arange(1, len(given_rows))
     cut, chosen = given_rows.slice(1, len(given_rows)), given_rows.take(positions)

@@ -355,3 +355,14 @@ def test_heads_survive_many_blocks_and_reopens(make_bench):
         bench.append([1000], secondary=99)
         bench.reopen()
     assert bench.append([79] * 40, secondary=list(range(40))).late == 40
+
+
+@pytest.mark.parametrize("column", ["key", "headers"])
+def test_large_keys_and_headers_make_small_blocks(bench, column):
+    large = bytes(2**14)
+    value = large if column == "key" else [{"key": "k", "value": large}]
+    bench.stream.append_batch(batch_of([1] * 256, **{column: [value] * 256}))
+    bench.stream.commit()
+    blocks = list(bench.stream.tail(0, columns=[column]))
+    assert sum(block.num_rows for block in blocks) == 256
+    assert max(block.nbytes for block in blocks) <= 2**20
