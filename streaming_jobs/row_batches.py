@@ -16,12 +16,11 @@ import pyarrow.compute as pc
 
 from storage_core import StreamReader
 from streaming_jobs.columns import (
-    TIMESTAMP_US,
     arrow_schema,
     arrow_type,
     stored_columns,
 )
-from streaming_jobs.option_values import INT64_MAX, INT64_MIN
+from streaming_jobs.moments import moments
 from streaming_jobs.row_rules import RowRules
 from streaming_jobs.stream_look import shows_ids
 
@@ -36,8 +35,6 @@ _NO_TIME: Final = pa.scalar(_TIMESTAMP_TYPE_NONE, pa.int8())
 _CREATED: Final = pa.scalar(_TIMESTAMP_TYPE_CREATED, pa.int8())
 _NO_TIME_TYPE: Final = pa.scalar(_TIMESTAMP_TYPE_NONE, pa.int32())
 _STORED_NAMES: Final = {"value": "payload", "offset": "address"}
-_US_A_UNIT: Final = {"s": 10**6, "ms": 10**3, "us": 1}
-_NS_A_US: Final = 1000
 
 Array = Any
 _untyped: Any = pa
@@ -152,26 +149,6 @@ def _stored_time(name: str, stamps: Array, kinds: Array) -> Array:
     if name == "timestampType":
         return _compute.fill_null(kinds.cast(pa.int32()), _NO_TIME_TYPE)
     return moments(_known(stamps, kinds), "ms")
-
-
-def moments(times: Array, unit: str) -> Array:
-    """Return times of a unit as Spark's timestamps; null where Spark cannot hold one."""
-    values = times.fill_null(0).to_numpy() if times.null_count else times.to_numpy()
-    if unit == "ns":
-        counted = values // _NS_A_US
-        held = None
-    else:
-        factor = _US_A_UNIT[unit]
-        least, most = -(-INT64_MIN // factor), INT64_MAX // factor
-        held = None
-        if len(values) and not (least <= values.min() and values.max() <= most):
-            held = (values >= least) & (values <= most)
-            values = np.where(held, values, 0)
-        counted = values if factor == 1 else values * factor
-    missing = times.is_null().to_numpy(zero_copy_only=False) if times.null_count else None
-    if held is not None:
-        missing = ~held if missing is None else missing | ~held
-    return _untyped.array(counted, pa.int64(), mask=missing).view(TIMESTAMP_US)
 
 
 def _known(stamps: Array, kinds: Array) -> Array:

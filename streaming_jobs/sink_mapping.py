@@ -1,22 +1,20 @@
 """From a job's columns to a stream's rows: which schemas the sink takes, and what it makes of them.
 
-    records    primary, secondary, value [, version]
+    records    primary, secondary, value [, version] [, key, headers, timestamp, timestampType],
+               which are kept beside
     Kafka's    key (integers: 4 bytes, big-endian) -> secondary, timestamp -> primary, value
-               [, headers]; topic, partition, offset and timestampType say where a record came
-               from, and are left out
+               [, headers, timestampType]; without timestamp the time of writing is the primary
 
-A value is binary or text, null is a tombstone. Numbers take any whole type that they fit into, a
-timestamp the stream's unit. What would lose something is refused: schemas on the driver, values
-in the task that meets them.
+topic, partition, offset, late, state and schema_id say where a row came from or stood, and are
+left out: what the source shows is taken as it comes. A value is binary or text, null is a
+tombstone. Numbers take any whole type that they fit into, a timestamp the stream's unit. What
+would lose something is refused: schemas on the driver, values in the task that meets them.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -29,13 +27,27 @@ from pyspark.sql.types import (
 
 from storage_core import InvalidRequestError
 from streaming_jobs.sink_options import Unit
+from streaming_jobs.sink_values import (
+    as_secondary,
+    as_time,
+    checked,
+    now_in,
+    own_times,
+    unchanged,
+)
 
 Form = Literal["records", "kafka"]
+_CAME_FROM: Final = frozenset({"topic", "partition", "offset"})
 _FORMS: Final[dict[Form, tuple[frozenset[str], frozenset[str]]]] = {
-    "records": (frozenset({"primary", "secondary", "value"}), frozenset({"version"})),
+    "records": (
+        frozenset({"primary", "secondary", "value"}),
+        frozenset({"version", "key", "headers", "timestamp", "timestampType"})
+        | frozenset({"late", "state", "schema_id"})
+        | _CAME_FROM,
+    ),
     "kafka": (
-        frozenset({"key", "value", "timestamp"}),
-        frozenset({"headers", "topic", "partition", "offset", "timestampType"}),
+        frozenset({"key", "value"}),
+        frozenset({"timestamp", "timestampType", "headers"}) | _CAME_FROM,
     ),
 }
 _WHOLE: Final = (IntegralType,)
@@ -44,64 +56,56 @@ _TYPES: Final[dict[str, tuple[type[DataType], ...]]] = {
     "secondary": _WHOLE,
     "version": _WHOLE,
     "value": (BinaryType, StringType),
-    "key": (BinaryType, IntegralType),
+    "key": (BinaryType, StringType, IntegralType),
     "timestamp": (TimestampType,),
+    "timestampType": _WHOLE,
     "headers": (ArrayType,),
 }
-_KEY: Final = pa.binary(4)
-# Spark's timestamps count microseconds: what a coarser unit is cut to by Spark's date_trunc.
-_CUTS: Final[dict[Unit, str]] = {"s": "second", "ms": "millisecond"}
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnMapping:
-    """How batches of one schema become rows of a stream."""
+    """How batches of one schema become rows of a stream.
+
+    Attributes:
+        form: Which columns say id and time.
+        unit: What the stream's primaries count.
+        carried: What else of the batch is stored.
+        has_time: Whether rows bring their primary; else it is the time of writing.
+    """
 
     form: Form
     unit: Unit
-    has_version: bool = False
-    has_headers: bool = False
+    carried: frozenset[str] = frozenset()
+    has_time: bool = True
 
-    def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def rows(self, batch: pa.RecordBatch, now_ns: int) -> pa.RecordBatch:
         """Return a batch with the columns of the log.
 
         Raises:
             InvalidRequestError: A value is null where it may not be, or does not fit. The
                 message names the column.
         """
-        is_kafka = self.form == "kafka"
+        primary = self._primary(batch, now_ns)
         columns = {
-            "primary": _checked(batch, self._primary, self._as_primary),
-            "secondary": _checked(batch, "key", _as_secondary)
-            if is_kafka
-            else _checked(batch, "secondary", _unchanged),
+            "primary": primary,
+            "secondary": checked(batch, "key", as_secondary)
+            if self.form == "kafka"
+            else checked(batch, "secondary", unchanged),
             "payload": batch.column("value"),
         }
-        if self.has_version:
-            columns["version"] = _checked(batch, "version", _unchanged)
-        if self.has_headers:
-            columns["headers"] = batch.column("headers")
+        if "version" in self.carried:
+            columns["version"] = checked(batch, "version", unchanged)
+        columns |= {name: batch.column(name) for name in ("key", "headers") if name in self.carried}
+        if "timestamp" in self.carried:
+            columns["timestamp"], columns["timestamp_type"] = own_times(batch, primary, self.unit)
         return pa.RecordBatch.from_pydict(columns)
 
-    @property
-    def _primary(self) -> str:
-        return "timestamp" if self.form == "kafka" else "primary"
-
-    def _as_primary(self, column: Any) -> Any:  # noqa: ANN401 - an Arrow array of any type
-        if not pa.types.is_timestamp(column.type):
-            return column
-        assert self.unit != "sequence", "mapping_of refuses it"
-        try:
-            times = pc.cast(column, pa.timestamp(self.unit, column.type.tz))
-        except pa.ArrowInvalid as error:
-            if self.unit not in _CUTS:
-                raise
-            message = (
-                f"{error}; write to a stream made with unit=us, "
-                f"or date_trunc('{_CUTS[self.unit]}', {self._primary})"
-            )
-            raise pa.ArrowInvalid(message) from error
-        return pc.cast(times, pa.int64())
+    def _primary(self, batch: pa.RecordBatch, now_ns: int) -> Any:  # noqa: ANN401 - an Arrow array
+        if not self.has_time:
+            return now_in(self.unit, now_ns, batch.num_rows)
+        name = "timestamp" if self.form == "kafka" else "primary"
+        return checked(batch, name, as_time(name, self.unit))
 
 
 def mapping_of(schema: StructType, unit: Unit) -> ColumnMapping:
@@ -125,11 +129,49 @@ def mapping_of(schema: StructType, unit: Unit) -> ColumnMapping:
                 "array<struct<key:string,value:binary>>"
             )
             raise InvalidRequestError(message)
-        is_time = one.name in ("primary", "timestamp") and isinstance(one.dataType, TimestampType)
+        holds_primary = one.name == ("timestamp" if form == "kafka" else "primary")
+        is_time = holds_primary and isinstance(one.dataType, TimestampType)
         if is_time and unit == "sequence":
             message = f"column {one.name!r} is a timestamp, and the stream counts a sequence"
             raise InvalidRequestError(message)
-    return ColumnMapping(form, unit, "version" in names, form == "kafka" and "headers" in names)
+        _refuse_key(form, one.name, one.dataType)
+    has_time = form == "records" or "timestamp" in names
+    if not has_time and unit == "sequence":
+        message = (
+            "the stream counts a sequence, so that rows without a primary have no place in it; "
+            "select primary, secondary, value"
+        )
+        raise InvalidRequestError(message)
+    return ColumnMapping(form, unit, _carried(form, schema), has_time)
+
+
+def _carried(form: Form, schema: StructType) -> frozenset[str]:
+    """Return the columns that are stored beside primary, secondary and value."""
+    names = frozenset(schema.fieldNames())
+    carried = names & {"version", "headers"}
+    if "key" in names and not isinstance(schema["key"].dataType, IntegralType):
+        carried |= {"key"}
+    # Kafka's time is the primary, and is kept beside it only where its kind has to be.
+    if "timestamp" in names and (form == "records" or "timestampType" in names):
+        carried |= {"timestamp"}
+    return carried
+
+
+def _refuse_key(form: Form, name: str, kind: DataType) -> None:
+    if name != "key":
+        return
+    if form == "kafka" and isinstance(kind, StringType):
+        message = (
+            "column 'key' is string; streams know integer ids only, and have no dictionary of "
+            "keys: cast it to int, or select primary, secondary, value and the key beside them"
+        )
+        raise InvalidRequestError(message)
+    if form == "records" and isinstance(kind, IntegralType):
+        message = (
+            f"column 'key' is {kind.simpleString()}; beside primary and secondary it must be "
+            "binary or string"
+        )
+        raise InvalidRequestError(message)
 
 
 def _is_headers(kind: DataType) -> bool:
@@ -147,35 +189,7 @@ def _form_of(names: list[str]) -> Form:
             if required <= given <= required | optional:
                 return form
     message = (
-        f"the sink takes columns primary, secondary, value [, version], or Kafka's key, value, "
-        f"timestamp [, headers]; select those, not {', '.join(names)}"
+        f"the sink takes columns primary, secondary, value [, version, key, headers, timestamp], "
+        f"or Kafka's key, value [, timestamp, headers]; select those, not {', '.join(names)}"
     )
     raise InvalidRequestError(message)
-
-
-def _checked(batch: pa.RecordBatch, name: str, convert: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - an Arrow array of any type
-    column = batch.column(name)
-    if column.null_count:
-        message = f"column {name!r} holds nulls; each row needs one"
-        raise InvalidRequestError(message)
-    try:
-        return convert(column)
-    except pa.ArrowInvalid as error:
-        message = f"column {name!r} does not fit the stream without loss: {error}"
-        raise InvalidRequestError(message) from error
-
-
-def _unchanged(column: Any) -> Any:  # noqa: ANN401 - an Arrow array of any type
-    return column
-
-
-def _as_secondary(column: Any) -> Any:  # noqa: ANN401 - an Arrow array of any type
-    if pa.types.is_integer(column.type):
-        return column
-    if not len(column):
-        return pa.array([], pa.int32())
-    fixed = pc.cast(column, _KEY)
-    numbers = np.frombuffer(
-        fixed.buffers()[1], dtype=">i4", count=len(fixed), offset=4 * fixed.offset
-    )
-    return pa.array(numbers.astype(np.int32))

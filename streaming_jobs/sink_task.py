@@ -5,14 +5,17 @@ leaves goes with its transaction or is swept.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 import pyarrow as pa
 
-from storage_core import TransactionId
+from storage_core import Clock, SystemClock, TransactionId
 from streaming_jobs.sink_contents import contents_of
 from streaming_jobs.sink_mapping import ColumnMapping
 from streaming_jobs.sink_messages import NOTHING, StagedMessage
 from streaming_jobs.sink_target import SinkTarget
+
+_CLOCK: Final = SystemClock()
 
 
 def stage(
@@ -20,8 +23,11 @@ def stage(
     mapping: ColumnMapping,
     transaction: TransactionId,
     batches: Iterator[pa.RecordBatch],
+    clock: Clock = _CLOCK,
 ) -> StagedMessage:
     """Stage the rows of one task; durable on return.
+
+    Rows that bring no time get the moment the task began, all of them the same.
 
     Raises:
         InvalidRequestError: A row does not fit; the message names the column.
@@ -34,11 +40,12 @@ def stage(
         for batch in batches:
             contents += contents_of(batch)
         return StagedMessage(target, transaction, {}, contents, is_replay=True)
+    now_ns = clock.now_ns()
     writer = area.writer(transaction)
     try:
         for batch in batches:
             contents += contents_of(batch)
-            writer.write(mapping.rows(batch))
+            writer.write(mapping.rows(batch, now_ns))
         return StagedMessage(target, transaction, writer.finish(), contents)
     except BaseException:
         writer.abandon()

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from storage_core import HEADERS_TYPE
 from streaming_jobs.columns import arrow_schema, known_columns
-from streaming_jobs.row_batches import RowBatches, StreamShape, moments
+from streaming_jobs.moments import moments
+from streaming_jobs.row_batches import RowBatches, StreamShape
 from streaming_jobs.row_rules import RowRules
 
 PLAIN = StreamShape("events", "ms", is_kafka=False, has_ids=True)

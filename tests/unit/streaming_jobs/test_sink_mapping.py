@@ -22,7 +22,9 @@ from pyspark.sql.types import (
 )
 
 from storage_core import HEADERS_TYPE, InvalidRequestError
-from streaming_jobs.columns import HEADERS_ARROW
+from storage_core.record import rows_from_arrow
+from streaming_jobs.columns import HEADERS_ARROW, known_columns, spark_schema
+from streaming_jobs.moments import moments
 from streaming_jobs.sink_mapping import ColumnMapping, mapping_of
 
 RECORDS = "primary long, secondary int, value binary"
@@ -31,8 +33,10 @@ ORIGIN = "topic string, partition int, offset long, timestampType int"
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
 MOMENT_MS = 1_767_323_045_678
 TIME = pa.timestamp("us", tz="UTC")
+NOW_NS = 1_800_000_000_123_456_789
 
 
+OF_KAFKA = ["primary", "secondary", "payload", "key"]
 HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 TYPES: dict[str, DataType] = {
     "binary": BinaryType(),
@@ -84,6 +88,8 @@ def records(**columns: object) -> pa.RecordBatch:
         KAFKA,
         f"{KAFKA}, {ORIGIN}, headers headers",
         "key int, value string, timestamp timestamp",
+        "key binary, value binary",
+        f"key string, {RECORDS}, headers headers, timestamp timestamp",
     ],
 )
 def test_schema_of_records_or_of_kafka_is_taken(schema):
@@ -101,7 +107,8 @@ def test_schema_of_records_or_of_kafka_is_taken(schema):
         ("primary long, secondary string, value binary", "'secondary' is string"),
         ("primary long, secondary int, value int", "'value' is int; it must be binary or string"),
         (f"{RECORDS}, version string", "'version' is string"),
-        ("key string, value binary, timestamp timestamp", "'key' is string"),
+        ("key string, value binary, timestamp timestamp", "have no dictionary of keys: cast it"),
+        (f"key int, {RECORDS}", "'key' is int; beside primary and secondary it must be binary"),
         ("key binary, value binary, timestamp long", "'timestamp' is bigint"),
         ("primary timestamp_ntz, secondary int, value binary", "'primary' is timestamp_ntz"),
     ],
@@ -118,26 +125,26 @@ def test_timestamp_is_no_place_in_a_sequence(schema):
 
 
 def test_columns_of_records_keep_their_values():
-    batch = mapped(f"{RECORDS}, version int").rows(records(version=pa.array([3])))
+    batch = mapped(f"{RECORDS}, version int").rows(records(version=pa.array([3])), NOW_NS)
     assert batch.to_pylist() == [{"primary": 1, "secondary": 2, "payload": b"v", "version": 3}]
 
 
 def test_key_of_four_bytes_is_a_big_endian_integer():
-    batch = mapped(KAFKA).rows(kafka_batch([b"\0\0\1\2", b"\xff\xff\xff\xff"]).slice(0, 2))
+    batch = mapped(KAFKA).rows(kafka_batch([b"\0\0\1\2", b"\xff\xff\xff\xff"]).slice(0, 2), NOW_NS)
     assert batch.column("secondary").to_pylist() == [258, -1]
-    part = mapped(KAFKA).rows(kafka_batch([b"\0\0\0\1", b"\0\0\0\2"]).slice(1))
+    part = mapped(KAFKA).rows(kafka_batch([b"\0\0\0\1", b"\0\0\0\2"]).slice(1), NOW_NS)
     assert part.column("secondary").to_pylist() == [2]
 
 
 def test_integer_key_is_itself():
     rows = mapped("key int, value binary, timestamp timestamp").rows(
-        kafka_batch([7], kind=pa.int32())
+        kafka_batch([7], kind=pa.int32()), NOW_NS
     )
     assert rows.column("secondary").to_pylist() == [7]
 
 
 def test_empty_batch_of_kafkas_columns_stays_empty():
-    assert mapped(KAFKA).rows(kafka_batch([])).num_rows == 0
+    assert mapped(KAFKA).rows(kafka_batch([]), NOW_NS).num_rows == 0
 
 
 @pytest.mark.parametrize(
@@ -145,14 +152,14 @@ def test_empty_batch_of_kafkas_columns_stays_empty():
     [("ms", MOMENT_MS), ("us", MOMENT_MS * 1000), ("ns", MOMENT_MS * 10**6)],
 )
 def test_timestamp_becomes_a_primary_in_the_streams_unit(unit, primary):
-    rows = mapped(KAFKA, unit).rows(kafka_batch([b"\0\0\0\1"]))
+    rows = mapped(KAFKA, unit).rows(kafka_batch([b"\0\0\0\1"]), NOW_NS)
     assert rows.column("primary").to_pylist() == [primary]
 
 
 def test_timestamp_finer_than_the_unit_is_refused_by_its_column():
     fine = MOMENT + timedelta(microseconds=1)
     with pytest.raises(InvalidRequestError, match=r"column 'timestamp' does not fit .*lose data"):
-        mapped(KAFKA).rows(kafka_batch([b"\0\0\0\1"], [fine]))
+        mapped(KAFKA).rows(kafka_batch([b"\0\0\0\1"], [fine]), NOW_NS)
 
 
 @pytest.mark.parametrize(("unit", "cut"), [("ms", "millisecond"), ("s", "second")])
@@ -162,42 +169,43 @@ def test_timestamp_finer_than_the_unit_is_told_what_to_do(unit, cut):
         rf"lose data: \d+; write to a stream made with unit=us, or date_trunc\('{cut}', timestamp"
     )
     with pytest.raises(InvalidRequestError, match=said):
-        mapped(KAFKA, unit).rows(kafka_batch([b"\0\0\0\1"], [fine]))
+        mapped(KAFKA, unit).rows(kafka_batch([b"\0\0\0\1"], [fine]), NOW_NS)
     times = records(primary=pa.array([fine], TIME))
     with pytest.raises(InvalidRequestError, match=rf"date_trunc\('{cut}', primary\)"):
-        mapped("primary timestamp, secondary int, value binary", unit).rows(times)
+        mapped("primary timestamp, secondary int, value binary", unit).rows(times, NOW_NS)
 
 
 def test_timestamp_beyond_what_the_unit_can_count_is_refused_by_its_column():
     far = datetime(2400, 1, 1, tzinfo=UTC)
     with pytest.raises(InvalidRequestError, match="column 'timestamp' does not fit") as raised:
-        mapped(KAFKA, "ns").rows(kafka_batch([b"\0\0\0\1"], [far]))
+        mapped(KAFKA, "ns").rows(kafka_batch([b"\0\0\0\1"], [far]), NOW_NS)
     assert "date_trunc" not in str(raised.value)
 
 
 @pytest.mark.parametrize("key", [b"", b"\0\0\1", b"\0\0\0\0\1"])
 def test_key_of_another_length_is_refused_by_its_column(key):
     with pytest.raises(InvalidRequestError, match="column 'key' does not fit"):
-        mapped(KAFKA).rows(kafka_batch([b"\0\0\0\1", key]))
+        mapped(KAFKA).rows(kafka_batch([b"\0\0\0\1", key]), NOW_NS)
 
 
 @pytest.mark.parametrize("column", ["primary", "secondary"])
 def test_null_in_a_needed_column_is_refused_by_its_name(column):
     with pytest.raises(InvalidRequestError, match=f"column '{column}' holds nulls"):
-        mapped(RECORDS).rows(records(**{column: pa.array([None], pa.int64())}))
+        mapped(RECORDS).rows(records(**{column: pa.array([None], pa.int64())}), NOW_NS)
 
 
 def test_null_key_is_refused_by_its_name():
     with pytest.raises(InvalidRequestError, match="column 'key' holds nulls"):
-        mapped(KAFKA).rows(kafka_batch([None]))
+        mapped(KAFKA).rows(kafka_batch([None]), NOW_NS)
 
 
 def test_headers_are_carried_and_where_a_record_came_from_is_left_out():
     schema = f"{KAFKA}, {ORIGIN}, headers headers"
     headers = pa.array([[{"key": "k", "value": b"h"}]], HEADERS_ARROW)
     batch = kafka_batch([b"\0\0\0\1"]).append_column("headers", headers)
-    rows = mapped(schema).rows(batch)
-    assert rows.schema.names == ["primary", "secondary", "payload", "headers"]
+    batch = batch.append_column("timestampType", pa.array([0], pa.int32()))
+    rows = mapped(schema).rows(batch, NOW_NS)
+    assert rows.schema.names == [*OF_KAFKA, "headers", "timestamp", "timestamp_type"]
     carried: Any = rows.column("headers").cast(HEADERS_TYPE)
     assert carried.to_pylist() == [[{"key": "k", "value": b"h"}]]
 
@@ -206,3 +214,66 @@ def test_headers_are_carried_and_where_a_record_came_from_is_left_out():
 def test_headers_of_another_shape_are_refused_before_a_job_starts(kind):
     with pytest.raises(InvalidRequestError, match=r"column 'headers' is array<.*it must be array<"):
         mapped(f"{KAFKA}, headers {kind}")
+
+
+def test_rows_without_a_time_have_the_time_of_writing():
+    batch = kafka_batch([b"\0\0\0\1", b"\0\0\0\2"]).drop_columns(["timestamp"])
+    rows = mapped("key binary, value binary", "us").rows(batch, NOW_NS)
+    assert rows.column("primary").to_pylist() == [NOW_NS // 1000] * 2
+
+
+def test_rows_without_a_time_have_no_place_in_a_sequence():
+    with pytest.raises(InvalidRequestError, match="select primary, secondary, value"):
+        mapped("key binary, value binary", "sequence")
+
+
+def test_key_is_kept_beside_its_id():
+    rows = mapped(KAFKA).rows(kafka_batch([b"\0\0\0\1"]), NOW_NS)
+    assert rows.column("key").to_pylist() == [b"\0\0\0\1"]
+
+
+def test_text_key_beside_an_id_is_kept():
+    batch = records(key=pa.array(["user-1"]))
+    rows = mapped(f"key string, {RECORDS}").rows(batch, NOW_NS)
+    assert rows_from_arrow(rows, 10).envelope["key"].to_pylist() == [b"user-1"]
+
+
+def test_every_column_that_the_source_shows_is_taken():
+    mapping = mapping_of(spark_schema(known_columns()), "ms")
+    assert mapping.form == "records"
+    assert mapping.carried == {"version", "key", "headers", "timestamp"}
+
+
+@pytest.mark.parametrize(
+    ("unit", "time", "kind", "kept"),
+    [
+        ("ms", MOMENT, 0, (None, None)),
+        ("ms", MOMENT, None, (None, None)),
+        ("ms", MOMENT, 1, (MOMENT_MS, 1)),
+        ("ms", MOMENT + timedelta(seconds=1), 0, (MOMENT_MS + 1000, 0)),
+        ("sequence", MOMENT, 0, (MOMENT_MS, 0)),
+        ("sequence", None, -1, (None, -1)),
+    ],
+)
+def test_time_is_kept_where_it_says_more_than_the_primary(unit, time, kind, kept):
+    schema = f"{RECORDS}, timestamp timestamp, timestampType int"
+    times, kinds = pa.array([time], TIME), pa.array([kind], pa.int32())
+    batch = records(primary=pa.array([MOMENT_MS]), timestamp=times, timestampType=kinds)
+    rows = mapped(schema, unit).rows(batch, NOW_NS)
+    found = rows.column("timestamp").to_pylist() + rows.column("timestamp_type").to_pylist()
+    assert tuple(found) == kept
+
+
+def test_time_of_its_own_finer_than_a_millisecond_is_refused_by_its_column():
+    times = pa.array([MOMENT + timedelta(microseconds=1)], TIME)
+    with pytest.raises(InvalidRequestError, match=r"date_trunc\('millisecond', timestamp\)"):
+        mapped(f"{RECORDS}, timestamp timestamp").rows(records(timestamp=times), NOW_NS)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("primary", [-(2**63), -1, 0, MOMENT_MS, 2**63 - 1])
+def test_what_the_source_shows_of_a_primary_is_not_kept_again(unit, primary):
+    shown = moments(pa.array([primary]), unit)
+    batch = records(primary=pa.array([primary]), timestamp=shown)
+    rows = mapped(f"{RECORDS}, timestamp timestamp", unit).rows(batch, NOW_NS)
+    assert rows.column("timestamp").null_count == 1

@@ -1,0 +1,35 @@
+"""Times of a stream's unit as Spark's timestamps, which count microseconds."""
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from streaming_jobs.columns import TIMESTAMP_US
+from streaming_jobs.option_values import INT64_MAX, INT64_MIN
+
+_US_A_UNIT: Final = {"s": 10**6, "ms": 10**3, "us": 1}
+_NS_A_US: Final = 1000
+
+Array = Any
+_untyped: Any = pa
+
+
+def moments(times: Array, unit: str) -> Array:
+    """Return times of a unit as Spark's timestamps; null where Spark cannot hold one."""
+    values = times.fill_null(0).to_numpy() if times.null_count else times.to_numpy()
+    if unit == "ns":
+        counted = values // _NS_A_US
+        held = None
+    else:
+        factor = _US_A_UNIT[unit]
+        least, most = -(-INT64_MIN // factor), INT64_MAX // factor
+        held = None
+        if len(values) and not (least <= values.min() and values.max() <= most):
+            held = (values >= least) & (values <= most)
+            values = np.where(held, values, 0)
+        counted = values if factor == 1 else values * factor
+    missing = times.is_null().to_numpy(zero_copy_only=False) if times.null_count else None
+    if held is not None:
+        missing = ~held if missing is None else missing | ~held
+    return _untyped.array(counted, pa.int64(), mask=missing).view(TIMESTAMP_US)

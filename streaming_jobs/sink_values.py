@@ -1,0 +1,135 @@
+"""From values of a job's columns to those of the log, whole columns at a time.
+
+What would lose something is refused by its column, in the task that meets it.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storage_core import InvalidRequestError
+from streaming_jobs.moments import moments
+from streaming_jobs.sink_options import Unit
+
+KEY_BYTES: Final = 4
+_CREATED: Final = 0
+_KEY: Final = pa.binary(KEY_BYTES)
+_KEPT: Final = pa.timestamp("ms", "UTC")
+# Spark's timestamps count microseconds: what a coarser unit is cut to by Spark's date_trunc.
+_CUTS: Final[dict[Unit, str]] = {"s": "second", "ms": "millisecond"}
+_NS: Final[dict[Unit, int]] = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+
+# An Arrow array of any type; the stubs know none that casts and computes take alike.
+Column = Any
+_compute: Any = pc
+
+
+def checked(batch: pa.RecordBatch, name: str, convert: Callable[[Column], Column]) -> Column:
+    """Return a converted column without nulls.
+
+    Raises:
+        InvalidRequestError: It holds nulls, or a value does not fit.
+    """
+    column = batch.column(name)
+    if column.null_count:
+        message = f"column {name!r} holds nulls; each row needs one"
+        raise InvalidRequestError(message)
+    return fitted(batch, name, convert)
+
+
+def fitted(batch: pa.RecordBatch, name: str, convert: Callable[[Column], Column]) -> Column:
+    """Return a converted column.
+
+    Raises:
+        InvalidRequestError: A value does not fit.
+    """
+    try:
+        return convert(batch.column(name))
+    except pa.ArrowInvalid as error:
+        message = f"column {name!r} does not fit the stream without loss: {error}"
+        raise InvalidRequestError(message) from error
+
+
+def unchanged(column: Column) -> Column:
+    """Return a column as it is; the log casts whole numbers."""
+    return column
+
+
+def as_time(name: str, unit: Unit) -> Callable[[Column], Column]:
+    """Return what turns a column of this name into times of a unit; numbers are times already."""
+
+    def convert(column: Column) -> Column:
+        if not pa.types.is_timestamp(column.type):
+            return column
+        assert unit != "sequence", "mapping_of refuses it"
+        try:
+            times = pc.cast(column, pa.timestamp(unit, column.type.tz))
+        except pa.ArrowInvalid as error:
+            if unit not in _CUTS:
+                raise
+            message = (
+                f"{error}; write to a stream made with unit=us, "
+                f"or date_trunc('{_CUTS[unit]}', {name})"
+            )
+            raise pa.ArrowInvalid(message) from error
+        return pc.cast(times, pa.int64())
+
+    return convert
+
+
+def as_secondary(column: Column) -> Column:
+    """Return integer keys as ids; bytes are big-endian, as Kafka's IntegerSerializer writes."""
+    if pa.types.is_integer(column.type):
+        return column
+    if not len(column):
+        return pa.array([], pa.int32())
+    try:
+        fixed = _compute.cast(column, _KEY)
+    except pa.ArrowInvalid as error:
+        message = (
+            f"{error}; an id is an integer, as a key {KEY_BYTES} bytes, big-endian: cast others, "
+            "or select primary, secondary, value and the key beside them"
+        )
+        raise pa.ArrowInvalid(message) from error
+    numbers = np.frombuffer(
+        fixed.buffers()[1], dtype=">i4", count=len(fixed), offset=KEY_BYTES * fixed.offset
+    )
+    return pa.array(numbers.astype(np.int32))
+
+
+def now_in(unit: Unit, now_ns: int, rows: int) -> Column:
+    """Return a moment as the time of so many rows."""
+    return pa.array(np.full(rows, now_ns // _NS[unit], np.int64))
+
+
+def own_times(batch: pa.RecordBatch, primary: Column, unit: Unit) -> tuple[Column, Column]:
+    """Return the timestamps that rows bring beside their primary, in ms, and their kinds.
+
+    A time that only says the primary again, as the source shows it where a row has none of its
+    own, is not stored; one that is kept has a whole number of milliseconds.
+
+    Raises:
+        InvalidRequestError: A time does not fit.
+    """
+    times = batch.column("timestamp")
+    if "timestampType" in batch.schema.names:
+        kinds = fitted(batch, "timestampType", lambda column: pc.cast(column, pa.int8()))
+    else:
+        kinds = pc.cast(pa.nulls(len(times)), pa.int8())
+    if unit != "sequence":
+        same = _compute.equal(times, moments(pc.cast(primary, pa.int64()), unit))
+        created = _compute.fill_null(_compute.equal(kinds, _CREATED), fill_value=True)
+        says_it_again = _compute.and_(same, created)
+        times = _compute.if_else(says_it_again, pa.scalar(None, times.type), times)
+        kinds = _compute.if_else(says_it_again, pa.scalar(None, pa.int8()), kinds)
+    try:
+        return _compute.cast(_compute.cast(times, _KEPT), pa.int64()), kinds
+    except pa.ArrowInvalid as error:
+        message = (
+            "column 'timestamp' does not fit the stream without loss: beside a primary it has "
+            f"whole milliseconds, as date_trunc('millisecond', timestamp) cuts it: {error}"
+        )
+        raise InvalidRequestError(message) from error
