@@ -79,6 +79,13 @@ class ColumnMapping:
     carried: frozenset[str] = frozenset()
     has_time: bool = True
 
+    def taken(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the columns of which something is stored."""
+        place = {"key", "timestamp"} if self.form == "kafka" else {"primary", "secondary"}
+        wanted = place | {"value"} | self.carried
+        wanted |= {"timestampType"} if "timestamp" in self.carried else set()
+        return batch.select([name for name in batch.schema.names if name in wanted])
+
     def rows(self, batch: pa.RecordBatch, now_ns: int) -> pa.RecordBatch:
         """Return a batch with the columns of the log.
 

@@ -38,13 +38,13 @@ def stage(
     if area.is_decided(transaction):
         # They are looked at all the same: other rows under a known number are no replay.
         for batch in batches:
-            contents += contents_of(batch)
+            contents += contents_of(mapping.taken(batch))
         return StagedMessage(target, transaction, {}, contents, is_replay=True)
     now_ns = clock.now_ns()
     writer = area.writer(transaction)
     try:
         for batch in batches:
-            contents += contents_of(batch)
+            contents += contents_of(mapping.taken(batch))
             writer.write(mapping.rows(batch, now_ns))
         return StagedMessage(target, transaction, writer.finish(), contents)
     except BaseException:

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 
 from storage_core import HEADERS_TYPE, InvalidRequestError
 from storage_core.record import rows_from_arrow
-from streaming_jobs.columns import HEADERS_ARROW, known_columns, spark_schema
+from streaming_jobs.columns import HEADERS_ARROW, arrow_schema, known_columns, spark_schema
 from streaming_jobs.moments import moments
 from streaming_jobs.sink_mapping import ColumnMapping, mapping_of
 
@@ -242,6 +242,9 @@ def test_every_column_that_the_source_shows_is_taken():
     mapping = mapping_of(spark_schema(known_columns()), "ms")
     assert mapping.form == "records"
     assert mapping.carried == {"version", "key", "headers", "timestamp"}
+    shown = pa.RecordBatch.from_pylist([], schema=arrow_schema(known_columns()))
+    left_out = set(known_columns()) - set(mapping.taken(shown).schema.names)
+    assert left_out == {"topic", "partition", "offset", "late", "state", "schema_id"}
 
 
 @pytest.mark.parametrize(
