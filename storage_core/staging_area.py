@@ -39,6 +39,7 @@ from storage_core.series import (
     write_mark,
     write_owner,
 )
+from storage_core.sorted_parts import merge_groups
 from storage_core.staged_rows import StagedPart, StagingWriter
 from storage_core.staging import (
     MANIFEST_FILE,
@@ -182,6 +183,14 @@ class StagingArea:
                 write_mark(stream, transaction, contents)
             remove_transaction(directory)
             return frozenset()
+
+    @staticmethod
+    def sorts_at_once(parts: Parts) -> bool:
+        """Tell whether each shard's rows become one order; else some may be late among themselves.
+
+        It takes a gigabyte or more of a shard in one transaction until they do not.
+        """
+        return all(len(merge_groups(of_shard)) <= 1 for of_shard in parts.values())
 
     def discard(self, transaction: TransactionId, parts: Iterable[Parts]) -> None:
         """Remove the files of attempts that are not, and will not be, in the transaction."""

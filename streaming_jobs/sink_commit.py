@@ -85,9 +85,12 @@ def commit(
     left: frozenset[int] = frozenset()
     if parts:
         with writers.lend(place, area, parts, options.lock_wait_s) as stream:
+            late_before = stream.stats().late_arrivals
             left = area.publish(transaction, parts, contents)
             if left and left <= parts.keys():
                 _finish(stream)
+                if not area.sorts_at_once(parts):
+                    _tell_late(transaction, contents, stream.stats().late_arrivals - late_before)
                 return
     else:
         left = area.publish(transaction, parts, contents)
@@ -186,6 +189,19 @@ def _named(transaction: TransactionId) -> str:
     if is_of_query(transaction):
         return f"batch {transaction.number} of query {query_of(transaction)}"
     return f"version {transaction.number} of {transaction.series}"
+
+
+def _tell_late(transaction: TransactionId, contents: Contents, late: int) -> None:
+    """Warn of a batch that was too large to be sorted as one; it tells what came of that."""
+    if late:
+        _LOG.warning(
+            "%s: %d of %d rows are late; the batch was too large to be sorted as one, so that "
+            "rows may be late among themselves: write less at once (maxOffsetsPerTrigger), or "
+            "repartitionByRange by time",
+            transaction.name,
+            late,
+            contents.rows,
+        )
 
 
 def _finish(stream: Stream) -> None:

@@ -1,5 +1,6 @@
 """The sink without Spark: whatever runs twice, fails or dies, a batch lands once or not at all."""
 
+import logging
 import shutil
 
 import pyarrow as pa
@@ -14,6 +15,8 @@ from storage_core import (
     UnavailableError,
 )
 from storage_core.series import CONTENTS_KEPT_MAX
+from storage_core.sorted_parts import HELD_BYTES_MAX
+from storage_core.staged_rows import BATCH_BYTES_TARGET
 from streaming_jobs.sink_options import parse_batch_options
 from streaming_jobs.sink_target import find_or_make
 from streaming_jobs.sink_task import stage
@@ -336,3 +339,15 @@ def test_stream_that_was_made_otherwise_is_refused(lab):
 def test_bad_name_of_a_stream_is_told(tmp_path):
     with pytest.raises(InvalidRequestError, match="bad stream name"):
         find_or_make(parse_batch_options({"path": str(tmp_path), "stream": "a/b"}))
+
+
+def test_batch_too_large_to_be_sorted_tells_what_became_late(lab, caplog):
+    fit = HELD_BYTES_MAX // BATCH_BYTES_TARGET
+    count = fit + 3
+    large = pa.array([bytes(BATCH_BYTES_TARGET)])
+    rows = [batch_of([time]).set_column(2, "value", large) for time in range(count, 0, -1)]
+    staged = [stage(lab.target, MAPPING, lab.batch(0), iter([row])) for row in rows]
+    with caplog.at_level(logging.WARNING, "shardlog"):
+        lab.commit(0, *staged)
+    assert f"3 of {count} rows are late; the batch was too large" in caplog.text
+    assert lab.stored == [*range(1, count + 1)]
