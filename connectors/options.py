@@ -9,8 +9,9 @@
     primary = "timestamp"
     retention_hours = 168
 
-Environment: SHARDLOG_ROOT, SHARDLOG_STREAM__JITTER_MS and so on, SHARDLOG_KAFKA as JSON;
-KAFKA_BOOTSTRAP stands for kafka."bootstrap.servers". An unknown key is an error.
+Environment: SHARDLOG_ROOT, SHARDLOG_STREAM__JITTER_MS, SHARDLOG_KAFKA__GROUP_ID and so on; a
+section as JSON, such as SHARDLOG_KAFKA, adds to what stands below it. KAFKA_BOOTSTRAP stands for
+kafka."bootstrap.servers". An unknown key is an error.
 """
 
 import json
@@ -44,6 +45,8 @@ from connectors.setting_checks import (
 from connectors.setting_variables import settings_of
 from storage_core import InvalidRequestError, StreamOptions
 
+# Sections whose keys come together from file, environment and command line.
+_ADDED_TO: Final = ("kafka", "stream", "on_fault")
 _ENVIRONMENT_BOOTSTRAP: Final = "KAFKA_BOOTSTRAP"
 _GROUP_DEFAULT: Final = "shardlog"
 _RETENTION_HOURS_MAX: Final = 24 * 365 * 1000
@@ -284,7 +287,11 @@ def _put(given: dict[str, Any], keys: Sequence[str], value: object) -> None:
             message = f"{key}: is not a section"
             raise InvalidRequestError(message)
         given = inner
-    given[keys[-1]] = value
+    known = given.get(keys[-1])
+    if keys[-1] in _ADDED_TO and isinstance(known, dict) and isinstance(value, dict):
+        given[keys[-1]] = {**known, **value}
+    else:
+        given[keys[-1]] = value
 
 
 def _value(keys: Sequence[str], text: str) -> object:

@@ -1,6 +1,7 @@
 """Settings in the environment: SHARDLOG_LINGER_MS, SHARDLOG_STREAM__JITTER_MS and so on.
 
-Two underscores lead into a section. A variable of the prefix that is no setting is an error, as
+Two underscores lead into a section; in names of librdkafka's an underscore stands for a dot, as in
+SHARDLOG_KAFKA__GROUP_ID. A variable of the prefix that is no setting is an error, as
 an unknown key is: a setting that is ignored without a word is found only when it was needed.
 What other purposes use the prefix for is listed here, and nowhere else.
 """
@@ -14,6 +15,7 @@ from storage_core import InvalidRequestError
 
 _PREFIX: Final = "SHARDLOG_"
 _BETWEEN: Final = "__"
+_DOTTED: Final = "kafka"
 # Names, and patterns of names, behind the prefix.
 _OTHER_PURPOSES: Final = (
     # The dev stack's places (connectors/dev_stack).
@@ -55,11 +57,19 @@ def settings_of(
         name = variable.removeprefix(_PREFIX)
         if name == variable:
             continue
-        keys = name.lower().split(_BETWEEN)
+        keys = _keys(name)
         if ".".join(keys) in known or (keys[0] in sections and len(keys) > 1):
             yield keys, text
         elif not any(fnmatchcase(name, other) for other in _OTHER_PURPOSES):
             raise _no_setting(variable, known)
+
+
+def _keys(name: str) -> list[str]:
+    """Return the keys a name leads to; those of librdkafka have dots, which no variable has."""
+    section, between, rest = name.lower().partition(_BETWEEN)
+    if section == _DOTTED and between:
+        return [section, rest.replace(_BETWEEN, ".").replace("_", ".")]
+    return name.lower().split(_BETWEEN)
 
 
 def _no_setting(variable: str, known: Collection[str]) -> InvalidRequestError:

@@ -12,12 +12,14 @@ REQUEST_TIMEOUT_S: Final = 10.0
 # Where the brokers are; without these a client asks nobody.
 BROKER_NAMES: Final = ("bootstrap.servers", "metadata.broker.list")
 
+_STRATEGY: Final = "partition.assignment.strategy"
+_STRATEGY_TAKEN: Final = "cooperative-sticky"
 # With the default pause of a full prefetch queue, 1,000 ms, a consumer runs at a seventh.
 _CONSUMER_DEFAULTS: Final[Mapping[str, object]] = {
     "client.id": "shardlog-consumer",
     "fetch.queue.backoff.ms": 2,
     "queued.max.messages.kbytes": 16_384,
-    "partition.assignment.strategy": "cooperative-sticky",
+    _STRATEGY: _STRATEGY_TAKEN,
     "session.timeout.ms": 10_000,
     "heartbeat.interval.ms": 1_000,
     "topic.metadata.refresh.interval.ms": 10_000,
@@ -33,7 +35,7 @@ _CONSUMER_FIXED: Final[Mapping[str, object]] = {
 }
 # The protocol of KIP-848 leaves these to the broker.
 _CLASSIC_ONLY: Final = (
-    "partition.assignment.strategy",
+    _STRATEGY,
     "session.timeout.ms",
     "heartbeat.interval.ms",
 )
@@ -55,6 +57,13 @@ def consumer_settings(settings: Mapping[str, object]) -> dict[str, object]:
     taken = sorted(set(settings) & set(_CONSUMER_FIXED))
     if taken:
         message = f"kafka: {', '.join(taken)} cannot be set; shardlog needs its own values"
+        raise InvalidRequestError(message)
+    strategy = settings.get(_STRATEGY, _STRATEGY_TAKEN)
+    if strategy != _STRATEGY_TAKEN:
+        message = (
+            f"kafka: {_STRATEGY} is {strategy!r}; shardlog takes {_STRATEGY_TAKEN} alone, by which "
+            "partitions come and go one by one: leave it out"
+        )
         raise InvalidRequestError(message)
     defaults = dict(_CONSUMER_DEFAULTS)
     if settings.get("group.protocol") == "consumer":

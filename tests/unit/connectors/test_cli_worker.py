@@ -34,6 +34,8 @@ def expect_one_line(ran, complaint):
         ("kafka.group.id=", "group.id"),
         ("kafka.enable.auto.commit=true", "enable.auto.commit cannot be set"),
         ("kafka.fetch.mim.bytes=3", "fetch.mim.bytes"),
+        ("kafka.partition.assignment.strategy=range", "takes cooperative-sticky alone"),
+        ("kafka.partition.assignment.strategy=roundrobin", "leave it out"),
         ("kafka.fetch.min.bytes=abc", "fetch.min.bytes"),
         ('topics=[""]', "topics"),
         ('topics=["tele/metry"]', "topics"),

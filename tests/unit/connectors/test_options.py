@@ -47,6 +47,42 @@ def test_environment_stands_over_the_file(load):
     assert (options.linger_ms, options.stream.jitter_ms) == (7, 9)
 
 
+@pytest.mark.parametrize(
+    ("variable", "name"),
+    [
+        ("SHARDLOG_KAFKA__GROUP_ID", "group.id"),
+        ("SHARDLOG_KAFKA__SSL_CA_LOCATION", "ssl.ca.location"),
+        ("SHARDLOG_KAFKA__SSL__CA__LOCATION", "ssl.ca.location"),
+    ],
+)
+def test_variables_reach_names_with_dots(load, variable, name):
+    assert load(environment={variable: "x"}).kafka[name] == "x"
+
+
+def test_section_as_json_adds_to_what_stands_below_it(load):
+    sections = {"SHARDLOG_KAFKA": '{"group.id": "other"}', "SHARDLOG_STREAM": '{"jitter_ms": 4}'}
+    options = load(environment={**sections, "SHARDLOG_KAFKA__CLIENT_ID": "me"})
+    below = load()
+    assert options.kafka == {**below.kafka, "group.id": "other", "client.id": "me"}
+    assert options.stream == below.stream.model_copy(update={"jitter_ms": 4})
+
+
+def test_brokers_are_needed(load):
+    said = refusal(load, text='root = "/data"\ntopics = ["orders"]\n')
+    assert '"bootstrap.servers" is missing' in said
+
+
+def test_section_on_the_command_line_adds_too(load):
+    assert "bootstrap.servers" in load(overrides=['kafka={"group.id": "other"}']).kafka
+
+
+def test_faults_of_all_kinds_or_of_one_can_stop_the_worker(load):
+    assert load(overrides=["on_fault=stop"]).on_fault.stops("damage")
+    only = load(environment={"SHARDLOG_ON_FAULT__FOREIGN": "stop"}).on_fault
+    assert (only.stops("foreign"), only.stops("damage")) == (True, False)
+    assert "on_fault" in refusal(load, overrides=["on_fault=ignore"])
+
+
 def test_command_line_stands_over_the_environment(load):
     options = load(overrides=["linger_ms=8"], environment={"SHARDLOG_LINGER_MS": "7"})
     assert options.linger_ms == 8
@@ -170,7 +206,6 @@ def test_file_that_is_not_there_is_told(tmp_path):
         (["kafka.client.id=[1]"], 'kafka: "client.id" takes text, a number or true or false'),
         (["stream.primary=key"], "stream.primary"),
         (["linger_ms"], "not of the form key=value"),
-        (["kafka={}"], "bootstrap.servers"),
         (["root.path=/x"], "root: is not a section"),
     ],
 )

@@ -1,0 +1,31 @@
+"""Where the `shardlog` command begins: interruptible without a traceback from its first moment.
+
+Importing what the command stands on takes most of a second. An interrupt in it would come out as a
+traceback from the middle of some library, or be taken by it for a broken installation; until all is
+imported, and once the command is done, Ctrl-C ends the process as it ends any other program.
+"""
+
+import signal
+import sys
+
+
+def run() -> None:
+    """Run the command and exit with its code."""
+    usual = signal.getsignal(signal.SIGINT)
+    _end_at_once(usual)
+    from connectors.cli.exit_codes import EXIT_INTERRUPTED  # noqa: PLC0415 - imports are what takes long
+    from connectors.cli.main import outcome  # noqa: PLC0415 - as above
+
+    try:
+        signal.signal(signal.SIGINT, usual)
+        code = outcome()
+    except KeyboardInterrupt:
+        code = EXIT_INTERRUPTED
+    _end_at_once(usual)
+    sys.exit(code)
+
+
+def _end_at_once(usual: object) -> None:
+    # What a shell runs in the background is not to be interrupted at all.
+    if usual is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
