@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from connectors.fixed_settings import idle_settings
 from connectors.kafka_client import Consumer, Partition
 from connectors.options import WorkerOptions
 from connectors.shard_feed import ShardFeed
@@ -22,6 +23,8 @@ from storage_core import (
     InvalidRequestError,
     ShardlogError,
     Stream,
+    StreamDescription,
+    StreamOptions,
     StreamOrigin,
     describe_stream,
     dropped_streams,
@@ -66,6 +69,7 @@ class Ownership:
         self._identities = identities
         self._log = log
         self.feeds: dict[Partition, ShardFeed] = {}
+        self._told: set[str] = set()
 
     def stream_mark(self, topic: str) -> object:
         """Return what a topic's stream can be told from one made anew by, None if there is none."""
@@ -124,11 +128,7 @@ class Ownership:
             stream = describe_stream(self._options.root, topic)
         except InvalidRequestError:
             origin = StreamOrigin("kafka", topic, topic_id, wanted.key_mode, wanted.primary)
-            # Another worker may be making it at this moment; what else is wrong, the look says.
-            with suppress(InvalidRequestError):
-                made = wanted.stream_options()
-                Stream.create(self._options.root, topic, made, origin=origin).close()
-            stream = describe_stream(self._options.root, topic)
+            stream = self._made_stream(topic, origin)
         found = stream.origin
         if found is None:
             message = "a stream of this name is there that was not made from a topic"
@@ -145,10 +145,38 @@ class Ownership:
         if wanted.payload_bytes_max > stream.options.payload_bytes_max:
             message = (
                 f"stream.payload_bytes_max is {wanted.payload_bytes_max}, but the stream takes "
-                f"{stream.options.payload_bytes_max}; set no more than that"
+                f"{stream.options.payload_bytes_max}; set no more than that, or `shardlog alter` it"
             )
             raise InvalidRequestError(message, stream=topic)
+        self._tell_idle_settings(topic, stream.options)
         return stream.shards
+
+    def _made_stream(self, topic: str, origin: StreamOrigin) -> StreamDescription:
+        root, made = self._options.root, self._options.stream.stream_options()
+        try:
+            Stream.create(root, topic, made, origin=origin).close()
+        except InvalidRequestError as refused:
+            try:
+                # Another worker may have made it at this moment.
+                return describe_stream(root, topic)
+            except InvalidRequestError:
+                raise refused from None
+        return describe_stream(root, topic)
+
+    def _tell_idle_settings(self, topic: str, options: StreamOptions) -> None:
+        """Tell once of settings that do not count, since the stream was made with others."""
+        if topic in self._told:
+            return
+        self._told.add(topic)
+        for idle in idle_settings(self._options.stream, options):
+            self._log.warning(
+                "setting does not count",
+                topic=topic,
+                setting=f"stream.{idle.name}",
+                wanted=idle.wanted,
+                in_force=idle.in_force,
+                advice=idle.advice,
+            )
 
     def _births(self, partition: Partition, *, is_new: bool) -> dict[int, int]:
         """Return where shards begin that are not there yet.

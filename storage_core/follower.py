@@ -44,6 +44,7 @@ from storage_core.marker import MARKER_FILE, MarkerReader, MarkerState
 from storage_core.open_files import open_files
 from storage_core.private_directory import PrivateDirectory
 from storage_core.read_request import ReadRequest
+from storage_core.reader_rights import refuse_unwritable
 from storage_core.rocks import RocksStore, StoreView
 from storage_core.scan_shard import all_heads, resumed, scan_view
 from storage_core.shard_state import STATE_RANGE, ShardState, decode_state
@@ -329,6 +330,7 @@ class ShardFollower:
 
     def _opened_store(self) -> RocksStore:
         if self._store is None:
+            refuse_unwritable(self._directory / "db")
             self._private = PrivateDirectory(self._clock)
             try:
                 self._store = rocks.open_secondary(self._directory / "db", self._private.path)

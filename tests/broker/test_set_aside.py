@@ -7,7 +7,7 @@ balance, the exit code must tell of what is left.
 
 import shutil
 
-from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_FOREIGN
+from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_FOREIGN, EXIT_USAGE
 from connectors.set_aside_notes import SetAsideNotes
 from storage_core import Stream, drop_stream
 from tests.broker.lab import Lab, Topic, WorkerProcess
@@ -117,3 +117,19 @@ def test_partition_that_retention_overtook_stops_no_neighbour(lab: Lab) -> None:
     again.await_event("set aside")
     await_that(lambda: lab.committed(topic)[0] == 400, "the neighbour goes on")
     expect_stop(again, EXIT_DAMAGE, "shard 1", "addresses [200, 300)")
+
+
+def test_topic_called_like_a_file_of_the_root_is_refused_by_name_and_stops_no_other(
+    lab: Lab,
+) -> None:
+    bad, good = Topic("root.json", lab.bootstrap), lab.topic(partitions=1)
+    lab.admin.create_topic(bad.name, 1, {})
+    try:
+        for topic in (bad, good):
+            lab.produce(topic, 100)
+        worker = lab.worker(bad, good)
+        worker.await_event("set aside")
+        lab.expect_ledger(good)
+        expect_stop(worker, EXIT_USAGE, "root.json", "no stream may be called")
+    finally:
+        lab.admin.delete_topic(bad.name)

@@ -44,3 +44,15 @@ def test_status_shows_log_end_and_lag(lab: Lab, capsys: pytest.CaptureFixture[st
     ran = shardlog("status", lab.root, topic.name, "--json", "--bootstrap", lab.bootstrap)
     (((shard,),),) = [ran.json_lines]
     assert (shard["next_offset"], shard["log_end"], shard["lag"]) == (100, 107, 7)
+
+
+def test_setting_that_does_not_count_for_a_stream_is_told_with_both_values(lab: Lab) -> None:
+    topic = lab.topic(partitions=2)
+    worker = lab.worker(topic)
+    worker.await_event("owned", 2)
+    assert worker.stop() == 0
+    assert worker.events("setting does not count") == []
+    again = lab.worker(topic, stream__jitter_ms=500)
+    again.await_event("owned", 2)
+    (told,) = again.events("setting does not count")
+    assert (told["setting"], told["wanted"], told["in_force"]) == ("stream.jitter_ms", 500, 0)
