@@ -1,9 +1,9 @@
 """One writer a shard: an exclusive `flock` on the shard's directory itself.
 
 A lock file can be deleted, and then two RocksDB writers destroy each other's MANIFEST; a
-directory in use cannot be. The kernel lets go when the owner and what it forked have ended,
-however they ended, and a frozen owner keeps the lock. `owner.json` tells who holds it; it is
-information only.
+directory in use cannot be. The kernel lets go when the owner has ended, however it ended, since
+what it forked has closed its copy of the descriptor; a frozen owner keeps the lock. `owner.json`
+tells who holds it; it is information only.
 """
 
 import fcntl
@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from storage_core import forking
 from storage_core.errors import CorruptionError, ShardLockedError
 
 OWNER_FILE: Final = "owner.json"
@@ -26,7 +27,7 @@ class DirectoryLock:
         """Take over an open descriptor that holds the lock."""
         self.path = path
         self._descriptor: int | None = descriptor
-        self._process = os.getpid()
+        forking.register(self)
 
     @classmethod
     def acquire(cls, path: Path, *, started_at_ms: int, stream: str, shard: int) -> "DirectoryLock":
@@ -65,15 +66,19 @@ class DirectoryLock:
         """Let go; a second call does nothing."""
         if self._descriptor is None:
             return
-        # Forked children share the lock: the process that took it frees it though they have
-        # their descriptors still, and what they let go of leaves it held.
-        if os.getpid() == self._process:
-            with suppress(OSError):
-                (self.path / OWNER_FILE).unlink(missing_ok=True)
-            with suppress(OSError):
-                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        with suppress(OSError):
+            (self.path / OWNER_FILE).unlink(missing_ok=True)
+        # A child that is being forked may have the descriptor still.
+        with suppress(OSError):
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         descriptor, self._descriptor = self._descriptor, None
         os.close(descriptor)
+
+    def leave_to_parent(self, _process: int) -> None:
+        """Close this fork's descriptor, so that the lock ends with the process that took it."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def describe_owner(path: Path) -> str:

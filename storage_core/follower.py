@@ -37,6 +37,7 @@ from storage_core.errors import (
     LostRangeError,
     UnavailableError,
 )
+from storage_core.forking import Home
 from storage_core.head_replay import block_groups, replay_block
 from storage_core.heads import Heads, HeadTable, Int32s, decode_head
 from storage_core.keys import FAMILY_DEFAULT
@@ -85,6 +86,7 @@ class ShardFollower:
         self._heads_lock = threading.Lock()
         self._replayed = _ReplayedHeads(None, 0)
         self._is_closed = False
+        self._home = Home(files.meta.name, shard)
 
     def committed(self) -> int:
         """Return the exclusive end of what may be shown, by one look at the marker."""
@@ -159,6 +161,7 @@ class ShardFollower:
 
     def close(self) -> None:
         """Let go of everything; a second call does nothing."""
+        self._home.refuse_elsewhere()
         with self._lock:
             if not self._is_closed:
                 self._is_closed = True
@@ -169,6 +172,7 @@ class ShardFollower:
 
     def _look(self) -> MarkerState:
         """Read the marker and hold it to what it said before."""
+        self._home.refuse_elsewhere()
         if self._is_closed:
             message = "the reader is closed"
             raise ClosedError(message, stream=self._meta.name, shard=self._place.shard)
@@ -205,6 +209,7 @@ class ShardFollower:
         self, *, is_retry: bool = False, opens_anew: bool = False
     ) -> tuple[ShardView, ShardState]:
         """Return a view that reaches the marker, and what the store says of the shard."""
+        self._home.refuse_elsewhere()
         with self._lock:
             if opens_anew:
                 self._close_store()

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from storage_core import forking
 from storage_core.errors import UnavailableError
 
 WRITER_FILES: Final = 10
@@ -80,6 +81,13 @@ class OpenFiles:
         self._names_open_now = names_open_now
         self._tables: WeakKeyDictionary[object, int] = WeakKeyDictionary()
         self._lock = threading.Lock()
+        forking.register(self)
+
+    def leave_to_parent(self, _process: int) -> None:
+        """Start anew; what the parent has open is counted like other files."""
+        self._tables = WeakKeyDictionary()
+        self._lock = threading.Lock()
+        forking.register(self)
 
     def require_for_writer(self, shards: int, stream: str) -> None:
         """See to it that a writer can hold so many more shards.

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from storage_core import forking
 from storage_core.clock import Clock
 from storage_core.durable_file import file_errors
 from storage_core.errors import UnavailableError
@@ -36,14 +37,21 @@ class PrivateDirectory:
         with file_errors(parent, "making a reader's temporary directory where TMPDIR says"):
             _sweep(parent, clock.now_ns() / 10**9)
             self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-            self._descriptor = _locked(self.path)
-        self._process = os.getpid()
+            self._descriptor: int | None = _locked(self.path)
+        forking.register(self)
 
     def remove(self) -> None:
-        """Remove it with all in it; a forked child lets go of it only."""
-        if os.getpid() == self._process:
+        """Remove it with all in it; a second call does nothing."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
             shutil.rmtree(self.path, ignore_errors=True)
-        os.close(self._descriptor)
+            os.close(descriptor)
+
+    def leave_to_parent(self, _process: int) -> None:
+        """Close this fork's descriptor, so that the directory is an orphan with its reader."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def _temporary_directory() -> Path:

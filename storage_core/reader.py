@@ -13,6 +13,7 @@ from storage_core.durable_file import file_errors
 from storage_core.environment import Environment
 from storage_core.errors import ClosedError, InvalidRequestError
 from storage_core.follower import ShardFollower
+from storage_core.forking import Home
 from storage_core.options import StreamOptions
 from storage_core.origin import StreamOrigin
 from storage_core.position import Position, ShardPosition
@@ -42,6 +43,7 @@ class StreamReader(StreamReads):
         self._stamp: tuple[int, ...] | None = None
         self._growing = threading.Lock()
         self._is_closed = False
+        self._home = Home(files.meta.name)
 
     @classmethod
     def open(
@@ -201,6 +203,7 @@ class StreamReader(StreamReads):
 
     def close(self) -> None:
         """Let go of everything; closing twice is fine."""
+        self._home.refuse_elsewhere()
         with self._growing:
             self._is_closed = True
         self._stop_threads()
@@ -217,8 +220,9 @@ class StreamReader(StreamReads):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close."""
-        self.close()
+        """Close; a fork that ends by an exception leaves the reader to its parent."""
+        if error is None or not self._home.is_elsewhere:
+            self.close()
 
     def _grow(self) -> None:
         """Take in what options.json says, if it was replaced since the last look."""
@@ -236,6 +240,7 @@ class StreamReader(StreamReads):
             self._stamp = stamp
 
     def _open_followers(self) -> Mapping[int, ShardFollower]:
+        self._home.refuse_elsewhere()
         if self._is_closed:
             message = "the reader is closed"
             raise ClosedError(message, stream=self._files.meta.name)

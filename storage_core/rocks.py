@@ -4,18 +4,15 @@ Two families under `atomic_flush` (without it, damage to a WAL can leave them at
 points), raw mode (any other executes pickles on read), strict WAL recovery (any other drops
 synced records without a word). One block cache and one write-buffer budget serve the process.
 
-An iterator ends silently at a block it cannot read; so only this file iterates, and asks for
-the status after every loop. `close` lets go of every iterator first: a live one would keep
-the database open and locked.
-
 rocksdict raises plain `Exception` with RocksDB's status as text; `_translated` holds the one
 table that gives it a kind.
 """
 
+import os
 import re
 import threading
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -37,10 +34,12 @@ from rocksdict import (
     WriteBufferManager,
 )
 
+from storage_core import forking
 from storage_core.allocation import keep_large_buffers
 from storage_core.errors import (
     ClosedError,
     CorruptionError,
+    InvalidRequestError,
     ShardLockedError,
     ShardlogError,
     UnavailableError,
@@ -48,6 +47,7 @@ from storage_core.errors import (
 from storage_core.joining import LogJoiner, StoredFile, files_listed
 from storage_core.keys import FAMILY_DEFAULT, FAMILY_LOG
 from storage_core.open_files import open_files
+from storage_core.rocks_view import Cursor, RocksView
 from storage_core.store import Batch, Item, KeyValueStore, Recovery, StoreView
 
 __all__ = [
@@ -68,8 +68,8 @@ WRITE_BUFFERS_BYTES: Final = 96 * 2**20
 WRITE_BUFFERS_BYTES_EACH: Final = 2 * 2**20
 WRITE_BUFFER_BYTES: Final = 16 * 2**20
 WAL_BYTES_MAX: Final = 64 * 2**20
-# How many iterators of a family one read uses at once, at most.
-_CURSORS: Final = {FAMILY_DEFAULT: 3, FAMILY_LOG: 2}
+# The process that opened the first database, and has RocksDB's threads.
+_opened_in: Final[list[int]] = []
 # A reader's lookups keep a writer's waiting for no longer than so many.
 _KEYS_AT_ONCE: Final = 1024
 SST_BYTES_TARGET: Final = 64 * 2**20
@@ -125,6 +125,21 @@ class _translated:  # noqa: N801 - reads as a verb in `with`
             found = (kind for pattern, kind in _KINDS if pattern.search(text))
             message = f"{self._doing}: {text}"
             raise next(found, CorruptionError)(message, path=self._path) from error
+
+
+def refuse_writing_in_fork() -> None:
+    """Raise in a fork of a process that has opened a database.
+
+    Raises:
+        InvalidRequestError: RocksDB takes its parent's threads for its own; the first flush would
+            wait for ever. Reading does without.
+    """
+    if _opened_in and _opened_in[0] != os.getpid():
+        message = (
+            f"this process is a fork of process {_opened_in[0]}, which has RocksDB's threads: "
+            "start processes that write by spawn, or fork before a stream is opened"
+        )
+        raise InvalidRequestError(message)
 
 
 @cache
@@ -195,140 +210,9 @@ def _open_database(
     # NOTE: a secondary would start more of them anew in every catch-up: 5 ms for nothing.
     default.set_max_file_opening_threads(_OPENING_THREADS if tables_open else 1)
     keep_large_buffers()
+    if not _opened_in:
+        _opened_in.append(os.getpid())
     return Rdict(str(path), default, families, access)
-
-
-class _Cursor:
-    """One RocksDB iterator that its store can take away, between two uses of it.
-
-    IMPORTANT: no local name holds the iterator. It would outlast the lock, and in the trace of an
-    error it would keep the database open.
-    """
-
-    __slots__ = ("_iterator", "_lock", "_path")
-
-    def __init__(self, iterator: Any, path: Path) -> None:
-        self._iterator: Any = iterator
-        self._path = path
-        # Reentrant: a signal handler may let go of what it interrupts.
-        self._lock = threading.RLock()
-
-    def items(self, start: bytes) -> Iterator[Item]:
-        """Yield items from `start` on."""
-        item = self.seek(start, backwards=False)
-        while item is not None:
-            yield item
-            item = self._next()
-
-    def seek(self, key: bytes, *, backwards: bool) -> Item | None:
-        """Return the nearest item at or on that side of the key."""
-        with _translated(self._path, "reading"), self._lock:
-            self._refuse_if_released()
-            if backwards:
-                self._iterator.seek_for_prev(key)
-            else:
-                self._iterator.seek(key)
-            return self._item()
-
-    def release(self) -> None:
-        """Let go of the iterator, once no thread is using it."""
-        with self._lock:
-            self._iterator = None
-
-    def reads_through(self, start: bytes, last: bytes, goes_on: Callable[[], bool]) -> bool:
-        """Read every value between two keys, copying none; return False if left early."""
-        with _translated(self._path, "reading"), self._lock:
-            self._refuse_if_released()
-            self._iterator.seek(start)
-            while self._iterator.valid() and self._iterator.key() <= last:
-                if not goes_on():
-                    return False
-                self._iterator.next()
-            self._iterator.status()
-            return True
-
-    def _next(self) -> Item | None:
-        with _translated(self._path, "reading"), self._lock:
-            self._refuse_if_released()
-            self._iterator.next()
-            return self._item()
-
-    def _item(self) -> Item | None:
-        if self._iterator.valid():
-            return self._iterator.key(), self._iterator.value()
-        self._iterator.status()
-        return None
-
-    def _refuse_if_released(self) -> None:
-        if self._iterator is None:
-            message = "the store was closed while it was being read"
-            raise ClosedError(message, path=self._path)
-
-
-class RocksView:
-    """A moment of a RocksDB, both families alike. One thread at a time.
-
-    All iterators it will ever need are opened together, before anything is read, and used
-    again and again.
-
-    NOTE: rocksdict's snapshots (0.3.29) do not hold for iterators, a secondary has none, and
-    letting go of one makes RocksDB rewrite the oldest files. An iterator keeps its moment.
-    """
-
-    def __init__(self, path: Path) -> None:
-        """Start without iterators."""
-        self._path = path
-        self._is_open = True
-        self._cursors: list[_Cursor] = []
-        self._idle: dict[str, list[_Cursor]] = {}
-
-    def begin(self, families: dict[str, Any]) -> None:
-        """Open the iterators; its store sees to it that it is not closed meanwhile."""
-        for family, source in families.items():
-            idle = self._idle[family] = []
-            for _ in range(_CURSORS[family]):
-                cursor = _Cursor(source.iter(_read_options(family)), self._path)
-                self._cursors.append(cursor)
-                idle.append(cursor)
-
-    def items(self, family: str, start: bytes, end: bytes | None) -> Iterator[Item]:
-        """Yield the items from `start` to before `end` in order; raise if one is unreadable."""
-        cursor = self._take(family)
-        try:
-            for item in cursor.items(start):
-                if end is not None and item[0] >= end:
-                    break
-                yield item
-        finally:
-            self._idle[family].append(cursor)
-
-    def at_or_before(self, family: str, key: bytes) -> Item | None:
-        """Return the item with the largest key that is not above `key`."""
-        return self._seek(family, key, backwards=True)
-
-    def at_or_after(self, family: str, key: bytes) -> Item | None:
-        """Return the item with the least key that is not below `key`."""
-        return self._seek(family, key, backwards=False)
-
-    def close(self) -> None:
-        """Let go of the moment; any thread may, and who reads on gets `ClosedError`."""
-        self._is_open = False
-        for cursor in self._cursors:
-            cursor.release()
-
-    def _seek(self, family: str, key: bytes, *, backwards: bool) -> Item | None:
-        cursor = self._take(family)
-        try:
-            return cursor.seek(key, backwards=backwards)
-        finally:
-            self._idle[family].append(cursor)
-
-    def _take(self, family: str) -> _Cursor:
-        if not self._is_open:
-            message = "the store was closed while it was being read"
-            raise ClosedError(message, path=self._path)
-        assert self._idle[family], f"a read used more than {_CURSORS[family]} iterators at once"
-        return self._idle[family].pop()
 
 
 def _read_options(family: str) -> ReadOptions:
@@ -354,7 +238,9 @@ class RocksStore:
         self._lock = threading.RLock()
         self._views: WeakSet[RocksView] = WeakSet()
         self._is_closed = False
+        self._elsewhere: int | None = None
         self._joiner = None if is_secondary else LogJoiner(self)
+        forking.register(self)
 
     def write(self, batch: Batch) -> None:
         """Write a batch, not yet durable."""
@@ -393,10 +279,13 @@ class RocksStore:
     def view(self) -> RocksView:
         """Return a view of this moment."""
         with _translated(self.path, "reading"), self._lock:
-            view = RocksView(self.path)
+            view = RocksView(self.path, _translated(self.path, "reading"))
             self._views.add(view)
             # IMPORTANT: zones before blocks, so that every zone seen has its block.
-            view.begin({FAMILY_DEFAULT: self._held(), FAMILY_LOG: self._log})
+            sources = {FAMILY_DEFAULT: self._held(), FAMILY_LOG: self._log}
+            view.begin(
+                {family: partial(of.iter, _read_options(family)) for family, of in sources.items()}
+            )
             return view
 
     def catch_up(self) -> None:
@@ -418,7 +307,8 @@ class RocksStore:
 
     def is_readable(self, file: StoredFile, goes_on: Callable[[], bool]) -> bool:
         """Tell whether every block of a file can be read; False if it was left early."""
-        cursor = _Cursor(self._log.iter(ReadOptions()), self.path)
+        reading = _translated(self.path, "reading")
+        cursor = Cursor(self._log.iter(ReadOptions()), self.path, reading)
         try:
             return cursor.reads_through(file.first, file.last, goes_on)
         except CorruptionError:
@@ -454,7 +344,23 @@ class RocksStore:
             open_files().closed(self)
             _share_buffers()
 
+    def leave_to_parent(self, process: int) -> None:
+        """Leave the database as it is; who had the lock is not in this process.
+
+        NOTE: ending a database, or an iterator, RocksDB clears files away that it does not know
+        of, those that the parent has written since, and waits for threads that a fork has not.
+        """
+        self._lock = threading.RLock()
+        self._elsewhere = process
+        for view in list(self._views):
+            view.leave_to_parent(process)
+        for thing in (self._database, self._log, self._log_handle):
+            forking.keep_for_ever(thing)
+        self._database = self._log = self._log_handle = None
+
     def _held(self) -> Any:
+        if self._elsewhere is not None:
+            raise forking.opened_elsewhere(self._elsewhere, path=self.path)
         if self._is_closed:
             message = "the store is closed"
             raise ClosedError(message, path=self.path)
@@ -474,6 +380,7 @@ def open_store(
     Raises:
         CorruptionError: This recovery mode refuses what it found.
     """
+    refuse_writing_in_fork()
     with _translated(path, f"opening ({recovery} recovery)"):
         tables = tables_open or open_files().tables_for_one_more()
         access = AccessType.read_write()

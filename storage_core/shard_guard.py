@@ -11,12 +11,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
+from storage_core import forking
 from storage_core.errors import (
     ClosedError,
     ShardlogError,
     ShardPoisonedError,
     UnavailableError,
 )
+from storage_core.forking import Home
 from storage_core.shard_lock import ShardLock
 
 _HELD_ALREADY: Final = nullcontext()
@@ -36,6 +38,14 @@ class ShardGuard:
         self.poison: BaseException | None = None
         self.is_closed = False
         self.is_usable = True
+        self._home = Home(stream, shard)
+        forking.register(self)
+
+    def leave_to_parent(self, _process: int) -> None:
+        """Refuse all work; who held a lock is not in this process."""
+        self.append_lock = ShardLock(self, "append")
+        self.commit_lock = ShardLock(self, "commit")
+        self.is_usable = False
 
     def close(self) -> None:
         """Refuse all work from here on."""
@@ -81,6 +91,7 @@ class ShardGuard:
         Raises:
             UnavailableError: Another call kept one for too long; nothing was done.
         """
+        self._home.refuse_elsewhere()
         self.append_lock.take()
         try:
             self.commit_lock.take()
@@ -119,7 +130,8 @@ class ShardGuard:
             raise self.poisoned(self.poison) from self.poison
 
     def refuse_if_closed(self) -> None:
-        """Raise if the shard is closed."""
+        """Raise if the shard is closed, or open in the process that this one is a fork of."""
+        self._home.refuse_elsewhere()
         if self.is_closed:
             message = "the shard is closed"
             raise ClosedError(message, stream=self.stream, shard=self.shard)

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
+from storage_core import forking
 from storage_core.arrow import concat, int_array
 from storage_core.durable_file import file_errors, sync_directory
 from storage_core.errors import InvalidRequestError
@@ -195,6 +196,12 @@ class _ChecksummedFile:
         self._start = 0
         self.size = 0
         self.closed = False
+        forking.register(self)
+
+    def leave_to_parent(self, _process: int) -> None:
+        """Write nothing into the parent's file, not even what a buffer above it holds."""
+        if not self.closed:
+            forking.let_go_of_file(self._file.fileno())
 
     def begin_part(self) -> None:
         self._start = self.size

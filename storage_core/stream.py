@@ -23,6 +23,7 @@ from storage_core.entry import (
 from storage_core.environment import Environment
 from storage_core.errors import ClosedError, InvalidRequestError, ShardlogError
 from storage_core.extents import checked_addresses
+from storage_core.forking import Home
 from storage_core.keys import ADDRESS_MAX
 from storage_core.open_files import open_files
 from storage_core.options import StreamOptions
@@ -30,6 +31,7 @@ from storage_core.origin import StreamOrigin
 from storage_core.reads import StreamReads
 from storage_core.record import Rows, rows_from_arrow
 from storage_core.recovery import GiveUp, open_shard
+from storage_core.rocks import refuse_writing_in_fork
 from storage_core.shard import Shard, ShardContext
 from storage_core.shard_birth import add_shards
 from storage_core.staging import remove_transaction, sweep_abandoned, transaction_directory
@@ -57,6 +59,7 @@ class Stream(StreamReads):
         self._mask = files.meta.route_mask or 0
         self._by_route = [shards.get(number) for number in range(files.meta.shards)] or [None]
         self._is_closed = False
+        self._home = Home(files.meta.name)
 
     @classmethod
     def create(
@@ -90,6 +93,7 @@ class Stream(StreamReads):
         if whence is not None and not isinstance(whence, StreamOrigin):
             message = f"origin is a StreamOrigin, not {type(whence).__name__}"
             raise InvalidRequestError(message)
+        refuse_writing_in_fork()
         if origin is None:
             # Before anything is made that could not be opened.
             open_files().require_for_writer(chosen.shards, name)
@@ -143,6 +147,7 @@ class Stream(StreamReads):
             UnavailableError: This process may not open as many files as the shards need.
             CorruptionError: A file is damaged beyond what opening can mend.
         """
+        refuse_writing_in_fork()
         outside = environment or Environment()
         files = read_stream(Path(root), name, is_whole=shards is None)
         numbers = _shard_numbers(files, shards)
@@ -377,6 +382,7 @@ class Stream(StreamReads):
             UnavailableError: Another call holds a shard; that shard is still open, close again.
             ShardPoisonedError: The last commit failed; the shards are closed all the same.
         """
+        self._home.refuse_elsewhere()
         with ExitStack() as each:
             for shard in self._shards.values():
                 each.callback(shard.close)
@@ -396,6 +402,9 @@ class Stream(StreamReads):
         """Close; after an exception what was not sealed is discarded."""
         if error is None or self._is_closed:
             self.close()
+            return
+        if self._home.is_elsewhere:
+            # A fork that ends by an exception leaves the stream to its parent.
             return
         try:
             with ExitStack() as closing:
@@ -434,6 +443,7 @@ class Stream(StreamReads):
             raise InvalidRequestError(message, stream=self._files.meta.name)
 
     def _refuse_if_closed(self) -> None:
+        self._home.refuse_elsewhere()
         if self._is_closed:
             message = "the stream is closed"
             raise ClosedError(message, stream=self._files.meta.name)

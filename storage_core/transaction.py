@@ -33,6 +33,7 @@ from storage_core.errors import (
     InvalidRequestError,
     UnavailableError,
 )
+from storage_core.forking import Home
 from storage_core.record import rows_from_arrow
 from storage_core.shard import Shard
 from storage_core.shard_state import TransactionProgress
@@ -78,6 +79,7 @@ class Transaction:
         self._builders: dict[int, RecordBuilder] = {}
         self._attempt: Path | None = None
         self._is_over = False
+        self._home = Home()
         with file_errors(staging, "looking for a transaction"):
             self._manifest = read_manifest(transaction_directory(staging, name))
         known = self._manifest.rows_total if self._manifest else self._rows_done()
@@ -127,6 +129,7 @@ class Transaction:
 
     def __enter__(self) -> Self:
         """Begin."""
+        self._home.refuse_elsewhere()
         return self
 
     def __exit__(
@@ -136,6 +139,10 @@ class Transaction:
         trace: TracebackType | None,
     ) -> None:
         """Make the rows durable, or leave nothing."""
+        if self._home.is_elsewhere and kind is not None:
+            # A fork that ends by an exception leaves the transaction to its parent.
+            return
+        self._home.refuse_elsewhere()
         self._is_over = True
         if kind is not None:
             self._abandon()
@@ -193,6 +200,7 @@ class Transaction:
         self._abandon()
 
     def _refuse_if_over(self) -> None:
+        self._home.refuse_elsewhere()
         if self._is_over:
             message = f"transaction {self._name!r} was left; its rows are decided"
             raise ClosedError(message)

@@ -1,0 +1,208 @@
+"""A moment of a RocksDB: iterators opened together, which their store can take away.
+
+An iterator ends silently at a block it cannot read; so only this file iterates, and asks for the
+status whenever one has come to its end. A live iterator keeps its database open and locked: the
+store's `close` lets go of every one first, between two uses of it.
+
+Only `rocks.py` makes views, and gives what RocksDB raises its kind.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from storage_core import forking
+from storage_core.errors import ClosedError
+from storage_core.keys import FAMILY_DEFAULT, FAMILY_LOG
+from storage_core.store import Item
+
+Translating = AbstractContextManager[None]
+
+# How many iterators of a family one read uses at once, at most.
+_CURSORS: Final = {FAMILY_DEFAULT: 3, FAMILY_LOG: 2}
+
+
+class RocksIterator(Protocol):
+    """What is used of rocksdict's iterator."""
+
+    def seek(self, key: bytes) -> None:
+        """Stand at the key or behind it."""
+        ...
+
+    def seek_for_prev(self, key: bytes) -> None:
+        """Stand at the key or before it."""
+        ...
+
+    def next(self) -> None:
+        """Go on."""
+        ...
+
+    def valid(self) -> bool:
+        """Tell whether it stands at an item."""
+        ...
+
+    def key(self) -> bytes:
+        """Return the item's key."""
+        ...
+
+    def value(self) -> bytes:
+        """Return the item's value."""
+        ...
+
+    def status(self) -> None:
+        """Raise what made it end."""
+        ...
+
+
+class Cursor:
+    """One RocksDB iterator that its store can take away, between two uses of it.
+
+    IMPORTANT: no local name holds the iterator. It would outlast the lock, and in the trace of an
+    error it would keep the database open.
+    """
+
+    __slots__ = ("_elsewhere", "_iterator", "_lock", "_path", "_reading")
+
+    def __init__(self, iterator: RocksIterator, path: Path, reading: Translating) -> None:
+        """Take over an iterator; `reading` gives what it raises a kind."""
+        # None once it was taken away; that is looked at under the lock.
+        self._iterator: Any = iterator
+        self._path = path
+        self._reading = reading
+        # Reentrant: a signal handler may let go of what it interrupts.
+        self._lock = threading.RLock()
+        self._elsewhere: int | None = None
+
+    def items(self, start: bytes) -> Iterator[Item]:
+        """Yield items from `start` on."""
+        item = self.seek(start, backwards=False)
+        while item is not None:
+            yield item
+            item = self._next()
+
+    def seek(self, key: bytes, *, backwards: bool) -> Item | None:
+        """Return the nearest item at or on that side of the key."""
+        with self._reading, self._lock:
+            self._refuse_if_released()
+            if backwards:
+                self._iterator.seek_for_prev(key)
+            else:
+                self._iterator.seek(key)
+            return self._item()
+
+    def release(self) -> None:
+        """Let go of the iterator, once no thread is using it."""
+        with self._lock:
+            self._iterator = None
+
+    def reads_through(self, start: bytes, last: bytes, goes_on: Callable[[], bool]) -> bool:
+        """Read every value between two keys, copying none; return False if left early."""
+        with self._reading, self._lock:
+            self._refuse_if_released()
+            self._iterator.seek(start)
+            while self._iterator.valid() and self._iterator.key() <= last:
+                if not goes_on():
+                    return False
+                self._iterator.next()
+            self._iterator.status()
+            return True
+
+    def leave_to_parent(self, process: int) -> None:
+        """Leave the iterator as it is; who had the lock is not in this process."""
+        self._lock = threading.RLock()
+        self._elsewhere = process
+        forking.keep_for_ever(self._iterator)
+        self._iterator = None
+
+    def _next(self) -> Item | None:
+        with self._reading, self._lock:
+            self._refuse_if_released()
+            self._iterator.next()
+            return self._item()
+
+    def _item(self) -> Item | None:
+        if self._iterator.valid():
+            return self._iterator.key(), self._iterator.value()
+        self._iterator.status()
+        return None
+
+    def _refuse_if_released(self) -> None:
+        if self._elsewhere is not None:
+            raise forking.opened_elsewhere(self._elsewhere, path=self._path)
+        if self._iterator is None:
+            message = "the store was closed while it was being read"
+            raise ClosedError(message, path=self._path)
+
+
+class RocksView:
+    """A moment of a RocksDB, both families alike. One thread at a time.
+
+    All iterators it will ever need are opened together, before anything is read, and used
+    again and again.
+
+    NOTE: rocksdict's snapshots (0.3.29) do not hold for iterators, a secondary has none, and
+    letting go of one makes RocksDB rewrite the oldest files. An iterator keeps its moment.
+    """
+
+    def __init__(self, path: Path, reading: Translating) -> None:
+        """Start without iterators."""
+        self._path = path
+        self._reading = reading
+        self._is_open = True
+        self._cursors: list[Cursor] = []
+        self._idle: dict[str, list[Cursor]] = {}
+
+    def begin(self, openers: dict[str, Callable[[], RocksIterator]]) -> None:
+        """Open the iterators; its store sees to it that it is not closed meanwhile."""
+        for family, open_iterator in openers.items():
+            idle = self._idle[family] = []
+            for _ in range(_CURSORS[family]):
+                cursor = Cursor(open_iterator(), self._path, self._reading)
+                self._cursors.append(cursor)
+                idle.append(cursor)
+
+    def items(self, family: str, start: bytes, end: bytes | None) -> Iterator[Item]:
+        """Yield the items from `start` to before `end` in order; raise if one is unreadable."""
+        cursor = self._take(family)
+        try:
+            for item in cursor.items(start):
+                if end is not None and item[0] >= end:
+                    break
+                yield item
+        finally:
+            self._idle[family].append(cursor)
+
+    def at_or_before(self, family: str, key: bytes) -> Item | None:
+        """Return the item with the largest key that is not above `key`."""
+        return self._seek(family, key, backwards=True)
+
+    def at_or_after(self, family: str, key: bytes) -> Item | None:
+        """Return the item with the least key that is not below `key`."""
+        return self._seek(family, key, backwards=False)
+
+    def close(self) -> None:
+        """Let go of the moment; any thread may, and who reads on gets `ClosedError`."""
+        self._is_open = False
+        for cursor in self._cursors:
+            cursor.release()
+
+    def leave_to_parent(self, process: int) -> None:
+        """Leave the iterators as they are."""
+        for cursor in self._cursors:
+            cursor.leave_to_parent(process)
+
+    def _seek(self, family: str, key: bytes, *, backwards: bool) -> Item | None:
+        cursor = self._take(family)
+        try:
+            return cursor.seek(key, backwards=backwards)
+        finally:
+            self._idle[family].append(cursor)
+
+    def _take(self, family: str) -> Cursor:
+        if not self._is_open:
+            message = "the store was closed while it was being read"
+            raise ClosedError(message, path=self._path)
+        assert self._idle[family], f"a read used more than {_CURSORS[family]} iterators at once"
+        return self._idle[family].pop()
