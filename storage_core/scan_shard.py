@@ -49,7 +49,7 @@ def resumed(request: ReadRequest, reached: int) -> ReadRequest | None:
         reached: What came with the last batch: an exclusive end of addresses, or a last primary.
     """
     if request.order == "time":
-        return replace(request, start=min(reached + 1, request.end))
+        return None if reached >= request.end else replace(request, start=reached + 1)
     if request.end_address is not None and reached >= request.end_address:
         return None
     return replace(request, start_address=reached)

@@ -374,7 +374,11 @@ class Shard:
     def _write(self, draft: Draft, after: Standing) -> None:
         """Step 3; if it is interrupted it is done again from the start."""
         self._store.write(draft.batch)
+        self._remember(draft, after)
+
+    def _remember(self, draft: Draft, after: Standing) -> None:
         self._writing.accept(draft)
+        assert self._holds_publishing or after.publishable == draft.state.tail.next
         # IMPORTANT: before the builder is cleared, or rows would be in neither for a moment.
         self._standing = after
         assert is_in_order(self.committed(), after)

@@ -40,6 +40,15 @@ def make_bench(root: Path) -> Iterator[Callable[..., Workbench]]:
         bench.let_go()
 
 
+@pytest.fixture(scope="module")
+def lasting_bench() -> Iterator[Workbench]:
+    """A workbench with a stream of one shard, shared by all tests of a module."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        bench = Workbench(Path(folder), "stream", unit="sequence", jitter=2)
+        yield bench
+        bench.let_go()
+
+
 @pytest.fixture
 def bench(make_bench: Callable[..., Workbench]) -> Workbench:
     """A workbench with a stream of one shard."""

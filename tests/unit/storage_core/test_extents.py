@@ -1,8 +1,5 @@
 """Addresses of a batch's own: strictly increasing, and what is there already is counted."""
 
-import tempfile
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -12,9 +9,7 @@ from hypothesis import strategies as st
 from storage_core import AppendReport, CorruptionError, InvalidRequestError, LostRangeError
 from storage_core.extents import checked_addresses
 from storage_core.keys import ADDRESS_MAX
-from tests.unit.storage_core.conftest import MEMORY
 from tests.unit.storage_core.strategies import few, many
-from tests.unit.storage_core.workbench import Workbench
 
 
 @few
@@ -140,35 +135,28 @@ def test_lost_range_between_stored_addresses_is_no_hindrance(bench):
     assert bench.append([1, 1], addresses=[5, 12]) == AppendReport(duplicates=2)
 
 
-@pytest.fixture(scope="module")
-def one_bench():
-    """One stream for many examples, each above the last."""
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        bench = Workbench(Path(folder), "s")
-        yield bench
-        bench.let_go()
-
-
 some = st.sets(st.integers(0, 20), min_size=1)
 
 
 @many
 @given(blocks=st.lists(some, min_size=1, max_size=3), again=some)
-def test_address_is_a_duplicate_iff_a_row_has_it_however_blocks_were_cut(one_bench, blocks, again):
-    begin = base = one_bench.shard.tail.next
+def test_address_is_a_duplicate_iff_a_row_has_it_however_blocks_were_cut(
+    lasting_bench, blocks, again
+):
+    begin = base = lasting_bench.shard.tail.next
     stored: set[int] = set()
     for block in blocks:
         addresses = sorted(base + address for address in block)
-        one_bench.append([1] * len(addresses), addresses=addresses)
+        lasting_bench.append([1] * len(addresses), addresses=addresses)
         stored.update(addresses)
         base = addresses[-1] + 1
     asked = sorted(begin + address for address in again)
     if {address for address in asked if address < base} <= stored:
-        report = one_bench.append([1] * len(asked), addresses=asked)
+        report = lasting_bench.append([1] * len(asked), addresses=asked)
         assert report.duplicates == len(stored & set(asked))
     else:
         with pytest.raises(InvalidRequestError, match="nothing was stored there"):
-            one_bench.append([1] * len(asked), addresses=asked)
+            lasting_bench.append([1] * len(asked), addresses=asked)
 
 
 def test_refused_overlap_changes_nothing(bench):

@@ -2,7 +2,11 @@
 
 from collections.abc import Callable
 
+import pytest
+
+from storage_core import LostRangeError
 from storage_core.marker import MarkerReader, MarkerState
+from tests.unit.storage_core.workbench import column_of
 
 
 class OvertakenMarker:
@@ -18,6 +22,10 @@ class OvertakenMarker:
         if meanwhile is not None:
             meanwhile()
         return state
+
+    @property
+    def file(self) -> tuple[int, int]:
+        return self._marker.file
 
     def close(self) -> None:
         self._marker.close()
@@ -36,3 +44,23 @@ def test_look_that_another_threads_look_overtakes_finds_nothing_wrong(bench):
         follower._marker = OvertakenMarker(follower._marker, next_writer_is_seen)
         assert follower.committed() == 1
         assert follower.committed() == 1
+
+
+def test_reader_whose_writer_was_replaced_while_it_looked_looks_again(bench):
+    """It has the old writer's store by then, with rows that the new one has lost."""
+    bench.append([1])
+    bench.commit()
+    bench.append([2])
+    bench.commit()
+    with bench.read_beside() as reader:
+        assert column_of(reader.scan(), "primary") == [1, 2]
+        follower = reader._followers[0]
+
+        def writer_is_replaced() -> None:
+            bench.crash()
+            bench.cut_log(20)
+            bench.open()
+
+        follower._marker = OvertakenMarker(follower._marker, writer_is_replaced)
+        with pytest.raises(LostRangeError):
+            column_of(reader.scan(), "primary")

@@ -1,5 +1,6 @@
 """The marker: whatever is torn or damaged, the newest whole slot counts or nobody goes on."""
 
+import errno
 import os
 from collections.abc import Callable
 from itertools import pairwise
@@ -101,6 +102,52 @@ def test_publishing_writes_the_slots_in_turn(path):
         for a, b in pairwise(images)
     ]
     assert changed == [[SLOTS[0]], [SLOTS[1]], [SLOTS[0]]]
+
+
+@pytest.fixture
+def system(monkeypatch):
+    """What the marker asks of the system, in order; the calls happen."""
+    asked: list[str] = []
+
+    def listening(name: str) -> None:
+        call = getattr(os, name)
+
+        def listen(*given: object) -> object:
+            asked.append(name)
+            return call(*given)
+
+        monkeypatch.setattr(os, name, listen)
+
+    for name in ("pwrite", "write", "fsync", "fdatasync"):
+        listening(name)
+    return asked
+
+
+def test_each_slot_is_made_durable_before_anything_else_is_written(path, system):
+    marker = opened(path)
+    marker.publish(5)
+    assert system == ["pwrite", "fdatasync"]
+    marker.write_both(marker.state)
+    marker.close()
+    assert system == ["pwrite", "fdatasync"] * 3
+
+
+def test_new_marker_is_made_durable(root, system):
+    create_marker(root / "another", 0, LINEAGE)
+    assert system == ["write", "fsync"]
+
+
+def test_slot_that_cannot_be_made_durable_is_not_told(path, monkeypatch):
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, "no luck")
+
+    marker = opened(path)
+    before = marker.state
+    monkeypatch.setattr(os, "fdatasync", fail)
+    with pytest.raises(OSError, match="no luck"):
+        marker.publish(5)
+    assert marker.state == before
+    marker.close()
 
 
 @pytest.mark.parametrize("torn", SLOTS)
