@@ -30,8 +30,10 @@ class DirectoryLock:
         forking.register(self)
 
     @classmethod
-    def acquire(cls, path: Path, *, started_at_ms: int, stream: str, shard: int) -> "DirectoryLock":
-        """Lock a directory at once or not at all.
+    def acquire(
+        cls, path: Path, *, started_at_ms: int, stream: str, shard: int, purpose: str = ""
+    ) -> "DirectoryLock":
+        """Lock a directory at once or not at all; a purpose is told to others meanwhile.
 
         Raises:
             ShardLockedError: Another writer has it; the message says who.
@@ -54,6 +56,8 @@ class DirectoryLock:
         try:
             host = socket.gethostname()
             owner = {"pid": os.getpid(), "host": host, "started_at_ms": started_at_ms}
+            if purpose:
+                owner["purpose"] = purpose
             with suppress(OSError):
                 (path / OWNER_FILE).write_text(json.dumps(owner))
             return cls(path, descriptor)
@@ -85,6 +89,7 @@ def describe_owner(path: Path) -> str:
     """Say who wrote `owner.json`, as far as it can be read."""
     try:
         owner = json.loads((path / OWNER_FILE).read_text())
-        return f"process {owner['pid']} on {owner['host']}"
+        purpose = f", for {owner['purpose']}" if "purpose" in owner else ""
+        return f"process {owner['pid']} on {owner['host']}{purpose}"
     except (OSError, ValueError, KeyError, TypeError):
         return "an unknown process (owner.json cannot be read)"

@@ -15,8 +15,12 @@ from storage_core.rocks import KeyValueStore, Recovery
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The outside of one stream."""
+    """The outside of one stream.
+
+    `purpose` is told to those who find its shards locked.
+    """
 
     clock: Clock = SystemClock()
     open_store: Callable[[Path, Recovery], KeyValueStore] = rocks.open_store
     open_marker: Callable[[Path], tuple[MarkerWriter | None, int]] = marker.open_marker
+    purpose: str = ""

@@ -88,6 +88,7 @@ def open_shard(context: ShardContext, give_up: GiveUp) -> OpenedShard:
             started_at_ms=clock.now_ns() // 10**6,
             stream=context.meta.name,
             shard=context.number,
+            purpose=context.environment.purpose,
         )
     try:
         with file_errors(context.directory, "opening the shard"):

@@ -21,6 +21,7 @@ from typing import Final, Self
 from storage_core.clock import Clock, SystemClock
 from storage_core.contents import Contents
 from storage_core.durable_file import file_errors, make_directories
+from storage_core.environment import Environment
 from storage_core.errors import (
     ForeignDataError,
     InvalidRequestError,
@@ -215,19 +216,24 @@ class StagingArea:
                 return owner
             return found
 
-    def open_shards(self, shards: Iterable[int], wait_s: float) -> Stream:
+    def open_shards(self, shards: Iterable[int], wait_s: float, purpose: str = "") -> Stream:
         """Open shards for writing once their writer lets go; finishes what is published.
+
+        The purpose is told to those who find them locked then.
 
         Raises:
             ShardLockedError: Another writer kept one of them for too long.
         """
         numbers = sorted(shards)
         deadline_s = self._clock.monotonic_s() + wait_s
+        environment = Environment(clock=self._clock, purpose=purpose)
         self._make_staging()
         with Turn(self._staging, self._clock, deadline_s):
             while True:
                 try:
-                    return Stream.open(self._root, self._files.meta.name, numbers)
+                    return Stream.open(
+                        self._root, self._files.meta.name, numbers, environment=environment
+                    )
                 except ShardLockedError as error:
                     if self._clock.monotonic_s() >= deadline_s:
                         message = f"waited {wait_s:g} s: {error.message}"

@@ -81,10 +81,10 @@ def commit(
             text = "the batch was decided, and is not any more; run it again"
             raise UnavailableError(text, stream=target.stream)
     contents = _agreed_contents(options, area, transaction, messages)
-    place = (target.path, target.stream)
+    place, purpose = (target.path, target.stream), _purpose(options, transaction)
     left: frozenset[int] = frozenset()
     if parts:
-        with writers.lend(place, area, parts, options.lock_wait_s) as stream:
+        with writers.lend(place, area, parts, options.lock_wait_s, purpose) as stream:
             late_before = stream.stats().late_arrivals
             left = area.publish(transaction, parts, contents)
             if left and left <= parts.keys():
@@ -95,7 +95,7 @@ def commit(
     else:
         left = area.publish(transaction, parts, contents)
     if left:
-        with writers.lend(place, area, left, options.lock_wait_s) as stream:
+        with writers.lend(place, area, left, options.lock_wait_s, purpose) as stream:
             _finish(stream)
 
 
@@ -183,6 +183,15 @@ def _agreed_contents(
     )
     _LOG.warning(text, name, contents.rows, options.stream, held)
     return known or contents
+
+
+def _purpose(options: SinkOptions, transaction: TransactionId) -> str:
+    """Say for whom shards are held, to those who find them locked."""
+    if not is_of_query(transaction):
+        return "a batch write of Spark's"
+    names = ", ".join(options.query_names.values())
+    query = f"Spark's query {query_of(transaction)} ({names})"
+    return f"{query}, which lets go {IDLE_S:g} s after its last batch"
 
 
 def _named(transaction: TransactionId) -> str:

@@ -44,7 +44,12 @@ class OpenWriters:
 
     @contextmanager
     def lend(
-        self, place: Place, area: StagingArea, shards: Iterable[int], wait_s: float
+        self,
+        place: Place,
+        area: StagingArea,
+        shards: Iterable[int],
+        wait_s: float,
+        purpose: str = "",
     ) -> Iterator[Stream]:
         """Lend a stream with these shards open, and perhaps more.
 
@@ -52,7 +57,7 @@ class OpenWriters:
             ShardLockedError: Another writer kept a shard for too long.
         """
         with self._lock:
-            held = self._open(place, area, frozenset(shards), wait_s)
+            held = self._open(place, area, frozenset(shards), wait_s, purpose)
             keeps = False
             try:
                 yield held.stream
@@ -73,7 +78,12 @@ class OpenWriters:
             self._watcher = None
 
     def _open(
-        self, place: Place, area: StagingArea, shards: frozenset[int], wait_s: float
+        self,
+        place: Place,
+        area: StagingArea,
+        shards: frozenset[int],
+        wait_s: float,
+        purpose: str,
     ) -> _Held:
         held = self._held.get(place)
         if held is not None:
@@ -84,7 +94,7 @@ class OpenWriters:
                 shards |= held.shards
         while len(self._held) >= OPEN_MAX:
             self._let_go(min(self._held, key=lambda one: self._held[one].used_at_s))
-        stream = area.open_shards(shards, wait_s)
+        stream = area.open_shards(shards, wait_s, purpose)
         held = _Held(area, stream, shards, self._clock.monotonic_s())
         self._held[place] = held
         return held

@@ -351,3 +351,13 @@ def test_batch_too_large_to_be_sorted_tells_what_became_late(lab, caplog):
         lab.commit(0, *staged)
     assert f"3 of {count} rows are late; the batch was too large" in caplog.text
     assert lab.stored == [*range(1, count + 1)]
+
+
+def test_who_finds_the_shards_locked_is_told_for_which_query(kept_lab):
+    writers, root = kept_lab.writers, kept_lab.root
+    lab = SinkLab(root, "q1", queryname="alerts", checkpointlocation="/c")
+    lab.writers = writers
+    lab.run(0, [1])
+    said = r"for Spark's query q1 \(checkpoint '/c', query name 'alerts'\), which lets go 3 s after"
+    with pytest.raises(ShardLockedError, match=said):
+        Stream.open(root, "s")
