@@ -29,7 +29,9 @@ class HomeMark:
 
 def decode_home_mark(metadata: str) -> HomeMark | None:
     """Return the mark, None if somebody else wrote the metadata."""
-    parts = metadata.split(":")
+    # NOTE: confluent-kafka (2.16) sends a NUL behind what it is given, and takes it off again when
+    # it reads; what other clients give back has it.
+    parts = metadata.rstrip("\0").split(":")
     if len(parts) != _PARTS or parts[0] != _MARK:
         return None
     return HomeMark(parts[1], parts[2])

@@ -14,6 +14,9 @@ from connectors.dev_stack.broker import Broker
 from tests.broker.lab import Lab, Topic
 from tests.faults.campaign import campaigns, fault_seed
 
+# Without a limit they are some twenty a second.
+LIBRARY_LINES_A_KILL_MAX = 25
+
 
 @pytest.fixture
 def own_broker(tmp_path: Path) -> Iterator[Broker]:
@@ -41,6 +44,7 @@ def test_killed_broker_loses_and_doubles_nothing(
             own_broker.restart()
     own_lab.expect_ledger(topic)
     assert worker.process.poll() is None, worker.said()
+    assert len(worker.events("librdkafka")) <= LIBRARY_LINES_A_KILL_MAX * kills, worker.said()
 
 
 def cut_log(broker: Broker, topic: Topic) -> None:

@@ -32,6 +32,10 @@ def test_mark_comes_back_from_metadata():
     assert decode_home_mark(OURS.encode()) == OURS
 
 
+def test_nul_that_a_client_leaves_behind_the_mark_is_no_part_of_it():
+    assert decode_home_mark(OURS.encode() + "\0") == OURS
+
+
 @pytest.mark.parametrize("metadata", ["", "x", "shardlog:only", "other:a:b", "shardlog:a:b:c"])
 def test_metadata_of_others_is_no_mark(metadata):
     assert decode_home_mark(metadata) is None
