@@ -16,7 +16,7 @@ from storage_core.block import BlockPlace
 from storage_core.block_builder import cut_points, put_block
 from storage_core.entry import AppendReport, Entry
 from storage_core.heads import Heads, heads_after
-from storage_core.keys import INT64_MAX, dead_letter_key, window_key
+from storage_core.keys import INT64_MAX, ahead_key_of, dead_letter_key, window_key
 from storage_core.late_rows import encode_late_rows
 from storage_core.options import StreamOptions
 from storage_core.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE, Rows, no_rows
@@ -32,12 +32,14 @@ from storage_core.routing import (
     saturating_add,
 )
 from storage_core.shard_state import (
+    KEY_AHEAD,
     KEY_NEXT,
     KEY_SOURCE,
     AddressRange,
     Counters,
     ShardState,
     Tail,
+    encode_int,
     encode_range_end,
     encode_tail,
     pass_key,
@@ -150,6 +152,8 @@ class ShardWriting:
                 now_ms,
             ):
                 batch.put(key, value)
+                if value[0] == STATE_AHEAD:
+                    batch.put(ahead_key_of(key), b"")
         windows = self._windows.widen(
             summarise(self._meta.scheme, rows.primary, addresses, sizes, states)
         )
@@ -179,9 +183,12 @@ class ShardWriting:
         )
         tail = Tail(next_address, blocks_end, counters)
         batch.put(KEY_NEXT, encode_tail(tail))
+        if report.ahead:
+            batch.put(KEY_AHEAD, encode_int(counters.ahead))
         after = replace(
             state,
             tail=tail,
+            ahead_keys=counters.ahead,
             heads_through=state.heads_through if heads_through is None else heads_through,
             source=state.source if entry.source is None else entry.source.fields,
             passed=(*state.passed, *passed),

@@ -21,9 +21,9 @@ writer may be about to make it, or may have died over it.
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 
 from storage_core import rocks
@@ -39,7 +39,7 @@ from storage_core.errors import (
 )
 from storage_core.forking import Home
 from storage_core.head_replay import block_groups, replay_block
-from storage_core.heads import Heads, HeadTable, Int32s, decode_head
+from storage_core.heads import Heads, HeadTable, Int32s
 from storage_core.keys import FAMILY_DEFAULT
 from storage_core.marker import MARKER_FILE, MarkerReader, MarkerState
 from storage_core.open_files import open_files
@@ -47,7 +47,7 @@ from storage_core.private_directory import PrivateDirectory
 from storage_core.read_request import ReadRequest
 from storage_core.reader_rights import refuse_unwritable
 from storage_core.rocks import RocksStore, StoreView
-from storage_core.scan_shard import all_heads, resumed, scan_view
+from storage_core.scan_shard import heads_of, resumed, scan_view
 from storage_core.shard_state import STATE_RANGE, ShardState, decode_state
 from storage_core.shard_view import ShardBounds, ShardView
 from storage_core.stream_file import StreamFiles
@@ -64,6 +64,15 @@ class _ReplayedHeads:
         self.begin = begin
         self.end = begin
         self.table = HeadTable()
+
+    def advance(self, view: ShardView) -> None:
+        """Replay the blocks up to what a view has committed."""
+        for zone in view.zones(max(self.end, view.bounds.start), view.bounds.committed):
+            block = view.block(zone)
+            groups = block_groups(block)
+            before = heads_of(self.table, view, groups.ids)
+            self.table.put(replay_block(block, groups, before))
+            self.end = zone.end
 
 
 class ShardFollower:
@@ -257,7 +266,8 @@ class ShardFollower:
             return None
 
     def _nothing_yet(self, marker: MarkerState) -> tuple[ShardView, ShardState]:
-        return self._seen_as(ShardState.unborn(self._born), marker, None, EmptyStoreView())
+        unborn = ShardState.unborn(self._born)
+        return self._seen_as(unborn, marker.committed, None, EmptyStoreView())
 
     def _look_through_store(self) -> tuple[ShardView, ShardState] | None:
         # IMPORTANT: marker, then two catch-ups, then the view, then the marker again.
@@ -277,14 +287,19 @@ class ShardFollower:
             state = decode_state(entries, self._place.shard, self._born)
             self._refuse_foreign(state)
             is_good = before.committed <= state.tail.next
-            is_good = is_good and self._look().generation == before.generation
+            after = self._look()
+            is_good = is_good and after.generation == before.generation
+            if is_good and after.committed < state.heads_through:
+                raise self._set_back(after, state.heads_through)
         finally:
             if not is_good:
                 view.close()
         if not is_good:
             return None
         self._caught_up = before
-        return self._seen_as(state, before, store, view)
+        # Heads on disk are of no row above the marker: where they end, it has been since.
+        committed = max(before.committed, state.heads_through)
+        return self._seen_as(state, committed, store, view)
 
     def _refuse_foreign(self, state: ShardState) -> None:
         if state.lineage is not None and state.lineage != self._place.lineage:
@@ -292,40 +307,36 @@ class ShardFollower:
             raise self._foreign(message)
 
     def _seen_as(
-        self, state: ShardState, marker: MarkerState, store: RocksStore | None, view: StoreView
+        self, state: ShardState, committed: int, store: RocksStore | None, view: StoreView
     ) -> tuple[ShardView, ShardState]:
         seen = ShardView(
             self._place,
             self._meta,
-            ShardBounds.of(state, marker.committed),
+            ShardBounds.of(state, committed),
             view,
-            lambda shown, ids: self._heads_for(shown, store, state, ids),
+            partial(self._heads_for, store, state.heads_through),
         )
         return seen, state
 
     def _heads_for(
-        self, view: ShardView, store: RocksStore | None, state: ShardState, ids: Int32s | None
+        self, store: RocksStore | None, begin: int, view: ShardView, ids: Int32s | None
     ) -> Heads:
-        """Return heads as of the view: those on disk, and the blocks above them replayed."""
+        """Return heads as of the view: those on disk, below `begin`, and the blocks from there on.
+
+        Blocks that were replayed once are not again, but for a view that is older than they are.
+        """
         with self._heads_lock:
             replayed = self._replayed
-            is_older = replayed.store is not store or replayed.begin < state.heads_through
-            if is_older:
+            if replayed.store is not store or replayed.begin < begin:
                 # What was replayed may be older than what this view has on disk.
-                replayed = self._replayed = _ReplayedHeads(store, state.heads_through)
-            elif replayed.begin > state.heads_through:
-                # A newer view was here first; its heads do not go with this one's disk.
-                replayed = _ReplayedHeads(store, state.heads_through)
-            begin = max(replayed.end, view.bounds.start)
-            for zone in view.zones(begin, view.bounds.committed):
-                block = view.block(zone)
-                groups = block_groups(block)
-                before = _known_heads(view, replayed.table, groups.ids)
-                replayed.table.put(replay_block(block, groups, before))
-                replayed.end = zone.end
-            if ids is not None:
-                return _known_heads(view, replayed.table, ids)
-            return all_heads(view, replayed.table.heads)
+                replayed = self._replayed = _ReplayedHeads(store, begin)
+            if replayed.begin == begin and replayed.end <= view.bounds.committed:
+                replayed.advance(view)
+                return heads_of(replayed.table, view, ids)
+        # A newer view was here first: its heads do not go with this one's moment.
+        replayed = _ReplayedHeads(store, begin)
+        replayed.advance(view)
+        return heads_of(replayed.table, view, ids)
 
     def _require_files(self) -> None:
         """Refuse what this process may not open as many files for; a reader needs them all."""
@@ -355,15 +366,6 @@ class ShardFollower:
             store.close()
         if private is not None:
             private.remove()
-
-
-def _known_heads(view: ShardView, table: HeadTable, ids: Int32s) -> Heads:
-    heads, present = table.find(ids)
-    for at in np.flatnonzero(~present).tolist():
-        value = view.head_on_disk(int(ids[at]))
-        if value is not None:
-            heads.primary[at], heads.address[at], heads.last[at] = decode_head(value)
-    return heads
 
 
 def _age(state: MarkerState) -> tuple[int, int]:

@@ -11,12 +11,14 @@ evicted, so what is not in a table is on disk as it stands.
 """
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from storage_core.errors import CorruptionError
 from storage_core.keys import INT64_MIN, PREFIX_HEAD
 from storage_core.reductions import is_all
 from storage_core.routing import Grouping, Routed
@@ -34,9 +36,32 @@ def encode_head(primary: int, address: int, last: int) -> bytes:
 
 
 def decode_head(data: bytes) -> tuple[int, int, int]:
-    """Return primary, address and last address."""
+    """Return primary, address and last address.
+
+    Raises:
+        CorruptionError: The bytes are no head.
+    """
+    if len(data) != _VALUE.size:
+        message = "a head has another length than heads have"
+        raise CorruptionError(message)
     primary, address, last = _VALUE.unpack(data)
     return primary, address, last
+
+
+def decode_heads(items: Sequence[tuple[bytes, bytes]]) -> "Heads":
+    """Return the heads from their keys and values, given in order.
+
+    Raises:
+        CorruptionError: One is no head.
+    """
+    data = b"".join([part for item in items for part in item])
+    if len(data) != len(items) * _ITEM_DTYPE.itemsize:
+        message = "a head has another length than heads have"
+        raise CorruptionError(message)
+    table = np.frombuffer(data, dtype=_ITEM_DTYPE)
+    ids = (table["secondary"].astype(np.uint32) ^ np.uint32(1 << 31)).view(np.int32)
+    columns = (table["primary"], table["address"], table["last"])
+    return Heads(ids, *(column.astype(np.int64) for column in columns))
 
 
 _ITEM_DTYPE: Final = np.dtype(
@@ -113,10 +138,10 @@ def heads_after(
 class HeadTable:
     """Heads in memory, sorted by id. One thread at a time."""
 
-    def __init__(self, capacity: int = HEADS_CAPACITY) -> None:
-        """Start empty; above `capacity` heads that are on disk are let go."""
+    def __init__(self, capacity: int = HEADS_CAPACITY, heads: Heads | None = None) -> None:
+        """Start empty or with heads; above `capacity` heads that are on disk are let go."""
         self._capacity = capacity
-        self._heads = Heads.none_for(np.empty(0, dtype=np.int32))
+        self._heads = Heads.none_for(np.empty(0, dtype=np.int32)) if heads is None else heads
 
     def __len__(self) -> int:
         """Return the number of heads in memory."""

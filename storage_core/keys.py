@@ -8,6 +8,7 @@ Integers are big-endian; signed ones have their sign bit flipped, so that -1 sor
              l window secondary primary address             late or ahead record (late_rows.py)
              w window                                       window (windows.py)
              h secondary                                    head (heads.py)
+             f secondary primary address                    ahead record's place (ahead_places.py)
              d address                                      dead letter, in the caller's encoding
              m name                                         shard state (shard_state.py)
              t name                                         a transaction that is done
@@ -30,6 +31,7 @@ PREFIX_ZONE: Final = b"z"
 PREFIX_LATE: Final = b"l"
 PREFIX_WINDOW: Final = b"w"
 PREFIX_HEAD: Final = b"h"
+PREFIX_AHEAD: Final = b"f"
 PREFIX_DEAD: Final = b"d"
 PREFIX_META: Final = b"m"
 PREFIX_DONE: Final = b"t"
@@ -156,6 +158,22 @@ def late_key(window: int, secondary: int, primary: int, address: int) -> bytes:
 def late_window_key(window: int) -> bytes:
     """Return the least key that a late record of this window can have."""
     return PREFIX_LATE + encode_int64(window)
+
+
+def ahead_key(secondary: int, primary: int, address: int) -> bytes:
+    """Return the key that says where an ahead record is."""
+    place = encode_int32(secondary) + encode_int64(primary) + address.to_bytes(8, "big")
+    return PREFIX_AHEAD + place
+
+
+def ahead_key_of(late: bytes) -> bytes:
+    """Return the `ahead_key` of the record under a `late_key`: the same without the window."""
+    return PREFIX_AHEAD + late[9:]
+
+
+def decode_ahead_key(key: bytes) -> tuple[int, int, int]:
+    """Return secondary, primary and address."""
+    return decode_int32(key[1:5]), decode_int64(key[5:13]), int.from_bytes(key[13:], "big")
 
 
 def encode_late_keys(

@@ -20,15 +20,16 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
+from storage_core.ahead_places import write_ahead_keys
 from storage_core.directory_lock import DirectoryLock
 from storage_core.durable_file import file_errors, sync_directory
 from storage_core.errors import CorruptionError, ForeignDataError, ShardlogError
 from storage_core.head_replay import block_groups, replay_block
-from storage_core.heads import Heads
 from storage_core.keys import (
     FAMILY_DEFAULT,
     FAMILY_LOG,
     PREFIX_LATE,
+    ahead_key_of,
     log_key,
     prefix_end,
     zone_key,
@@ -38,6 +39,7 @@ from storage_core.rocks import Batch, KeyValueStore
 from storage_core.shard import OpenedShard, ShardContext
 from storage_core.shard_heads import ShardHeads
 from storage_core.shard_state import (
+    KEY_AHEAD,
     KEY_BORN,
     KEY_GENERATION,
     KEY_LINEAGE,
@@ -115,6 +117,8 @@ def _recover(context: ShardContext, give_up: GiveUp, lock: DirectoryLock) -> Ope
         _refuse_foreign(context, state, marker)
         if state.ledger is None:
             state = replace(state, ledger=upgrade_shard(store, context.number))
+        # IMPORTANT: behind the upgrade, which takes such keys for a caller's.
+        state = _with_ahead_keys(context, store, state)
         if _begun(state) in give_up.transactions:
             state = _remove_above_marker(context, store, marker, state)
         return _settle(context, lock, store, marker, state)
@@ -268,12 +272,7 @@ def _load_state(context: ShardContext, store: KeyValueStore, marker: MarkerWrite
 def _view_of(context: ShardContext, store: KeyValueStore, state: ShardState) -> ShardView:
     """Return all that is written, committed or not."""
     bounds = ShardBounds.of(state, state.tail.next)
-    return ShardView(context.place, context.meta, bounds, store.view(), _no_heads)
-
-
-def _no_heads(_view: ShardView, _ids: object) -> Heads:
-    message = "recovery asks for no heads"
-    raise AssertionError(message)
+    return ShardView(context.place, context.meta, bounds, store.view())
 
 
 def _replay_heads(
@@ -328,6 +327,7 @@ def _remove_above_marker(
         for key, _ in view.meta_items(PREFIX_LATE, prefix_end(PREFIX_LATE)):
             if int.from_bytes(key[-8:], "big") >= committed:
                 batch.delete(key)
+                batch.delete(ahead_key_of(key))
     finally:
         view.close()
     kept = Counters(
@@ -338,9 +338,22 @@ def _remove_above_marker(
     ledger = replace(state.ledger, begun=None)
     batch.put(KEY_TRANSACTIONS, encode_ledger(ledger))
     batch.put(KEY_NEXT, encode_tail(tail))
+    batch.put(KEY_AHEAD, encode_int(kept.ahead))
     store.write(batch)
     store.sync()
-    return replace(state, tail=tail, ledger=ledger)
+    return replace(state, tail=tail, ahead_keys=kept.ahead, ledger=ledger)
+
+
+def _with_ahead_keys(context: ShardContext, store: KeyValueStore, state: ShardState) -> ShardState:
+    """Return the state of a store whose ahead records all have keys, made here where they lack."""
+    ahead = state.tail.counters.ahead
+    if state.ahead_keys != ahead:
+        view = _view_of(context, store, state)
+        try:
+            write_ahead_keys(view, store, ahead)
+        finally:
+            view.close()
+    return replace(state, ahead_keys=ahead)
 
 
 def _close_quietly(store: KeyValueStore) -> None:

@@ -76,6 +76,15 @@ class RowFilter:
         """Tell whether a block can hold a wanted id."""
         return self.ids is None or zone.may_hold_ids(self.ids)
 
+    def has_version(self, block: Block) -> Mask:
+        """Tell of each row whether it has a wanted version."""
+        versions = block.versions
+        if versions is None:
+            versions = np.zeros(len(block), dtype=np.uint16)
+        if self.versions is None:
+            return np.ones(len(block), dtype=np.bool_)
+        return np.isin(versions, self.versions)
+
     def choose(self, zone: Zone, block: Block, *, states: Mask | None) -> Positions | None:
         """Return the positions of wanted rows among those `states` admits; None for all."""
         mask = states
@@ -90,10 +99,7 @@ class RowFilter:
         if self.ids is not None:
             mask = _both(mask, _is_among(block.secondaries, self.ids))
         if self.versions is not None:
-            versions = block.versions
-            if versions is None:
-                versions = np.zeros(len(block), dtype=np.uint16)
-            mask = _both(mask, np.isin(versions, self.versions))
+            mask = _both(mask, self.has_version(block))
         if zone.first < self.address_start or zone.last >= self.address_end:
             addresses = block.addresses
             mask = _both(mask, (addresses >= self.address_start) & (addresses < self.address_end))

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from storage_core.heads import Heads, HeadTable, decode_head
-from storage_core.keys import PREFIX_HEAD, decode_head_key, prefix_end
+from storage_core.heads import Heads, HeadTable, Int32s, decode_head, decode_heads
+from storage_core.keys import PREFIX_HEAD, prefix_end
 from storage_core.newest import scan_newest
 from storage_core.read_request import ReadRequest
 from storage_core.scan import scan_arrival, scan_primary, scan_time
@@ -55,16 +55,17 @@ def resumed(request: ReadRequest, reached: int) -> ReadRequest | None:
     return replace(request, start_address=reached)
 
 
-def all_heads(view: ShardView, in_memory: Heads) -> Heads:
-    """Return the heads on disk with those in memory laid over them."""
-    rows = [
-        (decode_head_key(key), *decode_head(value))
-        for key, value in view.meta_items(PREFIX_HEAD, prefix_end(PREFIX_HEAD))
-    ]
-    table = HeadTable(capacity=2**62)
-    if rows:
-        ids, primary, address, last = (np.array(column) for column in zip(*rows, strict=True))
-        table.put(Heads(ids.astype(np.int32), primary, address, last))
-    if len(in_memory.ids):
-        table.put(in_memory)
-    return table.heads
+def heads_of(in_memory: HeadTable, view: ShardView, ids: Int32s | None) -> Heads:
+    """Return the heads of sorted ids (None: of all): those in memory, else those on disk."""
+    if ids is None:
+        items = list(view.meta_items(PREFIX_HEAD, prefix_end(PREFIX_HEAD)))
+        table = HeadTable(capacity=2**62, heads=decode_heads(items))
+        if len(in_memory):
+            table.put(in_memory.heads)
+        return table.heads
+    heads, present = in_memory.find(ids)
+    for at in np.flatnonzero(~present).tolist():
+        value = view.head_on_disk(int(ids[at]))
+        if value is not None:
+            heads.primary[at], heads.address[at], heads.last[at] = decode_head(value)
+    return heads

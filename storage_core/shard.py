@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from storage_core.block import BlockPlace
@@ -26,14 +27,14 @@ from storage_core.errors import (
     ShardlogError,
 )
 from storage_core.extents import count_dead_stored, count_stored
-from storage_core.heads import Heads, Int32s
+from storage_core.heads import HeadTable, Int32s
 from storage_core.loss import give_up_loss, knows_loss, note_loss
 from storage_core.marker import MarkerWriter
 from storage_core.options import StreamOptions
 from storage_core.read_request import ReadRequest
 from storage_core.record import Rows
 from storage_core.rocks import Batch, KeyValueStore
-from storage_core.scan_shard import all_heads, routed_here, scan_view
+from storage_core.scan_shard import heads_of, routed_here, scan_view
 from storage_core.shard_guard import ShardGuard
 from storage_core.shard_heads import ShardHeads
 from storage_core.shard_state import (
@@ -301,7 +302,7 @@ class Shard:
         if routed_here(request, self.context.meta.route_mask, strays) is None:
             self.guard.refuse_if_closed()
             return
-        view = self.view()
+        view = self._view_for(request)
         try:
             for batch, _ in scan_view(view, request):
                 yield batch
@@ -320,15 +321,14 @@ class Shard:
             view.close()
 
     def view(self) -> ShardView:
-        """Return the shard at this moment."""
+        """Return the shard at this moment; it is not to be asked for heads."""
         self.guard.refuse_if_closed()
-        # IMPORTANT: in this order, so that each holds all that the one before it covers.
-        committed = self.committed()
-        bounds = ShardBounds.of(self._standing.state, committed)
-        store = self._store.view()
-        return ShardView(
-            self.context.place, self.context.meta, bounds, store, self._committed_heads
-        )
+        return self._view_at(self.committed(), None)
+
+    def view_with_heads(self, ids: Int32s | None) -> ShardView:
+        """Return the shard at this moment, with the heads of sorted ids (None: of all)."""
+        self.guard.refuse_if_closed()
+        return self._heads.as_of_committed(ids, self._view_at)
 
     def note_lost(self, found: Iterable[AddressRange]) -> None:
         """Record the ranges of blocks that cannot be read, so that they are told from now on."""
@@ -472,13 +472,16 @@ class Shard:
         finally:
             lock.release()
 
-    def _committed_heads(self, _view: ShardView, ids: Int32s | None) -> Heads:
-        if ids is not None:
-            return self._heads.committed_for(ids)
-        # IMPORTANT: memory before the disk; a head that leaves memory meanwhile is on disk then.
-        in_memory = self._heads.committed_in_memory()
-        later = self.view()
-        try:
-            return all_heads(later, in_memory)
-        finally:
-            later.close()
+    def _view_for(self, request: ReadRequest) -> ShardView:
+        if request.order != "newest":
+            return self.view()
+        ids = request.ids
+        return self.view_with_heads(None if ids is None else np.unique(np.array(ids, np.int32)))
+
+    def _view_at(self, committed: int, in_memory: HeadTable | None) -> ShardView:
+        # IMPORTANT: committed, state and view in this order, so that each holds all that the
+        # one before it covers.
+        bounds = ShardBounds.of(self._standing.state, committed)
+        store = self._store.view()
+        heads_for = None if in_memory is None else partial(heads_of, in_memory)
+        return ShardView(self.context.place, self.context.meta, bounds, store, heads_for)

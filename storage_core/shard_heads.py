@@ -15,7 +15,7 @@ has a lock of its own, since readers ask it.
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from storage_core.shard_state import KEY_HEADS, encode_int
 
 BLOCKS_PER_SNAPSHOT: Final = 32
 _PENDING_MAX: Final = 64
+_View = TypeVar("_View")
 
 
 class ShardHeads:
@@ -62,20 +63,26 @@ class ShardHeads:
             self._fill(heads, ~present)
         return heads
 
-    def committed_for(self, ids: Int32s) -> Heads:
-        """Return the heads of sorted ids as of the marker."""
-        with self._committed_lock:
-            self._apply_pending()
-            heads, present = self._committed.find(ids)
-        if not is_all(present):
-            self._fill(heads, ~present)
-        return heads
+    def as_of_committed(
+        self, ids: Int32s | None, open_view: Callable[[int, HeadTable], _View]
+    ) -> _View:
+        """Return a view of the moment at which these heads were committed.
 
-    def committed_in_memory(self) -> Heads:
-        """Return the committed heads that may differ from those on disk."""
+        Args:
+            ids: Sorted ids, or None for all.
+            open_view: Is given what is committed, and the heads as of it that may not be on disk
+                as they stand; those it does not find there it finds on disk.
+        """
         with self._committed_lock:
-            self._apply_pending()
-            return self._committed.heads
+            # IMPORTANT: the view is opened under the lock. Heads are taken from here to go to
+            # disk, so that what the view has there is of no later moment either.
+            committed = self._apply_pending()
+            if ids is None:
+                heads = self._committed.heads
+            else:
+                found, present = self._committed.find(ids)
+                heads = found.where(present)
+            return open_view(committed, HeadTable(heads=heads))
 
     def written(self, end: int, heads: Heads, blocks: int) -> None:
         """Take over the heads after rows were written; `end` is the rows' exclusive end."""

@@ -6,6 +6,8 @@
     m generation   i64, raised by every open for writing
     m born, m start, m floor, m heads    i64: first address ever; log start; least live
                    primary; address up to which heads are on disk
+    m ahead        i64: how many ahead records have a key that says where they are. If it is
+                   not what the counter says, some lack theirs (ahead_places.py)
     m source       JSON: where the source of the rows stands
     m lost/<address>, m gap/<address>, m pass/<address>    exclusive end i64 (and why):
                    acknowledged and gone; accepted as gone; gone at the source before they came
@@ -45,6 +47,7 @@ KEY_BORN: Final = meta_key("born")
 KEY_START: Final = meta_key("start")
 KEY_FLOOR: Final = meta_key("floor")
 KEY_HEADS: Final = meta_key("heads")
+KEY_AHEAD: Final = meta_key("ahead")
 KEY_SOURCE: Final = meta_key("source")
 _PREFIX_LOST: Final = meta_key("lost/")
 _PREFIX_GAP: Final = meta_key("gap/")
@@ -181,6 +184,7 @@ class ShardState:
     start: int = 0
     floor: int = INT64_MIN
     heads_through: int = 0
+    ahead_keys: int = 0
     source: dict[str, object] | None = None
     lost: tuple[AddressRange, ...] = ()
     gaps: tuple[AddressRange, ...] = ()
@@ -300,6 +304,7 @@ def decode_state(entries: list[tuple[bytes, bytes]], shard: int, born: int = 0) 
             start=_int_or(single, KEY_START, born),
             floor=_int_or(single, KEY_FLOOR, INT64_MIN),
             heads_through=_int_or(single, KEY_HEADS, 0),
+            ahead_keys=_int_or(single, KEY_AHEAD, 0),
             source=json.loads(single[KEY_SOURCE]) if KEY_SOURCE in single else None,
             lost=_ranges(entries, _PREFIX_LOST),
             gaps=_ranges(entries, _PREFIX_GAP),

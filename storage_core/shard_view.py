@@ -9,7 +9,7 @@ rest for the whole. One thread at a time.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Final, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -20,21 +20,18 @@ from storage_core.errors import CorruptionError, LostRangeError
 from storage_core.heads import Heads, Int32s
 from storage_core.keys import (
     FAMILY_DEFAULT,
-    INT64_MAX,
-    INT64_MIN,
     PREFIX_LATE,
     PREFIX_ZONE,
     dead_letter_key,
     decode_dead_letter_key,
     decode_window_key,
     head_key,
-    late_key,
     late_window_key,
     prefix_end,
     window_key,
     zone_key,
 )
-from storage_core.rocks import StoreView
+from storage_core.rocks import Item, StoreView
 from storage_core.shard_state import AddressRange, ShardState
 from storage_core.stream_file import StreamMeta
 from storage_core.windows import Window, decode_window
@@ -43,8 +40,6 @@ from storage_core.zone import Zone, ZoneChunk, decode_zones
 _ZONES_END: Final = prefix_end(PREFIX_ZONE)
 _ZONES_FIRST: Final = 8
 _ZONES_MOST: Final = 1024
-# The largest key a late record can have; behind it may lie what an earlier version let callers put.
-_LATE_LAST: Final = PREFIX_LATE + b"\xff" * 28
 
 ZoneMask = npt.NDArray[np.bool_]
 
@@ -54,6 +49,7 @@ class ShardBounds:
     """What of a shard may be shown.
 
     `born` is the first address it can ever have had, `start` the first that is still kept.
+    `is_ahead_listed` tells whether each ahead record has a key of its own (ahead_places.py).
     """
 
     born: int
@@ -65,6 +61,8 @@ class ShardBounds:
     gaps: tuple[AddressRange, ...]
     passed: tuple[AddressRange, ...]
     strays: int
+    has_ahead: bool
+    is_ahead_listed: bool
 
     @staticmethod
     def of(state: ShardState, committed: int) -> "ShardBounds":
@@ -79,6 +77,8 @@ class ShardBounds:
             state.gaps,
             state.passed,
             state.tail.counters.strays,
+            has_ahead=state.tail.counters.ahead > 0,
+            is_ahead_listed=state.ahead_keys == state.tail.counters.ahead,
         )
 
 
@@ -91,12 +91,16 @@ class ShardView:
         meta: StreamMeta,
         bounds: ShardBounds,
         store: StoreView,
-        heads_for: Callable[["ShardView", Int32s | None], Heads],
+        heads_for: Callable[["ShardView", Int32s | None], Heads] | None = None,
     ) -> None:
-        """Take over a view of the store; `close` lets go of it."""
+        """Take over a view of the store; `close` lets go of it.
+
+        `heads_for` says the heads of the same moment; not every view is asked for them.
+        """
         self.stream = meta.name
         self.place = place
         self.scheme = meta.scheme
+        self.jitter = meta.jitter
         self.route_mask = meta.route_mask
         self.bounds = bounds
         self._blocks = BlockReads(meta.name, place, store)
@@ -141,6 +145,45 @@ class ShardView:
                 return
         if self.bounds.blocks_end > max(reached, start):
             self._refuse_hole(reached, min(end, self.bounds.blocks_end))
+
+    def zones_back(self, start: int, end: int) -> Iterator[Zone]:
+        """Yield the zones with addresses in the range, the last first, none missing.
+
+        Raises:
+            CorruptionError: The chain is broken.
+        """
+        start = max(start, self.bounds.start)
+        above = self._store.at_or_after(FAMILY_DEFAULT, zone_key(end))
+        reached = self.bounds.blocks_end
+        if above is not None and above[0][:1] == PREFIX_ZONE:
+            reached = decode_zones([above], self.shard).zone(0).previous_end
+        end = min(end, reached)
+        while start < end:
+            item = self._store.at_or_before(FAMILY_DEFAULT, zone_key(end - 1))
+            if item is None or item[0][:1] != PREFIX_ZONE:
+                self._refuse_hole(start, reached)
+            zone = decode_zones([item], self.shard).zone(0)
+            if zone.end != reached:
+                self._refuse_hole(zone.end, reached)
+            if not self._is_gap(zone):
+                yield zone
+            end = reached = zone.previous_end
+
+    def zone_at(self, address: int) -> Zone:
+        """Return the zone of the block that spans an address.
+
+        Raises:
+            CorruptionError: There is none.
+        """
+        item = self._store.at_or_before(FAMILY_DEFAULT, zone_key(address))
+        if item is not None and item[0][:1] == PREFIX_ZONE:
+            zone = decode_zones([item], self.shard).zone(0)
+            if zone.last >= address:
+                return zone
+        message = "a head points at an address without a block"
+        raise CorruptionError(
+            message, stream=self.stream, shard=self.shard, start=address, end=address + 1
+        )
 
     def _zone_chunks(self, start: int) -> Iterator[ZoneChunk]:
         """Yield zones from the one that holds `start` (or the next) on, ever more at a time."""
@@ -201,32 +244,12 @@ class ShardView:
         """Yield committed late records of one window whose key lies in the range."""
         end = min(key_end, late_window_key(window) + b"\xff" * 21)
         for key, value in self._store.items(FAMILY_DEFAULT, key_first, end):
-            if self._is_shown(key):
+            if self.shows(int.from_bytes(key[-8:], "big")):
                 yield key, value
-
-    def last_late_item(self, window: int, secondary: int) -> tuple[bytes, bytes] | None:
-        """Return the committed late record of a window and id with the largest key."""
-        first = late_key(window, secondary, INT64_MIN, 0)
-        key = late_key(window, secondary, INT64_MAX, INT64_MAX)
-        while True:
-            item = self._store.at_or_before(FAMILY_DEFAULT, key)
-            if item is None or item[0] < first:
-                return None
-            if self._is_shown(item[0]):
-                return item
-            key = (int.from_bytes(item[0], "big") - 1).to_bytes(len(item[0]), "big")
 
     def late_window_at_or_after(self, window: int) -> int | None:
         """Return the first window from this one on that has a late record, committed or not."""
         item = self._store.at_or_after(FAMILY_DEFAULT, late_window_key(window))
-        if item is None or item[0][:1] != PREFIX_LATE:
-            return None
-        return decode_window_key(item[0][:9])
-
-    def late_window_before(self, window: int | None) -> int | None:
-        """Return the last window below this one (None: of all) that has a late record."""
-        key = _LATE_LAST if window is None else late_window_key(window)
-        item = self._store.at_or_before(FAMILY_DEFAULT, key)
         if item is None or item[0][:1] != PREFIX_LATE:
             return None
         return decode_window_key(item[0][:9])
@@ -241,6 +264,14 @@ class ShardView:
         """Yield items of the default family as they stand."""
         return self._store.items(FAMILY_DEFAULT, start, end)
 
+    def item_at_or_before(self, key: bytes) -> Item | None:
+        """Return the item of the default family with the largest key not above this one."""
+        return self._store.at_or_before(FAMILY_DEFAULT, key)
+
+    def item_at_or_after(self, key: bytes) -> Item | None:
+        """Return the item of the default family with the least key not below this one."""
+        return self._store.at_or_after(FAMILY_DEFAULT, key)
+
     def head_on_disk(self, secondary: int) -> bytes | None:
         """Return what lies under a secondary's head key; by iterator, since `get` goes stale."""
         key = head_key(secondary)
@@ -248,7 +279,8 @@ class ShardView:
         return item[1] if item is not None and item[0] == key else None
 
     def heads(self, ids: Int32s | None) -> Heads:
-        """Return the committed heads of sorted ids, or of all."""
+        """Return the heads of sorted ids, or of all, as of committed."""
+        assert self._heads_for is not None, "this view was made without heads"
         return self._heads_for(self, ids)
 
     def refuse_lost(self, start: int, end: int) -> None:
@@ -264,9 +296,8 @@ class ShardView:
                     end=lost.end,
                 )
 
-    def _is_shown(self, late_key_bytes: bytes) -> bool:
-        """Tell whether a late record is committed and its block was not given up."""
-        address = int.from_bytes(late_key_bytes[-8:], "big")
+    def shows(self, address: int) -> bool:
+        """Tell whether a record is committed and its block was not given up."""
         return address < self.bounds.committed and not any(
             gap.start <= address < gap.end for gap in self.bounds.gaps
         )
@@ -274,7 +305,7 @@ class ShardView:
     def _is_gap(self, zone: Zone) -> bool:
         return any(gap.start <= zone.first and zone.end <= gap.end for gap in self.bounds.gaps)
 
-    def _refuse_hole(self, start: int, end: int) -> None:
+    def _refuse_hole(self, start: int, end: int) -> NoReturn:
         message = "the chain of zones is broken"
         raise CorruptionError(
             message, stream=self.stream, shard=self.shard, start=start, end=max(start + 1, end)

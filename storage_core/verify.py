@@ -64,7 +64,7 @@ class VerifyReport:
 
 def verify_shard(shard: "Shard") -> VerifyReport:
     """Verify one shard that is open for writing; blocks that cannot be read become lost."""
-    view = shard.view()
+    view = shard.view_with_heads(None)
     try:
         check = _ShardCheck(view, str(shard.context.directory / "db"))
         check.blocks()
@@ -155,7 +155,6 @@ class _ShardCheck:
     def _check_heads(self) -> None:
         expected = self._heads.heads
         heads = self._view.heads(expected.ids)
-        # A head may have moved on since the view was taken; it never goes back.
         behind = (heads.primary < expected.primary) | (heads.last < expected.last)
         for at in np.flatnonzero(behind).tolist():
             start = int(expected.address[at])

@@ -129,6 +129,41 @@ def test_latest_gives_the_row_with_the_largest_primary(stream, plain, ids):
     assert set(found) == set(plain.latest(as_set(ids)))
 
 
+asked_addresses = st.tuples(st.integers(0, ROWS), st.integers(0, ROWS)).map(sorted)
+
+
+@few
+@given(
+    ids=asked_ids,
+    span=asked_spans,
+    versions=asked_versions,
+    addresses=st.none() | asked_addresses,
+    shard=st.integers(0, SHARDS - 1),
+)
+def test_newest_inside_bounds_is_the_largest_primary_there(  # noqa: PLR0913 - what may be asked
+    stream, plain, ids, span, versions, addresses, shard
+):
+    first, end = addresses or (None, None)
+    wanted = as_set(ids)
+    request = ReadRequest(
+        shard,
+        first,
+        end,
+        *span,
+        ids=None if wanted is None else tuple(wanted),
+        versions=versions,
+        order="newest",
+    )
+    inside = [
+        row
+        for row in plain.chosen(wanted, *span, versions)
+        if row.shard == shard and (addresses is None or first <= row.address < end)
+    ]
+    largest = {row.secondary: row for row in sorted(inside, key=lambda row: row[2:3] + row[1:2])}
+    found = tuples(rows_of(stream._shard_readers()[shard].scan(request)))
+    assert found == expected([largest[secondary] for secondary in sorted(largest)])
+
+
 def as_dict(record: Record) -> dict[str, Any]:
     return {name: getattr(record, name) for name in READ_COLUMNS}
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from storage_core.heads import Heads
-from storage_core.keys import head_key
+from storage_core.heads import Heads, HeadTable, Int32s, decode_head
+from storage_core.keys import PREFIX_HEAD, decode_head_key, head_key
 from storage_core.rocks import Batch
 from storage_core.shard_heads import BLOCKS_PER_SNAPSHOT, ShardHeads
 from storage_core.shard_state import KEY_HEADS, encode_int
@@ -29,6 +29,15 @@ class Disk:
     def publish(self, heads: ShardHeads, committed: int) -> None:
         self.committed = committed
         heads.published()
+
+    def committed_heads(self, heads: ShardHeads, ids: Int32s | None) -> dict[int, int]:
+        """Return largest primaries as a view finds them: in memory, else on disk."""
+        in_memory = heads.as_of_committed(ids, lambda _committed, known: known)
+        known = dict_of(in_memory.heads)
+        on_disk = {key: value for key, value in self.values.items() if key[:1] == PREFIX_HEAD}
+        found = {decode_head_key(key): decode_head(value) for key, value in on_disk.items()}
+        chosen = {**found, **known}
+        return {one: head[0] for one, head in chosen.items() if ids is None or one in ids}
 
     def heads(self, written_through: int = 0) -> ShardHeads:
         return ShardHeads(self.load, lambda: self.committed, written_through)
@@ -59,24 +68,24 @@ ONE = int32_array([1])
 
 def test_routing_sees_rows_at_once_readers_only_once_committed(heads, disk):
     write(heads, 5, _1=10)
-    assert (largest(heads.routing_for(ONE)), largest(heads.committed_for(ONE))) == ({1: 10}, {})
+    assert (largest(heads.routing_for(ONE)), disk.committed_heads(heads, ONE)) == ({1: 10}, {})
     disk.publish(heads, 5)
-    assert largest(heads.committed_for(ONE)) == {1: 10}
+    assert disk.committed_heads(heads, ONE) == {1: 10}
 
 
 def test_commit_in_the_middle_shows_the_heads_up_to_there(heads, disk):
     write(heads, 5, _1=10)
     write(heads, 8, _1=20)
     disk.publish(heads, 5)
-    assert largest(heads.committed_for(ONE)) == {1: 10}
+    assert disk.committed_heads(heads, ONE) == {1: 10}
 
 
 def test_many_commits_without_a_read_lose_nothing(heads, disk):
     for end in range(1, 200):
         write(heads, end, _1=end, **{f"_{end + 1000}": end})
         disk.publish(heads, end)
-    assert largest(heads.committed_for(ONE)) == {1: 199}
-    assert len(dict_of(heads.committed_in_memory())) == 200
+    assert disk.committed_heads(heads, ONE) == {1: 199}
+    assert len(disk.committed_heads(heads, None)) == 200
 
 
 def test_heads_of_many_batches_that_nobody_commits_are_kept_as_one(heads, disk):
@@ -84,7 +93,7 @@ def test_heads_of_many_batches_that_nobody_commits_are_kept_as_one(heads, disk):
         write(heads, end, _1=end)
     assert len(heads._pending) < 100
     disk.publish(heads, 999)
-    assert largest(heads.committed_for(ONE)) == {1: 999}
+    assert disk.committed_heads(heads, ONE) == {1: 999}
 
 
 @pytest.mark.parametrize("taken", [100, 500, 899])
@@ -94,9 +103,9 @@ def test_end_taken_before_others_were_written_shows_the_heads_up_to_there(heads,
         if end == taken:
             assert heads.taken_to_publish(lambda: taken) == taken
     disk.publish(heads, taken)
-    assert largest(heads.committed_for(ONE)) == {1: taken}
+    assert disk.committed_heads(heads, ONE) == {1: taken}
     disk.publish(heads, 999)
-    assert largest(heads.committed_for(ONE)) == {1: 999}
+    assert disk.committed_heads(heads, ONE) == {1: 999}
 
 
 def test_unknown_id_is_looked_up_on_disk(heads, disk):
@@ -105,8 +114,8 @@ def test_unknown_id_is_looked_up_on_disk(heads, disk):
     snapshot(heads, disk, 5)
     fresh = disk.heads(5)
     assert largest(fresh.routing_for(int32_array([1, 2]))) == {1: 10}
-    assert largest(fresh.committed_for(ONE)) == {1: 10}
-    assert disk.asked == 3
+    assert disk.committed_heads(fresh, ONE) == {1: 10}
+    assert disk.asked == 2
 
 
 def snapshot(heads: ShardHeads, disk: Disk, end: int) -> int | None:
@@ -135,7 +144,7 @@ def test_disk_never_speaks_of_a_row_above_the_marker(heads, disk):
     assert snapshot(heads, disk, 9) == 5
     assert disk.values[KEY_HEADS] == encode_int(5)
     assert head_key(2) not in disk.values
-    assert largest(disk.heads(5).committed_for(ONE)) == {1: 10}
+    assert disk.committed_heads(disk.heads(5), ONE) == {1: 10}
 
 
 def test_nothing_goes_to_disk_while_nothing_is_committed(heads, disk):
@@ -163,3 +172,17 @@ def test_heads_below_the_snapshot_are_not_put_again_after_a_reopen(heads, disk):
     disk.publish(again, 5)
     disk.values.clear()
     assert snapshot(again, disk, 5) is None
+
+
+def test_view_is_of_the_moment_of_its_heads_and_no_heads_go_to_disk_meanwhile(heads, disk):
+    write(heads, 5, _1=10)
+    disk.publish(heads, 5)
+
+    def open_view(committed: int, in_memory: HeadTable) -> tuple[int, dict[int, int]]:
+        disk.committed = 9
+        assert heads._committed_lock.locked()
+        return committed, largest(in_memory.heads)
+
+    write(heads, 9, _1=20)
+    assert heads.as_of_committed(ONE, open_view) == (5, {1: 10})
+    assert heads.as_of_committed(ONE, open_view) == (9, {1: 20})

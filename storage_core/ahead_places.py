@@ -1,0 +1,166 @@
+"""Where the ahead records of each id are, whatever window their primaries claim.
+
+    key    f secondary primary address      value  empty
+
+A head knows the largest primary of its id's normal records, and a late record is late because
+it lies below that. Only an ahead record, which moves no head, can lie above it. So each has a
+key by its id, written in the batch of the record itself, and `latest` looks at the last one.
+
+Stores in which records ahead were written without such keys have them all made by the next
+opening for writing. Until then a reader looks through the late records for them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from storage_core.keys import (
+    INT32_MAX,
+    INT32_MIN,
+    INT64_MAX,
+    INT64_MIN,
+    PREFIX_AHEAD,
+    PREFIX_LATE,
+    ahead_key,
+    ahead_key_of,
+    decode_ahead_key,
+    prefix_end,
+)
+from storage_core.record import STATE_AHEAD
+from storage_core.rocks import Batch, KeyValueStore
+from storage_core.shard_state import KEY_AHEAD, encode_int
+from storage_core.shard_view import ShardView
+
+_KEYS_PER_BATCH: Final = 10_000
+
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+
+_Place = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where rows lie: for each its id, its primary and its address."""
+
+    ids: Int32s
+    primary: Int64s
+    address: Int64s
+
+    @classmethod
+    def of(cls, places: list[_Place]) -> "Places":
+        """Return places given as (secondary, primary, address)."""
+        table = np.array(places, dtype=np.int64).reshape(-1, 3)
+        return cls(table[:, 0].astype(np.int32), table[:, 1], table[:, 2])
+
+    def __len__(self) -> int:
+        """Return the number of places."""
+        return len(self.ids)
+
+    def where(self, chosen: npt.NDArray[np.bool_] | Int64s | slice) -> "Places":
+        """Return the places that a mask, positions or a slice choose."""
+        return Places(self.ids[chosen], self.primary[chosen], self.address[chosen])
+
+    def and_those(self, other: "Places") -> "Places":
+        """Return both one behind the other."""
+        return Places(
+            np.concatenate((self.ids, other.ids)),
+            np.concatenate((self.primary, other.primary)),
+            np.concatenate((self.address, other.address)),
+        )
+
+    def newest(self) -> "Places":
+        """Return of each id the place with the largest primary, of equals the largest address."""
+        if not len(self):
+            return self
+        order = np.lexsort((self.address, self.primary, self.ids))
+        ids = self.ids[order]
+        is_last = np.append(ids[1:] != ids[:-1], [True])
+        return self.where(order[is_last])
+
+
+def newest_ahead(view: ShardView, ids: Int32s | None) -> Places:
+    """Return the newest ahead record of each of these sorted ids (None: of all) that has one."""
+    if not view.bounds.has_ahead:
+        return Places.of([])
+    if not view.bounds.is_ahead_listed:
+        found = _unlisted(view, ids)
+        return Places.of(found).newest()
+    each = (_newest_of(view, secondary) for secondary in _ids_with_keys(view, ids))
+    return Places.of([place for place in each if place is not None])
+
+
+def ahead_between(view: ShardView, ids: Int32s, start: int, end: int) -> Places:
+    """Return all ahead records of sorted ids in the closed range of primaries."""
+    if not view.bounds.has_ahead:
+        return Places.of([])
+    if not view.bounds.is_ahead_listed:
+        found = _unlisted(view, ids)
+        return Places.of([place for place in found if start <= place[1] <= end])
+    places: list[_Place] = []
+    for secondary in _ids_with_keys(view, ids):
+        first, last = ahead_key(secondary, start, 0), ahead_key(secondary, end, INT64_MAX)
+        keys = (key for key, _ in view.meta_items(first, last + b"\x00"))
+        places.extend(place for place in map(decode_ahead_key, keys) if view.shows(place[2]))
+    return Places.of(places)
+
+
+def write_ahead_keys(view: ShardView, store: KeyValueStore, count: int) -> None:
+    """Give all ahead records their keys, where some were written without; there are so many."""
+    batch = Batch()
+    for key in _keys_from_late_records(view):
+        batch.put(key, b"")
+        if len(batch.puts) >= _KEYS_PER_BATCH:
+            store.write(batch)
+            batch = Batch()
+    batch.put(KEY_AHEAD, encode_int(count))
+    store.write(batch)
+
+
+def _keys_from_late_records(view: ShardView) -> Iterator[bytes]:
+    for key, value in view.meta_items(PREFIX_LATE, prefix_end(PREFIX_LATE)):
+        if value[0] == STATE_AHEAD:
+            yield ahead_key_of(key)
+
+
+def _unlisted(view: ShardView, ids: Int32s | None) -> list[_Place]:
+    wanted = None if ids is None else set(ids.tolist())
+    places = map(decode_ahead_key, _keys_from_late_records(view))
+    return [
+        place for place in places if (wanted is None or place[0] in wanted) and view.shows(place[2])
+    ]
+
+
+def _newest_of(view: ShardView, secondary: int) -> _Place | None:
+    """Return an id's newest ahead record that the view shows."""
+    key = ahead_key(secondary, INT64_MAX, INT64_MAX)
+    while True:
+        item = view.item_at_or_before(key)
+        if item is None or item[0] < ahead_key(secondary, INT64_MIN, 0):
+            return None
+        place = decode_ahead_key(item[0])
+        if view.shows(place[2]):
+            return place
+        key = (int.from_bytes(item[0], "big") - 1).to_bytes(len(item[0]), "big")
+
+
+def _ids_with_keys(view: ShardView, ids: Int32s | None) -> Iterator[int]:
+    """Yield those of sorted ids (None: of all) that have ahead records, with one seek each."""
+    secondary = INT32_MIN
+    while secondary <= INT32_MAX:
+        if ids is not None:
+            at = int(ids.searchsorted(secondary))
+            if at == len(ids):
+                return
+            secondary = int(ids[at])
+        item = view.item_at_or_after(ahead_key(secondary, INT64_MIN, 0))
+        if item is None or item[0][:1] != PREFIX_AHEAD:
+            return
+        found = decode_ahead_key(item[0])[0]
+        if ids is None or found == secondary:
+            yield found
+            found += 1
+        secondary = found

@@ -1,0 +1,114 @@
+"""The newest row of each id inside a request's bounds: looked for from the newest block back.
+
+For what heads do not answer: rows below an end, of a version, as of an earlier address, or of
+an id whose head's row was given up. It reads the blocks that can hold such a row, newest first,
+one at a time, and is done with an id as soon as its rows say that no older one can win:
+
+    A normal row has a primary of at least (all before it) - jitter. So before a normal row of
+    primary p nothing lies above p + jitter, ahead records aside, which are asked for by id.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from storage_core.ahead_places import Places, ahead_between
+from storage_core.block import Block
+from storage_core.keys import INT64_MAX, INT64_MIN
+from storage_core.record import STATE_EXPIRED
+from storage_core.scan import RowFilter
+from storage_core.shard_view import ShardView
+from storage_core.zone import Zone
+
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+
+
+def newest_within(view: ShardView, wanted: RowFilter, ids: Int32s) -> Places:
+    """Return the newest wanted row's place of each of sorted ids that has one."""
+    search = _Search(view, wanted, ids)
+    search.look_ahead()
+    search.look_back()
+    return search.found()
+
+
+class _Search:
+    """Of each id the best place so far, and the least normal primary seen."""
+
+    def __init__(self, view: ShardView, wanted: RowFilter, ids: Int32s) -> None:
+        self._view = view
+        self._wanted = wanted
+        self._ids = ids
+        self._primary = np.full(len(ids), INT64_MIN)
+        self._address = np.full(len(ids), -1)
+        self._lowest = np.full(len(ids), INT64_MAX)
+        self._open_ids = ids
+
+    def found(self) -> Places:
+        """Return the best places."""
+        return Places(self._ids, self._primary, self._address).where(self._address >= 0)
+
+    def look_ahead(self) -> None:
+        """Take the ahead records, each by its key."""
+        wanted = self._wanted
+        places = ahead_between(self._view, self._ids, wanted.start, wanted.end)
+        for address in np.unique(places.address).tolist():
+            if wanted.address_start <= address < wanted.address_end:
+                zone = self._view.zone_at(address)
+                self._take(zone, self._view.block(zone), self._ids)
+
+    def look_back(self) -> None:
+        """Take blocks from the newest back until none can hold anything better."""
+        wanted = self._wanted
+        begin = max(wanted.address_start, _least_address(self._view, wanted.start))
+        for zone in self._view.zones_back(begin, wanted.address_end):
+            if not len(self._open_ids):
+                return
+            may_hold = zone.may_hold_normal(wanted.start, wanted.end)
+            may_hold = may_hold or zone.may_hold_flagged(wanted.start, wanted.end)
+            if may_hold and zone.may_hold_ids(self._open_ids):
+                block = self._view.block(zone)
+                self._take(zone, block, self._open_ids)
+                self._close_ids(block)
+
+    def _take(self, zone: Zone, block: Block, ids: Int32s) -> None:
+        """Take a block's wanted rows of sorted ids where they are better."""
+        states = block.states
+        shown = None if states is None else states != STATE_EXPIRED
+        chosen = replace(self._wanted, ids=ids).choose(zone, block, states=shown)
+        if chosen is None:
+            chosen = np.arange(len(block))
+        rows = Places(block.secondaries, block.primaries, block.addresses).where(chosen).newest()
+        at = self._ids.searchsorted(rows.ids)
+        known, address = self._primary[at], self._address[at]
+        is_better = (rows.primary > known) | ((rows.primary == known) & (rows.address > address))
+        at = at[is_better]
+        self._primary[at] = rows.primary[is_better]
+        self._address[at] = rows.address[is_better]
+
+    def _close_ids(self, block: Block) -> None:
+        """Be done with the ids of which no row before this block can be better."""
+        secondaries, primaries, states = block.secondaries, block.primaries, block.states
+        at = np.minimum(self._ids.searchsorted(secondaries), len(self._ids) - 1)
+        mine = self._ids[at] == secondaries
+        if states is not None:
+            mine &= states == 0
+        np.minimum.at(self._lowest, at[mine], primaries[mine])
+        jitter = self._view.jitter
+        most_before = np.minimum(self._lowest, INT64_MAX - jitter) + jitter
+        is_done = (self._address >= 0) & (most_before <= self._primary)
+        is_done |= most_before < self._wanted.start
+        self._open_ids = self._ids[~is_done]
+
+
+def _least_address(view: ShardView, start: int) -> int:
+    """Return the least address that a row from a primary on can have, ahead records aside.
+
+    A late one lies behind a normal one with a larger primary.
+    """
+    if start == INT64_MIN:
+        return 0
+    scheme = view.scheme
+    windows = view.windows(scheme.of(start), scheme.of(INT64_MAX))
+    return min((window.address_min for _, window in windows), default=INT64_MAX)
