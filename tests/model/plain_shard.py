@@ -9,7 +9,6 @@ published on the way: what was, what was written, the end of each write, never i
 from collections import Counter
 from collections.abc import Sequence
 from copy import copy
-from itertools import pairwise
 from typing import NamedTuple
 
 from storage_core import StreamOptions
@@ -17,26 +16,6 @@ from tests.strategies import DAY_SECONDS, Given
 
 NORMAL, LATE, AHEAD = 0, 1, 2
 UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-
-
-def plain_cuts(sizes: Sequence[int], options: StreamOptions) -> list[int]:
-    """Return where a batch is cut into blocks: evenly where its sizes allow."""
-    records_max, bytes_max = options.block_records, options.block_bytes
-    if len(sizes) <= records_max and sum(sizes) <= bytes_max:
-        return [0, len(sizes)] if sizes else [0]
-    for blocks in range(1, len(sizes) + 1):
-        is_few = len(sizes) <= blocks * (records_max * 5 // 4)
-        if is_few and sum(sizes) <= blocks * (bytes_max * 5 // 4):
-            break
-    cuts = [len(sizes) * at // blocks for at in range(blocks + 1)]
-    if all(sum(sizes[first:end]) <= bytes_max * 3 // 2 for first, end in pairwise(cuts)):
-        return cuts
-    filled = [0]
-    for at in range(1, len(sizes) + 1):
-        size = sum(sizes[filled[-1] : at])
-        if at - filled[-1] >= records_max or size >= bytes_max or at == len(sizes):
-            filled.append(at)
-    return filled
 
 
 class RefusedError(Exception):
@@ -64,7 +43,6 @@ class PlainShard:
         self.options = options
         self.rows: list[PlainRow] = []
         self.written_ms: dict[int, int] = {}
-        self.spans: list[tuple[int, int]] = []
         self.next = 0
         self.committed = 0
         self.unsealed: list[Given] = []
@@ -77,7 +55,7 @@ class PlainShard:
     def copy(self) -> "PlainShard":
         """Return the shard as it stands, without the way it came."""
         other = copy(self)
-        other.rows, other.spans, other.unsealed = [*self.rows], [*self.spans], [*self.unsealed]
+        other.rows, other.unsealed = [*self.rows], [*self.unsealed]
         other.written_ms = {**self.written_ms}
         other.counts, other.transactions = Counter(self.counts), dict(self.transactions)
         other.passed, other.ends = [], [*self.ends]
@@ -155,7 +133,6 @@ class PlainShard:
         report: Counter[str] = Counter(appended=len(records))
         for record, address in zip(records, addresses, strict=True):
             self._take(record, address, now, report)
-        self._span(records, addresses)
         if records:
             self.next = addresses[-1] + 1
         if source is not None:
@@ -203,14 +180,8 @@ class PlainShard:
         bound = self.options.ahead_max
         return primary > now + (DAY_SECONDS * UNITS_PER_SECOND[unit] if bound is None else bound)
 
-    def _span(self, records: Sequence[Given], addresses: Sequence[int]) -> None:
-        """Note which addresses each block spans; addresses inside it count as stored."""
-        sizes = [len(record.payload or b"") for record in records]
-        for first, end in pairwise(plain_cuts(sizes, self.options)):
-            self.spans.append((addresses[first], addresses[end - 1]))
-
     def _has_stored(self, address: int) -> bool:
-        return any(first <= address <= last for first, last in self.spans)
+        return any(row.address == address for row in self.rows)
 
     # --- reading ---------------------------------------------------------------------------
 
