@@ -35,6 +35,14 @@ def test_batch_without_rows_counts(lab):
     assert lab.stored == [2]
 
 
+def test_query_with_a_mistake_goes_on_from_its_checkpoint_once_it_is_mended(lab):
+    lab.feed(1)
+    assert "unknown option shard" in lab.fails(shard=4)
+    lab.feed(2)
+    lab.run()
+    assert lab.stored == [1, 2]
+
+
 def test_deleted_checkpoint_is_told_and_writes_nothing_twice(lab):
     lab.feed(1)
     lab.run()
