@@ -52,6 +52,7 @@ from storage_core.shard_state import (
     Ledger,
     ShardState,
     Tail,
+    TransactionProgress,
     decode_state,
     encode_int,
     encode_ledger,
@@ -119,7 +120,8 @@ def _recover(context: ShardContext, give_up: GiveUp, lock: DirectoryLock) -> Ope
             state = replace(state, ledger=upgrade_shard(store, context.number))
         # IMPORTANT: behind the upgrade, which takes such keys for a caller's.
         state = _with_ahead_keys(context, store, state)
-        if _begun(state) in give_up.transactions:
+        begun = _begun(state)
+        if begun is not None and begun[0] in give_up.transactions:
             state = _remove_above_marker(context, store, marker, state)
         return _settle(context, lock, store, marker, state)
     except BaseException:
@@ -145,7 +147,7 @@ def _settle(
     state: ShardState,
 ) -> OpenedShard:
     """Steps 4 to 6 of the module's text."""
-    committed, tail = marker.state.committed, state.tail
+    committed, tail = _known_committed(state, marker), state.tail
     # IMPORTANT: raised once more, now that the store is recovered. A reader that came between
     # has opened it with rows that recovery has dropped, and would go on showing them.
     final = _next_generation(marker.state, state.generation)
@@ -174,10 +176,21 @@ def _settle(
     return OpenedShard(lock, store, marker, state, publishable, heads, clock)
 
 
-def _begun(state: ShardState) -> str | None:
+def _begun(state: ShardState) -> tuple[str, TransactionProgress] | None:
     """Return the transaction of which only a part is written."""
     assert state.ledger is not None, "a shard that is opened has a ledger"
-    return None if state.ledger.begun is None else state.ledger.begun[0]
+    return state.ledger.begun
+
+
+def _known_committed(state: ShardState, marker: MarkerWriter) -> int:
+    """Return the end of what is known to be committed.
+
+    A transaction commits what stands before it, so where it began counts too: of a damaged
+    marker only the older slot is left, which speaks of a commit before.
+    """
+    begun = _begun(state)
+    begin = 0 if begun is None else begun[1].begin
+    return max(marker.state.committed, begin)
 
 
 def _refuse_missing_current(context: ShardContext) -> None:
@@ -304,8 +317,8 @@ def _remove_above_marker(
     marker: MarkerWriter,
     state: ShardState,
 ) -> ShardState:
-    """Remove the rows of the transaction that is given up: all that stands above the marker."""
-    committed, tail = marker.state.committed, state.tail
+    """Remove the rows of the transaction that is given up: all above what is committed."""
+    committed, tail = _known_committed(state, marker), state.tail
     batch = Batch()
     removed = Counters()
     blocks_end = tail.blocks_end

@@ -1,10 +1,13 @@
 """A transaction's rows at each call of the disk: what others see, and what stands before them."""
 
+import shutil
+
 import pytest
 
 from storage_core import ShardPoisonedError
+from storage_core.marker import MarkerFile, open_marker
 from tests.unit.storage_core.hooked_disk import HookedDisk
-from tests.unit.storage_core.workbench import Workbench, batch_of
+from tests.unit.storage_core.workbench import Workbench, batch_of, flip_bit
 
 
 @pytest.fixture
@@ -70,6 +73,46 @@ def test_transaction_given_up_takes_nothing_with_it_of_what_stood_before(bench, 
         manifest.unlink()
     bench.open(give_up_transactions=["t"])
     assert (bench.primaries(), bench.stream.source(0)) == ([1], {"next": 1})
+
+
+@pytest.mark.parametrize("gives_up", [True, False])
+def test_rows_before_a_transaction_are_known_to_be_committed_by_an_older_slot_too(
+    bench, hooked, gives_up
+):
+    bench.append([1])
+    bench.commit()
+    bench.append([2])
+    bench.commit()
+    hooked.fail("write", 1)
+    with pytest.raises(ShardPoisonedError):
+        transact(bench, "t", [3], [4])
+    bench.crash()
+    damage_newest_slot(bench)
+    if gives_up:
+        shutil.rmtree(bench.staging)
+        bench.open(give_up_transactions=["t"])
+        assert bench.primaries() == [1, 2]
+    else:
+        seen = []
+        hooked.on("after write_both", lambda: hooked.on("after write_both", look))
+
+        def look() -> None:
+            marker, _ = open_marker(bench.marker)
+            assert isinstance(marker, MarkerFile)
+            marker.close()
+            seen.append(marker.state.committed)
+
+        bench.open()
+        assert seen == [2]
+        assert bench.primaries() == [1, 2, 3, 4]
+
+
+def damage_newest_slot(bench: Workbench) -> None:
+    """Leave the slot that says what was committed one commit before."""
+    marker, _ = open_marker(bench.marker)
+    assert isinstance(marker, MarkerFile)
+    marker.close()
+    flip_bit(bench.marker, 4096 * (marker.state.sequence & 1) + 20)
 
 
 def test_transaction_that_was_begun_is_finished_before_others_that_were_published(bench, hooked):
