@@ -47,6 +47,9 @@ from storage_core import InvalidRequestError, StreamOptions
 
 # Sections whose keys come together from file, environment and command line.
 _ADDED_TO: Final = ("kafka", "stream", "on_fault")
+# Internal topics, and librdkafka's setting for what a pattern leaves out.
+_INTERNAL: Final = "^__"
+_LEFT_OUT: Final = "topic.blacklist"
 _ENVIRONMENT_BOOTSTRAP: Final = "KAFKA_BOOTSTRAP"
 _GROUP_DEFAULT: Final = "shardlog"
 _RETENTION_HOURS_MAX: Final = 24 * 365 * 1000
@@ -114,12 +117,14 @@ class WorkerOptions(_Settings):
     Attributes:
         root: The directory that holds the streams.
         topics: Topics by name.
-        topic_pattern: Topics by a regular expression that begins with ^; instead of names.
+        topic_pattern: Topics by a regular expression that begins with ^; instead of names. Topics
+            that begin with two underscores are Kafka's own or a tool's, and are taken by a pattern
+            only if it begins with ^__.
         mode: `group`: the group shares out the partitions; `static`: those of `partitions`.
         partitions: In mode `static`, the partitions of each topic.
         start: Where a shard begins that is not there yet: `earliest`, `latest`, or a time
-            (ISO with zone, or milliseconds). Partitions added later begin at their first
-            record.
+            (ISO with zone, or milliseconds). Partitions and
+            topics that appear later begin at their first record.
         on_overtaken: When Kafka's retention has passed records that were not stored: `stop`
             there, a fault that names them, or `skip`: record the gap and go on.
         on_fault: What becomes of a fault of one partition or topic, by kind: it is `set-aside`
@@ -220,7 +225,11 @@ class WorkerOptions(_Settings):
     @property
     def kafka_settings(self) -> dict[str, object]:
         """The settings of the consumer."""
-        return {GROUP: _GROUP_DEFAULT, **self.kafka}
+        given: dict[str, object] = {GROUP: _GROUP_DEFAULT, **self.kafka}
+        if self.topic_pattern is None or self.topic_pattern.startswith(_INTERNAL):
+            return given
+        left_out = [_INTERNAL, *filter(None, [str(given.get(_LEFT_OUT, ""))])]
+        return {**given, _LEFT_OUT: ",".join(left_out)}
 
     @property
     def subscription(self) -> tuple[str, ...]:

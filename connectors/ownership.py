@@ -70,6 +70,8 @@ class Ownership:
         self._log = log
         self.feeds: dict[Partition, ShardFeed] = {}
         self._told: set[str] = set()
+        # With start=latest, the topics it is said of; None for all.
+        self.first_topics: Collection[str] | None = None
 
     def stream_mark(self, topic: str) -> object:
         """Return what a topic's stream can be told from one made anew by, None if there is none."""
@@ -182,7 +184,7 @@ class Ownership:
         """Return where shards begin that are not there yet.
 
         With the first shard of a stream all partitions there are begin where `start` says; one
-        that is added later begins at its first record.
+        that is added later begins at its first record, and so does a topic that appears later.
         """
         if not is_new:
             return {partition.number: self._consumer.watermarks(partition)[0]}
@@ -199,7 +201,8 @@ class Ownership:
         if start_ms is not None:
             found = self._consumer.offset_at(partition, start_ms)
             return end if found is None else max(low, found)
-        return low if self._options.start == "earliest" else end
+        is_new = self.first_topics is not None and partition.topic not in self.first_topics
+        return low if self._options.start == "earliest" or is_new else end
 
     def _feed(self, partition: Partition, stream: Stream, topic_id: str) -> ShardFeed:
         number = partition.number
@@ -248,7 +251,8 @@ class Ownership:
             place=partition,
             dropped=dropped,
         )
-        if verdict == "ignored":
+        # Before the shard is there nothing can be said of where it will stand.
+        if verdict == "ignored" and home is not None:
             self._log.warning(
                 "the group's offset was moved by others and is ignored",
                 topic=partition.topic,

@@ -48,7 +48,10 @@ def check_group_offset(  # noqa: PLR0913 - all that the decision stands on
     place: tuple[str, int],
     dropped: Collection[str] = (),
 ) -> Verdict:
-    """Judge a group offset beyond the shard's own next offset.
+    """Judge a group offset that differs from the shard's own next offset.
+
+    Workers leave it at most there, and their mark beside it. Without a mark somebody else has
+    moved it, to either side.
 
     Args:
         shard_next: Where the shard stands.
@@ -66,11 +69,11 @@ def check_group_offset(  # noqa: PLR0913 - all that the decision stands on
     Raises:
         ForeignDataError: The data behind the offset lies elsewhere.
     """
-    if group_offset <= shard_next:
-        return "go on"
     mark = decode_home_mark(metadata)
-    if mark is None:
+    if mark is None and group_offset != shard_next:
         return "ignored"
+    if mark is None or group_offset <= shard_next:
+        return "go on"
     if mark.lineage in dropped:
         return "go on"
     topic, number = place

@@ -21,6 +21,7 @@ from connectors.broker_watch import BrokerWatch
 from connectors.commit_round import RoundInFlight, RoundReport, RoundWork, commit_round
 from connectors.consumed import holds_faults, stretches
 from connectors.dead_letter_watch import DeadLetterWatch
+from connectors.first_topics import first_topics
 from connectors.gathering import Gathering
 from connectors.group_offsets import GroupOffsets
 from connectors.holdings import Holdings
@@ -62,7 +63,7 @@ class Worker:
             options.round_records_max,
             options.round_bytes_max,
         )
-        ownership = Ownership(options, self._consumer, self._identities, log)
+        self._ownership = ownership = Ownership(options, self._consumer, self._identities, log)
         notes = SetAsideNotes(options.root)
         self._aside = SetAside(options.on_fault, notes, ownership.stream_mark, clock, log)
         self._holdings = Holdings(
@@ -123,11 +124,16 @@ class Worker:
 
     def _join(self) -> None:
         options = self._options
+        there = self._admin.partitions()
+        if options.start == "latest":
+            group = str(options.kafka_settings["group.id"])
+            wanted = options.subscription or tuple(options.partitions)
+            self._ownership.first_topics = first_topics(options.root, group, wanted, there)
         if options.mode == "static":
             chosen = options.partitions.items()
             self._assigned([Partition(topic, n) for topic, numbers in chosen for n in set(numbers)])
             return
-        missing = sorted(set(options.topics) - set(self._admin.partitions()))
+        missing = sorted(set(options.topics) - set(there))
         if missing:
             self._log.warning("no such topics yet, waiting for them", topics=missing)
         self._consumer.subscribe(options.subscription, self._assigned, self._revoked, self._lost)
@@ -255,7 +261,6 @@ class Worker:
         self.counts.add(report)
         self._faults.forget(report.moved)
         self._aside.moved(report.moved)
-        self._group.note(report.moved)
         for partition, poison in report.poisoned.items():
             reopens = self.counts.reopened(partition)
             if reopens > _REOPENS_MAX or self._is_stopping:

@@ -1,7 +1,6 @@
 """A consumer whose owner says where each partition begins."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from threading import Thread
 from typing import Any
 
@@ -33,9 +32,11 @@ class Consumer:
         Raises:
             InvalidRequestError: A setting is unknown, or is not the caller's to choose.
         """
+        told = {**consumer_settings(settings), "on_commit": self._note_group}
         with translated("kafka settings"):
-            self._client: Any = rdkafka.Consumer(consumer_settings(settings))
+            self._client: Any = rdkafka.Consumer(told)
         self._failure: Exception | None = None
+        self._group_answer: dict[Partition, int] | None = None
 
     def subscribe(
         self,
@@ -144,13 +145,30 @@ class Consumer:
         }
 
     def commit_group(self, places: Mapping[Partition, Place], *, is_last: bool = False) -> None:
-        """Tell the group, for those who watch lag; a failure is not the caller's concern."""
+        """Tell the group, for those who watch lag; what it takes, `take_group_answer` returns."""
         offsets = [_place(*item) for item in places.items()]
-        with suppress(KafkaException):
+        try:
             if is_last:
-                self._client.commit(offsets=offsets, asynchronous=False)
+                self._note_group(None, self._client.commit(offsets=offsets, asynchronous=False))
             else:
                 self._client.commit(offsets=offsets, asynchronous=True)
+        except KafkaException:
+            # A failure is not the caller's concern: who is not answered tells it again.
+            self._note_group(None, [])
+
+    def take_group_answer(self) -> dict[Partition, int] | None:
+        """Return what the group has taken of what it was told; None if it has not answered."""
+        answer, self._group_answer = self._group_answer, None
+        return answer
+
+    def _note_group(self, error: object, places: list[TopicPartition]) -> None:
+        """Take note of an answer; called inside `consume`, too."""
+        taken = (
+            {}
+            if error is not None
+            else {_partition(at): at.offset for at in places if not at.error}
+        )
+        self._group_answer = {**(self._group_answer or {}), **taken}
 
     def seek(self, partition: Partition, place: Place) -> None:
         """Go on from another place; what was fetched ahead is dropped.

@@ -67,6 +67,19 @@ def test_section_as_json_adds_to_what_stands_below_it(load):
     assert options.stream == below.stream.model_copy(update={"jitter_ms": 4})
 
 
+@pytest.mark.parametrize(
+    ("overrides", "left_out"),
+    [
+        (["topics=[]", "topic_pattern=^.*"], "^__"),
+        (["topics=[]", "topic_pattern=^.*", "kafka.topic.blacklist=^mine"], "^__,^mine"),
+        (["topics=[]", "topic_pattern=^__consumer.*"], None),
+        (["topics=__consumer_offsets"], None),
+    ],
+)
+def test_internal_topics_are_left_out_unless_they_are_named(load, overrides, left_out):
+    assert load(overrides=overrides).kafka_settings.get("topic.blacklist") == left_out
+
+
 def test_brokers_are_needed(load):
     said = refusal(load, text='root = "/data"\ntopics = ["orders"]\n')
     assert '"bootstrap.servers" is missing' in said

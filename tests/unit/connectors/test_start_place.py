@@ -76,8 +76,13 @@ def test_store_that_was_set_back_fetches_again():
     assert judge(11, OURS) == "go on"
 
 
-def test_group_offset_moved_by_others_is_ignored():
-    assert judge(11, None) == "ignored"
+@pytest.mark.parametrize("moved_to", [0, 9, 11])
+def test_group_offset_moved_by_others_is_ignored(moved_to):
+    assert judge(moved_to, None) == "ignored"
+
+
+def test_group_offset_that_differs_in_nothing_is_nobodys_doing():
+    assert judge(10, None) == "go on"
 
 
 def test_partition_that_holds_what_comes_next_has_no_gap():
