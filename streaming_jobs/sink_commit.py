@@ -197,7 +197,7 @@ def _purpose(options: SinkOptions, transaction: TransactionId) -> str:
 def _named(transaction: TransactionId) -> str:
     if is_of_query(transaction):
         return f"batch {transaction.number} of query {query_of(transaction)}"
-    return f"version {transaction.number} of {transaction.series}"
+    return f"version {transaction.number} of app {transaction.series.removeprefix('app:')!r}"
 
 
 def _tell_late(transaction: TransactionId, contents: Contents, late: int) -> None:

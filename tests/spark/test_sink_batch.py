@@ -53,10 +53,18 @@ def test_place_is_known_by_its_uri_too(lab):
 
 
 def test_version_that_was_seen_is_ignored_and_so_are_lower_ones(lab):
-    for version, primary in ((2, 1), (2, 2), (1, 3), (3, 4)):
+    for version, primary in ((2, 1), (2, 1), (1, 3), (3, 4)):
         lab.write([primary], txnAppId="app", txnVersion=version)
     lab.write([5], txnAppId="other", txnVersion=1)
     assert lab.stored == [1, 4, 5]
+
+
+def test_version_that_was_seen_with_other_rows_is_refused_unless_they_may_go(lab):
+    lab.write([1], txnAppId="app", txnVersion=2)
+    with pytest.raises(Exception, match="version 2 of app 'app' comes with 2 rows and is in the"):
+        lab.write([1, 2], txnAppId="app", txnVersion=2)
+    lab.write([1, 2], txnAppId="app", txnVersion=2, onChangedBatch="skip")
+    assert (lab.stored, lab.staged) == ([1], [])
 
 
 def test_tombstones_versions_and_kafkas_columns_are_stored(lab, spark):
