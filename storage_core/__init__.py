@@ -20,6 +20,7 @@ from storage_core.errors import (
     UnavailableError,
     UnsupportedFormatError,
 )
+from storage_core.findings import Problem
 from storage_core.options import StreamOptions
 from storage_core.origin import StreamOrigin
 from storage_core.position import Position, ShardPosition
@@ -34,7 +35,7 @@ from storage_core.stream import Stream
 from storage_core.stream_description import StreamDescription, describe_stream
 from storage_core.stream_stats import StreamStats
 from storage_core.transaction import Transaction
-from storage_core.verify import Problem, VerifyReport
+from storage_core.verify import VerifyReport
 
 __all__ = [
     "HEADERS_TYPE",

@@ -4,7 +4,7 @@ import numpy as np
 
 from storage_core.block import Block
 from storage_core.heads import Heads, heads_after
-from storage_core.routing import Grouping, Routed, group
+from storage_core.routing import Grouping, Int64s, Routed, States, group
 
 
 def block_groups(block: Block) -> Grouping:
@@ -14,12 +14,17 @@ def block_groups(block: Block) -> Grouping:
 
 def replay_block(block: Block, groups: Grouping, before: Heads) -> Heads:
     """Return the heads of a block's secondaries once its stored states have spoken."""
-    states = block.states
-    primaries = block.primaries
+    return replay_rows(block.states, block.primaries, block.addresses, groups, before)
+
+
+def replay_rows(
+    states: States | None, primaries: Int64s, addresses: Int64s, groups: Grouping, before: Heads
+) -> Heads:
+    """Return the heads of rows' secondaries once their stored states (None: normal) have spoken."""
     maxima = before.primary.copy()
     if states is None:
         np.maximum.at(maxima, groups.codes, primaries)
     else:
         normal = states == 0
         np.maximum.at(maxima, groups.codes[normal], primaries[normal])
-    return heads_after(before, groups, Routed(states, maxima, 0), primaries, block.addresses)
+    return heads_after(before, groups, Routed(states, maxima, 0), primaries, addresses)

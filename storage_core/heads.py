@@ -109,6 +109,10 @@ class Heads:
         """Return the heads the mask chooses."""
         return Heads(self.ids[mask], self.primary[mask], self.address[mask], self.last[mask])
 
+    def where_at(self, at: npt.NDArray[np.intp]) -> "Heads":
+        """Return the heads at these places."""
+        return Heads(self.ids[at], self.primary[at], self.address[at], self.last[at])
+
 
 def heads_after(
     before: Heads, groups: Grouping, routed: Routed, primaries: Int64s, addresses: Int64s

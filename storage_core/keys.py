@@ -37,6 +37,8 @@ PREFIX_META: Final = b"m"
 PREFIX_DONE: Final = b"t"
 PREFIX_PLACE: Final = b"o"
 PREFIX_ATTACHMENT: Final = b"a"
+# What every key of the default family begins with one of.
+PREFIXES: Final = b"adfhlmotwz"
 
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1

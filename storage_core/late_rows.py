@@ -161,6 +161,13 @@ class LateRows:
         return pa.array(parts, pa.binary())
 
 
+def has_whole_values(late: LateRows) -> bool:
+    """Tell whether each value ends where its head says."""
+    head = late.head
+    sizes = head["payload_bytes"].astype(np.int64) + head["key_bytes"] + head["headers_bytes"]
+    return bool(np.array_equal(sizes + _HEAD.size, [len(value) for value in late.values]))
+
+
 def decode_late_rows(keys: list[bytes], values: list[bytes]) -> LateRows:
     """Return late records from what lies under their keys."""
     secondary, primary, address = decode_late_keys(keys)

@@ -44,6 +44,7 @@ from storage_core.shard_state import (
     KEY_GENERATION,
     KEY_LINEAGE,
     KEY_NEXT,
+    KEY_REMOVED,
     KEY_START,
     KEY_TRANSACTIONS,
     STATE_RANGE,
@@ -350,6 +351,7 @@ def _remove_above_marker(
     assert state.ledger is not None, "a shard that is opened has a ledger"
     ledger = replace(state.ledger, begun=None)
     batch.put(KEY_TRANSACTIONS, encode_ledger(ledger))
+    batch.put(KEY_REMOVED, b"")
     batch.put(KEY_NEXT, encode_tail(tail))
     batch.put(KEY_AHEAD, encode_int(kept.ahead))
     store.write(batch)

@@ -37,13 +37,9 @@ from storage_core.rocks import Batch, KeyValueStore
 from storage_core.scan_shard import heads_of, routed_here, scan_view
 from storage_core.shard_guard import ShardGuard
 from storage_core.shard_heads import ShardHeads
-from storage_core.shard_state import (
-    AddressRange,
-    ShardState,
-    Tail,
-)
+from storage_core.shard_state import AddressRange, ShardState, Tail
 from storage_core.shard_transactions import ShardTransactions
-from storage_core.shard_view import ShardBounds, ShardView
+from storage_core.shard_view import ShardBounds, ShardView, whole_view
 from storage_core.staging import is_staged
 from storage_core.standing import Standing, is_in_order
 from storage_core.stream_file import STAGING_DIRECTORY, StreamMeta
@@ -329,6 +325,12 @@ class Shard:
         """Return the shard at this moment, with the heads of sorted ids (None: of all)."""
         self.guard.refuse_if_closed()
         return self._heads.as_of_committed(ids, self._view_at)
+
+    def whole_view(self) -> tuple[ShardView, ShardState]:
+        """Return all that is written, committed or not, and what the same moment says of it."""
+        self.guard.refuse_if_closed()
+        one = self.context
+        return whole_view(one.place, one.meta, one.born, self._store.view())
 
     def note_lost(self, found: Iterable[AddressRange]) -> None:
         """Record the ranges of blocks that cannot be read, so that they are told from now on."""

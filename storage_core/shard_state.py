@@ -8,6 +8,7 @@
                    primary; address up to which heads are on disk
     m ahead        i64: how many ahead records have a key that says where they are. If it is
                    not what the counter says, some lack theirs (ahead_places.py)
+    m removed      empty: rows were removed that counters and windows had taken in, or may have been
     m source       JSON: where the source of the rows stands
     m lost/<address>, m gap/<address>, m pass/<address>    exclusive end i64 (and why):
                    acknowledged and gone; accepted as gone; gone at the source before they came
@@ -52,6 +53,7 @@ KEY_SOURCE: Final = meta_key("source")
 _PREFIX_LOST: Final = meta_key("lost/")
 _PREFIX_GAP: Final = meta_key("gap/")
 _PREFIX_PASS: Final = meta_key("pass/")
+KEY_REMOVED: Final = meta_key("removed")
 KEY_TRANSACTIONS: Final = meta_key("transactions")
 _PREFIX_TRANSACTION: Final = meta_key("txn/")
 
@@ -190,6 +192,7 @@ class ShardState:
     gaps: tuple[AddressRange, ...] = ()
     passed: tuple[AddressRange, ...] = ()
     ledger: Ledger | None = None
+    has_removed: bool = False
 
     @classmethod
     def unborn(cls, born: int) -> "ShardState":
@@ -310,6 +313,7 @@ def decode_state(entries: list[tuple[bytes, bytes]], shard: int, born: int = 0) 
             gaps=_ranges(entries, _PREFIX_GAP),
             passed=_ranges(entries, _PREFIX_PASS),
             ledger=decode_ledger(single[KEY_TRANSACTIONS]) if KEY_TRANSACTIONS in single else None,
+            has_removed=KEY_REMOVED in single,
         )
     except (struct.error, ValueError) as error:
         message = f"the shard's state under {PREFIX_META!r} cannot be read: {error}"

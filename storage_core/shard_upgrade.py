@@ -18,6 +18,7 @@ from storage_core.errors import CorruptionError
 from storage_core.keys import FAMILY_DEFAULT, PREFIX_META, attachment_key, meta_key, prefix_end
 from storage_core.rocks import Batch, Item, KeyValueStore, StoreView
 from storage_core.shard_state import (
+    KEY_REMOVED,
     KEY_TRANSACTIONS,
     Ledger,
     TransactionProgress,
@@ -75,6 +76,8 @@ def upgrade_shard(store: KeyValueStore, shard: int) -> Ledger:
         batch.delete(transaction_key(ledger.begun[0]))
     # IMPORTANT: with the last of what is moved; from here on nobody looks for it again.
     batch.put(KEY_TRANSACTIONS, encode_ledger(ledger))
+    # Version 1 did not note whether it gave a transaction up.
+    batch.put(KEY_REMOVED, b"")
     store.write(batch)
     return ledger
 

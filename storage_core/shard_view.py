@@ -32,7 +32,7 @@ from storage_core.keys import (
     zone_key,
 )
 from storage_core.rocks import Item, StoreView
-from storage_core.shard_state import AddressRange, ShardState
+from storage_core.shard_state import STATE_RANGE, AddressRange, ShardState, decode_state
 from storage_core.stream_file import StreamMeta
 from storage_core.windows import Window, decode_window
 from storage_core.zone import Zone, ZoneChunk, decode_zones
@@ -260,7 +260,7 @@ class ShardView:
         for key, raw in self._store.items(FAMILY_DEFAULT, first, last):
             yield decode_dead_letter_key(key), raw
 
-    def meta_items(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+    def meta_items(self, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         """Yield items of the default family as they stand."""
         return self._store.items(FAMILY_DEFAULT, start, end)
 
@@ -273,8 +273,11 @@ class ShardView:
         return self._store.at_or_after(FAMILY_DEFAULT, key)
 
     def head_on_disk(self, secondary: int) -> bytes | None:
-        """Return what lies under a secondary's head key; by iterator, since `get` goes stale."""
-        key = head_key(secondary)
+        """Return what lies under a secondary's head key."""
+        return self.value_at(head_key(secondary))
+
+    def value_at(self, key: bytes) -> bytes | None:
+        """Return what lies under a key; by iterator, since a reader's `get` goes stale."""
         item = self._store.at_or_after(FAMILY_DEFAULT, key)
         return item[1] if item is not None and item[0] == key else None
 
@@ -310,3 +313,19 @@ class ShardView:
         raise CorruptionError(
             message, stream=self.stream, shard=self.shard, start=start, end=max(start + 1, end)
         )
+
+
+def whole_view(
+    place: BlockPlace, meta: StreamMeta, born: int, store: StoreView
+) -> tuple[ShardView, ShardState]:
+    """Return a view of all that is written, committed or not, and the state it was written with.
+
+    Raises:
+        CorruptionError: The state cannot be read; the view of the store is closed.
+    """
+    try:
+        state = decode_state(list(store.items(FAMILY_DEFAULT, *STATE_RANGE)), place.shard, born)
+    except BaseException:
+        store.close()
+        raise
+    return ShardView(place, meta, ShardBounds.of(state, state.tail.next), store), state

@@ -38,7 +38,7 @@ from storage_core.staging import remove_transaction, sweep_abandoned, transactio
 from storage_core.stream_file import StreamFiles, create_stream, locked, locked_if_free, read_stream
 from storage_core.stream_stats import StreamStats, stats_of
 from storage_core.transaction import Transaction, finish_all
-from storage_core.verify import VerifyReport, verify_shard
+from storage_core.verify import Progress, VerifyReport, verify_shard
 
 
 class Stream(StreamReads):
@@ -368,11 +368,16 @@ class Stream(StreamReads):
         """Return what the open shards have counted, committed or not."""
         return stats_of(shard.tail.counters for shard in self._open_shards().values())
 
-    def verify(self) -> VerifyReport:
-        """Read every block, zone and late row of the open shards and tell what is wrong."""
+    def verify(self, progress: Progress | None = None) -> VerifyReport:
+        """Read all blocks of the open shards and compare what follows from them.
+
+        Args:
+            progress: Called every so many blocks with the shard, the address that was reached,
+                and the exclusive end.
+        """
         report = VerifyReport()
         for shard in self._open_shards().values():
-            report = report.plus(verify_shard(shard))
+            report = report.plus(verify_shard(shard, progress))
         return report
 
     def close(self) -> None:

@@ -1,51 +1,90 @@
-"""Verify: read every block, zone and late row of a shard and tell what is wrong.
+"""Verify: read every block of a shard and compare all that follows from them.
 
-Each problem becomes a line that names shard, file and addresses. It goes on behind a block that
-cannot be read; behind a broken chain of zones it cannot.
-Late records and the rows flagged in blocks must be the same, in number and by a sum over
-their places; windows must cover their rows, and heads must not be behind them.
+What is compared: blocks with their zones and each state with the heads before it; late and
+ahead rows with their ordered copies, content and all; windows, heads (on disk and as `latest`
+has them) and counters with what the blocks add up to; dead letters, source and tail with each
+other; the ids of transactions with their places; and that no key is none of the log's. What is
+not looked at, or not exactly, is told in the report.
+
+All of it is of one moment, with the rows that are written and not committed. It goes on behind
+a block that cannot be read; behind a broken chain of zones it cannot. Memory is bounded: of
+ids, windows and problems it holds so many, and reads the blocks again for the rest.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from storage_core.block import Block
+from storage_core.block_checks import CopyCheck, disagreement
 from storage_core.errors import CorruptionError
-from storage_core.head_replay import block_groups, replay_block
-from storage_core.heads import HeadTable
-from storage_core.keys import INT64_MAX, INT64_MIN, decode_late_keys, late_window_key
-from storage_core.record import STATE_AHEAD, STATE_LATE
+from storage_core.findings import PROBLEMS_MAX, Findings, Problem
+from storage_core.heads import Int32s
+from storage_core.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, head_key, window_key
+from storage_core.shard_state import Counters, ShardState
 from storage_core.shard_view import ShardView
-from storage_core.windows import Window, summarise
-from storage_core.zone import Zone, decode_secondaries, primary_spans, state_counts
+from storage_core.state_checks import (
+    DeadLetterCheck,
+    check_counters,
+    check_keys,
+    check_places,
+    check_tail,
+)
+from storage_core.tallies import (
+    HEADS_AT_ONCE,
+    WINDOWS_AT_ONCE,
+    HeadTally,
+    WindowTally,
+    counts_of,
+    differing,
+    parts_of,
+    stored_heads,
+)
+from storage_core.windows import Window
+from storage_core.zone import Zone
 
 if TYPE_CHECKING:
     from storage_core.shard import Shard
 
-_SUM_MASK: Final = 2**64 - 1
+NEVER_CHECKED: Final = (
+    "counts of duplicates, and of expired rows that brought no address: nothing else tells them",
+    "what callers attached, the contents of dead letters, and of a source all but its `next`",
+    "staged rows: whoever finishes their transaction proves them",
+    "blocks that no zone names: no read finds them",
+)
+UNCHECKED_SUMS: Final = (
+    "counters, windows, heads and states only for what they must at least be: rows are gone"
+)
+UNCHECKED_COUNTS: Final = (
+    "counters and windows only for what they must at least be: rows of a transaction were given "
+    "up, or an earlier version did not note whether any were"
+)
+UNCHECKED_CHAIN: Final = "all that follows from the blocks: the chain of zones is broken"
+_BLOCKS_PER_PROGRESS: Final = 64
 
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing that is wrong, and where."""
-
-    shard: int
-    file: str
-    start: int | None
-    end: int | None
-    what: str
+Progress = Callable[[int, int, int], None]
+_Shown = Callable[[Int32s], ShardView]
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What was read, and what is wrong with it."""
+    """What was read, and what is wrong with it.
+
+    Attributes:
+        blocks: Blocks that were read.
+        rows: Rows in them.
+        late_rows: Ordered copies of late and ahead rows.
+        problems: What is wrong; the first thousand of each shard.
+        left_out: How many more problems there are.
+        unchecked: What was not looked at, or not exactly, each with its reason.
+    """
 
     blocks: int = 0
     rows: int = 0
     late_rows: int = 0
     problems: tuple[Problem, ...] = ()
+    left_out: int = 0
+    unchecked: tuple[str, ...] = ()
 
     @property
     def is_clean(self) -> bool:
@@ -59,147 +98,216 @@ class VerifyReport:
             self.rows + other.rows,
             self.late_rows + other.late_rows,
             self.problems + other.problems,
+            self.left_out + other.left_out,
+            tuple(dict.fromkeys((*self.unchecked, *other.unchecked))),
         )
 
 
-def verify_shard(shard: "Shard") -> VerifyReport:
-    """Verify one shard that is open for writing; blocks that cannot be read become lost."""
-    view = shard.view_with_heads(None)
+@dataclass(frozen=True, slots=True)
+class VerifyLimits:
+    """How much verify holds in memory at once."""
+
+    heads: int = HEADS_AT_ONCE
+    windows: int = WINDOWS_AT_ONCE
+
+
+def verify_shard(
+    shard: "Shard", progress: Progress | None = None, limits: VerifyLimits = VerifyLimits()
+) -> VerifyReport:
+    """Verify one shard that is open for writing; blocks that cannot be read become lost.
+
+    Args:
+        shard: The shard.
+        progress: Called every so many blocks with the shard, the address that was reached and
+            the exclusive end; once more for each further pass over the blocks.
+        limits: How much to hold in memory.
+    """
+    committed = shard.committed()
+    view, state = shard.whole_view()
+    findings = Findings(shard.context.number, str(shard.context.directory / "db"))
     try:
-        check = _ShardCheck(view, str(shard.context.directory / "db"))
-        check.blocks()
-        check.late_rows()
-        check.summaries()
+        check = _ShardCheck(view, state, committed, findings)
+        check.run(progress, limits, shard.view_with_heads)
     finally:
         view.close()
-    shard.note_lost(view.unreadable)
+    shard.note_lost([found for found in view.unreadable if found.end <= committed])
     return check.report()
 
 
 class _ShardCheck:
-    """One pass over a view, with what is needed to compare its parts."""
+    """All passes over one view."""
 
-    def __init__(self, view: ShardView, file: str) -> None:
+    def __init__(
+        self, view: ShardView, state: ShardState, committed: int, findings: Findings
+    ) -> None:
         self._view = view
-        self._file = file
-        self._problems: list[Problem] = []
-        self._blocks = self._rows = self._flagged = self._late = 0
-        self._flagged_sum = self._late_sum = 0
-        self._windows: dict[int, Window] = {}
-        self._heads = HeadTable()
-        for lost in view.bounds.lost:
-            self._tell(lost.start, lost.end, "acknowledged addresses are gone")
+        self._state = state
+        self._committed = committed
+        self._findings = findings
+        self._copies = CopyCheck(view, findings)
+        self._dead = DeadLetterCheck(view, state, findings)
+        self._counts = Counters()
+        self._is_whole = state.start == state.born
+        self._is_broken = False
+        self._heads_told: set[int] = set()
+        for lost in state.lost:
+            findings.tell("lost", "acknowledged addresses are gone", lost.start, lost.end)
 
-    def blocks(self) -> None:
-        """Read every block against its zone."""
-        view = self._view
-        try:
-            for zone in view.zones(view.bounds.start, view.bounds.committed):
-                if any(lost.overlaps(zone.first, zone.end) for lost in view.bounds.lost):
-                    continue
-                try:
-                    block = view.block(zone)
-                except CorruptionError as error:
-                    self._tell(zone.first, zone.end, error.message)
-                    continue
-                self._blocks += 1
-                self._rows += len(block)
-                what = _disagreement(zone, block)
-                if what is not None:
-                    self._tell(zone.first, zone.end, what)
-                self._remember(block)
-        except CorruptionError as error:
-            self._tell(error.start, error.end, error.message)
-
-    def late_rows(self) -> None:
-        """Read every late row's copy."""
-        view = self._view
-        try:
-            window = view.late_window_at_or_after(INT64_MIN)
-            while window is not None:
-                first = late_window_key(window)
-                keys = [key for key, _ in view.late_items(window, first, first + b"\xff" * 21)]
-                if keys:
-                    _, primaries, addresses = decode_late_keys(keys)
-                    self._late += len(keys)
-                    self._late_sum += _place_sum(addresses, primaries)
-                window = view.late_window_at_or_after(window + 1)
-        except CorruptionError as error:
-            self._tell(error.start, error.end, error.message)
-
-    def summaries(self) -> None:
-        """Compare late copies, windows and heads with what the blocks hold."""
-        if self._problems:
-            return
-        if (self._flagged, self._flagged_sum & _SUM_MASK) != (
-            self._late,
-            self._late_sum & _SUM_MASK,
-        ):
-            what = f"blocks hold {self._flagged} late rows, their ordered copy {self._late}"
-            self._tell(None, None, what)
-        stored = dict(self._view.windows(INT64_MIN, INT64_MAX))
-        for number, window in self._windows.items():
-            known = stored.get(number, Window())
-            if known.address_min > window.address_min or known.address_last < window.address_last:
-                self._tell(
-                    window.address_min,
-                    window.address_last + 1,
-                    f"window {number} does not cover its rows",
-                )
-        self._check_heads()
+    def run(self, progress: Progress | None, limits: VerifyLimits, shown: _Shown) -> None:
+        """Read the blocks as often as it takes, and compare."""
+        state, view, findings = self._state, self._view, self._findings
+        marks = (state.heads_through, self._committed)
+        first_id, first_window, is_first = INT32_MIN, INT64_MIN, True
+        while is_first or first_id <= INT32_MAX or first_window < INT64_MAX:
+            heads = HeadTally(first_id, marks, view.jitter, limits.heads)
+            windows = WindowTally(first_window, view.scheme, limits.windows)
+            self._pass(heads, windows, progress, is_first=is_first)
+            if self._is_broken:
+                return
+            self._counts = replace(
+                self._counts, jitter_absorbed=self._counts.jitter_absorbed + heads.absorbed
+            )
+            self._compare_stored_heads(heads)
+            self._compare_shown_heads(heads, shown)
+            self._compare_windows(windows)
+            first_id, first_window, is_first = heads.limit, windows.limit, False
+        self._copies.finish(is_whole=self._is_whole)
+        end = self._dead.finish()
+        check_counters(state, self._counts, self._dead.count, findings, is_exact=self._is_exact)
+        check_tail(state, view.place.lineage, end, findings)
+        check_places(view, state, findings)
+        check_keys(view, findings)
 
     def report(self) -> VerifyReport:
         """Return what was read and what is wrong."""
-        return VerifyReport(self._blocks, self._rows, self._late, tuple(self._problems))
+        unchecked = list(NEVER_CHECKED)
+        if self._is_broken:
+            unchecked.append(UNCHECKED_CHAIN)
+        elif not self._is_whole:
+            unchecked.append(UNCHECKED_SUMS)
+        elif not self._is_exact:
+            unchecked.append(UNCHECKED_COUNTS)
+        return VerifyReport(
+            self._counts.blocks,
+            self._counts.records,
+            self._copies.copies,
+            self._findings.problems,
+            self._findings.left_out,
+            tuple(unchecked),
+        )
 
-    def _check_heads(self) -> None:
-        expected = self._heads.heads
-        heads = self._view.heads(expected.ids)
-        behind = (heads.primary < expected.primary) | (heads.last < expected.last)
-        for at in np.flatnonzero(behind).tolist():
-            start = int(expected.address[at])
-            self._tell(start, start + 1, f"the head of id {int(expected.ids[at])} is behind")
+    @property
+    def _is_exact(self) -> bool:
+        """Tell whether what was counted when rows came is what the blocks still hold."""
+        return self._is_whole and not self._state.has_removed
 
-    def _remember(self, block: Block) -> None:
-        states, primaries, addresses = block.states, block.primaries, block.addresses
-        groups = block_groups(block)
-        before, _ = self._heads.find(groups.ids)
-        self._heads.put(replay_block(block, groups, before))
-        sizes = np.zeros(len(block), dtype=np.int32)
-        scheme = self._view.scheme
-        for number, window in summarise(scheme, primaries, addresses, sizes, states).items():
-            self._windows[number] = self._windows.get(number, Window()).widened(window)
-        if states is not None:
-            chosen = (states == STATE_LATE) | (states == STATE_AHEAD)
-            self._flagged += int(np.count_nonzero(chosen))
-            self._flagged_sum += _place_sum(addresses[chosen], primaries[chosen])
+    def _pass(
+        self, heads: HeadTally, windows: WindowTally, progress: Progress | None, *, is_first: bool
+    ) -> None:
+        view, end = self._view, self._state.tail.next
+        reached = self._state.start
+        try:
+            for number, zone in enumerate(view.zones(reached, end)):
+                if progress is not None and number % _BLOCKS_PER_PROGRESS == 0:
+                    progress(view.shard, zone.first, end)
+                # A zone that is given up is not shown; the next one names its end all the same.
+                self._is_whole &= zone.previous_end <= reached
+                reached = zone.end
+                block = self._read(zone, is_first=is_first)
+                if block is None:
+                    self._is_whole = False
+                    continue
+                strange = heads.add(block)
+                windows.add(block)
+                if is_first:
+                    self._compare_block(zone, block)
+                if self._is_whole and strange:
+                    what = f"{len(strange)} rows are late, or not, against the heads before them"
+                    self._findings.tell("block", what, strange[0], strange[-1] + 1)
+        except CorruptionError as error:
+            self._is_broken = True
+            self._findings.tell("zone", error.message, error.start, error.end)
+        self._is_whole &= reached >= self._state.tail.blocks_end
+        heads.finish()
 
-    def _tell(self, start: int | None, end: int | None, what: str) -> None:
-        self._problems.append(Problem(self._view.shard, self._file, start, end, what))
+    def _read(self, zone: Zone, *, is_first: bool) -> Block | None:
+        if any(lost.overlaps(zone.first, zone.end) for lost in self._state.lost):
+            return None
+        try:
+            return self._view.block(zone)
+        except CorruptionError as error:
+            if is_first:
+                self._findings.tell("block", error.message, zone.first, zone.end)
+            return None
+
+    def _compare_block(self, zone: Zone, block: Block) -> None:
+        view = self._view
+        what = disagreement(zone, block)
+        if what is not None:
+            self._findings.tell("zone", what, zone.first, zone.end)
+        self._copies.compare(block)
+        self._dead.compare(block)
+        self._counts = self._counts.plus(counts_of(block, view.shard, view.route_mask))
+
+    def _compare_stored_heads(self, tally: HeadTally) -> None:
+        """Compare the heads on disk with those of the blocks below where they stand."""
+        expected = tally.noted[self._state.heads_through]
+        stored = stored_heads(self._view, tally.first, tally.limit)
+        for one, address, is_behind in differing(expected, stored, is_exact=self._is_whole):
+            if len(self._heads_told) < PROBLEMS_MAX:
+                self._heads_told.add(one)
+            self._tell_head(one, address, is_behind=is_behind)
+
+    def _compare_shown_heads(self, tally: HeadTally, shown: _Shown) -> None:
+        """Compare the heads that answer `latest`; they may have moved on, and never go back."""
+        for expected in parts_of(tally.noted[self._committed]):
+            view = shown(expected.ids)
+            try:
+                heads, is_still = view.heads(expected.ids), view.bounds.committed == self._committed
+            finally:
+                view.close()
+            is_exact = is_still and self._is_whole
+            for one, address, is_behind in differing(expected, [heads], is_exact=is_exact):
+                if one not in self._heads_told:
+                    self._tell_head(one, address, is_behind=is_behind)
+
+    def _tell_head(self, one: int, address: int, *, is_behind: bool) -> None:
+        if address < 0:
+            self._findings.tell("head", f"id {one} has a head and no normal row", key=head_key(one))
+            return
+        what = f"the head of id {one} {'is behind' if is_behind else 'differs from its rows'}"
+        self._findings.tell("head", what, address, address + 1, head_key(one))
+
+    def _compare_windows(self, tally: WindowTally) -> None:
+        expected = tally.windows
+        missing = set(expected)
+        for number, stored in self._view.windows(tally.first, tally.limit - 1):
+            missing.discard(number)
+            self._compare_window(number, expected.get(number), stored)
+        for number in sorted(missing):
+            self._compare_window(number, expected[number], Window())
+
+    def _compare_window(self, number: int, expected: Window | None, stored: Window) -> None:
+        key = window_key(number)
+        if expected is None:
+            if self._is_exact:
+                self._findings.tell("window", f"window {number} has no rows", key=key)
+            return
+        place = (min(expected.address_min, expected.address_last + 1), expected.address_last + 1)
+        if stored.widened(_bounds_of(expected)) != stored:
+            self._findings.tell("window", f"window {number} does not cover its rows", *place, key)
+        elif stored != expected and (self._is_exact or _counts_less(stored, expected)):
+            self._findings.tell("window", f"window {number} differs from its rows", *place, key)
 
 
-def _disagreement(zone: Zone, block: Block) -> str | None:
-    """Say how a zone differs from its block, or None."""
-    states = block.states
-    spans = (zone.primary_min, zone.primary_max, zone.flagged_min, zone.flagged_max)
-    if spans != primary_spans(block.primaries, states):
-        return "the zone's primaries differ from the block's"
-    if (zone.late, zone.ahead, zone.expired) != state_counts(states):
-        return "the zone's counts differ from the block's"
-    ids = decode_secondaries(zone.parts)
-    if ids is not None and not np.array_equal(ids, np.unique(block.secondaries)):
-        return "the zone's set of secondaries differs from the block's"
-    addresses = block.addresses
-    if int(addresses[0]) != block.first or int(addresses[-1]) != block.last:
-        return "the block's addresses differ from its header"
-    if not (addresses[1:] > addresses[:-1]).all():
-        return "the block's addresses do not ascend"
-    return None
+def _bounds_of(window: Window) -> Window:
+    """Return a window's bounds without its counts."""
+    return Window(window.address_min, window.address_last)
 
 
-def _place_sum(
-    addresses: "np.ndarray[tuple[int], np.dtype[np.int64]]",
-    primaries: "np.ndarray[tuple[int], np.dtype[np.int64]]",
-) -> int:
-    mixed = addresses.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return int((mixed ^ primaries.astype(np.uint64)).sum(dtype=np.uint64))
+def _counts_less(stored: Window, expected: Window) -> bool:
+    return (
+        stored.records < expected.records
+        or stored.late_records < expected.late_records
+        or stored.payload_bytes < expected.payload_bytes
+    )

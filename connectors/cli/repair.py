@@ -83,10 +83,13 @@ def _verified(root: Path, name: str, *, as_json: bool) -> Iterable[Problem]:
     with Stream.open(root, name) as opened:
         report = opened.verify()
     if not as_json:
-        said = "nothing is wrong" if report.is_clean else f"problems: {len(report.problems)}"
+        count = len(report.problems) + report.left_out
+        said = "nothing is wrong" if report.is_clean else f"problems: {count}"
         typer.echo(
             f"{name}: {report.rows} rows in {report.blocks} blocks, {report.late_rows} late: {said}"
         )
+        for line in report.unchecked:
+            typer.echo(f"  not looked at: {line}")
     return report.problems
 
 
@@ -100,6 +103,8 @@ def _fields(name: str, problem: Problem) -> dict[str, object]:
         "shard": problem.shard,
         "start": problem.start,
         "end": problem.end,
+        "kind": problem.kind,
+        "key": None if problem.key is None else problem.key.hex(),
         "what": problem.what,
         "file": problem.file,
     }

@@ -59,9 +59,10 @@ def test_report_covers_all_shards(make_bench):
     assert (report.is_clean, report.blocks, report.rows) == (True, 4, 8)
 
 
-def test_rows_that_are_not_committed_are_not_verified(bench):
-    bench.append([1])
-    assert bench.stream.verify().blocks == 0
+def test_rows_that_are_written_and_not_committed_are_verified_too(bench):
+    bench.append([1, 20, 3])
+    report = bench.stream.verify()
+    assert (report.is_clean, report.blocks, report.late_rows) == (True, 1, 1)
 
 
 def test_damaged_block_is_told_as_lost(filled):
@@ -72,7 +73,7 @@ def test_damaged_block_is_told_as_lost(filled):
 def test_block_that_went_bad_under_an_open_stream_is_told_and_noted(filled):
     filled.call_heads_written(through=5)
     filled.damage_block(0)
-    ((start, end, what),) = problems(filled)
+    start, end, what = problems(filled)[0]
     assert (start, end) == (0, 3)
     assert "cannot be read" in what
     assert filled.stream.lost_ranges() == {0: [(0, 3)]}
@@ -105,6 +106,8 @@ def test_missing_zone_is_told_as_a_broken_chain(filled):
         ({"primary_min": 2}, "primaries differ"),
         ({"flagged_max": 8}, "primaries differ"),
         ({"late": 0}, "counts differ"),
+        ({"tombstones": 1}, "counts differ"),
+        ({"committed_at_ms": 5}, "time of storing"),
         ({"parts": encode_secondaries(int32_array([9]))}, "set of secondaries"),
     ],
 )
@@ -118,21 +121,19 @@ def test_zone_that_differs_from_its_block_is_told(filled, changes, what):
 
 def test_missing_late_row_is_told(filled):
     filled.change(deletes=late_keys(filled))
-    ((_, _, what),) = problems(filled)
-    assert what == "blocks hold 1 late rows, their ordered copy 0"
+    assert problems(filled) == [(4, 5, "a late or ahead row has no copy in order of time")]
 
 
 def test_late_row_too_many_is_told(filled):
     (key,) = late_keys(filled)
     filled.change((FAMILY_DEFAULT, key[:-1] + b"\x01", bytes(34)))
-    ((_, _, what),) = problems(filled)
-    assert what == "blocks hold 1 late rows, their ordered copy 2"
+    assert problems(filled) == [(1, 2, "a copy belongs to no late or ahead row")]
 
 
 def test_late_row_of_another_place_is_told(filled):
     (key,) = late_keys(filled)
     filled.change((FAMILY_DEFAULT, key[:-1] + b"\x01", bytes(34)), deletes=[key])
-    assert len(problems(filled)) == 1
+    assert [place[:2] for place in problems(filled)] == [(4, 5), (1, 2)]
 
 
 def test_one_problem_does_not_hide_the_next(filled):

@@ -1,0 +1,74 @@
+"""What verify has found: problems with their kind and place, so many at most."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Kind = Literal[
+    "lost",
+    "block",
+    "zone",
+    "late copy",
+    "ahead key",
+    "window",
+    "head",
+    "counter",
+    "tail",
+    "dead letter",
+    "transaction",
+    "key",
+]
+
+PROBLEMS_MAX: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong, and where.
+
+    Attributes:
+        shard: The shard's number.
+        file: Its store.
+        start: First address it is about, None if it is about no addresses.
+        end: Exclusive end of them.
+        what: What is wrong, in a line.
+        kind: Which part of the store.
+        key: The key whose value is wrong or missing, in the family of all but blocks.
+    """
+
+    shard: int
+    file: str
+    start: int | None
+    end: int | None
+    what: str
+    kind: Kind = "block"
+    key: bytes | None = None
+
+
+class Findings:
+    """The problems of one shard."""
+
+    def __init__(self, shard: int, file: str) -> None:
+        """Start with none."""
+        self._shard = shard
+        self._file = file
+        self._problems: list[Problem] = []
+        self.left_out = 0
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The first of them, in the order in which they were found."""
+        return tuple(self._problems)
+
+    def tell(
+        self,
+        kind: Kind,
+        what: str,
+        start: int | None = None,
+        end: int | None = None,
+        key: bytes | None = None,
+    ) -> None:
+        """Add a problem, or count it if there are too many to be listed."""
+        if len(self._problems) >= PROBLEMS_MAX:
+            self.left_out += 1
+            return
+        self._problems.append(Problem(self._shard, self._file, start, end, what, kind, key))

@@ -1,0 +1,163 @@
+"""What verify compares beside the blocks: dead letters, counters, tail, transactions, keys."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Final
+
+from storage_core.block import Block
+from storage_core.findings import Findings
+from storage_core.keys import (
+    ADDRESS_MAX,
+    PREFIX_DONE,
+    PREFIX_PLACE,
+    PREFIXES,
+    dead_letter_key,
+    done_key,
+    place_key,
+    prefix_end,
+)
+from storage_core.shard_state import (
+    KEY_AHEAD,
+    KEY_NEXT,
+    KEY_SOURCE,
+    KEY_TRANSACTIONS,
+    Counters,
+    Places,
+    ShardState,
+    decode_progress,
+)
+from storage_core.shard_transactions import KIND_NAMED, KIND_NUMBERED
+from storage_core.shard_view import ShardView
+
+_PROGRESS_BYTES: Final = 32
+
+
+class DeadLetterCheck:
+    """Compares dead letters with the blocks' addresses; both ascend."""
+
+    def __init__(self, view: ShardView, state: ShardState, findings: Findings) -> None:
+        """Look at the dead letters of a view."""
+        self._findings = findings
+        self._state = state
+        self._letters: Iterator[tuple[int, bytes]] = view.dead_letters(0, ADDRESS_MAX)
+        self._last = -1
+        self._ahead: int | None = None
+        self.count = 0
+
+    def compare(self, block: Block) -> None:
+        """Look at the dead letters up to the end of a block."""
+        addresses = block.addresses
+        for address in self._until(block.last + 1):
+            if address >= block.first and (addresses == address).any():
+                what = "an address is a row's and a dead letter's"
+                self._findings.tell(
+                    "dead letter", what, address, address + 1, dead_letter_key(address)
+                )
+
+    def finish(self) -> int:
+        """Look at the rest; return the exclusive end of all."""
+        end = self._state.tail.next
+        for address in self._until(ADDRESS_MAX):
+            if address >= end:
+                what = "a dead letter lies above the tail"
+                self._findings.tell(
+                    "dead letter", what, address, address + 1, dead_letter_key(address)
+                )
+        return self._last + 1
+
+    def _until(self, end: int) -> Iterator[int]:
+        while True:
+            if self._ahead is None:
+                self._ahead = next((address for address, _ in self._letters), None)
+            if self._ahead is None or self._ahead >= end:
+                return
+            address, self._ahead = self._ahead, None
+            self._last = address
+            self.count += 1
+            yield address
+
+
+def check_counters(
+    state: ShardState, counted: Counters, dead_letters: int, findings: Findings, *, is_exact: bool
+) -> None:
+    """Compare the shard's counters with what the blocks add up to."""
+    passed = sum(gap.end - gap.start for gap in state.passed)
+    expected = asdict(counted) | {"dead_letters": dead_letters, "passed_over": passed}
+    for name, kept in asdict(state.tail.counters).items():
+        is_bound = not is_exact or name == "expired"
+        if name == "duplicates" or (kept == expected[name] or (is_bound and kept > expected[name])):
+            continue
+        what = f"the counter {name} is {kept}, and there are {expected[name]}"
+        findings.tell("counter", what, key=KEY_NEXT)
+
+
+def check_tail(state: ShardState, lineage: bytes, dead_end: int, findings: Findings) -> None:
+    """Compare the tail with what it must lie above, and the shard with its place."""
+    tail = state.tail
+    source = 0 if state.source is None else state.source.get("next", 0)
+    ends = {
+        "the last block's end": tail.blocks_end,
+        "the last dead letter's": dead_end,
+        "what was passed over": max((gap.end for gap in state.passed), default=0),
+        "the heads on disk": state.heads_through,
+        "the log's start": max(state.born, state.start),
+    }
+    for name, end in ends.items():
+        if end > tail.next:
+            what = f"the tail is {tail.next}, below {name}, {end}"
+            findings.tell("tail", what, tail.next, end, KEY_NEXT)
+    if type(source) is not int or not 0 <= source <= tail.next:
+        what = f"the source goes on at {source!r}, and the tail is {tail.next}"
+        findings.tell("tail", what, key=KEY_SOURCE)
+    if state.ahead_keys != tail.counters.ahead:
+        what = f"{state.ahead_keys} ahead rows have a key, of {tail.counters.ahead}"
+        findings.tell("ahead key", what, key=KEY_AHEAD)
+    if state.lineage != lineage:
+        findings.tell("tail", "the store names another lineage than the shard's")
+
+
+def check_places(view: ShardView, state: ShardState, findings: Findings) -> None:
+    """Compare the ids of transactions with the places that the ledger counts."""
+    ledger = state.ledger
+    if ledger is None:
+        return
+    places = 0
+    for kind, kept in ((KIND_NAMED, ledger.named), (KIND_NUMBERED, ledger.numbered)):
+        places += _check_kind(view, kind, kept, findings)
+    done = sum(1 for _ in view.meta_items(PREFIX_DONE, prefix_end(PREFIX_DONE)))
+    if done != places:
+        what = f"{done} ids of finished transactions have {places} places"
+        findings.tell("transaction", what, key=PREFIX_DONE)
+    if ledger.begun is not None and ledger.begun[1].rows_done >= ledger.begun[1].rows_total:
+        what = f"transaction {ledger.begun[0]!r} is begun and has all its rows"
+        findings.tell("transaction", what, key=KEY_TRANSACTIONS)
+
+
+def _check_kind(view: ShardView, kind: int, kept: Places, findings: Findings) -> int:
+    found = 0
+    for key, name in view.meta_items(place_key(kind, 0), PREFIX_PLACE + bytes([kind + 1])):
+        found += 1
+        place = int.from_bytes(key[2:], "big")
+        if not kept.first <= place < kept.next:
+            what = f"place {place} is none from {kept.first} to before {kept.next}"
+            findings.tell("transaction", what, key=key)
+        text = name.decode(errors="replace")
+        value = view.value_at(done_key(text))
+        if value is None:
+            findings.tell("transaction", f"transaction {text!r} has a place and no entry", key=key)
+        elif len(value) != _PROGRESS_BYTES or not decode_progress(value).is_done:
+            what = f"transaction {text!r} has a place and is not done"
+            findings.tell("transaction", what, key=done_key(text))
+    if found != kept.next - kept.first:
+        what = f"{found} places of {kept.next - kept.first} are there, of kind {kind}"
+        findings.tell("transaction", what, key=KEY_TRANSACTIONS)
+    return found
+
+
+def check_keys(view: ShardView, findings: Findings) -> None:
+    """Find keys of the default family that are none of the log's."""
+    start = b""
+    for prefix in (*(bytes([one]) for one in PREFIXES), None):
+        for key, _ in view.meta_items(start, prefix):
+            findings.tell("key", "a key that the log does not write", key=key)
+        start = b"" if prefix is None else prefix_end(prefix)
