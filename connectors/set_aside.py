@@ -51,6 +51,7 @@ class _Fault:
     """Why a partition is set aside, when it is tried again, and the stream it lasts with."""
 
     error: ShardlogError
+    since_ms: int
     next_try_s: float
     bound_to: object
 
@@ -133,7 +134,10 @@ class SetAside:
             is_bound = is_for_good or isinstance(error, ForeignDataError)
             bound_to = self._stream_of(partition.topic) if is_bound else _NOTHING
             # It keeps its place among the others: the oldest one tells how the worker ends.
-            self._faults[partition] = _Fault(error, next_try_s, bound_to)
+            since_ms = self._since_ms(partition, error)
+            self._faults[partition] = _Fault(error, since_ms, next_try_s, bound_to)
+            # Each time: somebody may have taken the note for settled.
+            self._notes.write(SetAsideNote(*partition, since_ms, kind, str(error)))
 
     def due(self, now_s: float) -> Partition | None:
         """Return one that is to be tried again, None if there is none."""
@@ -173,10 +177,16 @@ class SetAside:
             self._faults.pop(partition, None)
             self._failures.pop(partition, None)
 
+    def _since_ms(self, partition: Partition, error: ShardlogError) -> int:
+        known = self._faults.get(partition)
+        if known is not None and type(known.error) is type(error):
+            return known.since_ms
+        return self._clock.now_ns() // 10**6
+
     def _tell(
         self, partitions: Collection[Partition], error: ShardlogError, kind: FaultKind
     ) -> None:
-        """Log and note what is new."""
+        """Log what is new."""
         known = {at for at in partitions if at in self._faults}
         fresh = [at for at in partitions if at not in known]
         changed = [at for at in known if type(self._faults[at].error) is not type(error)]
@@ -185,9 +195,6 @@ class SetAside:
             shards = [at.number for at in told if at.topic == topic]
             where = {} if shards == [WHOLE_TOPIC] else {"shards": shards}
             self._log.error("set aside", topic=topic, **where, kind=kind, reason=str(error))
-        since_ms = self._clock.now_ns() // 10**6
-        for partition in told:
-            self._notes.write(SetAsideNote(*partition, since_ms, kind, str(error)))
 
 
 def is_of_topic(error: ShardlogError) -> bool:

@@ -12,6 +12,8 @@ import typer
 
 from connectors.cli.arguments import Execute, Root, StreamName
 from connectors.cli.disk_usage import bytes_below, shown_bytes
+from connectors.kafka_client import Partition
+from connectors.set_aside_notes import SetAsideNotes
 from storage_core import ShardlogError, StreamReader, drop_stream
 
 _UNKNOWN: Final = "its records cannot be counted"
@@ -35,6 +37,11 @@ def drop(root: Root, stream: StreamName, remove: Remove = False, execute: Execut
         typer.echo(f"would {done} {what}; nothing was changed, add --execute to do it")
         return
     place = drop_stream(root, stream, keep=not remove)
+    # What workers had set aside of it is over; they find out by themselves.
+    notes = SetAsideNotes(root)
+    for note in notes.read():
+        if note.stream == stream:
+            notes.remove(Partition(note.stream, note.shard))
     if place is None:
         typer.echo(f"removed {what}")
     else:

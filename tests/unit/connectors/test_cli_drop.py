@@ -2,6 +2,7 @@
 
 import pytest
 
+from connectors.set_aside_notes import SetAsideNote, SetAsideNotes
 from storage_core import Stream, StreamOptions, StreamReader, list_streams
 from tests.unit.connectors.command import runner
 
@@ -36,6 +37,14 @@ def test_dropped_stream_is_set_aside_and_its_place_is_told(shardlog, root, confi
     assert list_streams(root) == []
     (kept,) = root.glob(f"~dropped/{NAME}/*/stream.json")
     assert str(kept.parent) in ran.out
+
+
+def test_what_workers_had_set_aside_of_a_dropped_stream_is_over(shardlog, root):
+    notes = SetAsideNotes(root)
+    for stream in (NAME, "clicks"):
+        notes.write(SetAsideNote(stream, 0, 0, "foreign", "made anew"))
+    assert shardlog("drop", root, NAME, "--execute").code == 0
+    assert [note.stream for note in notes.read()] == ["clicks"]
 
 
 def test_removed_stream_leaves_no_files_of_its_own(shardlog, root):

@@ -160,6 +160,15 @@ def test_note_outlives_its_worker_and_the_partition_going_elsewhere(bench, tmp_p
     assert [note.stream for note in SetAsideNotes(tmp_path).read()] == ["clicks", "orders"]
 
 
+def test_note_that_was_taken_away_returns_with_the_next_failure_and_its_first_time(bench):
+    bench.aside.add([A], CorruptionError("torn"))
+    (before,) = bench.notes.read()
+    bench.notes.remove(A)
+    bench.clock.elapsed_s += 100
+    bench.aside.add([A], CorruptionError("torn"))
+    assert list(bench.notes.read()) == [before]
+
+
 def test_note_that_cannot_be_read_hides_no_other(bench, tmp_path):
     bench.aside.add([A], CorruptionError("torn"))
     (tmp_path / "~set-aside" / "clicks~0.json").write_text('{"stream": "clicks"')
