@@ -35,7 +35,9 @@ from storage_core.late_rows import LateRows, decode_late_rows
 from storage_core.read_request import ReadRequest
 from storage_core.record import STATE_EXPIRED
 from storage_core.shard_view import ShardView
+from storage_core.stretches import Stretch, stretches
 from storage_core.zone import Zone, ZoneChunk
+from storage_core.zone_heads import ZoneHeads
 
 Int32s = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
@@ -194,40 +196,58 @@ def _slices(
         return
     view.refuse_lost(wanted.address_start, wanted.address_end)
     sorting = tuple(dict.fromkeys((*wanted.columns, *_SORT_COLUMNS)))
-    zones = _normal_zones(view, wanted)
-    lasts = [wanted.end]
-    if zones_per_slice:
-        tops = sorted({zone.primary_max for zone in zones if zone.primary_max < wanted.end})
-        lasts = [*tops[zones_per_slice - 1 :: zones_per_slice], wanted.end]
+    wanted = replace(wanted, columns=sorting)
+    if not zones_per_slice:
+        rows = _rows_of(view, wanted, _normal_zones(view, wanted))
+        if rows is not None:
+            yield wanted.end, rows
+        return
     first = wanted.start
-    for last in lasts:
-        part = replace(wanted, start=first, end=last, columns=sorting)
-        batches = [*_normal_rows(view, part, zones), *_flagged_rows(view, part)]
-        if batches:
-            yield last, concat_batches(batches)
-        first = last + 1
+    for stretch in _stretches(view, wanted):
+        last = min(view.scheme.last_of(stretch.last), wanted.end)
+        heads = ZoneHeads(_normal_zones(view, replace(wanted, start=first, end=last), stretch))
+        for upto in heads.cuts(last, zones_per_slice):
+            part = replace(wanted, start=first, end=upto)
+            rows = _rows_of(view, part, heads.zones(first, upto))
+            if rows is not None:
+                yield upto, rows
+            first = upto + 1
+    if first <= wanted.end:
+        rows = _rows_of(view, replace(wanted, start=first), iter(()))
+        if rows is not None:
+            yield wanted.end, rows
 
 
-def _normal_zones(view: ShardView, wanted: RowFilter) -> list[Zone]:
-    """Return the zones that can hold wanted normal rows, found through the windows touched."""
+def _stretches(view: ShardView, wanted: RowFilter) -> list[Stretch]:
     scheme = view.scheme
-    least, largest = INT64_MAX, -1
-    for _, window in view.windows(scheme.of(wanted.start), scheme.of(wanted.end)):
-        least = min(least, window.address_min)
-        largest = max(largest, window.address_last)
-    begin = max(least, wanted.address_start, view.bounds.start)
-    end = min(largest + 1, wanted.address_end)
+    return stretches(view.windows(scheme.of(wanted.start), scheme.of(wanted.end)))
+
+
+def _normal_zones(
+    view: ShardView, wanted: RowFilter, stretch: Stretch | None = None
+) -> Iterator[Zone]:
+    """Yield the zones that can hold wanted normal rows: those of a stretch, or of all."""
+    touched = _stretches(view, wanted) if stretch is None else [stretch]
+    begin = max(min((one.start for one in touched), default=0), wanted.address_start)
+    end = min(max((one.end for one in touched), default=0), wanted.address_end)
+    begin = max(begin, view.bounds.start)
     if begin >= end:
-        return []
-    found = view.zones(begin, end, partial(wanted.wants_zones, flagged=False))
-    return [zone for zone in found if wanted.wants_ids_of(zone)]
+        return
+    for zone in view.zones(begin, end, partial(wanted.wants_zones, flagged=False)):
+        if wanted.wants_ids_of(zone) and zone.may_hold_normal(wanted.start, wanted.end):
+            yield zone
+
+
+def _rows_of(view: ShardView, wanted: RowFilter, zones: Iterator[Zone]) -> pa.RecordBatch | None:
+    """Return wanted rows: normal ones of these zones, late and ahead ones from their copies."""
+    batches = [*_normal_rows(view, wanted, zones), *_flagged_rows(view, wanted)]
+    return concat_batches(batches) if batches else None
 
 
 def _normal_rows(
-    view: ShardView, wanted: RowFilter, zones: Sequence[Zone]
+    view: ShardView, wanted: RowFilter, zones: Iterator[Zone]
 ) -> Iterator[pa.RecordBatch]:
-    chosen_zones = (zone for zone in zones if zone.may_hold_normal(wanted.start, wanted.end))
-    for zone, block in view.blocks(chosen_zones):
+    for zone, block in view.blocks(zones):
         states = block.states
         chosen = wanted.choose(zone, block, states=None if states is None else states == 0)
         if chosen is None or len(chosen):

@@ -40,6 +40,7 @@ from storage_core.zone import Zone, ZoneChunk, decode_zones
 _ZONES_END: Final = prefix_end(PREFIX_ZONE)
 _ZONES_FIRST: Final = 8
 _ZONES_MOST: Final = 1024
+_ZONES_BYTES: Final = 2**20
 
 ZoneMask = npt.NDArray[np.bool_]
 
@@ -186,7 +187,10 @@ class ShardView:
         )
 
     def _zone_chunks(self, start: int) -> Iterator[ZoneChunk]:
-        """Yield zones from the one that holds `start` (or the next) on, ever more at a time."""
+        """Yield zones from the one that holds `start` (or the next) on, ever more at a time.
+
+        Of many ids a zone has some ten thousand bytes: about a mebibyte at a time.
+        """
         begin = self._store.at_or_before(FAMILY_DEFAULT, zone_key(start))
         key = zone_key(start)
         if begin is not None and begin[0][:1] == PREFIX_ZONE:
@@ -195,7 +199,8 @@ class ShardView:
         size = _ZONES_FIRST
         while taken := list(islice(items, size)):
             yield decode_zones(taken, self.shard)
-            size = min(2 * size, _ZONES_MOST)
+            held = sum(len(value) for _, value in taken)
+            size = max(1, min(2 * size, _ZONES_MOST, _ZONES_BYTES * len(taken) // held))
 
     def _check_chain(self, chunk: ZoneChunk, reached: int, start: int, end: int) -> None:
         """Refuse zones of which one is missing, the first compared with what was reached."""

@@ -80,6 +80,15 @@ class WindowScheme:
         shift_whole, shift_rest = divmod(origin, size)
         return whole - shift_whole - (rest < shift_rest)
 
+    def last_of(self, window: int) -> int:
+        """Return the largest primary of a window, or int64's if it reaches beyond."""
+        if self.width == "month":
+            per_day = UNITS_PER_SECOND[self.unit] * 86400
+            days = int(np.datetime64(window + 1, "M").astype("M8[D]").astype(np.int64))
+            return min(days * per_day - 1, INT64_MAX)
+        origin, size = self._origin_and_size()
+        return min(origin + (window + 1) * size - 1, INT64_MAX)
+
     def span_count(self, span: int) -> int:
         """Return about how many windows a span of primaries covers."""
         if self.width == "month":

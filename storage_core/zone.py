@@ -138,7 +138,12 @@ def state_counts(states: npt.NDArray[np.uint8] | None) -> tuple[int, int, int]:
 
 def encode_zone(zone: Zone) -> bytes:
     """Return the bytes under a zone's key."""
-    head = _HEAD.pack(
+    return encode_zone_head(zone) + zone.parts
+
+
+def encode_zone_head(zone: Zone) -> bytes:
+    """Return the part of these bytes that is of the same size for every zone."""
+    return _HEAD.pack(
         zone.previous_end,
         zone.first,
         zone.last,
@@ -155,7 +160,17 @@ def encode_zone(zone: Zone) -> bytes:
         zone.expired,
         zone.tombstones,
     )
-    return head + zone.parts
+
+
+def decode_zone_heads(heads: bytes) -> npt.NDArray[np.void]:
+    """Return the heads of zones one behind the other, as columns."""
+    return np.frombuffer(heads, _HEAD_DTYPE)
+
+
+def zone_without_parts(heads: bytes, at: int) -> Zone:
+    """Return one of the zones whose heads lie one behind the other."""
+    head: tuple[Any, ...] = (*_HEAD.unpack_from(heads, at * _HEAD_BYTES), b"")
+    return Zone(*head)
 
 
 @dataclass(frozen=True, slots=True)

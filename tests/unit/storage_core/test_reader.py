@@ -302,6 +302,25 @@ def test_hole_in_the_chain_of_zones_is_told_never_passed_over(bench, reader):
         list(reader.scan())
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda reads: reads.earliest(None, 0),
+        lambda reads: reads.read([1], limit=1),
+        lambda reads: reads.for_each([1], 0, None, lambda record: record.primary > 0),
+    ],
+)
+def test_bounded_read_asks_for_no_zone_of_later_days(bench, reader, ask):
+    day, rows = 86_400_000, 70_000
+    for first in (0, day):
+        bench.append(range(first, first + rows))
+    bench.close()
+    bench.change(deletes=[zone_key(rows + rows // 14 * 11)])
+    ask(reader)
+    with pytest.raises(CorruptionError, match="chain of zones is broken"):
+        reader.read()
+
+
 def test_store_that_does_not_reach_the_marker_is_told(bench, reader, clock):
     bench.append([1])
     bench.commit()

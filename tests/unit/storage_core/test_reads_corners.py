@@ -1,7 +1,10 @@
 """Corners of the reads, each asked of the writer and of a reader beside it."""
 
+import tracemalloc
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from storage_core import LostRangeError
@@ -185,3 +188,21 @@ def test_more_rows_at_once_than_constants_are_kept_for_are_read(make_bench, stat
     late = column_of(bench.stream.read(end=10**5), "late")
     assert late == [states == "late"] * 70_000
     assert len(bench.arrivals(end=10**5)) == 70_000
+
+
+def test_bounded_read_holds_a_bounded_part_of_large_zones(make_bench):
+    bench = make_bench(unit="sequence")
+    rows = 240 * 4096
+    ids = np.random.default_rng(1).integers(-(2**31), 2**31, rows).astype(np.int32)
+    payload = pa.array([b""]).take(pa.array(np.zeros(rows, dtype=np.int64)))
+    columns = {"primary": np.arange(rows), "secondary": ids, "payload": payload}
+    bench.stream.append_batch(pa.table(columns))
+    bench.commit()
+    tracemalloc.start()
+    try:
+        assert bench.stream.earliest(None, 0) == 0
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # All zones together are 4 MiB, and would be held twice.
+    assert peak < 3 * 2**20

@@ -182,3 +182,13 @@ def test_table_remembers_no_more_than_its_capacity():
         table.accept(table.widen({number: Window()}))
     table.widen({1: Window(), 3: Window()})
     assert asked == [1, 2, 3, 1]
+
+
+@few
+@given(schemes, int64s)
+def test_last_primary_of_a_window_lies_in_it_and_the_next_one_behind(scheme, primary):
+    window = scheme.of(primary)
+    last = scheme.last_of(window)
+    assert primary <= last
+    assert scheme.of(last) == window
+    assert last == INT64_MAX or scheme.of(last + 1) == window + 1
