@@ -24,6 +24,7 @@ from typing import Final, Protocol
 import xxhash
 
 from storage_core.clock import Clock
+from storage_core.durable_file import file_errors
 from storage_core.errors import ClosedError, CorruptionError
 
 MARKER_FILE: Final = "marker"
@@ -196,10 +197,11 @@ class MarkerReader:
         Raises:
             CorruptionError: A slot stays invalid, and the writer must reopen the shard; or the
                 file is gone.
+            UnavailableError: The system does not let it be read.
             ClosedError: It was closed.
         """
         for _ in range(_READ_TRIES_MAX):
-            with self._lock:
+            with self._lock, file_errors(self._path, "reading the marker"):
                 if self._descriptor is None:
                     message = "the reader is closed"
                     raise ClosedError(message, path=self._path)
@@ -222,8 +224,9 @@ class MarkerReader:
         """Return a descriptor of the file that is there at this moment. Under the lock."""
         try:
             found = self._path.stat()
-        except FileNotFoundError as error:
-            raise self._missing() from error
+        except (FileNotFoundError, NotADirectoryError) as error:
+            message = "the shard's marker is missing: the stream was dropped or moved, or damaged"
+            raise CorruptionError(message, path=self._path) from error
         if not os.path.samestat(found, self._file):
             self._descriptor = self._open()
             self._file = os.fstat(self._descriptor)
@@ -235,7 +238,5 @@ class MarkerReader:
         try:
             return os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError as error:
-            raise self._missing() from error
-
-    def _missing(self) -> CorruptionError:
-        return CorruptionError("the shard's marker is missing", path=self._path)
+            message = "the shard's marker is missing"
+            raise CorruptionError(message, path=self._path) from error

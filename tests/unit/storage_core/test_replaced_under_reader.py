@@ -13,6 +13,7 @@ from storage_core import (
     Stream,
     StreamOptions,
     StreamReader,
+    UnavailableError,
 )
 from storage_core.testing import ManualClock
 from tests.unit.storage_core.topics import NAME, TOPIC
@@ -87,6 +88,15 @@ def test_marker_put_in_place_by_rename_is_followed(bench, reader):
     bench.commit()
     assert reader.committed() == bench.stream.committed() == {0: 2}
     assert column_of(reader.read(), "primary") == [1, 2]
+
+
+def test_marker_that_the_system_refuses_later_is_told_by_its_path(bench, reader):
+    whole = bench.marker.rename(bench.marker.with_name("whole"))
+    bench.marker.symlink_to(bench.marker)
+    with pytest.raises(UnavailableError, match=r"reading the marker: .*symbolic links.*marker"):
+        reader.committed()
+    whole.replace(bench.marker)
+    assert reader.committed() == {0: 1}
 
 
 def test_marker_set_back_under_one_generation_is_told_until_it_goes_on(bench, reader):
