@@ -10,6 +10,7 @@ from connectors.kafka_client import LOGGER_NAME, Consumer
 from connectors.log_lines import LIBRARY_TELL_EVERY_S, LibraryLines, LogFormat, open_log
 from storage_core.testing import ManualClock
 from tests.unit.connectors.feeds import NOWHERE
+from tests.waiting import await_that
 
 
 class Bench:
@@ -96,10 +97,19 @@ def test_client_whose_broker_is_gone_says_a_few_lines(capsys):
     open_log(LogFormat.JSON)
     at_once = {"reconnect.backoff.ms": 5, "reconnect.backoff.max.ms": 5}
     consumer = Consumer({"bootstrap.servers": NOWHERE, "group.id": "g", **at_once})
-    # It complains some two hundred times a second.
-    consumer.consume(1, 1.0)
+    said: list[str] = []
+
+    def has_said() -> bool:
+        consumer.consume(1, 0.1)
+        lines = capsys.readouterr().err.splitlines()
+        said.extend(line for line in lines if "librdkafka" in line)
+        return bool(said)
+
+    await_that(has_said, "it complains")
+    # From then on it does so some two hundred times a second.
+    consumer.consume(1, 0.5)
+    has_said()
     consumer.close()
-    said = [line for line in capsys.readouterr().err.splitlines() if "librdkafka" in line]
     assert len(said) <= 4
     assert "Connection refused" in said[0]
 
