@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
 from storage_core import forking
 from storage_core.errors import ClosedError
@@ -77,15 +77,25 @@ class Cursor:
 
     def items(self, start: bytes) -> Iterator[Item]:
         """Yield items from `start` on."""
-        item = self.seek(start, backwards=False)
-        while item is not None:
-            yield item
-            item = self._next()
+        with self._reading:
+            item = self.seek(start, backwards=False)
+            while item is not None:
+                yield item
+                # Written out, since blocks are many: what `seek` does, with another first step.
+                with self._lock:
+                    if self._iterator is None:
+                        self._refuse_released()
+                    self._iterator.next()
+                    if self._iterator.valid():
+                        item = self._iterator.key(), self._iterator.value()
+                    else:
+                        item = self._item()
 
     def seek(self, key: bytes, *, backwards: bool) -> Item | None:
         """Return the nearest item at or on that side of the key."""
         with self._reading, self._lock:
-            self._refuse_if_released()
+            if self._iterator is None:
+                self._refuse_released()
             if backwards:
                 self._iterator.seek_for_prev(key)
             else:
@@ -100,7 +110,8 @@ class Cursor:
     def reads_through(self, start: bytes, last: bytes, goes_on: Callable[[], bool]) -> bool:
         """Read every value between two keys, copying none; return False if left early."""
         with self._reading, self._lock:
-            self._refuse_if_released()
+            if self._iterator is None:
+                self._refuse_released()
             self._iterator.seek(start)
             while self._iterator.valid() and self._iterator.key() <= last:
                 if not goes_on():
@@ -116,24 +127,17 @@ class Cursor:
         forking.keep_for_ever(self._iterator)
         self._iterator = None
 
-    def _next(self) -> Item | None:
-        with self._reading, self._lock:
-            self._refuse_if_released()
-            self._iterator.next()
-            return self._item()
-
     def _item(self) -> Item | None:
         if self._iterator.valid():
             return self._iterator.key(), self._iterator.value()
         self._iterator.status()
         return None
 
-    def _refuse_if_released(self) -> None:
+    def _refuse_released(self) -> NoReturn:
         if self._elsewhere is not None:
             raise forking.opened_elsewhere(self._elsewhere, path=self._path)
-        if self._iterator is None:
-            message = "the store was closed while it was being read"
-            raise ClosedError(message, path=self._path)
+        message = "the store was closed while it was being read"
+        raise ClosedError(message, path=self._path)
 
 
 class RocksView:
