@@ -34,8 +34,8 @@ class WorkerCounts:
     reopens: Counter[Partition] = field(default_factory=Counter)
 
     def add(self, report: RoundReport) -> None:
-        """Add a durable round."""
-        self.rounds += 1
+        """Add a round; one of which nothing became durable counts as none."""
+        self.rounds += bool(report.moved)
         self.appended += report.appended.appended
         self.late += report.appended.late
         self.duplicates += report.appended.duplicates

@@ -164,7 +164,7 @@ def test_note_that_was_taken_away_returns_with_the_next_failure_and_its_first_ti
     bench.aside.add([A], CorruptionError("torn"))
     (before,) = bench.notes.read()
     bench.notes.remove(A)
-    bench.clock.elapsed_s += 100
+    bench.clock.advance(100)
     bench.aside.add([A], CorruptionError("torn"))
     assert list(bench.notes.read()) == [before]
 
