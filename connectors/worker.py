@@ -21,6 +21,7 @@ from connectors.broker_watch import BrokerWatch
 from connectors.commit_round import RoundInFlight, RoundReport, RoundWork, commit_round
 from connectors.consumed import holds_faults, stretches
 from connectors.dead_letter_watch import DeadLetterWatch
+from connectors.file_limit import files_missing
 from connectors.first_topics import first_topics
 from connectors.gathering import Gathering
 from connectors.group_offsets import GroupOffsets
@@ -136,6 +137,10 @@ class Worker:
         missing = sorted(set(options.topics) - set(there))
         if missing:
             self._log.warning("no such topics yet, waiting for them", topics=missing)
+        # The group may share them out; alone it would have them all.
+        lacking = files_missing(sum(there.get(topic, 0) for topic in options.topics))
+        if lacking is not None:
+            self._log.warning("alone this worker cannot hold all partitions", reason=lacking)
         self._consumer.subscribe(options.subscription, self._assigned, self._revoked, self._lost)
 
     def _step(self) -> None:

@@ -21,6 +21,7 @@ from storage_core.errors import (
     UnsupportedFormatError,
 )
 from storage_core.findings import Problem
+from storage_core.open_files import files_needed
 from storage_core.options import StreamOptions
 from storage_core.origin import StreamOrigin
 from storage_core.position import Position, ShardPosition
@@ -79,6 +80,7 @@ __all__ = [
     "describe_stream",
     "drop_stream",
     "dropped_streams",
+    "files_needed",
     "list_streams",
     "root_id",
 ]

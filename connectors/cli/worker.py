@@ -11,6 +11,7 @@ import typer
 
 from connectors.cli.exit_codes import exit_code_for, one_line
 from connectors.cli.version import installed_version
+from connectors.file_limit import check_files, raise_file_limit
 from connectors.kafka_client import check_settings
 from connectors.log_lines import LogFormat, open_log
 from connectors.options import load_options
@@ -51,10 +52,12 @@ def worker(
     options = load_options(config, set_ or ())
     check_settings(options.kafka_settings)
     check_writable(options.root)
+    check_files(sum(len(set(numbers)) for numbers in options.partitions.values()))
     if check:
         typer.echo(json.dumps(shown_settings(options), indent=2))
         return 0
     tune_process()
+    raise_file_limit()
     log = open_log(log_format)
     running = Worker(options, SystemClock(), log)
     stops = 0

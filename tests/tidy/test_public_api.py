@@ -41,6 +41,7 @@ PUBLIC = {
     "drop_stream",
     "dropped_streams",
     "describe_stream",
+    "files_needed",
     "list_streams",
     "root_id",
 }
