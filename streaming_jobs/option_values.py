@@ -1,11 +1,14 @@
 """Options as Spark hands them over, texts under names in any case, read one by one.
 
 A name that is not known is an error before any value is read, so that a misspelt option is never
-ignored. `kafka.*` is for Kafka's own source: it may stay in a job that moved, and does nothing.
+ignored. What only Kafka's own source knows, `kafka.*` and a few more, may stay in a job that
+moved, and does nothing. A table of Spark's catalog is told apart by its options, since Spark keeps
+those from Python sources.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -13,6 +16,21 @@ from storage_core import InvalidRequestError
 
 _T = TypeVar("_T", bound=str)
 _FOREIGN: Final = "kafka."
+_FOREIGN_NAMES: Final = frozenset(
+    {
+        "fetchoffset.numretries",
+        "fetchoffset.retryintervalms",
+        "groupidprefix",
+        "kafkaconsumer.polltimeoutms",
+    }
+)
+# Spark adds it to the options of a table that is being made, and to no others.
+_OF_A_TABLE: Final = "provider"
+_NO_TABLES: Final = (
+    "Spark hands the options of a catalog's table to no Python source: make a view instead, CREATE "
+    "TEMPORARY VIEW … USING shardlog OPTIONS (path '…', stream '…'), or give them with each use, "
+    "SELECT … FROM … WITH (path = '…', stream = '…')"
+)
 _TRUTHS: Final = {"true": True, "false": False}
 _SUFFIXES_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}
 INT64_MAX: Final = 2**63 - 1
@@ -27,6 +45,7 @@ class OptionValues:
         options: Mapping[str, str],
         known: Sequence[str],
         instead: Mapping[str, str] | None = None,
+        there: str | None = None,
     ) -> None:
         """Take options whose names may be in any case.
 
@@ -34,15 +53,20 @@ class OptionValues:
             options: As Spark has them.
             known: Names of all options there are.
             instead: What to use in place of options that there are elsewhere, in lower case.
+            there: The options to name to somebody who mistypes one; all unless it is given.
 
         Raises:
-            InvalidRequestError: One is not known.
+            InvalidRequestError: One is not known, or they are of a table, or there are none.
         """
         self._values = {name.lower(): value for name, value in options.items()}
         self._known = frozenset(known)
+        if _OF_A_TABLE in self._values or not self._values:
+            raise InvalidRequestError(_NO_TABLES)
         unknown = set(self._values) - {name.lower() for name in known} - set(foreign_names(options))
         if unknown:
-            raise InvalidRequestError(_unknown(sorted(unknown), known, instead or {}))
+            raise InvalidRequestError(
+                _unknown(sorted(unknown), instead or {}, there or listed(known))
+            )
 
     def has(self, name: str) -> bool:
         """Tell whether an option was given."""
@@ -88,7 +112,7 @@ class OptionValues:
         """Return a directory of this machine, given as a path or a `file:` URI."""
         text = self.text(name)
         if text is None or not ("://" in text or text.startswith("file:")):
-            return text
+            return text and str(_at_home(name, text))
         place = urlsplit(text)
         if place.scheme != "file" or place.netloc:
             refuse(name, text, "a directory of this machine")
@@ -126,8 +150,14 @@ class OptionValues:
 
 
 def foreign_names(options: Mapping[str, str]) -> list[str]:
-    """Return names of options that are for Kafka's source."""
-    return sorted(name.lower() for name in options if name.lower().startswith(_FOREIGN))
+    """Return names of options that are for Kafka's source and sink."""
+    names = sorted(name.lower() for name in options)
+    return [name for name in names if name.startswith(_FOREIGN) or name in _FOREIGN_NAMES]
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names as an error lists them."""
+    return ", ".join(sorted(names, key=str.lower))
 
 
 def whole_number(value: object) -> int | None:
@@ -152,12 +182,19 @@ def shortened(text: str) -> str:
     return text if len(text) <= 100 else f"{text[:80]}…"  # noqa: PLR2004 - one line
 
 
-def _unknown(names: Sequence[str], known: Sequence[str], instead: Mapping[str, str]) -> str:
+def _at_home(name: str, text: str) -> Path:
+    """Return a path, `~` in front being the home directory of whoever runs the driver."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        refuse(name, text, "a directory: there is no such home")
+
+
+def _unknown(names: Sequence[str], instead: Mapping[str, str], there: str) -> str:
     told = [f"unknown option {name}: {instead[name]}" for name in names if name in instead]
     if told:
         return "; ".join(told)
     options = "option" if len(names) == 1 else "options"
-    there = ", ".join(sorted(known, key=str.lower))
     return f"unknown {options} {', '.join(names)}; there are {there}"
 
 

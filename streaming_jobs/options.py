@@ -18,6 +18,7 @@ from streaming_jobs.option_values import (
     INT64_MIN,
     OptionValues,
     foreign_names,
+    listed,
     refuse,
     whole_number,
 )
@@ -64,6 +65,7 @@ _INSTEAD: Final = {
         "offsets and columns, each frame has its own"
     ),
 }
+_OF_BATCHES: Final = (*_ENDING, "snapshot")
 _TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
 _ID_BITS: Final = 31
 
@@ -126,7 +128,7 @@ def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -
     Raises:
         InvalidRequestError: One is unknown, missing, of no use in this mode, or has a bad value.
     """
-    values = OptionValues(options, _KNOWN, _INSTEAD)
+    values = OptionValues(options, _KNOWN, _INSTEAD, _there(mode))
     path, stream = _place(values)
     default = LATEST if mode == "stream" else EARLIEST
     admission = Admission(
@@ -152,6 +154,18 @@ def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -
     )
     _check_mode(values, mode, parsed)
     return parsed
+
+
+def _there(mode: Mode | None) -> str:
+    """Say which options there are; `load` does not know yet what for, so then for both."""
+    of_both = listed(set(_KNOWN) - {*_OF_BATCHES, *_LIMITS})
+    match mode:
+        case "batch":
+            return listed({*_KNOWN} - {*_LIMITS})
+        case "stream":
+            return listed({*_KNOWN} - {*_OF_BATCHES})
+        case None:
+            return f"{of_both}; in batches {listed(_OF_BATCHES)}; in streams {listed(_LIMITS)}"
 
 
 def warn_of_idle_options(options: Mapping[str, str]) -> None:

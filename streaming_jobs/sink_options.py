@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from storage_core import InvalidRequestError, StreamOptions
-from streaming_jobs.option_values import INT64_MAX, OptionValues, refuse, whole_number
+from streaming_jobs.option_values import INT64_MAX, OptionValues, listed, refuse, whole_number
 from streaming_jobs.sink_checkpoint import local_directory
 
 Unit = Literal["s", "ms", "us", "ns", "sequence"]
@@ -78,7 +78,8 @@ def parse_stream_options(options: Mapping[str, str]) -> SinkOptions:
     Raises:
         InvalidRequestError: An option is unknown, missing or has a bad value.
     """
-    values = OptionValues(options, (*_SHARED, *_OF_A_QUERY, *_OF_A_BATCH))
+    known = (*_SHARED, *_OF_A_QUERY, *_OF_A_BATCH)
+    values = OptionValues(options, known, there=listed((*_SHARED, *_OF_A_QUERY)))
     if values.has("txnAppId") or values.has("txnVersion"):
         message = "txnAppId and txnVersion are for batch writes; a stream's query tells its batches"
         raise InvalidRequestError(message)

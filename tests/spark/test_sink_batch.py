@@ -162,3 +162,19 @@ def test_write_waits_for_a_writer_that_lets_go(lab):
     lab.write([2], lockWait=30)
     letting_go.join()
     assert lab.stored == [1, 2]
+
+
+def test_writes_from_another_thread_once_the_session_is_the_threads_own(lab, spark):
+    rows, failed = lab.frame([1]), []
+
+    def write():
+        try:
+            spark.createDataFrame([], "n int")
+            lab.write(rows)
+        except Exception as error:  # noqa: BLE001 - told by the assertion
+            failed.append(error)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    thread.join()
+    assert (failed, lab.stored) == ([], [1])

@@ -29,9 +29,9 @@ def test_schema_is_what_the_options_ask_for(lab):
 
 def test_options_of_kafkas_client_are_told_to_be_idle(lab, caplog):
     lab.create()
-    source(lab, **{"kafka.bootstrap.servers": "x"}).schema()
+    source(lab, **{"kafka.bootstrap.servers": "x", "groupIdPrefix": "y"}).schema()
     assert caplog.messages == [
-        "options for Kafka's source do nothing here: kafka.bootstrap.servers"
+        "options for Kafka's source do nothing here: groupidprefix, kafka.bootstrap.servers"
     ]
 
 

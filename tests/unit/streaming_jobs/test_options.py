@@ -33,8 +33,18 @@ def test_subscribe_names_the_stream():
     assert parse_source_options(options).stream == "events"
 
 
-def test_options_of_kafkas_client_are_taken():
-    assert parse(**{"kafka.bootstrap.servers": "x:1"}).stream == "events"
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kafka.bootstrap.servers",
+        "groupIdPrefix",
+        "fetchOffset.numRetries",
+        "fetchOffset.retryIntervalMs",
+        "kafkaConsumer.pollTimeoutMs",
+    ],
+)
+def test_options_of_kafkas_source_are_taken(name):
+    assert parse(**{name: "1"}).stream == "events"
 
 
 @pytest.mark.parametrize("path", ["/a b", "file:/a%20b", "file:///a%20b"])
@@ -42,10 +52,23 @@ def test_path_may_be_written_as_spark_writes_local_ones(path):
     assert parse(path=path).path == "/a b"
 
 
+def test_path_may_begin_at_home(monkeypatch):
+    monkeypatch.setenv("HOME", "/of/mine")
+    assert parse(path="~/root").path == "/of/mine/root"
+
+
+def test_options_of_a_table_of_the_catalog_are_refused_with_what_works():
+    made = {"path": "file:/r", "stream": "s", "option.stream": "s", "provider": "shardlog"}
+    for options in (made, {}):
+        with pytest.raises(InvalidRequestError, match="make a view instead, CREATE TEMPORARY VIEW"):
+            parse_source_options(options)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ({"foo": "1"}, "unknown option foo"),
+        ({"path": "~nobody-at-all/root"}, "there is no such home"),
         ({"path": "s3://bucket/root"}, "a directory of this machine"),
         ({"valueformat": "avro"}, "unknown option valueformat"),
         ({"subscribe": "other"}, "different streams"),
@@ -96,6 +119,21 @@ def test_unknown_option_is_named_before_what_is_missing_or_wrong():
         parse_source_options({"path": "/root", "foo": "1", "ids": "x"})
     with pytest.raises(InvalidRequestError, match="unknown options bar, foo; there are"):
         parse(foo="1", bar="2")
+
+
+@pytest.mark.parametrize(
+    ("mode", "there", "hidden"),
+    [
+        ("stream", ["maxTriggerDelay"], ["endingOffsets", "endingTimestamp", "snapshot"]),
+        ("batch", ["endingOffsets", "snapshot"], ["maxTriggerDelay"]),
+        (None, ["in batches endingOffsets,", "; in streams max", "snapshot"], []),
+    ],
+)
+def test_unknown_option_is_told_which_there_are_where_it_was_given(mode, there, hidden):
+    with pytest.raises(InvalidRequestError) as raised:
+        parse(mode, foo="1")
+    said = str(raised.value)
+    assert [name for name in (*there, *hidden) if name in said] == there
 
 
 @pytest.mark.parametrize(
