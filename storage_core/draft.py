@@ -191,7 +191,7 @@ class ShardWriting:
             ahead_keys=counters.ahead,
             heads_through=state.heads_through if heads_through is None else heads_through,
             source=state.source if entry.source is None else entry.source.fields,
-            passed=(*state.passed, *passed),
+            passed=(*state.passed, *passed) if passed else state.passed,
         )
         is_from_builder = entry.is_from_builder
         return Draft(batch, after, heads, windows, heads_through, blocks, report, is_from_builder)
