@@ -78,13 +78,16 @@ def drop_stream(
         CorruptionError: The stream's files are damaged.
     """
     clock = (environment or Environment()).clock
-    files = read_stream(Path(root), name)
+    # A stream may be dropped because shards of it are gone; nobody holds those.
+    files = read_stream(Path(root), name, is_whole=False)
     with file_errors(files.directory, "dropping the stream"), ExitStack() as held:
         held.enter_context(locked(files.directory))
         # Nobody makes shards meanwhile.
         files = files.reread()
         locks = []
         for shard in sorted(files.settings.lineages):
+            if not files.shard_directory(shard).exists():
+                continue
             locks.append(_lock(files, shard, clock))
             held.callback(locks[-1].release)
         place = _set_aside(files, clock)

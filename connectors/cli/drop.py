@@ -14,7 +14,7 @@ from connectors.cli.arguments import Execute, Root, StreamName
 from connectors.cli.disk_usage import bytes_below, shown_bytes
 from connectors.kafka_client import Partition
 from connectors.set_aside_notes import SetAsideNotes
-from storage_core import ShardlogError, StreamReader, drop_stream
+from storage_core import ShardlogError, StreamReader, describe_stream, drop_stream
 
 _UNKNOWN: Final = "its records cannot be counted"
 
@@ -50,10 +50,10 @@ def drop(root: Root, stream: StreamName, remove: Remove = False, execute: Execut
 
 def _described(root: Path, stream: str) -> str:
     size = shown_bytes(bytes_below(root / stream))
-    with StreamReader.open(root, stream) as reader:
-        shards = len(reader.committed())
-        try:
+    shards = len(describe_stream(root, stream).shards)
+    try:
+        with StreamReader.open(root, stream) as reader:
             records = f"{reader.stats().records} records"
-        except ShardlogError:
-            records = _UNKNOWN
+    except ShardlogError:
+        records = _UNKNOWN
     return f"stream {stream!r} ({shards} shards, {records}, {size})"

@@ -52,6 +52,16 @@ def test_removed_stream_leaves_no_files_of_its_own(shardlog, root):
     assert list(root.rglob("stream.json")) == []
 
 
+@pytest.mark.parametrize("lost", ["marker", "db/CURRENT", ""], ids=["marker", "store", "all of it"])
+def test_stream_whose_shard_is_damaged_can_be_dropped(shardlog, root, lost):
+    place = root / NAME / "shard-0001" / lost
+    place.rename(root / "lost")
+    ran = shardlog("drop", root, NAME, "--execute")
+    assert (ran.code, ran.err) == (0, "")
+    assert "2 shards" in ran.out
+    assert list_streams(root) == []
+
+
 def test_stream_that_a_writer_holds_is_not_dropped(shardlog, root):
     with Stream.open(root, NAME):
         ran = shardlog("drop", root, NAME, "--execute")
