@@ -7,6 +7,7 @@ it looks. Only instructions at which it looks are chosen, so that each place com
 
 import ctypes
 import dis
+import gc
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -95,6 +96,8 @@ def interrupted_everywhere(call: Callable[[int], object], every: int = 1) -> Ite
         before = sys.gettrace()
         with _handled():
             try:
+                # What the collector calls back would be interrupted in place of the call.
+                gc.disable()
                 sys.settrace(tracer)
                 call(place)
             except Interruption:
@@ -103,6 +106,7 @@ def interrupted_everywhere(call: Callable[[int], object], every: int = 1) -> Ite
                 was_interrupted = False
             finally:
                 sys.settrace(before)
+                gc.enable()
         if not tracer.has_tripped:
             return
         assert was_interrupted, f"the interruption at place {place} was swallowed"
