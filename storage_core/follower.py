@@ -290,6 +290,7 @@ class ShardFollower:
             after = self._look()
             is_good = is_good and after.generation == before.generation
             if is_good and after.committed < state.heads_through:
+                is_good = False
                 raise self._set_back(after, state.heads_through)
         finally:
             if not is_good:
