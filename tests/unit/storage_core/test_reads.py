@@ -145,11 +145,13 @@ def test_newest_inside_bounds_is_the_largest_primary_there(  # noqa: PLR0913 - w
 ):
     first, end = addresses or (None, None)
     wanted = as_set(ids)
+    start, last = span
     request = ReadRequest(
         shard,
         first,
         end,
-        *span,
+        start,
+        last,
         ids=None if wanted is None else tuple(wanted),
         versions=versions,
         order="newest",

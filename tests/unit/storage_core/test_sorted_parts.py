@@ -1,6 +1,7 @@
 """Parts that tasks staged beside each other come back as one order, whatever they hold."""
 
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,11 @@ ROWS = st.lists(st.tuples(st.integers(-1, 2), st.integers(0, 5)), min_size=1, ma
 
 def staged(root, tasks, payload=PAYLOAD, **columns):
     """Return what each task staged of its (secondary, primary); rows know where they came from."""
-    parts = []
+    parts: list[StagedPart] = []
     for number, rows in enumerate(tasks):
-        (root / str(number)).mkdir()
-        writer = StagingWriter(lambda number=number: root / str(number), 0, 2**20)
+        attempt = root / str(number)
+        attempt.mkdir()
+        writer = StagingWriter(partial(Path, attempt), 0, 2**20)
         ids, times = [one for one, _ in rows], [one for _, one in rows]
         given = {"version": number, **columns}
         writer.write(batch_of(times, secondary=ids, payload=payload, **given))
@@ -31,7 +33,7 @@ def staged(root, tasks, payload=PAYLOAD, **columns):
 
 def read(root, parts):
     """Return (secondary, primary, task) of all rows in the order they are read."""
-    found = []
+    found: list[tuple[int, int, int]] = []
     for rows in read_sorted(root, parts):
         versions = [0] * len(rows) if rows.version is None else rows.version.tolist()
         found.extend(zip(rows.secondary.tolist(), rows.primary.tolist(), versions, strict=True))

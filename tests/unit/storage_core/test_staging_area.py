@@ -189,13 +189,13 @@ def test_crash_between_the_mark_and_the_clearing_changes_nothing(bench):
 
 def test_opener_goes_on_where_a_commit_of_many_parts_was_cut_short(make_bench, disk):
     bench = make_bench(disk=disk)
-    parts = {}
+    parts: list[StagedPart] = []
     for task in range(2):
         writer = area_of(bench).writer(FIRST)
         # Of large rows few are read at once, and each time it is a write of its own.
         writer.write(batch_of(range(task, 8, 2), payload=bytes(BATCH_BYTES_TARGET)))
-        parts[0] = (*parts.get(0, ()), *writer.finish()[0])
-    area_of(bench).publish(FIRST, parts)
+        parts.extend(writer.finish()[0])
+    area_of(bench).publish(FIRST, {0: tuple(parts)})
     disk.failing = {"third write"}
     with pytest.raises(ShardPoisonedError):
         bench.stream.finish_transactions()
