@@ -17,11 +17,18 @@ from connectors.mapping_rules import KEY_BYTES, NO_TIMESTAMP_TYPE, MappingRules
 
 # Stands for headers that cannot be read; no record has an empty list of its own.
 MISNAMED: Final[Headers] = []
+_ANY_KEYS: Final = (
+    'stream.key_mode = "none" carries keys of any length, of each new topic of the worker; those '
+    "whose keys are ids need a worker of their own"
+)
 # Words of a reason, and what to set.
 _ADVICE: Final = (
-    ("an integer key has", 'stream.key_mode = "none" carries keys of any length'),
+    (
+        "an integer key has",
+        _ANY_KEYS,
+    ),
     ("null_key is", 'stream.null_key = "keep" stores records without a key'),
-    ("payload_bytes_max is", "stream.payload_bytes_max bounds a value"),
+    ("payload_bytes_max is", "stream.payload_bytes_max bounds a value; `shardlog alter` raises it"),
     ("the primary comes from it", 'stream.primary = "offset" needs no timestamp'),
 )
 

@@ -1,27 +1,24 @@
 """What was consumed and waits for its round: columns, by partition, bounded by the worker."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 
 from connectors.kafka_client import Messages, Partition
-from connectors.mapping import ShardRecords, map_records
+from connectors.mapping import ShardRecords, by_partition, map_partitions
 from connectors.mapping_rules import MappingRules
+from connectors.shard_feed import ShardFeed
 
 
 class Gathering:
     """Records on their way into a round. Belongs to the worker's thread."""
 
-    def __init__(
-        self, rules: MappingRules, topic: str | None, records_max: int, bytes_max: int
-    ) -> None:
+    def __init__(self, topic: str | None, records_max: int, bytes_max: int) -> None:
         """Hold nothing.
 
         Args:
-            rules: How records become rows.
             topic: The one topic there can be; None when there may be several.
             records_max: Records that make a round.
             bytes_max: Bytes that make a round.
         """
-        self._rules = rules
         self._topic = topic
         self._records_max = records_max
         self._bytes_max = bytes_max
@@ -35,14 +32,22 @@ class Gathering:
         """How many rounds the records would fill."""
         return max(self.count / self._records_max, self._bytes / self._bytes_max)
 
-    def add(self, messages: Messages, owned: Collection[Partition], now_s: float) -> None:
-        """Map records and keep those of partitions owned; the owner of others fetches them."""
+    def add(self, messages: Messages, feeds: Mapping[Partition, ShardFeed], now_s: float) -> None:
+        """Map records and keep those of partitions owned; the owner of others fetches them.
+
+        Each stream's by its own rules, in one pass where all have the same.
+        """
         if not messages:
             return
         if not self.count:
             self.since_s = now_s
-        for partition, records in map_records(messages, self._rules, self._topic):
-            if partition in owned:
+        alike: dict[MappingRules, dict[Partition, Messages]] = {}
+        for partition, own in by_partition(messages, self._topic).items():
+            feed = feeds.get(partition)
+            if feed is not None:
+                alike.setdefault(feed.rules, {})[partition] = own
+        for rules, partitions in alike.items():
+            for partition, records in map_partitions(partitions, rules):
                 self._parts.setdefault(partition, []).append(records)
                 self._bytes += records.rows.nbytes + sum(map(len, records.dead_letters.values()))
         self.count += len(messages)

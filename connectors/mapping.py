@@ -78,8 +78,19 @@ def map_records(
         rules: How they become rows.
         topic: The one topic there can be; None when there may be several.
     """
-    partitions = _by_partition(messages, topic)
-    ordered = list(chain.from_iterable(partitions.values())) if len(partitions) > 1 else messages
+    yield from map_partitions(by_partition(messages, topic), rules)
+
+
+def map_partitions(
+    partitions: Mapping[Partition, Messages], rules: MappingRules
+) -> Iterator[tuple[Partition, ShardRecords]]:
+    """Yield each partition with its records, mapped in one pass over those of all of them.
+
+    Args:
+        partitions: Their records, at least one each, in order.
+        rules: How they become rows.
+    """
+    ordered = list(chain.from_iterable(partitions.values()))
     offsets = np.concatenate([_offsets(own) for own in partitions.values()])
     columns = _Columns(ordered, rules, offsets)
     start = 0
@@ -120,7 +131,7 @@ def _with_headers(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*batch.columns, nothing], schema=_SCHEMA_WITH_HEADERS)
 
 
-def _by_partition(messages: Messages, topic: str | None) -> dict[Partition, Messages]:
+def by_partition(messages: Messages, topic: str | None) -> dict[Partition, Messages]:
     """Return each partition's messages, in their order.
 
     Kafka sends batches of one partition, so messages are taken a run at a time.

@@ -32,7 +32,7 @@ from pydantic import (
 )
 
 from connectors.fault_settings import FaultSettings
-from connectors.mapping_rules import KeyMode, MappingRules, NullKey, PrimaryFrom
+from connectors.mapping_rules import KeyMode, NullKey, PrimaryFrom
 from connectors.setting_checks import (
     BOOTSTRAP,
     GROUP,
@@ -104,11 +104,6 @@ class StreamSettings(_Settings):
             retention=None if hours is None else timedelta(hours=hours),
             payload_bytes_max=self.payload_bytes_max,
         )
-
-    @property
-    def mapping_rules(self) -> MappingRules:
-        """How records become rows."""
-        return MappingRules(self.primary, self.key_mode, self.null_key, self.payload_bytes_max)
 
 
 class WorkerOptions(_Settings):

@@ -10,10 +10,11 @@ Belongs to the worker's thread; nothing here runs beside a round.
 import os
 from collections.abc import Collection, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connectors.fixed_settings import idle_settings
+from connectors.fixed_settings import idle_settings, rules_of
 from connectors.kafka_client import Consumer, Partition
 from connectors.options import WorkerOptions
 from connectors.shard_feed import ShardFeed
@@ -53,6 +54,14 @@ def check_writable(root: Path) -> None:
         raise InvalidRequestError(message, path=place)
 
 
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A topic's stream: its shards, and what it is a copy of."""
+
+    shards: Collection[int]
+    origin: StreamOrigin
+
+
 class Ownership:
     """The shards this process has open, by partition."""
 
@@ -90,14 +99,15 @@ class Ownership:
             LostRangeError: Retention has passed records that were not stored.
         """
         topic_id = self._identities.id_of(partition.topic)
-        born = self._stream_of(partition.topic, topic_id)
+        made = self._stream_of(partition.topic, topic_id)
+        born = made.shards
         if partition.number not in born:
             self._check_home(partition, None, 0)
             starts = self._births(partition, is_new=not born)
             Stream.add_shards(self._options.root, partition.topic, starts)
         stream = Stream.open(self._options.root, partition.topic, shards=[partition.number])
         try:
-            feed = self._feed(partition, stream, topic_id)
+            feed = self._feed(partition, stream, made.origin)
         except BaseException:
             with suppress(ShardlogError):
                 stream.close()
@@ -123,8 +133,8 @@ class Ownership:
         if failures:
             raise failures[0]
 
-    def _stream_of(self, topic: str, topic_id: str) -> Collection[int]:
-        """Return the shards of a topic's stream, which is made if it is not there."""
+    def _stream_of(self, topic: str, topic_id: str) -> _Copy:
+        """Return a topic's stream, which is made if it is not there."""
         wanted = self._options.stream
         try:
             stream = describe_stream(self._options.root, topic)
@@ -137,21 +147,8 @@ class Ownership:
             raise InvalidRequestError(message, stream=topic)
         if found.topic_id != topic_id:
             raise topic_recreated(topic, found.topic_id, topic_id)
-        for name in ("key_mode", "primary"):
-            if getattr(found, name) != getattr(wanted, name):
-                message = (
-                    f"stream.{name} is {getattr(wanted, name)!r}, but the stream was made with "
-                    f"{getattr(found, name)!r}, which cannot change"
-                )
-                raise InvalidRequestError(message, stream=topic)
-        if wanted.payload_bytes_max > stream.options.payload_bytes_max:
-            message = (
-                f"stream.payload_bytes_max is {wanted.payload_bytes_max}, but the stream takes "
-                f"{stream.options.payload_bytes_max}; set no more than that, or `shardlog alter` it"
-            )
-            raise InvalidRequestError(message, stream=topic)
-        self._tell_idle_settings(topic, stream.options)
-        return stream.shards
+        self._tell_idle_settings(topic, stream.options, found)
+        return _Copy(stream.shards, found)
 
     def _made_stream(self, topic: str, origin: StreamOrigin) -> StreamDescription:
         root, made = self._options.root, self._options.stream.stream_options()
@@ -165,12 +162,12 @@ class Ownership:
                 raise refused from None
         return describe_stream(root, topic)
 
-    def _tell_idle_settings(self, topic: str, options: StreamOptions) -> None:
+    def _tell_idle_settings(self, topic: str, options: StreamOptions, origin: StreamOrigin) -> None:
         """Tell once of settings that do not count, since the stream was made with others."""
         if topic in self._told:
             return
         self._told.add(topic)
-        for idle in idle_settings(self._options.stream, options):
+        for idle in idle_settings(self._options.stream, options, origin):
             self._log.warning(
                 "setting does not count",
                 topic=topic,
@@ -204,7 +201,7 @@ class Ownership:
         is_new = self.first_topics is not None and partition.topic not in self.first_topics
         return low if self._options.start == "earliest" or is_new else end
 
-    def _feed(self, partition: Partition, stream: Stream, topic_id: str) -> ShardFeed:
+    def _feed(self, partition: Partition, stream: Stream, origin: StreamOrigin) -> ShardFeed:
         number = partition.number
         home = HomeMark(root_id(self._options.root), stream.lineage(number))
         shard_next = stream.committed()[number]
@@ -225,10 +222,11 @@ class Ownership:
         return ShardFeed(
             partition,
             stream,
-            topic_id,
+            origin.topic_id,
             home,
             shard_next,
             epoch if isinstance(epoch, int) else None,
+            rules_of(self._options.stream, stream.options, origin),
         )
 
     def _check_home(self, partition: Partition, home: HomeMark | None, shard_next: int) -> None:

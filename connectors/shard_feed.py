@@ -1,12 +1,14 @@
 """One partition on its way into its shard: the open shard, and where it stands."""
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from connectors.kafka_client import Partition, Place
 from connectors.mapping import ShardRecords
+from connectors.mapping_rules import MappingRules
 from connectors.start_place import HomeMark
 from storage_core import AppendReport, Stream
 
@@ -18,6 +20,7 @@ _NO_ROWS = pa.RecordBatch.from_pydict(
     }
 )
 _NO_OFFSETS = np.empty(0, dtype=np.int64)
+_DEFAULT_RULES: Final = MappingRules()
 
 
 @dataclass(slots=True)
@@ -31,6 +34,7 @@ class ShardFeed:
         home: What is left beside the group's offset.
         next: The offset below which everything is durable.
         epoch: The leader epoch of the last record, for Kafka to notice a log that was cut.
+        rules: How its records become rows: the stream's own, whatever the file says by now.
     """
 
     partition: Partition
@@ -39,6 +43,7 @@ class ShardFeed:
     home: HomeMark
     next: int
     epoch: int | None = None
+    rules: MappingRules = _DEFAULT_RULES
 
     @property
     def place(self) -> Place:

@@ -59,7 +59,6 @@ class Worker:
         self._identities = TopicIdentities(self._admin, clock, self._broker)
         self._committers = ThreadPoolExecutor(_COMMITTERS, "shardlog-commit")
         self._gathered = Gathering(
-            options.stream.mapping_rules,
             options.topics[0] if len(options.topics) == 1 else None,
             options.round_records_max,
             options.round_bytes_max,

@@ -35,3 +35,20 @@ def test_dropped_topic_is_taken_again_by_the_same_group(lab: Lab) -> None:
     drop_stream(lab.root, topic.name)
     lab.worker(topic, stream__key_mode="none")
     lab.expect_ledger(topic)
+
+
+def test_setting_for_a_new_topic_does_no_harm_to_a_stream_that_is_there(lab: Lab) -> None:
+    ids, texts = lab.topic(partitions=1), lab.topic(partitions=1)
+    lab.produce(ids, 100)
+    worker = lab.worker(ids)
+    lab.await_no_lag(ids)
+    assert worker.stop() == 0
+    lab.produce(ids, 100)
+    produce_text_keys(lab, texts, 100)
+    both = lab.worker(ids, topics=[ids.name, texts.name], stream__key_mode="none")
+    lab.expect_ledger(ids)
+    lab.expect_ledger(texts)
+    (told,) = both.events("setting does not count")
+    assert (told["topic"], told["setting"]) == (ids.name, "stream.key_mode")
+    assert (told["wanted"], told["in_force"]) == ("none", "integer")
+    assert both.events("set aside") == []

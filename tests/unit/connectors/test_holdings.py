@@ -9,7 +9,6 @@ from connectors.fault_settings import FaultSettings
 from connectors.gathering import Gathering
 from connectors.holdings import Holdings
 from connectors.kafka_client import FIELDS, Consumer, Partition
-from connectors.mapping_rules import MappingRules
 from connectors.set_aside import SetAside
 from connectors.set_aside_notes import SetAsideNotes
 from storage_core import (
@@ -56,7 +55,7 @@ class Bench:
         settings = {"bootstrap.servers": NOWHERE, "group.id": "any"}
         self.clock, self.log, self.consumer = ManualClock(), CapturingLogger(), Consumer(settings)
         self.owned = ScriptedOwnership(shards)
-        self.gathered = Gathering(MappingRules(), TOPIC, 100, 2**20)
+        self.gathered = Gathering(TOPIC, 100, 2**20)
         ownership: Any = self.owned
         self.notes = SetAsideNotes(root)
         settings_of_faults = FaultSettings.model_validate(on_fault)

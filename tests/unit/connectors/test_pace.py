@@ -1,5 +1,8 @@
 """When a round begins: by what was gathered, by how long ago, and now and then without any."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from connectors.gathering import Gathering
@@ -9,6 +12,8 @@ from connectors.pace import CONSUME_RECORDS, Pace
 from tests.unit.connectors.records import record
 
 HERE = Partition("orders", 0)
+# Only its rules are asked for.
+SHUT: Any = SimpleNamespace(rules=MappingRules())
 
 
 @pytest.fixture
@@ -17,8 +22,8 @@ def pace():
 
 
 def gathered(count, since_s=100.0, records_max=10):
-    made = Gathering(MappingRules(), "orders", records_max, 2**20)
-    made.add([record(offset) for offset in range(count)], {HERE}, since_s)
+    made = Gathering("orders", records_max, 2**20)
+    made.add([record(offset) for offset in range(count)], {HERE: SHUT}, since_s)
     return made
 
 

@@ -7,6 +7,7 @@ from structlog.testing import CapturingLogger
 
 from connectors.commit_round import RoundInFlight, RoundReport
 from connectors.kafka_client import Partition, Place, fault_of
+from connectors.mapping_rules import MappingRules
 from connectors.options import load_options
 from connectors.worker import Worker
 from storage_core import (
@@ -101,3 +102,13 @@ def test_stop_is_heard_while_a_disk_hangs(worker):
     worker._hold_back()
     assert worker._in_flight is not None
     hanging.set_result(0)
+
+
+def test_streams_of_one_worker_are_fed_by_the_rules_each_was_made_with(worker):
+    feeds = worker._holdings.feeds
+    feeds[B].rules = MappingRules(key_mode="none")
+    text = b"text"
+    worker._gather([record(0, key=text * 2), record(0, key=text * 2, partition=1)], 0.0)
+    taken = worker._gathered.take()
+    assert [list(part.dead_letters) for part in taken[A]] == [[0]]
+    assert [part.rows.num_rows for part in taken[B]] == [1]
