@@ -15,7 +15,9 @@ from connectors.cli.arguments import Root, StreamName
 from storage_core import InvalidRequestError, Stream, StreamOptions
 
 _NONE: Final = "none"
-_FIXED: Final = ("primary", "key_mode", "null_key", "jitter_ms")
+_FIXED: Final = ("primary", "key_mode", "jitter_ms")
+# Beside them in the worker's file, but not kept with the stream.
+_OF_THE_WORKER: Final = ("null_key",)
 
 Settings = Annotated[
     list[str],
@@ -91,6 +93,12 @@ def _chosen(text: str) -> tuple[str, object]:
         message = (
             f"{name}: is fixed when a stream is made; to have it otherwise, drop the stream "
             "(`shardlog drop`) and take it again"
+        )
+        raise InvalidRequestError(message)
+    if name in _OF_THE_WORKER:
+        message = (
+            f"{name}: is the worker's own setting, which no stream keeps; set stream.{name} in its "
+            "file and start it again"
         )
         raise InvalidRequestError(message)
     setting = _SETTINGS.get(name)

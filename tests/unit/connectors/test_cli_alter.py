@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from connectors.cli import alter
+from connectors.options import StreamSettings
 from storage_core import Stream, StreamOptions, StreamReader
 from tests.unit.connectors.command import runner
 
@@ -47,6 +48,7 @@ def test_bound_is_taken_away_by_none(shardlog, root):
     [
         ("jitter_ms=5", "fixed when a stream is made"),
         ("key_mode=none", "shardlog drop"),
+        ("null_key=keep", "the worker's own setting"),
         ("retentoin=5", "there are retention_hours"),
         ("retention_hours", "NAME=VALUE"),
         ("retention_hours=long", "no number"),
@@ -81,6 +83,11 @@ def test_stream_that_a_writer_holds_is_left_alone(shardlog, root):
 def test_every_setting_is_an_option_of_a_stream():
     names = {one.name for one in dataclasses.fields(StreamOptions)}
     assert {setting.option for setting in alter._SETTINGS.values()} <= names
+
+
+def test_each_setting_of_the_workers_file_can_be_altered_is_fixed_or_is_the_workers_own():
+    told = {*alter._SETTINGS, *alter._FIXED, *alter._OF_THE_WORKER}
+    assert set(StreamSettings.model_fields) <= told
 
 
 def test_help_has_an_example(shardlog):
