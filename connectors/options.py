@@ -46,7 +46,8 @@ from connectors.setting_variables import settings_of
 from storage_core import InvalidRequestError, StreamOptions
 
 # Sections whose keys come together from file, environment and command line.
-_ADDED_TO: Final = ("kafka", "stream", "on_fault")
+_ON_FAULT: Final = "on_fault"
+_ADDED_TO: Final = ("kafka", "stream", _ON_FAULT)
 # Internal topics, and librdkafka's setting for what a pattern leaves out.
 _INTERNAL: Final = "^__"
 _LEFT_OUT: Final = "topic.blacklist"
@@ -285,6 +286,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _put(given: dict[str, Any], keys: Sequence[str], value: object) -> None:
+    if keys[0] == _ON_FAULT and isinstance(given.get(_ON_FAULT), str):
+        # One word stands for all kinds; what comes may be of one of them.
+        given[_ON_FAULT] = dict.fromkeys(FaultSettings.model_fields, given[_ON_FAULT])
     for key in keys[:-1]:
         inner = given.setdefault(key, {})
         if not isinstance(inner, dict):

@@ -96,6 +96,14 @@ def test_faults_of_all_kinds_or_of_one_can_stop_the_worker(load):
     assert "on_fault" in refusal(load, overrides=["on_fault=ignore"])
 
 
+def test_one_kind_of_fault_may_stand_out_from_what_a_word_says_of_all(load):
+    word = 'on_fault = "stop"\n' + WHOLE
+    found = load(word, overrides=["on_fault.foreign=set-aside"]).on_fault
+    assert (found.stops("foreign"), found.stops("damage")) == (False, True)
+    found = load(word, environment={"SHARDLOG_ON_FAULT": '{"foreign": "set-aside"}'}).on_fault
+    assert (found.stops("foreign"), found.stops("damage")) == (False, True)
+
+
 def test_command_line_stands_over_the_environment(load):
     options = load(overrides=["linger_ms=8"], environment={"SHARDLOG_LINGER_MS": "7"})
     assert options.linger_ms == 8
