@@ -10,7 +10,7 @@ import typer
 
 from connectors.cli.arguments import Columns, FormatOption, Ids, Root, StreamName, column_names
 from connectors.cli.printing import RowPrinter, base64_columns
-from storage_core import InvalidRequestError, StreamReader
+from storage_core import InvalidRequestError, ReadRequest, StreamReader
 
 _COLUMNS: Final = ("shard", "address", "primary", "secondary", "version", "state", "payload")
 # How long one turn of all shards waits, so that none of them is shown much later.
@@ -47,6 +47,8 @@ def tail(  # noqa: PLR0913 - one parameter an option
     Example: shardlog tail ./data telemetry --shard 0 --from 1000 --follow
     """
     chosen = column_names(columns) or list(_COLUMNS)
+    # All is refused at once that has no meaning: what is followed may stay silent for long.
+    ReadRequest(0, ids=None if ids is None else tuple(ids), columns=tuple(chosen))
     with StreamReader.open(root, stream) as reader:
         printer = RowPrinter(form, chosen, base64_columns(reader.origin))
         turn = _Turn(reader, printer, shard, ids, chosen)

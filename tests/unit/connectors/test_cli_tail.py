@@ -94,6 +94,13 @@ def test_what_cannot_be_meant_is_one_line_and_exit_code_2(shardlog, root, option
     assert ran.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("wrong", [["--columns", "weight"], ["--id", str(2**31)]])
+def test_it_does_not_wait_for_rows_to_say_so(shardlog, root, wrong):
+    ran = shardlog("tail", root, NAME, "--from", "end", *wrong)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.count("\n") == 1
+
+
 class User:
     """Somebody who writes another row on seeing the first, and presses Ctrl-C on seeing that."""
 
