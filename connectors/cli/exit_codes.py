@@ -9,6 +9,7 @@
 6    a durable write failed: free the disk, start again; what was acknowledged is safe
 7    the Kafka client failed for good, as when another has the same group.instance.id
 130  interrupted
+143  ended at once, by a second signal or by SIGTERM; what was acknowledged is safe
 """
 
 from typing import Final
@@ -31,6 +32,7 @@ EXIT_DAMAGE: Final = 5
 EXIT_WRITE_FAILED: Final = 6
 EXIT_CLIENT_FAILED: Final = 7
 EXIT_INTERRUPTED: Final = 130
+EXIT_AT_ONCE: Final = 143
 
 _BY_KIND: Final[tuple[tuple[type[ShardlogError], int], ...]] = (
     (InvalidRequestError, EXIT_USAGE),

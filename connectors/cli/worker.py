@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from connectors.cli.exit_codes import exit_code_for, one_line
+from connectors.cli.exit_codes import EXIT_AT_ONCE, exit_code_for, one_line
 from connectors.cli.version import installed_version
 from connectors.file_limit import check_files, raise_file_limit
 from connectors.kafka_client import check_settings
@@ -21,8 +21,6 @@ from connectors.setting_checks import BOOTSTRAP
 from connectors.shown_settings import shown_settings
 from connectors.worker import Worker
 from storage_core import ShardlogError, SystemClock
-
-_EXIT_AT_ONCE = 143
 
 
 def worker(
@@ -66,7 +64,7 @@ def worker(
         nonlocal stops
         stops += 1
         if stops > 1:
-            os._exit(_EXIT_AT_ONCE)
+            os._exit(EXIT_AT_ONCE)
         # Nothing is logged in here: the line it interrupts may hold the log's lock.
         running.stop(signal.Signals(number).name)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from connectors.cli.exit_codes import EXIT_CLIENT_FAILED, EXIT_WRITE_FAILED
+from connectors.cli.exit_codes import EXIT_AT_ONCE, EXIT_CLIENT_FAILED, EXIT_WRITE_FAILED
 from tests.broker.lab import Lab
 from tests.faults.campaign import campaigns
 from tests.waiting import await_that
@@ -79,7 +79,7 @@ def test_second_signal_exits_at_once_and_loses_nothing(lab: Lab) -> None:
         lab.await_committed(topic, 500)
         worker.process.send_signal(signal.SIGINT)
         worker.process.send_signal(signal.SIGTERM)
-        assert worker.exit_code(10) in (0, 143)
+        assert worker.exit_code(10) in (0, EXIT_AT_ONCE)
         lab.worker(topic)
     lab.expect_ledger(topic)
 
