@@ -1,10 +1,11 @@
-"""Sorted staged rows of one shard, merged in bounded memory: by (secondary, primary).
+"""Sorted staged rows of one shard, merged in bounded memory: by primary.
 
 Tasks that stage beside each other cut a batch by chance, so that in their order of arrival most
 rows of it would come behind later ones of their id, and be late. Each part lies sorted in its
 file; here all parts become one order, in which only what is late against earlier batches is
-late. Equal rows stand in the order of the parts. The same parts give the same order each time:
-a transaction goes on behind the rows that it has done.
+late, and whoever tails the shard meets time going forward. Equal rows stand in the order of the
+parts. The same parts give the same order each time: a transaction goes on behind the rows that
+it has done.
 
 A part that is no larger than what is read at once is held whole; of others one batch is held,
 and nothing is given out above the least end of what they show. Parts beyond what may be held are
@@ -15,9 +16,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from storage_core.arrow import concat, int_array
@@ -25,10 +27,10 @@ from storage_core.options import PAYLOAD_BYTES_MAX
 from storage_core.record import Rows, rows_from_arrow
 from storage_core.staged_rows import BATCH_BYTES_TARGET, StagedPart, order_of
 
+# IMPORTANT: it decides the order of rows where a shard's parts are more; a transaction that is
+# unfinished goes on by that order.
 HELD_BYTES_MAX: Final = 64 * 2**20
 _GIVEN_BYTES_TARGET: Final = 16 * 2**20
-
-Key = tuple[int, int]
 
 
 def read_sorted(directory: Path, parts: Sequence[StagedPart]) -> Iterator[Rows]:
@@ -56,11 +58,19 @@ def _merged(directory: Path, parts: Sequence[StagedPart]) -> Iterator[pa.RecordB
     with ExitStack() as files:
         runs = [_Run.begin(directory, part, files) for part in parts]
         while runs:
-            limits = [run.last for run in runs if run.has_more]
-            limit = min(limits, default=None)
-            taken = [run.take_through(limit) for run in runs]
+            taken = _taken(runs)
             runs = [run for run in runs if run.goes_on()]
             yield from _given([one for one in taken if one.num_rows])
+
+
+def _taken(runs: Sequence["_Run"]) -> list[pa.RecordBatch]:
+    """Give out of each part what no row that is still in a file comes before."""
+    ends = [(run.last, at) for at, run in enumerate(runs) if run.has_more]
+    if not ends:
+        return [run.take(run.batch.num_rows) for run in runs]
+    limit, limiting = min(ends)
+    # Equal rows of the limiting part may follow: those of parts behind it wait for them.
+    return [run.take(run.count_to(limit, at <= limiting)) for at, run in enumerate(runs)]
 
 
 def _given(stretches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -106,15 +116,18 @@ class _Run:
         return self.rows_left > 0
 
     @property
-    def last(self) -> Key:
-        at = self.batch.num_rows - 1
-        return self.batch.column("secondary")[at].as_py(), self.batch.column("primary")[at].as_py()
+    def last(self) -> int:
+        return int(self._times()[-1])
 
-    def take_through(self, limit: Key | None) -> pa.RecordBatch:
-        """Give out the rows up to a key, or all."""
-        end = self.batch.num_rows if limit is None else self._end_of(limit)
+    def take(self, end: int) -> pa.RecordBatch:
+        """Give out the rows before a place."""
         start, self.start = self.start, max(end, self.start)
         return self.batch.slice(start, self.start - start)
+
+    def count_to(self, limit: int, includes_equal: bool) -> int:  # noqa: FBT001 - one of two sides
+        """Return the place behind the rows up to a primary."""
+        side: Literal["left", "right"] = "right" if includes_equal else "left"
+        return int(np.searchsorted(self._times(), limit, side))
 
     def goes_on(self) -> bool:
         """Read on where all at hand is given out; tell whether there is anything."""
@@ -126,12 +139,6 @@ class _Run:
         self.rows_left -= self.batch.num_rows
         return True
 
-    def _end_of(self, limit: Key) -> int:
-        secondary, primary = limit
-        ids = self.batch.column("secondary").to_numpy()
-        first, end = (
-            np.searchsorted(ids, secondary, "left"),
-            np.searchsorted(ids, secondary, "right"),
-        )
-        times = self.batch.column("primary").to_numpy()[first:end]
-        return int(first + np.searchsorted(times, primary, "right"))
+    def _times(self) -> npt.NDArray[np.int64]:
+        times: npt.NDArray[np.int64] = self.batch.column("primary").to_numpy()
+        return times

@@ -3,7 +3,7 @@
 A part is a stretch of a file: an Arrow IPC stream with rows of one shard, its size and its
 checksum. A file of one shard is a single part, in order of arrival; a file that serves all shards
 holds a part of each, one behind the other, every time the rows gathered in memory are enough.
-Those are sorted by (secondary, primary); sorted_parts.py makes one order of them.
+Those are sorted by primary; sorted_parts.py makes one order of them.
 
 Rows are checked when they are staged, so what comes back is appended as it is.
 """
@@ -39,7 +39,7 @@ _OWN_COLUMNS: Final = ("primary", "secondary", "payload", "version")
 class StagedPart:
     """Rows of one shard: a stretch of a file in the transaction's directory.
 
-    `is_sorted`: they lie by (secondary, primary), in batches that can be read one by one.
+    `is_sorted`: they lie by primary, in batches that can be read one by one.
     """
 
     file: str
@@ -264,17 +264,16 @@ def rows_of(parts: Mapping[int, tuple[StagedPart, ...]]) -> int:
     return sum(part.rows for of_shard in parts.values() for part in of_shard)
 
 
-def order_of(batch: pa.RecordBatch, *before: npt.NDArray[np.uint16]) -> npt.NDArray[np.int64]:
-    """Return the positions of rows by (before, secondary, primary); equal ones stay in order."""
-    primary = batch.column("primary").to_numpy()
-    secondary = batch.column("secondary").to_numpy()
-    return np.lexsort((primary, secondary, *before)).astype(np.int64, copy=False)
+def order_of(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """Return the positions of rows by primary; equal ones stay in order."""
+    return np.argsort(batch.column("primary").to_numpy(), kind="stable")
 
 
 def _by_shard(batch: pa.RecordBatch, mask: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield each shard's rows by (secondary, primary)."""
+    """Yield each shard's rows by primary."""
     numbers = (batch.column("secondary").to_numpy() & mask).astype(np.uint16)
-    batch = batch.take(int_array(order_of(batch, numbers)))
+    times = batch.column("primary").to_numpy()
+    batch = batch.take(int_array(np.lexsort((times, numbers))))
     ends = np.cumsum(np.bincount(numbers, minlength=mask + 1))
     start = 0
     for shard, end in enumerate(ends.tolist()):

@@ -189,7 +189,7 @@ def _purpose(options: SinkOptions, transaction: TransactionId) -> str:
     """Say for whom shards are held, to those who find them locked."""
     if not is_of_query(transaction):
         return "a batch write of Spark's"
-    names = ", ".join(options.query_names.values())
+    names = ", ".join(dict.fromkeys(options.query_names.values()))
     query = f"Spark's query {query_of(transaction)} ({names})"
     return f"{query}, which lets go {IDLE_S:g} s after its last batch"
 

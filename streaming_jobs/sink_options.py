@@ -86,7 +86,9 @@ def parse_stream_options(options: Mapping[str, str]) -> SinkOptions:
     checkpoint, name = values.text("checkpointLocation"), values.text("queryName")
     names = {}
     if checkpoint is not None:
-        names[f"checkpoint:{_real_location(checkpoint)}"] = f"checkpoint {checkpoint!r}"
+        # By the spelling too: a link that was pointed elsewhere leads to another checkpoint.
+        for spelt in (_plain_location(checkpoint), _real_location(checkpoint)):
+            names[f"checkpoint:{spelt}"] = f"checkpoint {checkpoint!r}"
     if name is not None:
         names[f"name:{name}"] = f"query name {name!r}"
     resets = values.truth("resetQuery", default=False)
@@ -145,10 +147,20 @@ def _span(name: str, text: str) -> timedelta:
 
 
 def _real_location(location: str) -> str:
-    """Return a checkpoint's place in one spelling: on this machine's disk, its real path."""
-    scheme, separator, rest = location.partition(":")
-    if separator and scheme == "file":
-        location = "/" + rest.lstrip("/")
-    elif separator and rest.startswith("//"):
+    """Return where a checkpoint really lies, on this machine's disk."""
+    location = _plain_location(location)
+    return location if _is_elsewhere(location) else os.path.realpath(location)
+
+
+def _plain_location(location: str) -> str:
+    """Return a checkpoint's place as it is spelt, from the root on."""
+    if _is_elsewhere(location):
         return location.rstrip("/")
-    return os.path.realpath(location)
+    if location.startswith("file:"):
+        location = "/" + location.removeprefix("file:").lstrip("/")
+    return os.path.abspath(location)  # noqa: PTH100 - a link in it must stay
+
+
+def _is_elsewhere(location: str) -> bool:
+    scheme, separator, rest = location.partition(":")
+    return bool(separator) and scheme != "file" and rest.startswith("//")

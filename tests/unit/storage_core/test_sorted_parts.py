@@ -32,11 +32,11 @@ def staged(root, tasks, payload=PAYLOAD, **columns):
 
 
 def read(root, parts):
-    """Return (secondary, primary, task) of all rows in the order they are read."""
+    """Return (primary, task, secondary) of all rows in the order they are read."""
     found: list[tuple[int, int, int]] = []
     for rows in read_sorted(root, parts):
         versions = [0] * len(rows) if rows.version is None else rows.version.tolist()
-        found.extend(zip(rows.secondary.tolist(), rows.primary.tolist(), versions, strict=True))
+        found.extend(zip(rows.primary.tolist(), versions, rows.secondary.tolist(), strict=True))
     return found
 
 
@@ -45,15 +45,19 @@ def test_all_rows_come_in_one_order_and_in_the_same_each_time(tasks):
     with tempfile.TemporaryDirectory() as place:
         parts = staged(Path(place), tasks)
         found, again = read(Path(place), parts), read(Path(place), parts)
-    everything = [(*row, number) for number, rows in enumerate(tasks) for row in rows]
-    assert [row[:2] for row in found] == sorted(row[:2] for row in everything)
-    assert sorted(found) == sorted(everything)
+    everything = [(one, task, i) for task, rows in enumerate(tasks) for i, one in rows]
+    assert found == sorted(everything, key=lambda row: row[:2])
     assert again == found
 
 
 def test_equal_rows_of_small_parts_stand_in_the_order_of_tasks(root):
     parts = staged(root, [[(1, 5)], [(1, 5), (1, 4)], [(1, 5)]], payload=b"x")
-    assert read(root, parts) == [(1, 4, 1), (1, 5, 0), (1, 5, 1), (1, 5, 2)]
+    assert read(root, parts) == [(4, 1, 1), (5, 0, 1), (5, 1, 1), (5, 2, 1)]
+
+
+def test_equal_rows_that_are_read_piece_by_piece_stand_in_the_order_of_tasks(root):
+    found = read(root, staged(root, [[(1, 5)] * 8, [(2, 5)] * 3, [(3, 4), (3, 5)]]))
+    assert [task for _, task, _ in found] == [2, *[0] * 8, *[1] * 3, 2]
 
 
 def test_column_that_one_task_lacks_is_null_there(root):

@@ -12,6 +12,7 @@ from storage_core import (
     ShardLockedError,
     Stream,
     StreamOrigin,
+    StreamReader,
     UnavailableError,
 )
 from storage_core.series import CONTENTS_KEPT_MAX
@@ -361,3 +362,11 @@ def test_who_finds_the_shards_locked_is_told_for_which_query(kept_lab):
     said = r"for Spark's query q1 \(checkpoint '/c', query name 'alerts'\), which lets go 3 s after"
     with pytest.raises(ShardLockedError, match=said):
         Stream.open(root, "s")
+
+
+def test_rows_of_a_batch_are_tailed_in_the_order_of_time(tmp_path):
+    lab = SinkLab(tmp_path / "root", shards="1")
+    lab.commit(0, lab.task(0, [1, 4, 7], [9]), lab.task(0, [8, 2, 3]))
+    with StreamReader.open(lab.root, "s") as reader:
+        tailed = [time for one in reader.tail(0, 0, 7) for time in one["primary"].to_pylist()]
+        assert (tailed, reader.stats().late_arrivals) == ([1, 2, 3, 4, 7, 8, 9], 0)
