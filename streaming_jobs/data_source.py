@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from storage_core import InvalidRequestError
 from streaming_jobs.batch_reader import RangeReader
 from streaming_jobs.columns import spark_schema
+from streaming_jobs.declared_schema import check_schema
 from streaming_jobs.offsets import SourceOffset
 from streaming_jobs.options import Mode, SourceOptions, parse_source_options, warn_of_idle_options
 from streaming_jobs.plain_errors import plain_errors
@@ -83,10 +84,5 @@ class ShardlogSource(DataSource):
 
     def _checked(self, schema: StructType, mode: Mode) -> SourceOptions:
         options = parse_source_options(self.options, mode)
-        if schema != spark_schema(options.rules.columns):
-            message = (
-                "the schema is this source's own: leave .schema(…) out, "
-                "and choose columns with option columns"
-            )
-            raise InvalidRequestError(message)
+        check_schema(schema, options.rules.columns)
         return options

@@ -29,7 +29,8 @@ _OF_A_TABLE: Final = "provider"
 _NO_TABLES: Final = (
     "Spark hands the options of a catalog's table to no Python source: make a view instead, CREATE "
     "TEMPORARY VIEW … USING shardlog OPTIONS (path '…', stream '…'), or give them with each use, "
-    "SELECT … FROM … WITH (path = '…', stream = '…')"
+    "SELECT * FROM … WITH (path = '…', stream = '…', columns = '…') with the table's columns in "
+    "its order, INSERT INTO … WITH (path = '…', stream = '…') VALUES …"
 )
 _TRUTHS: Final = {"true": True, "false": False}
 _SUFFIXES_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}

@@ -1,5 +1,7 @@
 """Spark's catalog hands a table's options to no Python source: one line says so, and what works."""
 
+import re
+
 import pytest
 from pyspark.errors import PySparkException
 
@@ -17,6 +19,7 @@ def full(lab):
     yield lab
     for name in ("made", "written"):
         lab.spark.sql(f"drop table if exists {name}")
+    lab.spark.sql("drop view if exists seen")
 
 
 def refused(lab, query):
@@ -37,6 +40,30 @@ def test_table_with_columns_of_its_own_is_read_with_options_or_refused(full):
     given = f"path = '{full.log.root}', stream = '{NAME}', columns = 'value'"
     query = f"select * from made with ({given})"  # noqa: S608 - the test's own words
     assert full.spark.sql(query).count() == 10
+
+
+def as_printed(said, verb, *words):
+    """Return a query that a refusal advises, with words where it leaves them open."""
+    found = re.search(rf"{verb} .*?\)( VALUES …)?", said)
+    assert found is not None
+    query = found.group()
+    for word in words:
+        query = query.replace("…", str(word), 1)
+    assert "…" not in query
+    return query
+
+
+def test_each_query_that_a_refusal_advises_runs_as_it_is_printed(full):
+    full.spark.sql("create table made (primary bigint, secondary int, value binary) using shardlog")
+    said = refused(full, "select * from made")
+    place = (full.log.root, NAME)
+    full.spark.sql(as_printed(said, "CREATE", "seen", *place))
+    assert full.spark.sql("select * from seen").count() == 10
+    read = as_printed(said, "SELECT", "made", *place, "primary,secondary,value")
+    assert full.spark.sql(read).count() == 10
+    full.log.close()
+    full.spark.sql(as_printed(said, "INSERT", "made", *place, "(5000L, 1, X'00')"))
+    assert full.spark.sql(read).count() == 11
 
 
 def test_rows_saved_as_a_table_are_in_the_stream(full, tmp_path):

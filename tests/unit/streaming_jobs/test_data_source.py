@@ -6,12 +6,14 @@ import sys
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 
 import pyspark_shardlog
 from storage_core import InvalidRequestError
 from streaming_jobs.columns import spark_schema
 from streaming_jobs.plain_errors import plain_errors
+
+_KINDS = {"binary": BinaryType(), "int": IntegerType(), "string": StringType()}
 
 
 def source(lab, **options):
@@ -49,8 +51,44 @@ def test_reader_takes_no_filters_from_spark(lab):
 
 def test_schema_of_the_users_own_is_refused(lab):
     lab.create()
-    with pytest.raises(InvalidRequestError, match="own: leave"):
+    with pytest.raises(InvalidRequestError, match=r"leave \.schema\(…\) out"):
         source(lab).reader(StructType())
+
+
+def schema(declared):
+    """Return a schema of simple types; Spark's own parser needs a JVM."""
+    made = StructType()
+    for column in declared.split(", "):
+        name, kind, *null = column.split(" ", 2)
+        made.add(name, _KINDS[kind], nullable=not null)
+    return made
+
+
+def refusal(lab, declared, **options):
+    with pytest.raises(InvalidRequestError) as told:
+        source(lab, **options).reader(schema(declared))
+    return str(told.value)
+
+
+def test_both_schemas_are_told_and_the_option_that_makes_them_one(lab):
+    lab.create()
+    said = refusal(lab, "key binary, value binary", columns="key")
+    assert "(key binary, value binary), but the source has (key binary)" in said
+    assert "WITH (…, columns = 'key,value')" in said
+
+
+@pytest.mark.parametrize("declared", ["key int, value string", "weight int", "key binary not null"])
+def test_table_that_no_option_makes_readable_is_told_so(lab, declared):
+    lab.create()
+    said = refusal(lab, declared)
+    assert f"({declared})" in said
+    assert "cannot be read, a view can" in said
+
+
+def test_comments_on_columns_change_nothing(lab):
+    lab.create()
+    commented = StructType().add("key", "binary", metadata={"comment": "of the machine"})
+    assert source(lab, columns="key").reader(commented) is not None
 
 
 @pytest.mark.parametrize(
