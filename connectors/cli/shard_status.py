@@ -5,7 +5,7 @@ arrived say it. So the range of time is that of those rows; an id that is late o
 others is not looked for.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -33,7 +33,8 @@ class ShardStatus:
         committed: Exclusive end of what is durable.
         next_offset: Where the source goes on; None where there is no source.
         log_end: The end of the partition in Kafka; None where it is not known.
-        lag: Offsets from next_offset to log_end; None where that is not known.
+        lag: Offsets from next_offset to log_end; None where that is not known, or the log is not
+            the one that is stored: it ends below, or is set aside as foreign.
         records: Records stored, expired ones apart.
         late: Of those, how many came late.
         ahead: Of those, how many came from the future.
@@ -68,8 +69,13 @@ class ShardStatus:
     lost: list[tuple[int, int]]
 
 
-def shard_statuses(
-    root: Path, root_id: str, name: str, log_ends: Mapping[int, int], now_ns: int
+def shard_statuses(  # noqa: PLR0913 - what the figures stand on
+    root: Path,
+    root_id: str,
+    name: str,
+    log_ends: Mapping[int, int],
+    now_ns: int,
+    foreign: Callable[[int], bool],
 ) -> Iterator[tuple[str, ShardStatus]]:
     """Yield each shard of a stream with the unit of its primaries.
 
@@ -79,6 +85,7 @@ def shard_statuses(
         name: The stream.
         log_ends: The ends of the partitions in Kafka, where they are known.
         now_ns: The wall time.
+        foreign: Tells of a shard whether its partition is set aside as foreign.
 
     Raises:
         ShardlogError: The stream cannot be read.
@@ -104,7 +111,7 @@ def shard_statuses(
                     committed=end,
                     next_offset=next_offset,
                     log_end=log_end,
-                    lag=None if log_end is None else max(log_end - reached, 0),
+                    lag=_lag(reached, None if foreign(number) else log_end),
                     records=stats.records,
                     late=stats.late_arrivals,
                     ahead=stats.ahead,
@@ -118,6 +125,11 @@ def shard_statuses(
                     lost=lost[number],
                 ),
             )
+
+
+def _lag(reached: int, log_end: int | None) -> int | None:
+    # A log that ends below what is stored was cut or made anew: what is missing nobody knows.
+    return None if log_end is None or log_end < reached else log_end - reached
 
 
 def _first_primary(reader: StreamReader, shard: int, end: int) -> int | None:

@@ -7,8 +7,9 @@ are asked for where brokers are named; without an answer they are left out, and 
 workers have set aside is told on standard error, a line each.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -20,7 +21,8 @@ from connectors.cli.printing import print_json, print_lines, print_table
 from connectors.cli.shard_status import ShardStatus, shard_statuses
 from connectors.cli.shown_times import shown_age, shown_primary
 from connectors.kafka_client import Admin, Partition
-from connectors.set_aside_notes import SetAsideNotes
+from connectors.set_aside import WHOLE_TOPIC
+from connectors.set_aside_notes import SetAsideNote, SetAsideNotes
 from storage_core import (
     Environment,
     LostRangeError,
@@ -83,11 +85,13 @@ def status(  # noqa: PLR0913 - one parameter an option
     own_id, now_ns = root_id(root), Environment().clock.now_ns()
     shards: list[tuple[str, ShardStatus]] = []
     errors: list[ShardlogError] = []
+    notes = [note for note in SetAsideNotes(root).read() if stream in (None, note.stream)]
     brokers = _Brokers(bootstrap, kafka_settings(kafka), broker_wait)
     for name in list_streams(root) if stream is None else [stream]:
         try:
             ends = brokers.log_ends(root, name)
-            shards += shard_statuses(root, own_id, name, ends, now_ns)
+            foreign = partial(_is_foreign, notes, name)
+            shards += shard_statuses(root, own_id, name, ends, now_ns, foreign)
         except ShardlogError as error:
             errors.append(error)
     if as_json:
@@ -97,9 +101,8 @@ def status(  # noqa: PLR0913 - one parameter an option
         print_table(_COLUMNS, [_row(*shard) for shard in shards])
     if brokers.failure is not None:
         typer.echo(f"shardlog: log ends are not known: {brokers.failure}", err=True)
-    for note in SetAsideNotes(root).read():
-        if stream in (None, note.stream):
-            typer.echo(note.line(), err=True)
+    for note in notes:
+        typer.echo(note.line(), err=True)
     if errors:
         raise errors[0]
     for _, shard in shards:
@@ -130,6 +133,13 @@ class _Brokers:
             self.failure = error
             return {}
         return {partition.number: end for partition, end in found.items()}
+
+
+def _is_foreign(notes: Collection[SetAsideNote], stream: str, shard: int) -> bool:
+    return any(
+        note.stream == stream and note.kind == "foreign" and note.shard in (shard, WHOLE_TOPIC)
+        for note in notes
+    )
 
 
 def _row(unit: str, shard: ShardStatus) -> list[str | int | None]:

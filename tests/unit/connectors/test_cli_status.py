@@ -3,10 +3,14 @@
 import json
 import re
 import shutil
+from functools import partial
 
 import pyarrow as pa
 import pytest
 
+from connectors.cli.shard_status import shard_statuses
+from connectors.cli.status import _is_foreign
+from connectors.set_aside import WHOLE_TOPIC
 from connectors.set_aside_notes import SetAsideNote, SetAsideNotes
 from storage_core import Stream, StreamOptions, StreamOrigin, root_id
 from tests.unit.connectors.command import runner
@@ -212,3 +216,24 @@ def test_what_workers_have_set_aside_is_told_though_its_stream_is_not_there(shar
         "set aside since 2023-11-14T22:13:20+00:00: root.json shard 3, refused: no name",
     ]
     assert "root.json" not in shardlog("status", root, KAFKA).err
+
+
+# --- lag --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("log_end", "lag"), [(117, 7), (110, 0), (109, None), (0, None)])
+def test_lag_to_a_log_that_ends_below_what_is_stored_is_not_known(root, log_end, lag):
+    ((_, shard),) = shard_statuses(root, "id", KAFKA, {0: log_end}, 0, lambda _: False)
+    assert (shard.next_offset, shard.log_end, shard.lag) == (110, log_end, lag)
+
+
+@pytest.mark.parametrize(
+    ("noted", "kind", "lag"),
+    [(0, "foreign", None), (WHOLE_TOPIC, "foreign", None), (1, "foreign", 7), (0, "damage", 7)],
+)
+def test_lag_to_a_log_that_is_set_aside_as_foreign_is_not_known(root, noted, kind, lag):
+    SetAsideNotes(root).write(SetAsideNote(KAFKA, noted, 0, kind, "made anew"))
+    notes = list(SetAsideNotes(root).read())
+    foreign = partial(_is_foreign, notes, KAFKA)
+    ((_, shard),) = shard_statuses(root, "id", KAFKA, {0: 117}, 0, foreign)
+    assert (shard.log_end, shard.lag) == (117, lag)
