@@ -89,7 +89,7 @@ def ingest(
     measured: dict[str, float] = {}
 
     def watch() -> None:
-        while not worker.counts.consumed:
+        while not worker.counts.brought:
             _CLOCK.sleep(_LOOK_S)
         start, start_cpu = time.perf_counter(), time.process_time()
         while worker.counts.appended < count:

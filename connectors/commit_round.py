@@ -38,7 +38,9 @@ class RoundReport:
     """What became of a round.
 
     Attributes:
-        appended: Sums over all partitions.
+        records: How many were to be made durable.
+        written: What became of each partition's records; they count once they are durable.
+        appended: Sums over the partitions that moved.
         dead_letters: Records kept raw, by partition and offset.
         moved: Partitions whose next offset moved.
         poisoned: Partitions whose durable write failed; the others are committed.
@@ -47,6 +49,8 @@ class RoundReport:
         failed: Partitions that have a fault of another kind; nothing more is written of them.
     """
 
+    records: int = 0
+    written: dict[Partition, AppendReport] = field(default_factory=dict)
     appended: AppendReport = field(default_factory=AppendReport)
     dead_letters: dict[Partition, Mapping[int, bytes]] = field(default_factory=dict)
     moved: list[Partition] = field(default_factory=list)
@@ -54,8 +58,20 @@ class RoundReport:
     delayed: dict[Partition, UnavailableError] = field(default_factory=dict)
     failed: dict[Partition, ShardlogError] = field(default_factory=dict)
 
+    @property
+    def let_go(self) -> int:
+        """Records that are not known to be durable, or were in the round twice."""
+        kept = self.appended
+        return self.records - kept.appended - kept.duplicates - kept.dead_letters
+
+    def acknowledge(self, partition: Partition) -> None:
+        """Count a partition whose records are durable."""
+        self.moved.append(partition)
+        self.appended = self.appended.plus(self.written.get(partition, AppendReport()))
+
     def blame(self, partition: Partition, error: ShardlogError) -> None:
         """Take note of what became of a partition instead of moving."""
+        self.dead_letters.pop(partition, None)
         if isinstance(error, ShardPoisonedError):
             self.poisoned[partition] = error
         elif isinstance(error, UnavailableError):
@@ -84,7 +100,7 @@ class RoundInFlight:
         for future, feed in self._commits.items():
             with _blaming(feed, self._report):
                 feed.next = future.result()
-                self._report.moved.append(feed.partition)
+                self._report.acknowledge(feed.partition)
         return self._report
 
 
@@ -107,7 +123,7 @@ def commit_round(
     far it came. The others of the round go on in each case, and the report names them all. A crash
     anywhere leaves each shard with its rows and its next offset, which move as one.
     """
-    report = RoundReport()
+    report = RoundReport(count_records(work.records))
     topics = {feed.partition.topic: feed.topic_id for feed in work.feeds.values()}
     compare_ids = identities.ask(topics)  # 1
     joined = {at: join_records(parts) for at, parts in work.records.items()}  # 2
@@ -121,7 +137,7 @@ def commit_round(
         next_offset = max(records.end, work.positions.get(partition, 0))
         with _blaming(feed, report):
             appended_here = feed.append(records, next_offset)
-            report.appended = report.appended.plus(appended_here)
+            report.written[partition] = appended_here
             if appended_here.dead_letters:
                 report.dead_letters[partition] = records.dead_letters
             appended[partition] = next_offset
@@ -132,6 +148,11 @@ def commit_round(
     moved = [work.feeds[partition] for partition in appended]
     commits = {committers.submit(feed.commit): feed for feed in moved}  # 5
     return RoundInFlight(report, commits)  # 6: acknowledge
+
+
+def count_records(records: Mapping[Partition, Sequence[ShardRecords]]) -> int:
+    """Return how many records there are, dead letters among them."""
+    return sum(part.count for parts in records.values() for part in parts)
 
 
 def _idle_advances(work: RoundWork, wrong: Collection[str]) -> Iterator[tuple[Partition, int]]:

@@ -6,19 +6,24 @@ from connectors.kafka_client import Messages, Partition
 from connectors.mapping import ShardRecords, by_partition, map_partitions
 from connectors.mapping_rules import MappingRules
 from connectors.shard_feed import ShardFeed
+from connectors.worker_counts import WorkerCounts
 
 
 class Gathering:
     """Records on their way into a round. Belongs to the worker's thread."""
 
-    def __init__(self, topic: str | None, records_max: int, bytes_max: int) -> None:
+    def __init__(
+        self, counts: WorkerCounts, topic: str | None, records_max: int, bytes_max: int
+    ) -> None:
         """Hold nothing.
 
         Args:
+            counts: Where what is dropped is counted.
             topic: The one topic there can be; None when there may be several.
             records_max: Records that make a round.
             bytes_max: Bytes that make a round.
         """
+        self._counts = counts
         self._topic = topic
         self._records_max = records_max
         self._bytes_max = bytes_max
@@ -44,7 +49,9 @@ class Gathering:
         alike: dict[MappingRules, dict[Partition, Messages]] = {}
         for partition, own in by_partition(messages, self._topic).items():
             feed = feeds.get(partition)
-            if feed is not None:
+            if feed is None:
+                self._counts.drop(len(own))
+            else:
                 alike.setdefault(feed.rules, {})[partition] = own
         for rules, partitions in alike.items():
             for partition, records in map_partitions(partitions, rules):
@@ -55,9 +62,14 @@ class Gathering:
     def drop(self, partitions: Iterable[Partition]) -> None:
         """Forget the records of some partitions."""
         for partition in partitions:
-            self._parts.pop(partition, None)
+            parts = self._parts.pop(partition, [])
+            self._counts.drop(sum(part.count for part in parts))
         if not self._parts:
             self.take()
+
+    def drop_all(self) -> None:
+        """Forget all of them."""
+        self.drop(list(self._parts))
 
     def take(self) -> dict[Partition, list[ShardRecords]]:
         """Hand all of it over."""

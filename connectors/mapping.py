@@ -67,6 +67,11 @@ class ShardRecords:
     end: int
     epoch: int | None
 
+    @property
+    def count(self) -> int:
+        """How many records they are, stored or not."""
+        return len(self.offsets) + len(self.dead_letters)
+
 
 def map_records(
     messages: Messages, rules: MappingRules, topic: str | None = None

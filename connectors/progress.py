@@ -38,7 +38,7 @@ class Progress:
         self._ends = ends
         self._log = log
         self._told_s = now_s
-        self._told_consumed = 0
+        self._told_brought = 0
         self._is_asked = False
 
     def ask(self) -> None:
@@ -60,17 +60,15 @@ class Progress:
         ends = self._ends(list(feeds))
         lag = sum(max(ends[at] - feed.next, 0) for at, feed in feeds.items() if at in ends)
         unknown = len(feeds.keys() - ends.keys())
-        consumed = self._counts.consumed - self._told_consumed
+        brought = self._counts.brought - self._told_brought
         elapsed_s = now_s - self._told_s
         self._log.info(
             "progress",
             shards=len(feeds),
             **({"waiting": waiting} if waiting else {}),
-            records_s=round(consumed / elapsed_s) if elapsed_s > 0 else consumed,
+            records_s=round(brought / elapsed_s) if elapsed_s > 0 else brought,
             lag=lag,
             **({"lag_unknown": unknown} if unknown else {}),
-            late=self._counts.late,
-            dead_letters=self._counts.dead_letters,
-            appended=self._counts.appended,
+            **self._counts.totals,
         )
-        self._told_s, self._told_consumed = now_s, self._counts.consumed
+        self._told_s, self._told_brought = now_s, self._counts.brought

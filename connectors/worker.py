@@ -18,7 +18,13 @@ from typing import Any, Final
 
 from connectors.assignment_watch import AssignmentWatch
 from connectors.broker_watch import BrokerWatch
-from connectors.commit_round import RoundInFlight, RoundReport, RoundWork, commit_round
+from connectors.commit_round import (
+    RoundInFlight,
+    RoundReport,
+    RoundWork,
+    commit_round,
+    count_records,
+)
 from connectors.consumed import holds_faults, stretches
 from connectors.dead_letter_watch import DeadLetterWatch
 from connectors.file_limit import files_missing
@@ -58,7 +64,9 @@ class Worker:
         self._broker = BrokerWatch(clock, log)
         self._identities = TopicIdentities(self._admin, clock, self._broker)
         self._committers = ThreadPoolExecutor(_COMMITTERS, "shardlog-commit")
+        self.counts = WorkerCounts()
         self._gathered = Gathering(
+            self.counts,
             options.topics[0] if len(options.topics) == 1 else None,
             options.round_records_max,
             options.round_bytes_max,
@@ -83,7 +91,6 @@ class Worker:
         self._pace = Pace(options.linger_ms / 1000)
         self._is_stopping = False
         self._stop_reason = ""
-        self.counts = WorkerCounts()
         self._progress = Progress(self.counts, self._consumer.known_ends, clock.monotonic_s(), log)
 
     def stop(self, reason: str = "asked to") -> None:
@@ -190,12 +197,14 @@ class Worker:
                 self._act_on(fault, now_s)
 
     def _keep(self, records: Messages, now_s: float) -> None:
+        self.counts.brought += len(records)
         if self._holdings.touched_of(records):
             # A round that fails now touches more of them.
             self._settle()
+            brought = len(records)
             records = self._holdings.without_touched(records)
+            self.counts.drop(brought - len(records))
         self._gathered.add(records, self._holdings.feeds, now_s)
-        self.counts.consumed += len(records)
 
     def _act_on(self, fault: PartitionFault, now_s: float) -> None:
         """Tell what Kafka says of a partition; where that is for good, set it aside."""
@@ -256,6 +265,7 @@ class Worker:
         try:
             self._in_flight = commit_round(work, self._identities, self._committers)
         except UnavailableError as error:
+            self.counts.drop(count_records(work.records))
             self._go_back(self._holdings.feeds.keys(), error)
 
     def _conclude(self, round_: RoundInFlight) -> None:
@@ -334,7 +344,7 @@ class Worker:
 
     def _leave(self) -> None:
         """Leave the group and let go of everything, whatever happened before."""
-        self._gathered.take()
+        self._gathered.drop_all()
         has_left = True
         try:
             has_left = self._consumer.close(self._options.stop_timeout_s)

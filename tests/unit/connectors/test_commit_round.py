@@ -10,6 +10,7 @@ from connectors.kafka_client import Partition
 from connectors.mapping import map_records
 from connectors.mapping_rules import MappingRules
 from storage_core import (
+    AppendReport,
     BrokerUnavailableError,
     CorruptionError,
     ForeignDataError,
@@ -105,3 +106,14 @@ def test_shard_that_refuses_its_rows_does_not_move_past_them(feeds):
     report = round_of(feeds, {}, {Partition(TOPIC, 0): 5})
     assert list(report.failed) == [Partition(TOPIC, 0)]
     assert report.moved == [Partition(TOPIC, 1)]
+    assert (report.records, report.appended.appended, report.let_go) == (2, 1, 1)
+
+
+def test_records_and_dead_letters_whose_commit_fails_are_none_that_were_stored(feeds):
+    a, b = list(feeds)[:2]
+    written = {a: AppendReport(2, dead_letters=1), b: AppendReport(4, duplicates=2)}
+    report = RoundReport(9, written, dead_letters={a: {5: b"raw"}})
+    commits = {ended(ShardPoisonedError("full")): feeds[a], ended(7): feeds[b]}
+    RoundInFlight(report, commits).acknowledge()
+    assert (report.appended, report.let_go) == (AppendReport(4, duplicates=2), 3)
+    assert report.dead_letters == {}

@@ -11,6 +11,7 @@ from connectors.holdings import Holdings
 from connectors.kafka_client import FIELDS, Consumer, Partition
 from connectors.set_aside import SetAside
 from connectors.set_aside_notes import SetAsideNotes
+from connectors.worker_counts import WorkerCounts
 from storage_core import (
     BrokerUnavailableError,
     ForeignDataError,
@@ -55,7 +56,7 @@ class Bench:
         settings = {"bootstrap.servers": NOWHERE, "group.id": "any"}
         self.clock, self.log, self.consumer = ManualClock(), CapturingLogger(), Consumer(settings)
         self.owned = ScriptedOwnership(shards)
-        self.gathered = Gathering(TOPIC, 100, 2**20)
+        self.gathered = Gathering(WorkerCounts(), TOPIC, 100, 2**20)
         ownership: Any = self.owned
         self.notes = SetAsideNotes(root)
         settings_of_faults = FaultSettings.model_validate(on_fault)

@@ -9,6 +9,7 @@ from connectors.gathering import Gathering
 from connectors.kafka_client import Partition
 from connectors.mapping_rules import MappingRules
 from connectors.pace import CONSUME_RECORDS, Pace
+from connectors.worker_counts import WorkerCounts
 from tests.unit.connectors.records import record
 
 HERE = Partition("orders", 0)
@@ -22,7 +23,7 @@ def pace():
 
 
 def gathered(count, since_s=100.0, records_max=10):
-    made = Gathering("orders", records_max, 2**20)
+    made = Gathering(WorkerCounts(), "orders", records_max, 2**20)
     made.add([record(offset) for offset in range(count)], {HERE: SHUT}, since_s)
     return made
 

@@ -40,7 +40,8 @@ def test_nothing_is_told_before_its_time(bench):
 
 
 def test_line_says_rate_lag_late_dead_letters_and_shards(bench):
-    bench.counts.consumed, bench.counts.late, bench.counts.dead_letters = 3000, 5, 2
+    bench.counts.brought = bench.counts.consumed = 3000
+    bench.counts.late, bench.counts.dead_letters = 5, 2
     bench.counts.appended = 2998
     bench.ends = {A: 100, B: 40}
     bench.feeds[A].next, bench.feeds[B].next = 90, 41
@@ -50,15 +51,19 @@ def test_line_says_rate_lag_late_dead_letters_and_shards(bench):
             "shards": 2,
             "records_s": 100,
             "lag": 10,
-            "late": 5,
-            "dead_letters": 2,
+            "consumed": 3000,
             "appended": 2998,
+            "late": 5,
+            "duplicates": 0,
+            "dead_letters": 2,
+            "let_go": 0,
+            "rounds": 0,
         }
     ]
 
 
 def test_rate_is_that_since_the_line_before(bench):
-    bench.counts.consumed = 3000
+    bench.counts.brought = 3000
     bench.look(TELL_EVERY_S)
     bench.look(TELL_EVERY_S * 2)
     assert [line["records_s"] for line in bench.told()] == [100, 0]

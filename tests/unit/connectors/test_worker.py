@@ -11,6 +11,7 @@ from connectors.mapping_rules import MappingRules
 from connectors.options import load_options
 from connectors.worker import Worker
 from storage_core import (
+    BrokerUnavailableError,
     ForeignDataError,
     InvalidRequestError,
     ShardLockedError,
@@ -112,3 +113,76 @@ def test_streams_of_one_worker_are_fed_by_the_rules_each_was_made_with(worker):
     taken = worker._gathered.take()
     assert [list(part.dead_letters) for part in taken[A]] == [[0]]
     assert [part.rows.num_rows for part in taken[B]] == [1]
+
+
+# --- the ledger -------------------------------------------------------------------------------
+
+
+def ledger(worker):
+    """Return what was consumed, and what became of it."""
+    totals = worker.counts.totals
+    consumed = totals["consumed"]
+    assert consumed == sum(
+        totals[name] for name in ("appended", "duplicates", "dead_letters", "let_go")
+    )
+    return consumed, totals["let_go"]
+
+
+def test_records_made_durable_are_consumed_and_none_is_let_go(worker):
+    worker._identities = AllAreRight()
+    worker._gather([record(0), record(1, key=b"text"), record(0, partition=1)], 0.0)
+    assert ledger(worker) == (0, 0)
+    worker._flush()
+    assert ledger(worker) == (3, 0)
+
+
+def test_records_of_a_partition_that_goes_are_let_go(worker):
+    worker._gather([record(0), record(1), record(0, partition=1)], 0.0)
+    worker._lost([A])
+    assert ledger(worker) == (2, 2)
+    worker._gather([record(2)], 0.0)
+    assert ledger(worker) == (3, 3)
+
+
+def test_records_left_out_after_going_back_are_let_go(worker):
+    worker._holdings.go_back([A])
+    worker._gather([record(0), record(0, partition=1)], 0.0)
+    assert ledger(worker) == (1, 1)
+
+
+class NobodyAnswers:
+    """The broker is away."""
+
+    def ask(self, _expected):
+        message = "no answer"
+        raise BrokerUnavailableError(message)
+
+
+class NoTopicIsKnown:
+    """The cluster has no answer for any topic at the moment."""
+
+    def ask(self, expected):
+        return lambda: dict.fromkeys(expected, BrokerUnavailableError("not now"))
+
+
+@pytest.mark.parametrize("identities", [NobodyAnswers(), NoTopicIsKnown()])
+def test_records_of_a_round_that_is_dropped_are_let_go(worker, identities):
+    worker._identities = identities
+    worker._gather([record(0), record(1, key=b"text"), record(0, partition=1)], 0.0)
+    worker._flush()
+    assert ledger(worker) == (3, 3)
+    assert worker.counts.dropped_rounds == 1
+
+
+def test_records_gathered_twice_count_once_as_stored(worker):
+    worker._identities = AllAreRight()
+    worker._gather([record(0), record(1)], 0.0)
+    worker._gather([record(1), record(2)], 0.0)
+    worker._flush()
+    assert ledger(worker) == (4, 1)
+
+
+def test_records_gathered_when_a_worker_ends_are_let_go(worker):
+    worker._gather([record(0)], 0.0)
+    worker._leave()
+    assert ledger(worker) == (1, 1)
