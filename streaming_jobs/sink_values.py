@@ -4,7 +4,7 @@ What would lose something is refused by its column, in the task that meets it.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from streaming_jobs.sink_options import Unit
 
 KEY_BYTES: Final = 4
 _CREATED: Final = 0
+_NO_TIME: Final = -1
 _KEY: Final = pa.binary(KEY_BYTES)
 _KEPT: Final = pa.timestamp("ms", "UTC")
 # Spark's timestamps count microseconds: what a coarser unit is cut to by Spark's date_trunc.
@@ -112,7 +113,7 @@ def own_times(batch: pa.RecordBatch, primary: Column, unit: Unit) -> tuple[Colum
     own, is not stored; one that is kept has a whole number of milliseconds.
 
     Raises:
-        InvalidRequestError: A time does not fit.
+        InvalidRequestError: A time does not fit, or says that the primaries count another unit.
     """
     times = batch.column("timestamp")
     if "timestampType" in batch.schema.names:
@@ -123,6 +124,9 @@ def own_times(batch: pa.RecordBatch, primary: Column, unit: Unit) -> tuple[Colum
         same = _compute.equal(times, moments(pc.cast(primary, pa.int64()), unit))
         created = _compute.fill_null(_compute.equal(kinds, _CREATED), fill_value=True)
         says_it_again = _compute.and_(same, created)
+        _refuse_sequence(times, kinds, unit)
+        others = _compute.and_(_compute.invert(_compute.fill_null(same, fill_value=False)), created)
+        _refuse_other_units(primary.filter(others), times.filter(others), unit)
         times = _compute.if_else(says_it_again, pa.scalar(None, times.type), times)
         kinds = _compute.if_else(says_it_again, pa.scalar(None, pa.int8()), kinds)
     try:
@@ -133,3 +137,34 @@ def own_times(batch: pa.RecordBatch, primary: Column, unit: Unit) -> tuple[Colum
             f"whole milliseconds, as date_trunc('millisecond', timestamp) cuts it: {error}"
         )
         raise InvalidRequestError(message) from error
+
+
+def _refuse_sequence(times: Column, kinds: Column, unit: Unit) -> None:
+    """Refuse rows as the source shows those of a sequence: no time, and a kind that says so."""
+    shown = _compute.and_(_compute.equal(kinds, _NO_TIME), times.is_null())
+    if _compute.any(shown).as_py():
+        _refuse_unit("sequence", unit)
+
+
+def _refuse_other_units(primary: Column, times: Column, unit: Unit) -> None:
+    """Refuse numbers beside which a time stands as the source shows it in another unit.
+
+    The time 0 says nothing: it is what many write for none, and a few nanoseconds are cut to it.
+    """
+    numbers = pc.cast(primary, pa.int64())
+    tells = _compute.not_equal(pc.cast(times, pa.int64()), 0)
+    for other in _NS if len(times) else ():
+        found = _compute.and_(tells, _compute.equal(times, moments(numbers, other)))
+        if _compute.any(found).as_py():
+            _refuse_unit(other, unit)
+
+
+def _refuse_unit(counted: Unit, unit: Unit) -> NoReturn:
+    says = "no time" if counted == "sequence" else f"a time that they give in {counted}"
+    what = "a sequence" if counted == "sequence" else counted
+    message = (
+        f"the timestamp beside some primaries says {says}: they count {what}, and the stream "
+        f"{unit}; write to a stream made with unit={counted} (shardlog drop takes an empty one "
+        "away that was made otherwise), or leave timestamp and timestampType out"
+    )
+    raise InvalidRequestError(message)

@@ -5,6 +5,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -280,3 +282,48 @@ def test_what_the_source_shows_of_a_primary_is_not_kept_again(unit, primary):
     batch = records(primary=pa.array([primary]), timestamp=shown)
     rows = mapped(f"{RECORDS}, timestamp timestamp", unit).rows(batch, NOW_NS)
     assert rows.column("timestamp").null_count == 1
+
+
+def shown_by_the_source(primaries, unit, kind=0):
+    """Return rows as the source shows them of a stream of a unit."""
+    times = pa.nulls(len(primaries), TIME) if unit == "sequence" else moments(primaries, unit)
+    kinds = pa.array([kind] * len(primaries), pa.int32())
+    rest = {"secondary": primaries, "value": pa.array([b"v"] * len(primaries))}
+    return pa.record_batch(
+        {"primary": primaries, "timestamp": times, **rest, "timestampType": kinds}
+    )
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("counted", ["s", "ms", "us", "ns"])
+@given(
+    moment_us=st.integers(10**9, 4 * 10**15),
+    own_us=st.integers(10**9, 4 * 10**15),
+)
+def test_unit_that_the_timestamps_tell_is_the_streams_or_refused(unit, counted, moment_us, own_us):
+    number = moment_us * 1000 // {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[counted]
+    rows = shown_by_the_source(pa.array([0, number, own_us]), counted)
+    mapping = mapped(f"{RECORDS}, timestamp timestamp, timestampType int", unit)
+    if unit == counted:
+        assert mapping.rows(rows, NOW_NS).column("timestamp").null_count == 3
+    else:
+        with pytest.raises(InvalidRequestError, match=f"count {counted}, .* with unit={counted} "):
+            mapping.rows(rows, NOW_NS)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_rows_of_a_sequence_are_refused_where_primaries_are_times(unit):
+    rows = shown_by_the_source(pa.array([5]), "sequence", -1)
+    schema = f"{RECORDS}, timestamp timestamp, timestampType int"
+    with pytest.raises(InvalidRequestError, match=r"count a sequence, .* with unit=sequence "):
+        mapped(schema, unit).rows(rows, NOW_NS)
+    assert mapped(schema, "sequence").rows(rows, NOW_NS).column("primary").to_pylist() == [5]
+
+
+@pytest.mark.parametrize(("time_ms", "kind"), [(0, 0), (4, 0), (None, None), (1, 1)])
+def test_time_of_its_own_is_no_other_unit(time_ms, kind):
+    times = pa.array([time_ms], pa.timestamp("ms", "UTC")).cast(TIME)
+    kinds = pa.array([kind], pa.int32())
+    batch = records(primary=pa.array([1000]), timestamp=times, timestampType=kinds)
+    rows = mapped(f"{RECORDS}, timestamp timestamp, timestampType int").rows(batch, NOW_NS)
+    assert rows.column("timestamp").cast(pa.int64()).to_pylist() == [time_ms]
