@@ -49,10 +49,10 @@ class AssignmentWatch:
             self._log.warning("no partition is assigned", waited_s=waited_s, **self._reason())
 
     def _reason(self) -> dict[str, object]:
-        if not self._topics:
-            return {}
+        # Asked of a pattern too: while no partition is held, nothing else asks the broker anything.
         try:
-            missing = sorted(set(self._topics) - set(self._topics_there(_ANSWER_WAIT_S)))
+            there = self._topics_there(_ANSWER_WAIT_S)
         except UnavailableError as error:
             return {"reason": str(error)}
+        missing = sorted(set(self._topics) - set(there))
         return {"no_such_topics": missing} if missing else {}

@@ -1,7 +1,8 @@
 """Whether the broker answers: told when it goes away and when it is back, not with every attempt.
 
-What the worker asks it about topics, beside each round and every ten seconds when there is none,
-says which. Belongs to the worker's thread.
+What the worker asks it about topics says which: beside each round, every ten seconds when there is
+none, every thirty while no partition is held. While it is away that is told by the loop's clock,
+whether anybody asks or not. Belongs to the worker's thread.
 """
 
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ class BrokerWatch:
         """Take the broker for one that answers."""
         self._clock = clock
         self._log = log
-        self._since = ""
+        self._since = self._reason = ""
         self._since_s: float | None = None
         self._told_s = 0.0
 
@@ -28,17 +29,30 @@ class BrokerWatch:
         """Whether it did not answer when it was asked last."""
         return self._since_s is not None
 
+    @property
+    def away_since(self) -> str | None:
+        """Since when it has been away; None of one that answers."""
+        return None if self._since_s is None else self._since
+
     def unanswered(self, reason: str) -> None:
         """Take note of a question without an answer."""
-        now_s = self._clock.monotonic_s()
+        now_s, self._reason = self._clock.monotonic_s(), reason
         if self._since_s is None:
             moment = datetime.fromtimestamp(self._clock.now_ns() // 10**9, UTC)
             self._since, self._since_s = f"{moment:%Y-%m-%dT%H:%M:%SZ}", now_s
-        elif now_s - self._told_s < TELL_EVERY_S:
-            return
+            self._tell(now_s, now_s)
+        else:
+            self.tell_if_due(now_s)
+
+    def tell_if_due(self, now_s: float) -> None:
+        """Tell again of one that stays away."""
+        if self._since_s is not None and now_s - self._told_s >= TELL_EVERY_S:
+            self._tell(now_s, self._since_s)
+
+    def _tell(self, now_s: float, since_s: float) -> None:
         self._told_s = now_s
-        away_s = round(now_s - self._since_s)
-        self._log.warning("broker away", since=self._since, away_s=away_s, reason=reason)
+        away_s = round(now_s - since_s)
+        self._log.warning("broker away", since=self._since, away_s=away_s, reason=self._reason)
 
     def answered(self) -> None:
         """Take note of an answer."""

@@ -2,12 +2,14 @@
 
 Rates are those since the line before. The lag is what Kafka said last of each partition's end,
 with the records it brought, so that asking costs no round trip; a partition from which no answer
-has come yet is counted instead. Belongs to the worker's thread; `ask` may be called from any.
+has come yet is counted instead. While the broker is away nobody knows it, and since when is told in
+its place. Belongs to the worker's thread; `ask` may be called from any.
 """
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
+from connectors.broker_watch import BrokerWatch
 from connectors.kafka_client import Partition
 from connectors.log_lines import tell_library_lines_left_out
 from connectors.shard_feed import ShardFeed
@@ -23,6 +25,7 @@ class Progress:
         self,
         counts: WorkerCounts,
         ends: Callable[[Collection[Partition]], Mapping[Partition, int]],
+        broker: BrokerWatch,
         now_s: float,
         log: Any,  # noqa: ANN401 - a structlog logger has no better type
     ) -> None:
@@ -31,11 +34,13 @@ class Progress:
         Args:
             counts: What the worker counts.
             ends: Returns the last known end of each partition, where one is known.
+            broker: Whether the broker answers.
             now_s: The monotonic time.
             log: Where it is told.
         """
         self._counts = counts
         self._ends = ends
+        self._broker = broker
         self._log = log
         self._told_s = now_s
         self._told_brought = 0
@@ -57,6 +62,7 @@ class Progress:
             return
         self._is_asked = False
         tell_library_lines_left_out()
+        away_since = self._broker.away_since
         ends = self._ends(list(feeds))
         lag = sum(max(ends[at] - feed.next, 0) for at, feed in feeds.items() if at in ends)
         unknown = len(feeds.keys() - ends.keys())
@@ -67,7 +73,8 @@ class Progress:
             shards=len(feeds),
             **({"waiting": waiting} if waiting else {}),
             records_s=round(brought / elapsed_s) if elapsed_s > 0 else brought,
-            lag=lag,
+            lag=lag if away_since is None else None,
+            **({} if away_since is None else {"away_since": away_since}),
             **({"lag_unknown": unknown} if unknown else {}),
             **self._counts.totals,
         )

@@ -42,7 +42,13 @@ from connectors.set_aside import WHOLE_TOPIC, SetAside
 from connectors.set_aside_notes import SetAsideNotes
 from connectors.topic_identity import TopicIdentities
 from connectors.worker_counts import WorkerCounts
-from storage_core import Clock, InvalidRequestError, ShardlogError, UnavailableError
+from storage_core import (
+    BrokerUnavailableError,
+    Clock,
+    InvalidRequestError,
+    ShardlogError,
+    UnavailableError,
+)
 
 _UNPOLLED_MAX_S: Final = 2.0
 _REOPENS_MAX: Final = 5
@@ -85,13 +91,15 @@ class Worker:
         )
         self._in_flight: RoundInFlight | None = None
         self._faults = PartitionFaults(log)
-        self._watch = AssignmentWatch(options.topics, self._admin.partitions, log)
+        self._watch = AssignmentWatch(options.topics, self._topics_there, log)
         self._dead_letters = DeadLetterWatch(options.dead_letters_only_max, log)
         self._group = GroupOffsets(self._consumer)
         self._pace = Pace(options.linger_ms / 1000)
         self._is_stopping = False
         self._stop_reason = ""
-        self._progress = Progress(self.counts, self._consumer.known_ends, clock.monotonic_s(), log)
+        self._progress = Progress(
+            self.counts, self._consumer.known_ends, self._broker, clock.monotonic_s(), log
+        )
 
     def stop(self, reason: str = "asked to") -> None:
         """Ask for a clean stop. From any thread, or a signal handler: nothing is logged here."""
@@ -168,8 +176,19 @@ class Worker:
             self._hold_back()
         self._group.tell_if_due(self._holdings.feeds, now_s)
         self._dead_letters.tell_if_due(now_s)
+        self._broker.tell_if_due(now_s)
         self._progress.look(now_s, self._holdings.feeds, self._holdings.waiting_count)
         self._watch.look(now_s, is_assigned=self._holdings.are_any)
+
+    def _topics_there(self, wait_s: float) -> Collection[str]:
+        """Ask the broker for its topics, and take note of whether it answers."""
+        try:
+            there = self._admin.partitions(wait_s)
+        except BrokerUnavailableError as error:
+            self._broker.unanswered(str(error))
+            raise
+        self._broker.answered()
+        return there
 
     def _end_if_all_is_set_aside(self) -> None:
         """End, rather than look busy, when nothing can be done but to try faults again.

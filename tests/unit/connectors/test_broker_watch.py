@@ -63,3 +63,20 @@ def test_broker_that_goes_again_is_told_again(bench):
         bench.watch.unanswered("no answer")
         bench.watch.answered()
     assert bench.told() == ["broker away", "broker back"] * 2
+
+
+def test_broker_that_stays_away_is_told_again_though_nobody_asks_it(bench):
+    bench.watch.unanswered("no answer in 5 s")
+    for _ in range(65):
+        bench.clock.advance(1)
+        bench.watch.tell_if_due(bench.clock.monotonic_s())
+    assert [call.kwargs["away_s"] for call in bench.log.calls] == [0, 30, 60]
+    assert {call.kwargs["reason"] for call in bench.log.calls} == {"no answer in 5 s"}
+
+
+def test_nothing_is_told_again_of_a_broker_that_is_back(bench):
+    bench.watch.unanswered("no answer")
+    bench.watch.answered()
+    bench.clock.advance(100)
+    bench.watch.tell_if_due(bench.clock.monotonic_s())
+    assert bench.told() == ["broker away", "broker back"]

@@ -3,10 +3,12 @@
 import pytest
 from structlog.testing import CapturingLogger
 
+from connectors.broker_watch import BrokerWatch
 from connectors.kafka_client import Partition
 from connectors.progress import TELL_EVERY_S, Progress
 from connectors.shard_feed import ShardFeed
 from connectors.worker_counts import WorkerCounts
+from storage_core.testing import ManualClock
 from tests.unit.connectors.feeds import TOPIC, open_feeds
 
 A, B = Partition(TOPIC, 0), Partition(TOPIC, 1)
@@ -19,7 +21,8 @@ class Bench:
         self.feeds: dict[Partition, ShardFeed] = feeds
         self.ends: dict[Partition, int] = {}
         self.counts, self.log = WorkerCounts(), CapturingLogger()
-        self.progress = Progress(self.counts, lambda _: self.ends, 0.0, self.log)
+        self.broker = BrokerWatch(ManualClock(), CapturingLogger())
+        self.progress = Progress(self.counts, lambda _: self.ends, self.broker, 0.0, self.log)
 
     def look(self, now_s, waiting=0):
         self.progress.look(now_s, self.feeds, waiting)
@@ -81,3 +84,14 @@ def test_who_asks_is_told_with_the_next_look_and_once(bench):
     bench.look(1.0)
     bench.look(2.0)
     assert len(bench.told()) == 1
+
+
+def test_lag_is_not_known_while_the_broker_is_away_but_since_when_it_is(bench):
+    bench.ends = {A: 100, B: 40}
+    bench.broker.unanswered("no answer")
+    bench.look(TELL_EVERY_S)
+    bench.broker.answered()
+    bench.look(TELL_EVERY_S * 2)
+    away, back = bench.told()
+    assert (away["lag"], away["away_since"]) == (None, "2023-11-14T22:13:20Z")
+    assert (back["lag"], back.get("away_since")) == (140, None)

@@ -186,3 +186,13 @@ def test_records_gathered_when_a_worker_ends_are_let_go(worker):
     worker._gather([record(0)], 0.0)
     worker._leave()
     assert ledger(worker) == (1, 1)
+
+
+# --- the broker is away -----------------------------------------------------------------------
+
+
+def test_worker_without_partitions_notices_that_the_broker_is_away(worker):
+    worker._holdings.close([A, B])
+    for now_s in (0.0, 30.0):
+        worker._watch.look(now_s, is_assigned=worker._holdings.are_any)
+    assert worker._broker.is_away
