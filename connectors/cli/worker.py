@@ -13,7 +13,7 @@ from connectors.cli.exit_codes import EXIT_AT_ONCE, exit_code_for, one_line
 from connectors.cli.version import installed_version
 from connectors.file_limit import check_files, raise_file_limit
 from connectors.kafka_client import check_settings
-from connectors.log_lines import LogFormat, open_log
+from connectors.log_lines import LogFormat, open_log, tell_library_lines_left_out
 from connectors.options import load_options
 from connectors.ownership import check_writable
 from connectors.process_tuning import tune_process
@@ -84,9 +84,12 @@ def worker(
     try:
         running.run()
     except ShardlogError as error:
+        # What the library still had to say stands above the line that a run ends with.
+        tell_library_lines_left_out()
         code = exit_code_for(error)
         told = {"reason": one_line(error), "exit_code": code, **running.counts.totals}
         log.error("failed", **told)  # noqa: TRY400 - its text says what to do; a trace helps nobody
         return code
+    tell_library_lines_left_out()
     log.info("stopped", **running.counts.totals)
     return 0
