@@ -66,12 +66,8 @@ def shows_ids(reader: StreamReader) -> bool:
 
 def check_stream(reader: StreamReader, options: SourceOptions) -> None:
     """Refuse options that this stream cannot answer."""
-    rules = options.rules
-    if rules.ids is not None and not shows_ids(reader):
+    if options.rules.ids is not None and not shows_ids(reader):
         message = f"option ids: the keys of stream {options.stream!r} are no integers; use keys"
-        raise InvalidRequestError(message)
-    if rules.keys is not None and reader.origin is None:
-        message = f"option keys: the rows of stream {options.stream!r} have none; use ids"
         raise InvalidRequestError(message)
     is_by_time = options.starting.is_time or options.ending.is_time
     if is_by_time and reader.origin is None and reader.options.unit == "sequence":

@@ -1,5 +1,6 @@
 """Batch reads: bounds by offset and by time, ranges of primaries, ids and keys."""
 
+import pyarrow as pa
 import pytest
 
 from storage_core import InvalidRequestError
@@ -103,16 +104,25 @@ def test_keys_choose_rows_of_a_topic(lab):
     assert numbers_by_offset(lab, keys='["b", null]') == [1, 2]
 
 
-@pytest.mark.parametrize(
-    ("key_mode", "option"), [("none", {"ids": "1"}), (None, {"keys": '["a"]'})], ids=["ids", "keys"]
-)
-def test_choice_that_a_stream_cannot_answer_is_refused(lab, key_mode, option):
-    if key_mode is None:
-        lab.create()
-    else:
-        lab.create_topic({0: 0}, key_mode=key_mode)
-    with pytest.raises(InvalidRequestError, match=next(iter(option))):
-        numbers(lab, **option)
+def test_keys_choose_rows_of_any_stream(lab):
+    lab.create()
+    lab.append(2)
+    keyed = {
+        "primary": pa.array([FIRST_MS + 2, FIRST_MS + 3]),
+        "secondary": pa.array([2, 3]),
+        "payload": pa.array([b"2", b"3"]),
+        "key": pa.array([b"a", b"b"]),
+    }
+    lab.writer.append_batch(pa.record_batch(keyed))
+    lab.writer.commit()
+    assert numbers(lab, keys='["a"]') == [2]
+    assert numbers(lab, keys='["b", null]') == [0, 1, 3]
+
+
+def test_ids_are_refused_where_keys_are_no_integers(lab):
+    lab.create_topic({0: 0}, key_mode="none")
+    with pytest.raises(InvalidRequestError, match=r"option ids: .* use keys"):
+        numbers(lab, ids="1")
 
 
 def test_sequence_refuses_timestamps(lab):
