@@ -4,17 +4,27 @@ Options that make a stream (`unit`, `shards`, `retention`, `jitter`) are for the
 there yet; those that are fixed from then on must agree with a stream that is.
 """
 
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from storage_core import InvalidRequestError, StreamOptions
-from streaming_jobs.option_values import INT64_MAX, OptionValues, listed, refuse, whole_number
+from streaming_jobs.option_values import (
+    INT64_MAX,
+    OptionValues,
+    foreign_names,
+    listed,
+    refuse,
+    whole_number,
+)
 from streaming_jobs.sink_checkpoint import local_directory
 
+_LOG: Final = logging.getLogger("shardlog")
 Unit = Literal["s", "ms", "us", "ns", "sequence"]
 _SHARED: Final = (
     *("path", "stream", "topic", "unit", "shards", "jitter", "retention", "lockWait"),
@@ -22,6 +32,9 @@ _SHARED: Final = (
 )
 _OF_A_BATCH: Final = ("txnAppId", "txnVersion")
 _OF_A_QUERY: Final = ("checkpointLocation", "queryName", "resetQuery")
+# Of Kafka's sink: headers are written where the rows have them.
+_IDLE: Final = ("includeHeaders",)
+_IDLE_SETS_MAX: Final = 64
 OnChanged = Literal["fail", "skip"]
 LOCK_WAIT_DEFAULT_S: Final = 30
 LOCK_WAIT_MAX_S: Final = 3600
@@ -63,7 +76,8 @@ def parse_batch_options(options: Mapping[str, str]) -> SinkOptions:
     Raises:
         InvalidRequestError: An option is unknown, missing or has a bad value.
     """
-    values = OptionValues(options, (*_SHARED, *_OF_A_BATCH))
+    known = (*_SHARED, *_OF_A_BATCH)
+    values = OptionValues(options, (*known, *_IDLE), there=listed(known))
     name, version = values.text("txnAppId"), values.whole("txnVersion", 0)
     if (name is None) != (version is None):
         message = "txnAppId and txnVersion go together: the one says nothing without the other"
@@ -78,7 +92,7 @@ def parse_stream_options(options: Mapping[str, str]) -> SinkOptions:
     Raises:
         InvalidRequestError: An option is unknown, missing or has a bad value.
     """
-    known = (*_SHARED, *_OF_A_QUERY, *_OF_A_BATCH)
+    known = (*_SHARED, *_OF_A_QUERY, *_OF_A_BATCH, *_IDLE)
     values = OptionValues(options, known, there=listed((*_SHARED, *_OF_A_QUERY)))
     if values.has("txnAppId") or values.has("txnVersion"):
         message = "txnAppId and txnVersion are for batch writes; a stream's query tells its batches"
@@ -94,6 +108,19 @@ def parse_stream_options(options: Mapping[str, str]) -> SinkOptions:
     resets = values.truth("resetQuery", default=False)
     place = None if checkpoint is None else local_directory(checkpoint)
     return SinkOptions(**_shared(values), query_names=names, resets_query=resets, checkpoint=place)
+
+
+def warn_of_idle_options(options: Mapping[str, str]) -> None:
+    """Say which options are taken and do nothing: once a process, not with each batch."""
+    idle = {name.lower() for name in _IDLE} & {name.lower() for name in options}
+    names = sorted({*foreign_names(options), *idle})
+    if names:
+        _warn_once(", ".join(names))
+
+
+@lru_cache(maxsize=_IDLE_SETS_MAX)
+def _warn_once(names: str) -> None:
+    _LOG.warning("options for Kafka's sink do nothing here: %s", names)
 
 
 def _shared(values: OptionValues) -> dict[str, Any]:

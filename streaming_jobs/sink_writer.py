@@ -30,7 +30,12 @@ from streaming_jobs.sink_commit import (
 )
 from streaming_jobs.sink_mapping import ColumnMapping, mapping_of
 from streaming_jobs.sink_messages import StagedMessage, transaction_of_task
-from streaming_jobs.sink_options import SinkOptions, parse_batch_options, parse_stream_options
+from streaming_jobs.sink_options import (
+    SinkOptions,
+    parse_batch_options,
+    parse_stream_options,
+    warn_of_idle_options,
+)
 from streaming_jobs.sink_target import SinkTarget, find_or_make
 from streaming_jobs.sink_task import stage
 
@@ -119,6 +124,7 @@ def batch_writer(
     if overwrite:
         raise InvalidRequestError(_APPEND_ONLY)
     chosen = parse_batch_options(options)
+    warn_of_idle_options(options)
     target, mapping = _prepare(chosen, schema)
     if chosen.app is None:
         transaction = TransactionId(f"write:{secrets.token_hex(16)}")
@@ -140,6 +146,7 @@ def stream_writer(
     if overwrite:
         raise InvalidRequestError(_APPEND_ONLY)
     chosen = parse_stream_options(options)
+    warn_of_idle_options(options)
     return ShardStreamWriter(chosen, *_prepare(chosen, schema))
 
 
