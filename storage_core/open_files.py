@@ -26,7 +26,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from storage_core import forking
-from storage_core.errors import UnavailableError
+from storage_core.errors import InvalidRequestError
 
 WRITER_FILES: Final = 10
 READER_FILES: Final = 8
@@ -93,7 +93,7 @@ class OpenFiles:
         """See to it that a writer can hold so many more shards.
 
         Raises:
-            UnavailableError: It cannot; the message has the number that is needed.
+            InvalidRequestError: It cannot; the message has the number that is needed.
         """
         if shards:
             more = shards * (WRITER_FILES + TABLES_MIN)
@@ -103,7 +103,7 @@ class OpenFiles:
         """See to it that a reader can hold one more shard, whose store has so many files.
 
         Raises:
-            UnavailableError: It cannot; the message has the number that is needed.
+            InvalidRequestError: It cannot; the message has the number that is needed.
         """
         self._require(READER_FILES + tables, f"{tables} files to read", stream, shard)
 
@@ -144,7 +144,7 @@ class OpenFiles:
                     f"shards open here already; it may have {hard}: raise the hard limit "
                     "(ulimit -Hn), or open fewer shards"
                 )
-                raise UnavailableError(message, stream=stream, shard=shard)
+                raise InvalidRequestError(message, stream=stream, shard=shard)
             self._set_limits((needed, hard))
             _log.warning("the limit on open files is raised from %d to %d: %s", soft, needed, what)
 

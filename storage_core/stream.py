@@ -83,7 +83,7 @@ class Stream(StreamReads):
 
         Raises:
             InvalidRequestError: The name is bad or taken.
-            UnavailableError: This process may not open as many files as the shards need.
+            InvalidRequestError: This process may not open as many files as the shards need.
         """
         chosen: object = StreamOptions() if options is None else options
         if not isinstance(chosen, StreamOptions):
@@ -144,7 +144,7 @@ class Stream(StreamReads):
         Raises:
             InvalidRequestError: There is no such root, stream or shard.
             ShardLockedError: Another writer has a shard; nothing is opened.
-            UnavailableError: This process may not open as many files as the shards need.
+            InvalidRequestError: This process may not open as many files as the shards need.
             CorruptionError: A file is damaged beyond what opening can mend.
         """
         refuse_writing_in_fork()

@@ -123,6 +123,9 @@ def open_place(place: StreamPlace) -> StreamReader:
         root = root_id(place.path)
         reader = StreamReader.open(place.path, place.stream)
     except InvalidRequestError as error:
+        if _stamp(place) is not None:
+            # It is there; something else is asked of this process.
+            raise
         message = (
             f"host {host} has no stream {place.stream!r} at {place.path} ({error.message}); "
             "tasks must run on the machine that has the root"

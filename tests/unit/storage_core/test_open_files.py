@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from storage_core import Stream, StreamOptions, UnavailableError
+from storage_core import InvalidRequestError, Stream, StreamOptions
 from storage_core.open_files import (
     SPARE_FILES,
     TABLES_MAX,
@@ -54,7 +54,7 @@ def test_soft_limit_is_raised_to_what_is_needed_and_that_is_told(caplog):
 
 def test_opening_is_refused_with_the_number_that_would_do():
     process = Process(512, 1024)
-    with pytest.raises(UnavailableError, match=rf"64 .* need {files_needed(64)} .* have 1024"):
+    with pytest.raises(InvalidRequestError, match=rf"64 .* need {files_needed(64)} .* have 1024"):
         process.ledger.require_for_writer(64, "s")
     assert process.limits == (512, 1024)
 
@@ -63,7 +63,7 @@ def test_what_other_stores_may_still_open_counts():
     process = Process(1000, 1000)
     first = Store()
     process.ledger.opened(first, 900)
-    with pytest.raises(UnavailableError):
+    with pytest.raises(InvalidRequestError):
         process.ledger.require_for_writer(4, "s")
     process.ledger.closed(first)
     process.ledger.require_for_writer(4, "s")
@@ -97,7 +97,7 @@ def test_each_further_store_has_a_part_of_what_is_left():
 def test_reader_needs_every_file_of_the_store():
     process = Process(1000, 1000)
     process.ledger.require_for_reader(900, "s", 3)
-    with pytest.raises(UnavailableError, match=r"1100 files to read need .* shard 3"):
+    with pytest.raises(InvalidRequestError, match=r"1100 files to read need .* shard 3"):
         process.ledger.require_for_reader(1100, "s", 3)
 
 
@@ -111,7 +111,7 @@ def test_directory_that_cannot_be_listed_is_the_limit_met():
         raise OSError(24, "Too many open files")
 
     ledger = OpenFiles(lambda: (1024, 1024), lambda _: None, refuse)
-    with pytest.raises(UnavailableError):
+    with pytest.raises(InvalidRequestError):
         ledger.require_for_writer(1, "s")
 
 
@@ -120,7 +120,7 @@ def test_stream_that_cannot_be_opened_is_not_made(root):
         "import resource, sys; from storage_core import *\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))\n"
         "try: Stream.create(sys.argv[1], 's', StreamOptions(shards=64))\n"
-        "except UnavailableError as error: print(error)"
+        "except InvalidRequestError as error: print(error)"
     )
     told = subprocess.run(
         [sys.executable, "-c", program, root], capture_output=True, text=True, check=True
