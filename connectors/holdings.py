@@ -25,6 +25,7 @@ from connectors.shard_feed import ShardFeed
 from storage_core import (
     BrokerUnavailableError,
     Clock,
+    InvalidRequestError,
     ShardLockedError,
     ShardlogError,
     ShardPoisonedError,
@@ -34,6 +35,8 @@ from storage_core import (
 _RETRY_EVERY_S: Final = 0.25
 _REOPEN_AFTER_S: Final = 2.0
 _MAY_PASS: Final = (UnavailableError, ShardPoisonedError)
+# What a disk that refused a write refuses next: one that failed may be read-only since.
+_OF_DISKS: Final = (*_MAY_PASS, InvalidRequestError)
 # Why a shard that was poisoned cannot be opened though its disk may be well again.
 _OTHERS_DOING: Final = (BrokerUnavailableError, ShardLockedError)
 
@@ -188,7 +191,7 @@ class Holdings:
                 feed = self._ownership.take(partition)
             except ShardlogError as error:
                 if now_s >= waiting.until_s or not isinstance(error, _MAY_PASS):
-                    is_of_disk = waiting.poison is not None and isinstance(error, _MAY_PASS)
+                    is_of_disk = waiting.poison is not None and isinstance(error, _OF_DISKS)
                     is_of_disk &= not isinstance(error, _OTHERS_DOING)
                     self.set_aside([partition], (is_of_disk and waiting.poison) or error)
                     continue

@@ -29,6 +29,7 @@ from storage_core.durable_file import (
     read_document,
     replace_durably,
     sync_directory,
+    taking_errors,
 )
 from storage_core.environment import Environment
 from storage_core.errors import UnsupportedFormatError
@@ -80,7 +81,7 @@ def drop_stream(
     clock = (environment or Environment()).clock
     # A stream may be dropped because shards of it are gone; nobody holds those.
     files = read_stream(Path(root), name, is_whole=False)
-    with file_errors(files.directory, "dropping the stream"), ExitStack() as held:
+    with taking_errors(files.directory, "dropping the stream"), ExitStack() as held:
         held.enter_context(locked(files.directory))
         # Nobody makes shards meanwhile.
         files = files.reread()
@@ -95,7 +96,7 @@ def drop_stream(
             lock.path = place / lock.path.name
     if keep:
         return place
-    with file_errors(place, "removing the dropped stream"):
+    with taking_errors(place, "removing the dropped stream"):
         shutil.rmtree(place)
     return None
 

@@ -4,18 +4,22 @@ A document is the JSON object itself plus `checksum`, the xxh3-64 of its canonic
 flipped bit is told by the file's name, never read as another value.
 """
 
+import errno
 import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import xxhash
 
-from storage_core.errors import CorruptionError, UnavailableError
+from storage_core.errors import CorruptionError, InvalidRequestError, UnavailableError
 
 _CHECKSUM_FIELD = "checksum"
+# Rights and mounts: they do not pass by themselves.
+_FORBIDDEN: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 @contextmanager
@@ -31,6 +35,29 @@ def file_errors(path: Path, doing: str) -> Iterator[None]:
     except OSError as error:
         message = f"{doing}: {error.strerror or error}"
         raise UnavailableError(message, path=path) from error
+
+
+@contextmanager
+def taking_errors(path: Path, doing: str) -> Iterator[None]:
+    """Do as `file_errors`, where something is about to be taken for writing.
+
+    Whoever may not write there will not be allowed to later either.
+
+    Raises:
+        InvalidRequestError: This process may not write there.
+        UnavailableError: The disk is full or failing; the call may be repeated later.
+    """
+    with file_errors(path, doing):
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in _FORBIDDEN:
+                raise
+            message = (
+                f"{doing}: {error.strerror}; give this process the right to write here, or run it "
+                "as the owner"
+            )
+            raise InvalidRequestError(message, path=path) from error
 
 
 def encode_document(fields: Mapping[str, object]) -> bytes:

@@ -22,7 +22,7 @@ from typing import Final
 
 from storage_core.ahead_places import write_ahead_keys
 from storage_core.directory_lock import DirectoryLock
-from storage_core.durable_file import file_errors, sync_directory
+from storage_core.durable_file import sync_directory, taking_errors
 from storage_core.errors import CorruptionError, ForeignDataError, ShardlogError
 from storage_core.head_replay import block_groups, replay_block
 from storage_core.keys import (
@@ -86,7 +86,7 @@ def open_shard(context: ShardContext, give_up: GiveUp) -> OpenedShard:
         ForeignDataError: The store belongs to another lineage.
     """
     clock = context.environment.clock
-    with file_errors(context.directory, "locking the shard"):
+    with taking_errors(context.directory, "locking the shard"):
         lock = DirectoryLock.acquire(
             context.directory,
             started_at_ms=clock.now_ns() // 10**6,
@@ -95,7 +95,7 @@ def open_shard(context: ShardContext, give_up: GiveUp) -> OpenedShard:
             purpose=context.environment.purpose,
         )
     try:
-        with file_errors(context.directory, "opening the shard"):
+        with taking_errors(context.directory, "opening the shard"):
             return _recover(context, give_up, lock)
     except ShardlogError as error:
         lock.release()

@@ -82,8 +82,9 @@ FILES_BESIDE_TABLES: Final = 10
 _OPENING_THREADS: Final = 16
 _CONFIG_FILE: Final = "rocksdict-config.json"
 
+_Kinds = tuple[tuple[re.Pattern[str], type[ShardlogError]], ...]
 # The first row that matches gives the kind.
-_KINDS: Final[tuple[tuple[re.Pattern[str], type[ShardlogError]], ...]] = (
+_KINDS: Final[_Kinds] = (
     (re.compile(r"lock hold by current process|While lock file"), ShardLockedError),
     (
         re.compile(r"^Corruption|SST file is ahead of WALs|bad magic|checksum mismatch"),
@@ -92,16 +93,25 @@ _KINDS: Final[tuple[tuple[re.Pattern[str], type[ShardlogError]], ...]] = (
     (re.compile(r"does not exist|No such file|missing files"), CorruptionError),
     (re.compile(r"^(IO error|Shutdown in progress|Incomplete|Busy|TimedOut)"), UnavailableError),
 )
+# Before them where a store is opened for writing: no rights do not pass by themselves.
+_KINDS_OF_TAKING: Final[_Kinds] = (
+    (
+        re.compile(r"^IO error.*(Permission denied|Operation not permitted|Read-only file system)"),
+        InvalidRequestError,
+    ),
+    *_KINDS,
+)
 
 
 class _translated:  # noqa: N801 - reads as a verb in `with`
     """Gives what rocksdict raises inside the block a kind and a place."""
 
-    __slots__ = ("_doing", "_path")
+    __slots__ = ("_doing", "_kinds", "_path")
 
-    def __init__(self, path: Path, doing: str) -> None:
+    def __init__(self, path: Path, doing: str, kinds: _Kinds = _KINDS) -> None:
         self._path = path
         self._doing = doing
+        self._kinds = kinds
 
     def __enter__(self) -> None:
         pass
@@ -122,7 +132,7 @@ class _translated:  # noqa: N801 - reads as a verb in `with`
         # NOTE: rocksdict raises Exception itself; anything more special is not its own.
         if type(error) is Exception:
             text = str(error)
-            found = (kind for pattern, kind in _KINDS if pattern.search(text))
+            found = (kind for pattern, kind in self._kinds if pattern.search(text))
             message = f"{self._doing}: {text}"
             raise next(found, CorruptionError)(message, path=self._path) from error
 
@@ -381,7 +391,7 @@ def open_store(
         CorruptionError: This recovery mode refuses what it found.
     """
     refuse_writing_in_fork()
-    with _translated(path, f"opening ({recovery} recovery)"):
+    with _translated(path, f"opening ({recovery} recovery)", _KINDS_OF_TAKING):
         tables = tables_open or open_files().tables_for_one_more()
         access = AccessType.read_write()
         database = _open_database(path, access, recovery, write_buffer_bytes, tables)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from storage_core.durable_file import file_errors
+from storage_core.durable_file import taking_errors
 from storage_core.errors import InvalidRequestError
 from storage_core.keys import ADDRESS_MAX
 from storage_core.options import SHARDS_MAX
@@ -40,7 +40,7 @@ def add_shards(root: Path, name: str, starts: Mapping[int, int]) -> StreamFiles:
     if files.meta.origin is None:
         message = "the stream routes by secondary; its shards are made with it"
         raise InvalidRequestError(message, stream=name)
-    with file_errors(files.directory, "adding shards"), locked(files.directory):
+    with taking_errors(files.directory, "adding shards"), locked(files.directory):
         return _add_missing(files.reread(), starts)
 
 

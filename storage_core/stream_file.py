@@ -32,6 +32,7 @@ from storage_core.durable_file import (
     read_document,
     replace_durably,
     sync_directory,
+    taking_errors,
     write_once,
 )
 from storage_core.errors import (
@@ -147,7 +148,7 @@ class StreamFiles:
         if unknown:
             message = f"cannot alter {', '.join(unknown)}; what may change: {sorted(names)}"
             raise InvalidRequestError(message, stream=self.meta.name)
-        with file_errors(self.directory, "changing options"), locked(self.directory):
+        with taking_errors(self.directory, "changing options"), locked(self.directory):
             current = self.reread().settings
             options = replace(current.options, **changes)  # type: ignore[arg-type]  # __post_init__ checks the values
             options.check_retention(self.meta.scheme)
@@ -166,7 +167,7 @@ class StreamFiles:
         """
         if self.settings.format_version == FORMAT_VERSION:
             return self
-        with file_errors(self.directory, "upgrading the stream"), locked(self.directory):
+        with taking_errors(self.directory, "upgrading the stream"), locked(self.directory):
             return self.rewritten(self.reread().settings)
 
     def reread(self) -> Self:
@@ -236,7 +237,7 @@ def create_stream(
         if path.exists() and not path.is_dir():
             message = "not a directory"
             raise InvalidRequestError(message, stream=name, path=path)
-    with file_errors(directory, "creating the stream"):
+    with taking_errors(directory, "creating the stream"):
         make_directories(directory)
         make_root_file(root)
         with locked(directory):

@@ -28,15 +28,31 @@ def root(tmp_path):
         path.chmod(path.stat().st_mode | 0o200)
 
 
-def test_root_that_may_only_be_read_is_told_in_one_line_with_what_to_do(root):
-    command = [sys.executable, "-m", "connectors.cli.main", "read", str(root), "orders"]
-    ran = subprocess.run(
+def run(verb, root, *options):
+    command = [sys.executable, "-m", "connectors.cli.main", verb, str(root), "orders", *options]
+    return subprocess.run(
         [*WITHOUT_ROOT_RIGHTS, *command],
         cwd=Path(__file__).parents[3],
         check=False,
         capture_output=True,
         text=True,
     )
+
+
+def test_root_that_may_only_be_read_is_told_in_one_line_with_what_to_do(root):
+    ran = run("read", root)
     assert (ran.returncode, ran.stdout) == (EXIT_USAGE, "")
     assert "a reader must be allowed to write rocksdict-config.json" in ran.stderr
+    assert ran.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("alter", "retention_hours=5"), ("drop", "--execute"), ("drop", "--execute", "--remove")],
+)
+def test_what_may_not_be_written_is_nothing_that_passes(root, words):
+    verb, *options = words
+    ran = run(verb, root, *options)
+    assert (ran.returncode, ran.stdout) == (EXIT_USAGE, "")
+    assert "give this process the right to write here" in ran.stderr
     assert ran.stderr.count("\n") == 1

@@ -15,6 +15,7 @@ from connectors.worker_counts import WorkerCounts
 from storage_core import (
     BrokerUnavailableError,
     ForeignDataError,
+    InvalidRequestError,
     ShardLockedError,
     ShardPoisonedError,
     UnavailableError,
@@ -155,6 +156,7 @@ def test_partition_that_waited_too_long_stops_the_worker_where_that_is_wanted(st
     [
         (UnavailableError("full"), ShardPoisonedError),
         (ShardPoisonedError("full"), ShardPoisonedError),
+        (InvalidRequestError("read-only"), ShardPoisonedError),
         (ShardLockedError("held"), ShardLockedError),
         (silent(), BrokerUnavailableError),
     ],

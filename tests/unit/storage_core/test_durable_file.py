@@ -1,18 +1,21 @@
 """Small files: whole or told, published once, replaced at once."""
 
+import errno
 import json
+import os
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage_core import CorruptionError, UnavailableError
+from storage_core import CorruptionError, InvalidRequestError, UnavailableError
 from storage_core.durable_file import (
     encode_document,
     file_errors,
     make_directories,
     read_document,
     replace_durably,
+    taking_errors,
     write_once,
 )
 from tests.unit.storage_core.strategies import few
@@ -82,6 +85,19 @@ def test_directories_above_are_made_too(root):
     make_directories(root / "a" / "b" / "c")
     make_directories(root / "a" / "b" / "c")
     assert (root / "a" / "b" / "c").is_dir()
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])
+def test_rights_that_lack_are_no_passing_failure(root, number):
+    with pytest.raises(InvalidRequestError, match=r"^opening: .*; give .*\(file .*\)"):  # noqa: SIM117 - the outer one is the claim
+        with taking_errors(root, "opening"):
+            raise OSError(number, os.strerror(number))
+
+
+def test_full_disk_may_have_room_later(root):
+    with pytest.raises(UnavailableError, match="opening: No space left"):  # noqa: SIM117 - as above
+        with taking_errors(root, "opening"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_refusal_of_the_operating_system_gets_a_kind_and_a_place(root):

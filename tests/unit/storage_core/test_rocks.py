@@ -12,6 +12,7 @@ import pytest
 from storage_core import (
     ClosedError,
     CorruptionError,
+    InvalidRequestError,
     ShardLockedError,
     ShardlogError,
     UnavailableError,
@@ -233,6 +234,14 @@ def test_text_that_cannot_be_provoked_has_its_kind(text, kind):
             raise Exception(text)  # noqa: TRY002 - rocksdict raises nothing else
     assert type(told.value) is kind
     assert type(told.value.__cause__) is Exception
+
+
+@pytest.mark.parametrize("said", ["Permission denied", "Read-only file system"])
+def test_store_that_may_not_be_written_is_refused_when_it_is_opened(said):
+    text = f"IO error: While open a file for appending: db/MANIFEST-5: {said}"
+    with pytest.raises(InvalidRequestError, match=said):  # noqa: SIM117 - the outer one is the claim
+        with rocks._translated(Path("db"), "opening", rocks._KINDS_OF_TAKING):
+            raise Exception(text)  # noqa: TRY002 - as above
 
 
 # --- options ----------------------------------------------------------------------------------
