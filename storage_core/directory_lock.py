@@ -4,6 +4,9 @@ A lock file can be deleted, and then two RocksDB writers destroy each other's MA
 directory in use cannot be. The kernel lets go when the owner has ended, however it ended, since
 what it forked has closed its copy of the descriptor; a frozen owner keeps the lock. `owner.json`
 tells who holds it; it is information only.
+
+A directory may be moved away and another made in its place between its opening and the lock. So
+what is locked is compared with what the path names, and tried again where they differ.
 """
 
 import fcntl
@@ -15,9 +18,34 @@ from pathlib import Path
 from typing import Final
 
 from storage_core import forking
-from storage_core.errors import CorruptionError, ShardLockedError
+from storage_core.errors import CorruptionError, ShardLockedError, UnavailableError
 
 OWNER_FILE: Final = "owner.json"
+_TRIES_MAX: Final = 100
+
+
+def lock_or_none(path: Path) -> int | None:
+    """Return a descriptor that holds the lock of the directory at a path; None if others do.
+
+    Raises:
+        UnavailableError: Each time another directory was in its place once it was locked.
+    """
+    for _ in range(_TRIES_MAX):
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # IMPORTANT: once it is locked; until then it may be moved away.
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
+                return descriptor
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+    message = "the directory is replaced again and again; find out by whom"
+    raise UnavailableError(message, path=path)
 
 
 class DirectoryLock:
@@ -38,21 +66,16 @@ class DirectoryLock:
         Raises:
             ShardLockedError: Another writer has it; the message says who.
             CorruptionError: The directory is not there.
+            UnavailableError: It was replaced by another again and again.
         """
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            descriptor = lock_or_none(path)
         except (FileNotFoundError, NotADirectoryError) as error:
             message = "the shard's directory is missing"
             raise CorruptionError(message, stream=stream, shard=shard, path=path) from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(descriptor)
+        if descriptor is None:
             message = f"another writer holds the shard: {describe_owner(path)}"
-            raise ShardLockedError(message, stream=stream, shard=shard) from error
-        except BaseException:
-            os.close(descriptor)
-            raise
+            raise ShardLockedError(message, stream=stream, shard=shard)
         try:
             host = socket.gethostname()
             owner = {"pid": os.getpid(), "host": host, "started_at_ms": started_at_ms}

@@ -1,7 +1,8 @@
 """Opening a shard for writing: from whatever a crash left to a state that can be trusted.
 
 1. Lock the directory.
-2. Raise the generation in the marker, so that readers let go of what they hold.
+2. Raise the generation in the marker, if it is this log's, so that readers let go of what they
+   hold. Nothing is written to a shard of another lineage.
 3. Open the store: strict WAL recovery, on refusal up to the point of damage.
 4. Compare the tail with the marker. Above it: durable rows nobody was told of; adopt them.
    Below it: acknowledged rows are gone; record the lost range, never reuse its addresses.
@@ -109,14 +110,17 @@ def _recover(context: ShardContext, give_up: GiveUp, lock: DirectoryLock) -> Ope
     marker = _open_marker(context, give_up)
     store: KeyValueStore | None = None
     try:
+        # IMPORTANT: before anything is written; the stream may have been made anew since its
+        # files were read.
+        _refuse_foreign(context, marker.state.lineage)
         marker.write_both(_next_generation(marker.state, 0))
         store = _open_store(context)
         # RocksDB makes its directory but nobody else makes the directory's name durable.
         sync_directory(context.directory)
         state = _load_state(context, store, marker)
+        _refuse_foreign(context, state.lineage)
         if marker.state.generation <= state.generation:
             marker.write_both(_next_generation(marker.state, state.generation))
-        _refuse_foreign(context, state, marker)
         if state.ledger is None:
             state = replace(state, ledger=upgrade_shard(store, context.number))
         # IMPORTANT: behind the upgrade, which takes such keys for a caller's.
@@ -132,8 +136,8 @@ def _recover(context: ShardContext, give_up: GiveUp, lock: DirectoryLock) -> Ope
         raise
 
 
-def _refuse_foreign(context: ShardContext, state: ShardState, marker: MarkerWriter) -> None:
-    if not state.lineage == marker.state.lineage == context.lineage:
+def _refuse_foreign(context: ShardContext, lineage: bytes | None) -> None:
+    if lineage != context.lineage:
         message = "the shard's store or marker belongs to another lineage"
         raise ForeignDataError(
             message, stream=context.meta.name, shard=context.number, path=context.directory
@@ -228,7 +232,9 @@ def _open_marker(context: ShardContext, give_up: GiveUp) -> MarkerWriter:
         raise CorruptionError(message, stream=context.meta.name, shard=context.number, path=path)
     store = _open_store(context)
     try:
-        state, _ = _read_state(context, store)
+        state, is_new = _read_state(context, store)
+        if not is_new:
+            _refuse_foreign(context, state.lineage)
         ledger = state.ledger or Ledger(begun_in_version_1(store, context.number))
     finally:
         store.close()

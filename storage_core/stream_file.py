@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from storage_core.clock import SystemClock
+from storage_core.directory_lock import lock_or_none
 from storage_core.durable_file import (
     encode_document,
     file_errors,
@@ -365,20 +366,18 @@ def locked(directory: Path) -> Iterator[None]:
 @contextmanager
 def locked_if_free(directory: Path) -> Iterator[bool]:
     """Hold what guards a stream's own files unless somebody has it; tell whether it is held."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    descriptor = lock_or_none(directory)
+    if descriptor is None:
+        yield False
+        return
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            try:
-                yield True
-            finally:
-                # A child forked meanwhile has the descriptor too, and would go on holding it.
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
+        yield True
     finally:
-        os.close(descriptor)
+        try:
+            # A child forked meanwhile has the descriptor too, and would go on holding it.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        finally:
+            os.close(descriptor)
 
 
 def _encode_meta(meta: StreamMeta) -> bytes:

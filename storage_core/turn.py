@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from storage_core.clock import Clock
+from storage_core.directory_lock import lock_or_none
 from storage_core.errors import ShardLockedError
 
 _RETRY_S: Final = 0.05
@@ -31,7 +32,7 @@ class Turn:
     @staticmethod
     def is_taken(directory: Path) -> bool:
         """Tell whether somebody waits."""
-        descriptor = _lock_or_none(directory)
+        descriptor = lock_or_none(directory)
         if descriptor is None:
             return True
         os.close(descriptor)
@@ -43,7 +44,7 @@ class Turn:
         Raises:
             ShardLockedError: Others waited for too long.
         """
-        while (descriptor := _lock_or_none(self._directory)) is None:
+        while (descriptor := lock_or_none(self._directory)) is None:
             if self._clock.monotonic_s() >= self._deadline_s:
                 message = "others wait for the stream's shards already, for too long"
                 raise ShardLockedError(message, path=self._directory)
@@ -62,16 +63,3 @@ class Turn:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
             self._descriptor = None
-
-
-def _lock_or_none(directory: Path) -> int | None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor

@@ -1,18 +1,90 @@
 """The lock: one holder, whatever is deleted inside the directory, and it says who."""
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from storage_core import CorruptionError, ShardLockedError
+from storage_core import CorruptionError, ShardLockedError, UnavailableError
 from storage_core.directory_lock import OWNER_FILE, DirectoryLock, describe_owner
+from storage_core.stream_file import locked
 
 
 def acquire(path) -> DirectoryLock:
     return DirectoryLock.acquire(path, started_at_ms=5, stream="clicks", shard=3)
+
+
+@pytest.fixture
+def replaced_before_lock(root, monkeypatch):
+    """A directory that is moved away, and made anew, each so many times just before a lock."""
+    path, flock = root / "shard", fcntl.flock
+    path.mkdir()
+    times = [0]
+
+    def replace_and_lock(descriptor: int, operation: int) -> None:
+        if times[0] and operation & fcntl.LOCK_EX:
+            times[0] -= 1
+            path.rename(root / f"moved-{times[0]}")
+            path.mkdir()
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", replace_and_lock)
+    return path, times
+
+
+def is_locked(path) -> bool:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def test_lock_is_on_what_the_path_names_though_that_was_replaced_meanwhile(replaced_before_lock):
+    path, times = replaced_before_lock
+    times[0] = 2
+    lock = acquire(path)
+    assert is_locked(path)
+    lock.release()
+
+
+def test_lock_of_a_stream_is_on_what_its_path_names(replaced_before_lock):
+    path, times = replaced_before_lock
+    times[0] = 2
+    with locked(path):
+        assert is_locked(path)
+    assert not is_locked(path)
+
+
+def test_directory_that_is_replaced_without_end_is_told_and_costs_no_descriptor(
+    replaced_before_lock,
+):
+    path, times = replaced_before_lock
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    times[0] = 1000
+    with pytest.raises(UnavailableError, match=r"replaced again and again.*shard"):
+        acquire(path)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_directory_that_is_moved_away_before_the_lock_is_missing(root, monkeypatch):
+    (root / "shard").mkdir()
+    flock = fcntl.flock
+
+    def move_and_lock(descriptor: int, operation: int) -> None:
+        (root / "shard").rename(root / "moved")
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", move_and_lock)
+    with pytest.raises(CorruptionError, match="missing"):
+        acquire(root / "shard")
 
 
 def test_second_holder_is_refused_and_told_who_holds_it(root):

@@ -302,8 +302,10 @@ def test_giving_up_a_good_marker_changes_nothing(bench):
 def test_marker_of_another_shard_is_foreign(bench):
     bench.close()
     create_marker(bench.marker, 0, bytes(16))
+    before = bench.marker.read_bytes()
     with pytest.raises(ForeignDataError, match=r"another lineage.*shard 0"):
         bench.open()
+    assert bench.marker.read_bytes() == before
 
 
 def test_store_of_another_stream_is_foreign(make_bench):
@@ -315,6 +317,10 @@ def test_store_of_another_stream_is_foreign(make_bench):
     shutil.copytree(other.database, mine.database)
     with pytest.raises(ForeignDataError, match=r"another lineage.*'stream-0', shard 0"):
         mine.open()
+    mine.marker.unlink()
+    with pytest.raises(ForeignDataError, match="another lineage"):
+        mine.open(give_up_marker=True)
+    assert not mine.marker.exists()
 
 
 # --- refusals that must not make it worse -----------------------------------------------------
