@@ -27,8 +27,8 @@ from storage_core.options import PAYLOAD_BYTES_MAX
 from storage_core.record import Rows, rows_from_arrow
 from storage_core.staged_rows import BATCH_BYTES_TARGET, StagedPart, order_of
 
-# IMPORTANT: it decides the order of rows where a shard's parts are more; a transaction that is
-# unfinished goes on by that order.
+# IMPORTANT: part of the format, as BATCH_BYTES_TARGET is: both decide the order of rows where a
+# shard's parts are more. Once one is changed, an unfinished transaction goes on behind wrong rows.
 HELD_BYTES_MAX: Final = 64 * 2**20
 _GIVEN_BYTES_TARGET: Final = 16 * 2**20
 
