@@ -12,7 +12,8 @@ An attempt whose parts are never published leaves files only; they go with the t
 without a number lands once for as long as the shards remember it (`transactions_kept`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -165,11 +166,12 @@ class StagingArea:
 
         Raises:
             UnavailableError: Staged files are gone; nothing was decided.
-            ForeignDataError: It was decided with other contents; nothing has changed.
+            ForeignDataError: It was decided with other contents, or another stream lies in the
+                place of this one; nothing has changed.
         """
         staging, stream = self._staging, self._files.directory
         directory = transaction_directory(staging, transaction.name)
-        with file_errors(staging, "publishing a transaction"), locked(stream):
+        with self._ours("publishing a transaction"):
             manifest = read_manifest(directory)
             self._refuse_other(contents, self._contents(transaction, manifest))
             is_seen = manifest is None and self._is_seen(transaction)
@@ -196,7 +198,7 @@ class StagingArea:
     def discard(self, transaction: TransactionId, parts: Iterable[Parts]) -> None:
         """Remove the files of attempts that are not, and will not be, in the transaction."""
         directory = transaction_directory(self._staging, transaction.name)
-        with file_errors(self._staging, "clearing staged rows"), locked(self._files.directory):
+        with self._ours("clearing staged rows"):
             manifest = read_manifest(directory)
             kept = _attempts([manifest.shards]) if manifest else set()
             for attempt in _attempts(parts) - kept:
@@ -209,7 +211,7 @@ class StagingArea:
             The owner, which is the other one if the name was taken.
         """
         stream = self._files.directory
-        with file_errors(stream, "claiming a name"), locked(stream):
+        with self._ours("claiming a name"):
             found = read_owner(stream, name)
             if found is None or (found != owner and takes_over):
                 write_owner(stream, name, owner)
@@ -246,6 +248,15 @@ class StagingArea:
         """Tell whether another process waits in `open_shards`."""
         self._make_staging()
         return Turn.is_taken(self._staging)
+
+    @contextmanager
+    def _ours(self, doing: str) -> Iterator[None]:
+        """Hold the stream's files, which are still those of the stream that was opened."""
+        stream = self._files.directory
+        with file_errors(stream, doing), locked(stream):
+            # Nothing of one stream is decided in another of its name.
+            self._files.reread()
+            yield
 
     @property
     def _staging(self) -> Path:

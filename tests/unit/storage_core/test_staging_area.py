@@ -267,6 +267,42 @@ def test_discarding_what_is_gone_is_quiet(bench):
     assert left(bench) == []
 
 
+# --- of another stream ------------------------------------------------------------------------
+
+
+DECISIONS = {
+    "publish": lambda area, parts: area.publish(FIRST, parts),
+    "publish nothing": lambda area, _: area.publish(FIRST, {}),
+    "discard": lambda area, parts: area.discard(FIRST, [parts]),
+    "claim": lambda area, _: area.claim("n", "me"),
+}
+
+
+@pytest.mark.parametrize("decide", DECISIONS.values(), ids=DECISIONS)
+def test_area_decides_nothing_in_another_stream_of_its_name(bench, decide):
+    area = area_of(bench)
+    bench.close()
+    shutil.rmtree(bench.directory)
+    Stream.create(bench.root, bench.name, StreamOptions(shards=4)).close()
+    # Of an attempt that the old area begins anew, as a query does that goes on.
+    writer = area.writer(FIRST)
+    writer.write(batch_of([1]))
+    parts = writer.finish()
+    with pytest.raises(ForeignDataError, match=r"made anew.*stream"):
+        decide(area, parts)
+    anew = area_of(bench)
+    assert (anew.is_decided(FIRST), anew.claim("n", "another")) == (False, "another")
+    assert anew.publish(FIRST, parts) == {1}
+
+
+def test_area_of_a_dropped_stream_says_so(bench):
+    area, parts = area_of(bench), stage(bench, FIRST, [1])
+    bench.close()
+    shutil.rmtree(bench.directory)
+    with pytest.raises(UnavailableError, match="publishing a transaction"):
+        area.publish(FIRST, parts)
+
+
 # --- names that belong to somebody ------------------------------------------------------------
 
 
