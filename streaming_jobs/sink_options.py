@@ -101,7 +101,7 @@ def parse_stream_options(options: Mapping[str, str]) -> SinkOptions:
     names = {}
     if checkpoint is not None:
         # By the spelling too: a link that was pointed elsewhere leads to another checkpoint.
-        for spelt in (_plain_location(checkpoint), _real_location(checkpoint)):
+        for spelt in _spellings(checkpoint):
             names[f"checkpoint:{spelt}"] = f"checkpoint {checkpoint!r}"
     if name is not None:
         names[f"name:{name}"] = f"query name {name!r}"
@@ -173,21 +173,9 @@ def _span(name: str, text: str) -> timedelta:
         refuse(name, text, "a span of time that a clock can hold")
 
 
-def _real_location(location: str) -> str:
-    """Return where a checkpoint really lies, on this machine's disk."""
-    location = _plain_location(location)
-    return location if _is_elsewhere(location) else os.path.realpath(location)
-
-
-def _plain_location(location: str) -> str:
-    """Return a checkpoint's place as it is spelt, from the root on."""
-    if _is_elsewhere(location):
-        return location.rstrip("/")
-    if location.startswith("file:"):
-        location = "/" + location.removeprefix("file:").lstrip("/")
-    return os.path.abspath(location)  # noqa: PTH100 - a link in it must stay
-
-
-def _is_elsewhere(location: str) -> bool:
-    scheme, separator, rest = location.partition(":")
-    return bool(separator) and scheme != "file" and rest.startswith("//")
+def _spellings(location: str) -> tuple[str, ...]:
+    """Return a checkpoint's place as it is spelt, from the root on, and where it really lies."""
+    place = local_directory(location)
+    if place is None:
+        return (location.rstrip("/"),)
+    return os.path.abspath(place), os.path.realpath(place)  # noqa: PTH100 - a link must stay

@@ -26,8 +26,16 @@ def test_plan_of_a_batch_is_synced_with_the_directories_that_hold_it(checkpoint)
     assert synced == {".", "checkpoint", *expected}
 
 
-def test_checkpoint_that_is_not_here_is_let_be(tmp_path):
-    assert sync_plan(tmp_path / "away" / "checkpoint", 0) == []
+def test_checkpoint_that_is_not_here_is_told_once_and_let_be(tmp_path, caplog):
+    for batch in range(2):
+        assert sync_plan(tmp_path / "away" / "checkpoint", batch) == []
+    (said,) = caplog.messages
+    assert f"not in its checkpoint at {tmp_path}/away/checkpoint" in said
+
+
+def test_plan_that_is_there_is_synced_without_a_word(checkpoint, caplog):
+    sync_plan(checkpoint, 0)
+    assert caplog.messages == []
 
 
 def test_disk_that_refuses_is_told_with_the_file(checkpoint):
@@ -41,10 +49,14 @@ def test_disk_that_refuses_is_told_with_the_file(checkpoint):
     ("location", "place"),
     [
         ("/a b", "/a b"),
-        ("file:/a%20b", "/a b"),
+        ("file:/a%20b#c?d", "/a%20b#c?d"),
+        ("/a#b?c%20", "/a#b?c%20"),
+        ("/a:b/c", "/a:b/c"),
+        ("file:////a", "/a"),
         ("file:///a", "/a"),
         ("a/b", "a/b"),
         ("hdfs://x/a", None),
+        ("hdfs:/a", None),
         ("s3a://x/a", None),
         ("file://host/a", None),
     ],

@@ -116,8 +116,19 @@ def test_relative_checkpoint_is_the_one_below_the_working_directory(tmp_path, mo
     assert names_of("cp") == names_of(str(tmp_path / "cp"))
 
 
-def test_checkpoint_on_another_file_system_keeps_its_name():
-    assert names_of("hdfs://host/c/p/") == {"checkpoint:hdfs://host/c/p", "name:q"}
+@pytest.mark.parametrize("spelling", ["hdfs://host/c/p", "hdfs:/c/p", "file://host/c/p"])
+def test_checkpoint_on_another_file_system_keeps_its_name(spelling):
+    assert names_of(f"{spelling}/") == {f"checkpoint:{spelling}", "name:q"}
+
+
+@pytest.mark.parametrize("name", ["a%20b", "a#b", "a?b", "a:b"])
+@pytest.mark.parametrize("spelling", ["{0}", "file:{0}", "file://{0}"])
+def test_checkpoint_is_synced_where_its_name_says(spelling, name, tmp_path):
+    place = tmp_path.resolve() / name
+    location = spelling.format(place)
+    options = parse_stream_options({**PLACE, "checkpointlocation": location})
+    assert set(options.query_names) == {f"checkpoint:{options.checkpoint}"}
+    assert options.checkpoint == place
 
 
 def test_options_of_kafkas_sink_may_stay():
