@@ -37,7 +37,7 @@ help: ## List the targets.
 setup: $(STAMP) ## Make .venv with everything that the other targets need.
 
 $(STAMP): pyproject.toml uv.lock
-	@python='$(PYTHON)'; \
+	@{ python='$(PYTHON)'; \
 	if [[ -z $$python ]]; then \
 		echo 'shardlog needs Python 3.11 or later, and PATH has none. Get it with one of'; \
 		echo '  apt-get install python3.11 python3.11-venv'; \
@@ -45,7 +45,9 @@ $(STAMP): pyproject.toml uv.lock
 		echo '  uv python install 3.11'; \
 		echo 'or name one: make PYTHON=/path/to/python3 setup'; \
 		exit 1; \
-	elif command -v uv >/dev/null; then \
+	fi; \
+	echo 'making .venv from uv.lock; the first time it downloads some hundreds of MB'; \
+	if command -v uv >/dev/null; then \
 		$(UV_ENV) UV_PYTHON="$$python" uv sync --frozen --quiet; \
 	elif ! "$$python" -m venv .venv; then \
 		echo "$$python lacks its venv module; on Debian: apt-get install python3-venv"; \
@@ -54,7 +56,8 @@ $(STAMP): pyproject.toml uv.lock
 		pinned=$$(sed -n '/^name = "uv"$$/{n;s/version = "\(.*\)"/\1/p}' uv.lock); \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv==$$pinned"; \
 		$(UV_ENV) $(BIN)/uv sync --frozen --quiet; \
-	fi >&2
+	fi; \
+	echo '.venv is ready'; } >&2
 	@touch $@
 
 fmt: $(STAMP) ## Format the code and mend what ruff can mend.
