@@ -1,5 +1,7 @@
 """What a running worker does, in one line: every thirty seconds, and when somebody asks.
 
+Whoever has just started it is told once soon after the first records came, that they do come.
+
 Rates are those since the line before. The lag is what Kafka said last of each partition's end,
 with the records it brought, so that asking costs no round trip; a partition from which no answer
 has come yet is counted instead. While the broker is away nobody knows it, and since when is told in
@@ -16,6 +18,8 @@ from connectors.shard_feed import ShardFeed
 from connectors.worker_counts import WorkerCounts
 
 TELL_EVERY_S: Final = 30.0
+# After the first records.
+TELL_FIRST_AFTER_S: Final = 3.0
 
 
 class Progress:
@@ -44,6 +48,7 @@ class Progress:
         self._log = log
         self._told_s = now_s
         self._told_brought = 0
+        self._first_due_s: float | None = None
         self._is_asked = False
 
     def ask(self) -> None:
@@ -58,7 +63,7 @@ class Progress:
             feeds: The partitions whose shards are open.
             waiting: How many wait for their shard.
         """
-        if not self._is_asked and now_s - self._told_s < TELL_EVERY_S:
+        if not self._is_asked and not self._is_due(now_s):
             return
         self._is_asked = False
         tell_library_lines_left_out()
@@ -79,3 +84,12 @@ class Progress:
             **self._counts.totals,
         )
         self._told_s, self._told_brought = now_s, self._counts.brought
+
+    def _is_due(self, now_s: float) -> bool:
+        if now_s - self._told_s >= TELL_EVERY_S:
+            return True
+        if self._told_brought or not self._counts.brought:
+            return False
+        if self._first_due_s is None:
+            self._first_due_s = now_s + TELL_FIRST_AFTER_S
+        return now_s >= self._first_due_s

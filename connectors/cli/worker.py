@@ -43,7 +43,7 @@ def worker(
 
     A clean stop makes durable what was consumed, leaves the group and exits with 0; a second
     signal exits at once, and loses nothing that was acknowledged. SIGUSR1 has the line about
-    progress told, which comes every 30 s by itself.
+    progress told, which comes by itself 3 s after the first records and every 30 s.
 
     Example: shardlog worker --config shardlog.toml --set kafka.group.id=orders
     """

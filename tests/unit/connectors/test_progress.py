@@ -1,11 +1,11 @@
-"""A running worker says how it gets on, every thirty seconds and when asked."""
+"""A running worker says how it gets on, soon, then every thirty seconds, and when asked."""
 
 import pytest
 from structlog.testing import CapturingLogger
 
 from connectors.broker_watch import BrokerWatch
 from connectors.kafka_client import Partition
-from connectors.progress import TELL_EVERY_S, Progress
+from connectors.progress import TELL_EVERY_S, TELL_FIRST_AFTER_S, Progress
 from connectors.shard_feed import ShardFeed
 from connectors.worker_counts import WorkerCounts
 from storage_core.testing import ManualClock
@@ -70,6 +70,20 @@ def test_rate_is_that_since_the_line_before(bench):
     bench.look(TELL_EVERY_S)
     bench.look(TELL_EVERY_S * 2)
     assert [line["records_s"] for line in bench.told()] == [100, 0]
+
+
+def test_first_records_are_told_of_soon_and_once(bench):
+    bench.look(5.0)
+    bench.counts.brought = 300
+    for now_s in (6.0, 6.0 + TELL_FIRST_AFTER_S / 2):
+        bench.look(now_s)
+    assert bench.told() == []
+    bench.look(10.0)
+    bench.counts.brought = 600
+    bench.look(10.0 + TELL_EVERY_S - 1)
+    assert [line["records_s"] for line in bench.told()] == [30]
+    bench.look(10.0 + TELL_EVERY_S)
+    assert [line["records_s"] for line in bench.told()] == [30, 10]
 
 
 def test_partitions_without_a_known_end_and_those_that_wait_are_counted(bench):
