@@ -12,6 +12,7 @@ import os
 import re
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
@@ -348,7 +349,9 @@ class RocksStore:
         try:
             with _translated(self.path, "closing"):
                 if self._database is not None:
-                    self._database.close()
+                    # What interrupted an earlier call may have come when all was closed.
+                    with suppress(DbClosedError):
+                        self._database.close()
                     self._database = None
         finally:
             open_files().closed(self)

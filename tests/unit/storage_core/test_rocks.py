@@ -219,6 +219,14 @@ def test_database_closed_behind_our_back_is_closed(path):
         store.get_many([b"k"])
 
 
+def test_close_goes_on_where_one_was_interrupted_behind_the_database(path):
+    store = open_store(path, "strict")
+    store._database.close()
+    store.close()
+    store.close()
+    open_store(path, "strict").close()
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
