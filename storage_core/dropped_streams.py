@@ -1,13 +1,15 @@
-"""Streams that were dropped: set aside under the root, or removed, and known as dropped for good.
+"""Streams that were dropped: set aside under the root, or removed, and known as dropped.
 
-    <root>/~dropped/<stream>/drops.json     the last drops of a stream of this name, with the
-                                            lineage of every shard that went
+    <root>/~dropped/<stream>/drops.json     the last drops of a stream of this name, and those
+                                            whose directory lies there, with the lineage of
+                                            every shard that went
     <root>/~dropped/<stream>/<time>-<id>/   the stream's directory as it was, if it was kept
 
 The rename is the drop: before it the stream is whole where it was, after it the name is free.
 `drops.json` is written first, so that whoever finds a dropped shard's lineage somewhere else (a
 worker, beside its group's offset) can tell data that was dropped here from data that lies
-elsewhere. Moving a kept directory back undoes the drop.
+elsewhere. Moving a kept directory back undoes the drop. A drop is forgotten once its directory is
+gone and so many others of the name came after it.
 """
 
 import json
@@ -102,7 +104,7 @@ def drop_stream(
 
 
 def dropped_streams(root: str | PathLike[str], name: str) -> Sequence[Drop]:
-    """Return the last drops of streams of a name, oldest first.
+    """Return the last drops of streams of a name and all that lie there still, oldest first.
 
     Raises:
         CorruptionError: The file that tells of them is damaged.
@@ -129,14 +131,27 @@ def _set_aside(files: StreamFiles, clock: Clock) -> Path:
     make_directories(aside)
     lineages = tuple(lineage.hex() for lineage in files.settings.lineages.values())
     drop = Drop(now_ns // 10**6, meta.incarnation, lineages)
-    _write_drops(aside, [*_read_drops(aside), drop][-_DROPS_MAX:])
+    _write_drops(aside, [*_worth_keeping(aside, meta.incarnation), drop])
     moment = datetime.fromtimestamp(now_ns // 10**9, UTC)
-    place = aside / f"{moment:%Y%m%dT%H%M%SZ}-{meta.incarnation[:8]}"
+    place = aside / f"{moment:%Y%m%dT%H%M%SZ}-{_short(meta.incarnation)}"
     # IMPORTANT: after the note; what is gone from its place is known as dropped.
     files.directory.rename(place)
     sync_directory(aside)
     sync_directory(files.directory.parent)
     return place
+
+
+def _worth_keeping(aside: Path, incarnation: str) -> list[Drop]:
+    """Return what to remember beside one more drop: the last ones, and what lies there still."""
+    # A drop that was cut short or undone is told by the one that follows.
+    drops = [drop for drop in _read_drops(aside) if drop.incarnation != incarnation]
+    there = {path.name.rpartition("-")[2] for path in aside.iterdir() if path.is_dir()}
+    older, last = drops[: 1 - _DROPS_MAX], drops[1 - _DROPS_MAX :]
+    return [*(drop for drop in older if _short(drop.incarnation) in there), *last]
+
+
+def _short(incarnation: str) -> str:
+    return incarnation[:8]
 
 
 def _write_drops(aside: Path, drops: Sequence[Drop]) -> None:

@@ -70,7 +70,21 @@ def test_lineages_of_dropped_shards_are_remembered(tmp_path, keep):
     assert [set(drop.lineages) for drop in dropped_streams(tmp_path, NAME)] == lineages
 
 
-def test_so_many_drops_are_remembered_and_no_more(tmp_path):
+def test_what_was_set_aside_is_remembered_after_any_number_of_drops(tmp_path):
+    kept = made(tmp_path)
+    place = drop_stream(tmp_path, NAME)
+    origin = StreamOrigin("kafka", NAME, "topic-id", "none", "timestamp")
+    for _ in range(20):
+        Stream.create(tmp_path, NAME, origin=origin).close()
+        drop_stream(tmp_path, NAME, keep=False)
+    assert set(dropped_streams(tmp_path, NAME)[0].lineages) == kept
+    assert place is not None
+    place.rename(tmp_path / NAME)
+    drop_stream(tmp_path, NAME)
+    assert [set(drop.lineages) for drop in dropped_streams(tmp_path, NAME)].count(kept) == 1
+
+
+def test_so_many_drops_of_what_is_gone_are_remembered_and_no_more(tmp_path):
     clock = ManualClock()
     origin = StreamOrigin("kafka", NAME, "topic-id", "none", "timestamp")
     for _ in range(20):
