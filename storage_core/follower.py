@@ -91,6 +91,8 @@ class ShardFollower:
         self._private: PrivateDirectory | None = None
         self._seen: MarkerState | None = None
         self._caught_up: MarkerState | None = None
+        self._tables = 0
+        self._tables_counted_ns = 0
         self._marker_file = self._marker.file
         self._heads_lock = threading.Lock()
         self._replayed = _ReplayedHeads(None, 0)
@@ -341,9 +343,20 @@ class ShardFollower:
 
     def _require_files(self) -> None:
         """Refuse what this process may not open as many files for; a reader needs them all."""
+        try:
+            changed_ns = (self._directory / "db").stat().st_mtime_ns
+        except FileNotFoundError:
+            # Nothing was written yet; it is told elsewhere if something should be there.
+            return
+        if self._store is not None and changed_ns == self._tables_counted_ns:
+            return
+        tables = sum(1 for _ in (self._directory / "db").glob("*.sst"))
         if self._store is None:
-            tables = sum(1 for _ in (self._directory / "db").glob("*.sst"))
             open_files().require_for_reader(tables, self._meta.name, self._place.shard)
+        elif tables > self._tables:
+            more = tables - self._tables
+            open_files().require_for_growth(more, self._meta.name, self._place.shard)
+        self._tables, self._tables_counted_ns = tables, changed_ns
 
     def _opened_store(self) -> RocksStore:
         if self._store is None:

@@ -7,10 +7,15 @@ there is no room is refused with the number that would do:
     a writer's shard   its own files (lock, marker, WAL, MANIFEST, LOG, directories) and at
                        least ten of its store's; more where the limit leaves room
     a reader's shard   its own files and all of its store's, since the writer removes files
-                       that it may still need
+                       that it may still need; asked for as the shard is opened, and again as
+                       its store has more of them
 
-Where the soft limit does not suffice but the hard one does, the soft limit is raised to what is
-needed and no further, and a line is logged; it is a bound that programs are meant to move.
+What a writer may still open is promised here. What a reader has open is not: it is found among
+what the process has open, as sockets are.
+
+Where the soft limit does not suffice but the hard one does, the soft limit is raised, and a line
+is logged; it is a bound that programs are meant to move. For writers it is raised to what is
+needed and no further; for readers, whose need comes shard by shard, to the double at least.
 
 One ledger a process. Any thread may call.
 """
@@ -19,7 +24,9 @@ import logging
 import os
 import resource
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Container
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -66,6 +73,14 @@ def names_open_now() -> list[str]:
     return names
 
 
+@dataclass(frozen=True, slots=True)
+class _Promise:
+    """The files that a writer's store may have open, and the shard's directory they lie in."""
+
+    files: int
+    directory: str
+
+
 class OpenFiles:
     """Who of this process's stores may have how many files open."""
 
@@ -79,13 +94,13 @@ class OpenFiles:
         self._limits = limits
         self._set_limits = set_limits
         self._names_open_now = names_open_now
-        self._tables: WeakKeyDictionary[object, int] = WeakKeyDictionary()
+        self._promises: WeakKeyDictionary[object, _Promise] = WeakKeyDictionary()
         self._lock = threading.Lock()
         forking.register(self)
 
     def leave_to_parent(self, _process: int) -> None:
         """Start anew; what the parent has open is counted like other files."""
-        self._tables = WeakKeyDictionary()
+        self._promises = WeakKeyDictionary()
         self._lock = threading.Lock()
         forking.register(self)
 
@@ -99,13 +114,31 @@ class OpenFiles:
             more = shards * (WRITER_FILES + TABLES_MIN)
             self._require(more, f"{shards} shards to write", stream, None)
 
+    def require_for_markers(self, shards: int, stream: str) -> None:
+        """See to it that a reader can hold the markers of so many shards.
+
+        Raises:
+            InvalidRequestError: It cannot; the message has the number that is needed.
+        """
+        self._require(shards, f"{shards} markers to read", stream, None, is_first_of_many=True)
+
     def require_for_reader(self, tables: int, stream: str, shard: int) -> None:
         """See to it that a reader can hold one more shard, whose store has so many files.
 
         Raises:
             InvalidRequestError: It cannot; the message has the number that is needed.
         """
-        self._require(READER_FILES + tables, f"{tables} files to read", stream, shard)
+        what = f"{tables} files to read"
+        self._require(READER_FILES + tables, what, stream, shard, is_first_of_many=True)
+
+    def require_for_growth(self, tables: int, stream: str, shard: int) -> None:
+        """See to it that a reader can hold so many more files of a store that it has open.
+
+        Raises:
+            InvalidRequestError: It cannot; the message has the number that is needed.
+        """
+        what = f"{tables} more files to read"
+        self._require(tables, what, stream, shard, is_first_of_many=True)
 
     def tables_for_one_more(self) -> int:
         """Return how many of its files one more writer's store may keep open."""
@@ -113,25 +146,34 @@ class OpenFiles:
             room = self._limits()[0] - self._promised() - files_needed(1)
         return TABLES_MIN + max(0, min(TABLES_MAX - TABLES_MIN, room // _TABLES_SHARE))
 
-    def opened(self, store: object, tables: int) -> None:
+    def opened(self, store: object, tables: int, shard: Path) -> None:
         """Keep a writer's store in mind until `closed`, or until nobody has it any more."""
+        promise = _Promise(WRITER_FILES + tables, os.path.realpath(shard))
         with self._lock:
-            self._tables[store] = tables
+            self._promises[store] = promise
 
     @property
     def stores(self) -> int:
         """How many stores this process has open for writing."""
-        return len(self._tables)
+        return len(self._promises)
 
     def closed(self, store: object) -> None:
         """Forget a store."""
         with self._lock:
-            self._tables.pop(store, None)
+            self._promises.pop(store, None)
 
     def _promised(self) -> int:
-        return sum(self._tables.values()) + WRITER_FILES * len(self._tables)
+        return sum(promise.files for promise in self._promises.values())
 
-    def _require(self, more: int, what: str, stream: str, shard: int | None) -> None:
+    def _require(
+        self,
+        more: int,
+        what: str,
+        stream: str,
+        shard: int | None,
+        *,
+        is_first_of_many: bool = False,
+    ) -> None:
         with self._lock:
             soft, hard = self._limits()
             promised = self._promised()
@@ -145,18 +187,33 @@ class OpenFiles:
                     "(ulimit -Hn), or open fewer shards"
                 )
                 raise InvalidRequestError(message, stream=stream, shard=shard)
-            self._set_limits((needed, hard))
-            _log.warning("the limit on open files is raised from %d to %d: %s", soft, needed, what)
+            raised = max(needed, 2 * soft) if is_first_of_many else needed
+            raised = raised if hard == resource.RLIM_INFINITY else min(raised, hard)
+            self._set_limits((raised, hard))
+            _log.warning("the limit on open files is raised from %d to %d: %s", soft, raised, what)
 
     def _others(self, soft: int) -> int:
-        """Return how many files are open that no writer's store was promised."""
+        """Return how many files are open that no writer's store was promised.
+
+        Of what is open in a shard that is written here, each file once is the writer's, up to
+        its promise; a reader beside it has the same files open another time.
+        """
+        promised: Counter[str] = Counter()
+        for promise in self._promises.values():
+            promised[promise.directory] += promise.files
         try:
             names = self._names_open_now()
         except OSError:
             # Not even the directory can be listed: the limit is met.
             return soft
-        tables = sum(name.endswith(".sst") for name in names)
-        return max(0, len(names) - tables - WRITER_FILES * len(self._tables))
+        found = Counter(_shard_of(name, promised) for name in set(names)) if promised else Counter()
+        return len(names) - sum(min(found[shard], files) for shard, files in promised.items())
+
+
+def _shard_of(name: str, shards: Container[str]) -> str:
+    """Return the directory that a file of a shard, or of its store, lies in; else nothing."""
+    directory = name.rpartition("/")[0]
+    return directory if directory in shards else directory.rpartition("/")[0]
 
 
 @cache

@@ -14,6 +14,7 @@ from storage_core.environment import Environment
 from storage_core.errors import ClosedError, InvalidRequestError
 from storage_core.follower import ShardFollower
 from storage_core.forking import Home
+from storage_core.open_files import open_files
 from storage_core.options import StreamOptions
 from storage_core.origin import StreamOrigin
 from storage_core.position import Position, ShardPosition
@@ -63,6 +64,7 @@ class StreamReader(StreamReads):
         clock = (environment or Environment()).clock
         files = read_stream(Path(root), name)
         followers: dict[int, ShardFollower] = {}
+        open_files().require_for_markers(len(files.settings.lineages), name)
         with ExitStack() as undo, file_errors(files.directory, "opening for reading"):
             for number in sorted(files.settings.lineages):
                 followers[number] = ShardFollower(files, number, clock)

@@ -399,7 +399,7 @@ def open_store(
         access = AccessType.read_write()
         database = _open_database(path, access, recovery, write_buffer_bytes, tables)
         store = RocksStore(path, database, is_secondary=False)
-    open_files().opened(store, tables)
+    open_files().opened(store, tables, path.parent)
     _share_buffers()
     return store
 
