@@ -103,11 +103,16 @@ class StagingWriter:
     """Writes one attempt's rows for all shards of a stream; one thread at a time.
 
     Memory stays bounded: gathered rows are written before they are more than a bound, a file
-    is closed once it is large enough.
+    is closed once it is large enough. A fork leaves the attempt to the process that began it:
+    every call is refused there with `ClosedError`.
     """
 
     def __init__(
-        self, begin_attempt: Callable[[], Path], route_mask: int, payload_bytes_max: int
+        self,
+        begin_attempt: Callable[[], Path],
+        route_mask: int,
+        payload_bytes_max: int,
+        stream: str | None = None,
     ) -> None:
         """Write into a directory that is made when there is something to write."""
         self._begin_attempt = begin_attempt
@@ -119,6 +124,7 @@ class StagingWriter:
         self._file: _ChecksummedFile | None = None
         self._files = 0
         self._parts: dict[int, list[StagedPart]] = {}
+        self._home = forking.Home(stream)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Take a batch with the columns of `Stream.append_batch`.
@@ -129,6 +135,7 @@ class StagingWriter:
             InvalidRequestError: A column is missing, unknown, null where it may not be, or
                 does not cast without loss; or a payload is too large.
         """
+        self._home.refuse_elsewhere()
         rows = _as_batch(rows_from_arrow(batch, self._payload_bytes_max))
         if self._gathered and (
             self._gathered_bytes + rows.nbytes > GATHERED_BYTES_MAX
@@ -141,6 +148,7 @@ class StagingWriter:
 
     def finish(self) -> dict[int, tuple[StagedPart, ...]]:
         """Make all files durable and tell what each shard has in them."""
+        self._home.refuse_elsewhere()
         if self._gathered:
             self._write_gathered()
         if self._attempt is not None:
@@ -151,6 +159,7 @@ class StagingWriter:
 
     def abandon(self) -> None:
         """Remove what was written."""
+        self._home.refuse_elsewhere()
         with suppress(OSError):
             if self._file is not None:
                 self._file.close()

@@ -119,12 +119,13 @@ class StagingArea:
         Raises:
             InvalidRequestError: The stream has an origin.
         """
-        mask = self._files.meta.route_mask
+        meta = self._files.meta
+        mask = meta.route_mask
         if mask is None:
             message = "the shards are partitions of an origin; rows come from there only"
-            raise InvalidRequestError(message, stream=self._files.meta.name)
+            raise InvalidRequestError(message, stream=meta.name)
         begin = partial(self._begin_attempt, transaction.name)
-        return StagingWriter(begin, mask, self.options.payload_bytes_max)
+        return StagingWriter(begin, mask, self.options.payload_bytes_max, meta.name)
 
     def is_decided(self, transaction: TransactionId) -> bool:
         """Tell whether a transaction was published, finished or passed by its series.

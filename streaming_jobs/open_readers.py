@@ -5,8 +5,12 @@ costs as much as reading 60,000 rows. So readers stay open: a bounded number, th
 longest, none that was idle for a minute. A reader is known by its place and by the ids that
 were found there when it was opened, and is lent only while the file that holds them is the same
 one, so a stream made anew is never read through an old one.
+
+Spark's Python workers are forks. What was open before a fork belongs to the parent: the fork
+begins with nothing, and closes nothing of it.
 """
 
+import os
 import socket
 import threading
 from collections import OrderedDict
@@ -52,6 +56,7 @@ class OpenReaders:
     idle_max_s: float = _IDLE_MAX_S
     _open: OrderedDict[StreamPlace, _Open] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _process: int = field(default_factory=os.getpid)
 
     def __len__(self) -> int:
         """Return how many are open."""
@@ -64,24 +69,38 @@ class OpenReaders:
         Raises:
             ForeignDataError: What is at the place is not that stream, or not on this machine.
         """
+        self._leave_to_parent()
+        process = self._process
         with self._lock:
             entry = self._find(place, shard)
             entry.leases += 1
+        is_doubtful = False
         try:
             yield entry.reader
         except ShardlogError:
             # What it holds may be the cause: the next task opens anew.
-            with self._lock:
-                if self._open.get(place) is entry:
-                    del self._open[place]
+            is_doubtful = True
             raise
         finally:
-            with self._lock:
-                entry.leases -= 1
-                entry.used_s = self.clock.monotonic_s()
-                if entry.leases == 0 and self._open.get(place) is not entry:
-                    entry.reader.close()
-                self._close_some()
+            # A block that a fork leaves is its parent's lease.
+            if os.getpid() == process:
+                self._give_back(place, entry, is_doubtful=is_doubtful)
+
+    def _give_back(self, place: StreamPlace, entry: _Open, *, is_doubtful: bool) -> None:
+        with self._lock:
+            if is_doubtful and self._open.get(place) is entry:
+                del self._open[place]
+            entry.leases -= 1
+            entry.used_s = self.clock.monotonic_s()
+            if entry.leases == 0 and self._open.get(place) is not entry:
+                entry.reader.close()
+            self._close_some()
+
+    def _leave_to_parent(self) -> None:
+        """Begin with nothing in a fork; a thread that is not in it may hold the lock."""
+        if self._process != os.getpid():
+            self._open, self._lock = OrderedDict(), threading.Lock()
+            self._process = os.getpid()
 
     def _find(self, place: StreamPlace, shard: int) -> _Open:
         self._close_some()
@@ -107,6 +126,7 @@ class OpenReaders:
 
     def close(self) -> None:
         """Close all that nobody has leased."""
+        self._leave_to_parent()
         with self._lock:
             for place in [place for place, entry in self._open.items() if entry.leases == 0]:
                 self._open.pop(place).reader.close()

@@ -5,45 +5,27 @@ pipe. Where the fork ends as an interpreter does, with all its objects, it is on
 """
 
 import os
-import pickle
 import subprocess
 import sys
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
 
-from storage_core import ClosedError, InvalidRequestError, Stream, StreamReader
+from storage_core import (
+    ClosedError,
+    InvalidRequestError,
+    StagingArea,
+    StagingWriter,
+    Stream,
+    StreamReader,
+    TransactionId,
+    staged_rows,
+)
 from storage_core.transaction import Transaction
+from tests.unit.forks import in_fork
 from tests.unit.storage_core.workbench import Workbench, batch_of
-
-
-def in_fork(call: Callable[[], object]) -> object:
-    """Make a call in a forked child; return what it returned or raised."""
-    ours, its = os.pipe()
-    with warnings.catch_warnings():
-        # NOTE: from Python 3.12 on a fork beside threads is warned of, which is what is tried here.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if not child:
-        answer: object = None
-        try:
-            answer = call()
-            answer = list(answer) if isinstance(answer, Iterator) else answer
-        except BaseException as error:  # noqa: BLE001 - told to the parent
-            answer = type(error)(str(error))
-        finally:
-            with suppress(BaseException):
-                os.write(its, pickle.dumps(answer))
-            os._exit(0)
-    os.close(its)
-    with os.fdopen(ours, "rb") as answers:
-        told = answers.read()
-    assert os.waitpid(child, 0) == (child, 0)
-    return pickle.loads(told)  # noqa: S301 - our own child's
 
 
 def expect_refusal(call: Callable[[], object]) -> None:
@@ -95,6 +77,11 @@ OF_A_TRANSACTION: dict[str, tuple[Any, ...]] = {
     "__enter__": (),
     "__exit__": (None, None, None),
 }
+OF_A_STAGING_WRITER: dict[str, tuple[Any, ...]] = {
+    "write": (batch_of([5]),),
+    "finish": (),
+    "abandon": (),
+}
 # What stands in memory, or opens a stream of its own.
 SERVED = {"create", "open", "add_shards", "options", "origin", "lineage", "is_replay"}
 
@@ -112,6 +99,7 @@ def filled(bench: Workbench) -> Workbench:
         (Stream, READS | WRITES),
         (StreamReader, READS | OF_A_READER),
         (Transaction, OF_A_TRANSACTION),
+        (StagingWriter, OF_A_STAGING_WRITER),
     ],
 )
 def test_every_public_call_is_among_those_tried(kind, calls):
@@ -138,6 +126,29 @@ def test_transaction_of_the_parent_refuses_and_goes_on_there(filled, name):
         expect_refusal(lambda: getattr(transaction, name)(*OF_A_TRANSACTION[name]))
         transaction.append(5, 1, b"x")
     assert filled.primaries() == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("name", OF_A_STAGING_WRITER)
+def test_staging_writer_of_the_parent_refuses_and_goes_on_there(filled, name, monkeypatch):
+    monkeypatch.setattr(staged_rows, "GATHERED_BYTES_MAX", 1)
+    area, id_ = StagingArea.open(filled.root, filled.name), TransactionId("app", 1)
+    writer = area.writer(id_)
+    for primary in (4, 5):
+        writer.write(batch_of([primary]))
+    expect_refusal(lambda: getattr(writer, name)(*OF_A_STAGING_WRITER[name]))
+    area.publish(id_, writer.finish())
+    filled.stream.finish_transactions()
+    assert filled.primaries() == [1, 2, 3, 4, 5]
+
+
+def test_fork_can_stage_rows_of_its_own(filled):
+    def stage() -> list[int]:
+        writer = area.writer(TransactionId("app", 1))
+        writer.write(batch_of([4]))
+        return [sum(part.rows for part in parts) for parts in writer.finish().values()]
+
+    area = StagingArea.open(filled.root, filled.name)
+    assert in_fork(stage) == [1]
 
 
 def test_scan_that_was_under_way_is_refused_and_goes_on_in_the_parent(make_bench):

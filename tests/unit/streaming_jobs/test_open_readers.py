@@ -8,6 +8,7 @@ from storage_core import ClosedError, LostRangeError
 from storage_core.testing import ManualClock
 from streaming_jobs.open_readers import OpenReaders
 from streaming_jobs.partitions import StreamPlace
+from tests.unit.forks import in_fork
 from tests.unit.streaming_jobs.source_lab import NAME, SourceLab
 
 
@@ -89,3 +90,29 @@ def test_stream_made_anew_has_a_reader_of_its_own(lab, place, tmp_path):
     assert replace(anew, incarnation=place.incarnation) == place
     with readers.lease(anew, 0) as reader:
         assert reader is not old
+
+
+def test_fork_has_readers_of_its_own(place):
+    def read() -> tuple[int, ...]:
+        with readers.lease(place, 0) as reader:
+            return tuple(reader.refresh().values())
+
+    readers = OpenReaders()
+    with readers.lease(place, 0) as first:
+        first.refresh()
+        # Whoever has the lock is not in the fork.
+        with readers._lock:
+            assert in_fork(read) == (3,)
+    with readers.lease(place, 0) as second:
+        assert second is first
+
+
+def test_fork_that_leaves_a_lease_of_its_parent_changes_nothing(place):
+    readers = OpenReaders(readers_max=0)
+    lease = readers.lease(place, 0)
+    reader = lease.__enter__()
+    error = LostRangeError("gone")
+    assert in_fork(lambda: lease.__exit__(LostRangeError, error, None)) is False
+    assert reader.refresh() == {0: 3}
+    lease.__exit__(None, None, None)
+    assert len(readers) == 0
