@@ -12,6 +12,7 @@ A number that comes again with other rows is none that was done: its caller was 
 would lose them. So the mark keeps what the last CONTENTS_KEPT_MAX numbers held.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,6 +34,7 @@ from storage_core.keys import INT64_MAX
 NAME_PREFIX: Final = "staged:"
 SERIES_BYTES_MAX: Final = 512
 CONTENTS_KEPT_MAX: Final = 128
+_NUMBER: Final = re.compile(r"/(0|[1-9][0-9]*)\Z")
 _DIRECTORY: Final = "series"
 _MARK_FILE: Final = "mark.json"
 _OWNER_FILE: Final = "owner.json"
@@ -43,7 +45,8 @@ class TransactionId:
     """What tells a staged transaction from all others.
 
     Attributes:
-        series: The name of its series, or of itself if it has no number.
+        series: The name of its series, or of itself if it has no number; that may not end in
+            a slash and a number, as the ids of a series do.
         number: Its place in the series; a number up to the largest one seen is a replay.
     """
 
@@ -61,12 +64,26 @@ class TransactionId:
         if number is not None and not (type(number) is int and 0 <= number <= INT64_MAX):
             message = f"a transaction's number is an integer from 0 to {INT64_MAX}, not {number!r}"
             raise InvalidRequestError(message)
+        if number is None and _NUMBER.search(self.series):
+            message = (
+                f"{self.series!r} without a number is the id of a number in a series: "
+                "name it otherwise, or give series and number"
+            )
+            raise InvalidRequestError(message)
 
     @property
     def name(self) -> str:
         """The transaction's name in the shards."""
         tail = "" if self.number is None else f"/{self.number}"
         return f"{NAME_PREFIX}{self.series}{tail}"
+
+
+def id_of_name(name: str) -> TransactionId | None:
+    """Return the id of a transaction with a number from its name in the shards."""
+    found = _NUMBER.search(name)
+    if found is None or not name.startswith(NAME_PREFIX):
+        return None
+    return TransactionId(name[len(NAME_PREFIX) : found.start()], int(found[1]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ from storage_core.shard_heads import ShardHeads
 from storage_core.shard_state import AddressRange, ShardState, Tail
 from storage_core.shard_transactions import ShardTransactions
 from storage_core.shard_view import ShardBounds, ShardView, whole_view
-from storage_core.staging import is_staged
+from storage_core.staging import is_needed
 from storage_core.standing import Standing, is_in_order
 from storage_core.stream_file import STAGING_DIRECTORY, StreamMeta
 
@@ -87,9 +87,10 @@ class Shard:
         self._marker = opened.marker
         self._heads = opened.heads
         assert opened.state.ledger is not None, "a shard that is opened has a ledger"
-        staging = context.directory.parent / STAGING_DIRECTORY
+        stream = context.directory.parent
+        is_needed_ = partial(is_needed, stream, stream / STAGING_DIRECTORY)
         self.transactions = ShardTransactions(
-            self, opened.state.ledger, opened.store.get_many, partial(is_staged, staging)
+            self, opened.state.ledger, opened.store.get_many, is_needed_
         )
         self._standing = Standing(replace(opened.state, ledger=None), opened.publishable)
         self._writing = ShardWriting(context.place, context.meta, opened)

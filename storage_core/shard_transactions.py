@@ -5,14 +5,15 @@ behind the last of them. At most one transaction is unfinished in a shard.
 
 The ids of those that are done are looked up in the store by key, one by one, so nothing here
 grows with them. Each takes the next place of its kind, and the one that takes a place forgets,
-in the same WriteBatch, a few of those whose time is over: of numbered ones, for which the mark
-of their series speaks, all that stood before; of the others what `transactions_kept` passes.
-None is forgotten while it is still staged, since whoever finishes it would ask.
+in the same WriteBatch, a few of those whose time is over: of numbered ones all that stood
+before and for which the mark of their series speaks; of the others what `transactions_kept` passes.
+None is forgotten while it is still staged, since whoever finishes it would ask. A number that
+has to stay takes a new place: others need not wait for a series that may never go on.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from storage_core.entry import Entry
 from storage_core.errors import InvalidRequestError, UnavailableError
@@ -55,17 +56,22 @@ class StagedTransaction:
     is_numbered: bool
 
 
+class IsNeeded(Protocol):
+    """Tells whether a shard will be asked about a transaction again."""
+
+    def __call__(self, transaction: str, *, is_numbered: bool) -> bool:
+        """Tell it of one that is done here."""
+
+
 class ShardTransactions:
     """The transactions one shard knows. Changed under its append lock only; any thread may ask."""
 
-    def __init__(
-        self, shard: "Shard", ledger: Ledger, load: Load, is_staged: Callable[[str], bool]
-    ) -> None:
+    def __init__(self, shard: "Shard", ledger: Ledger, load: Load, is_needed: IsNeeded) -> None:
         """Start from what recovery found; `load` looks keys up in the writer's store."""
         self._shard = shard
         self._ledger = ledger
         self._load = load
-        self._is_staged = is_staged
+        self._is_needed = is_needed
 
     def progress(self, transaction: str) -> TransactionProgress | None:
         """Return how far a transaction has come here, None if it is unknown or forgotten."""
@@ -98,23 +104,32 @@ class ShardTransactions:
         shard = self._shard
         with shard.guard.appending():
             known = self.progress(staged.name)
+            if known is not None:
+                self._refuse_other_rows(staged, known)
             if known is not None and known.is_done:
                 # Done in the store is not yet durable.
                 shard.commit_path(None, durable=True)
                 return
             self._refuse_others(staged.name)
-            planned = staged.planned
-            if known is not None and known.rows_total != planned.rows_total:
-                message = f"transaction {staged.name!r} has {known.rows_total} rows here"
-                raise InvalidRequestError(message, shard=shard.context.number)
             with shard.publishing_at_end():
-                progress = known or replace(planned, begin=shard.tail.next)
+                progress = known or replace(staged.planned, begin=shard.tail.next)
                 self._append_from(staged, progress, batches)
 
     def _refuse_others(self, transaction: str) -> None:
         if self.unfinished() not in (None, transaction):
             message = f"another transaction than {transaction!r} is unfinished; reopen first"
             raise UnavailableError(message, shard=self._shard.context.number)
+
+    def _refuse_other_rows(self, staged: StagedTransaction, known: TransactionProgress) -> None:
+        planned = staged.planned
+        numbers = planned.rows_total, planned.rows_of_all_shards
+        if numbers != (known.rows_total, known.rows_of_all_shards):
+            message = (
+                f"transaction {staged.name!r} has {known.rows_total} rows here and "
+                f"{known.rows_of_all_shards} in all, and is staged again with {numbers[0]} and "
+                f"{numbers[1]}; open with give_up_transactions to forget what is staged"
+            )
+            raise InvalidRequestError(message, shard=self._shard.context.number)
 
     def _append_from(
         self, staged: StagedTransaction, progress: TransactionProgress, batches: Iterator[Rows]
@@ -157,16 +172,20 @@ class ShardTransactions:
         return replace(self._ledger, begun=None, named=places)
 
     def _forget(self, beside: Batch, kind: int, places: Places, kept: int) -> Places:
-        first = places.first
+        first, end = places.first, places.next
         keys = [
             place_key(kind, place)
-            for place in range(first, min(first + _FORGOTTEN_AT_ONCE, places.next - kept))
+            for place in range(first, min(first + _FORGOTTEN_AT_ONCE, end - kept))
         ]
         for key, data in zip(keys, self._load(keys) if keys else (), strict=True):
             name = "" if data is None else data.decode()
-            if self._is_staged(name):
+            if not self._is_needed(name, is_numbered=kind == KIND_NUMBERED):
+                beside.delete(done_key(name))
+            elif kind == KIND_NUMBERED:
+                beside.put(place_key(kind, end), name.encode())
+                end += 1
+            else:
                 break
             beside.delete(key)
-            beside.delete(done_key(name))
             first += 1
-        return Places(first, places.next)
+        return Places(first, end)

@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from storage_core.arrow import concat, int_array
+from storage_core.errors import UnavailableError
 from storage_core.options import PAYLOAD_BYTES_MAX
 from storage_core.record import Rows, rows_from_arrow
 from storage_core.staged_rows import BATCH_BYTES_TARGET, StagedPart, order_of
@@ -91,7 +92,12 @@ def _as_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
         return concat(batches)
     tables = [pa.Table.from_batches([batch]) for batch in batches]
     table = pa.concat_tables(tables, promote_options="default")
-    return table.combine_chunks().to_batches()[0]
+    (one, *others) = table.combine_chunks().to_batches()
+    if others:
+        # Values of one column beyond what 32-bit offsets reach stay in several.
+        message = f"{table.num_rows} staged rows do not fit in one batch; nothing was dropped"
+        raise UnavailableError(message)
+    return one
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
     staging/<name>/<attempt>/*.arrow     rows, in parts of one shard each (staged_rows.py)
     staging/<name>/manifest.json         what was staged; published once by link(2)
     staging/<name>/done-0000             the shard has all its rows, durably
+    staging/<name>.given-up              it was given up, and may have landed by half (giving_up.py)
 
 A transaction exists once its manifest does; then any opener of its shards can finish it. An
 attempt without a manifest leaves only files, which are swept after an age.
@@ -29,7 +30,7 @@ from storage_core.durable_file import (
 )
 from storage_core.errors import CorruptionError, InvalidRequestError
 from storage_core.record import Rows
-from storage_core.series import NAME_PREFIX, TransactionId, write_mark
+from storage_core.series import NAME_PREFIX, TransactionId, id_of_name, read_mark, write_mark
 from storage_core.sorted_parts import read_sorted
 from storage_core.staged_rows import StagedPart, is_whole, read_part, rows_of
 from storage_core.stream_file import locked
@@ -42,7 +43,7 @@ _BEGIN_TRIES: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A transaction whose rows are all staged."""
+    """A transaction whose rows are all staged; with its id if that has a number."""
 
     directory: Path
     transaction: str
@@ -63,7 +64,7 @@ class Manifest:
     @property
     def is_numbered(self) -> bool:
         """Tell whether the mark of its series will speak for it."""
-        return self.id is not None and self.id.number is not None
+        return self.id is not None
 
 
 def is_staged(staging: Path, transaction: str) -> bool:
@@ -74,6 +75,26 @@ def is_staged(staging: Path, transaction: str) -> bool:
 def transaction_directory(staging: Path, transaction: str) -> Path:
     """Return where a transaction is staged; any text makes a safe name."""
     return staging / xxhash.xxh3_128_hexdigest(transaction.encode())
+
+
+def given_up_note(directory: Path) -> Path:
+    """Return what says that a transaction was given up and may have landed in some shards."""
+    return directory.with_name(f"{directory.name}.given-up")
+
+
+def is_needed(stream: Path, staging: Path, transaction: str, *, is_numbered: bool) -> bool:
+    """Tell whether a shard that has a transaction's rows will be asked about it again.
+
+    Of one that is staged, by whoever finishes it. Of a number also while the mark of its series
+    has not reached it: if it was given up, it comes again.
+    """
+    if is_staged(staging, transaction):
+        return True
+    numbered = id_of_name(transaction) if is_numbered else None
+    if numbered is None or numbered.number is None:
+        return False
+    mark = read_mark(stream, numbered.series)
+    return mark is None or mark.number < numbered.number
 
 
 def check_transaction_name(transaction: object) -> None:
@@ -114,6 +135,8 @@ def publish_manifest(
 ) -> Manifest | None:
     """Make durable files the transaction, unless others were first; durable on return.
 
+    Under the stream's lock.
+
     Returns:
         The transaction; None if those who were first have finished it and cleared it away.
     """
@@ -129,6 +152,9 @@ def publish_manifest(
         fields |= {"series": transaction.series, "number": transaction.number}
     if contents is not None:
         fields["contents"] = encode_contents(contents)
+    if not (directory / MANIFEST_FILE).exists():
+        # IMPORTANT: an earlier transaction of this id may have left them; they say nothing of this.
+        _remove_done(directory)
     write_once(directory / MANIFEST_FILE, encode_document(fields))
     return read_manifest(directory)
 
@@ -145,13 +171,13 @@ def read_manifest(directory: Path) -> Manifest | None:
         return None
     except CorruptionError as error:
         message = (
-            f"{error.message}; which transaction it was is not known any more: "
-            "restore the file, or remove its directory to give the transaction up"
+            f"{error.message}; which transaction it was is not known any more: restore the "
+            f"file, or open with give_up_transactions=[{directory.name!r}] to give it up"
         )
         raise CorruptionError(message, path=error.path) from error
     shards = {int(shard): _decode_parts(parts) for shard, parts in document["shards"].items()}
-    series = document.get("series")
-    numbered = None if series is None else TransactionId(series, document.get("number"))
+    number = document.get("number")
+    numbered = None if number is None else TransactionId(document["series"], number)
     held = document.get("contents")
     contents = None if held is None else decode_contents(held)
     return Manifest(directory, document["transaction"], shards, numbered, contents)
@@ -192,18 +218,34 @@ def clear_if_done(manifest: Manifest) -> None:
         return
     stream = manifest.directory.parent.parent
     with locked(stream):
-        if manifest.id is not None and manifest.is_numbered:
+        if manifest.id is not None:
             # IMPORTANT: the mark before the manifest goes, so that a replay meets one of them.
             write_mark(stream, manifest.id, manifest.contents)
         remove_transaction(manifest.directory)
 
 
 def remove_transaction(directory: Path) -> None:
-    """Clear a transaction's staging away, its manifest first; if it is there."""
+    """Clear a transaction away that has landed, or will not; if it is there."""
+    clear_staged(directory)
+    given_up_note(directory).unlink(missing_ok=True)
+
+
+def clear_staged(directory: Path) -> None:
+    """Clear what is staged of a transaction away, its manifest first."""
     (directory / MANIFEST_FILE).unlink(missing_ok=True)
     with suppress(FileNotFoundError):
         sync_directory(directory)
+        _remove_done(directory)
     shutil.rmtree(directory, ignore_errors=True)
+
+
+def _remove_done(directory: Path) -> None:
+    """Take back what shards noted; durable on return."""
+    notes = list(directory.glob("done-*"))
+    for note in notes:
+        note.unlink(missing_ok=True)
+    if notes:
+        sync_directory(directory)
 
 
 def remove_attempt(attempt: Path) -> None:

@@ -24,6 +24,7 @@ from storage_core.environment import Environment
 from storage_core.errors import ClosedError, InvalidRequestError, ShardlogError
 from storage_core.extents import checked_addresses
 from storage_core.forking import Home
+from storage_core.giving_up import give_up
 from storage_core.keys import ADDRESS_MAX
 from storage_core.open_files import open_files
 from storage_core.options import StreamOptions
@@ -34,7 +35,7 @@ from storage_core.recovery import GiveUp, open_shard
 from storage_core.rocks import refuse_writing_in_fork
 from storage_core.shard import Shard, ShardContext
 from storage_core.shard_birth import add_shards
-from storage_core.staging import remove_transaction, sweep_abandoned, transaction_directory
+from storage_core.staging import sweep_abandoned
 from storage_core.stream_file import StreamFiles, create_stream, locked, locked_if_free, read_stream
 from storage_core.stream_stats import StreamStats, stats_of
 from storage_core.transaction import Transaction, finish_all
@@ -138,7 +139,8 @@ class Stream(StreamReads):
             shards: Numbers of the shards to open and lock; None for all.
             give_up_marker: Where no slot of a marker is valid, take what the store holds.
             give_up_transactions: Unfinished transactions whose staged rows are gone: remove
-                what there is of them.
+                what there is of them. What has landed in other shards stays; one that comes
+                again lands where it is missing. Of a damaged manifest, its directory's name.
             environment: Time and disks, for tests.
 
         Raises:
@@ -174,7 +176,7 @@ class Stream(StreamReads):
             with file_errors(staging, "finishing transactions"):
                 for transaction in given_up:
                     with locked(files.directory):
-                        remove_transaction(transaction_directory(staging, transaction))
+                        give_up(staging, transaction, opened, files.meta.shards)
                 finish_all(staging, opened)
                 with locked_if_free(files.directory) as is_held:
                     if is_held:

@@ -45,6 +45,7 @@ from storage_core.staging import (
     begin_attempt,
     check_transaction_name,
     clear_if_done,
+    given_up_note,
     mark_done,
     publish_manifest,
     read_manifest,
@@ -82,11 +83,12 @@ class Transaction:
         self._home = Home()
         with file_errors(staging, "looking for a transaction"):
             self._manifest = read_manifest(transaction_directory(staging, name))
+            is_to_land = self._manifest is None and self._is_given_up()
         known = self._manifest.rows_total if self._manifest else self._rows_done()
         if known is not None and known != rows_total:
             message = f"transaction {name!r} was made with {known} rows, not {rows_total}"
             raise InvalidRequestError(message)
-        self.is_replay = known is not None
+        self.is_replay = known is not None and not is_to_land
 
     def append(self, primary: int, secondary: int, payload: bytes | None, version: int = 0) -> None:
         """Stage one record."""
@@ -159,6 +161,7 @@ class Transaction:
             for shard, builder in self._builders.items():
                 self._flush(shard, builder)
             self._check_total()
+            self._check_landed()
             if not self._writers:
                 self._writer(min(self._shards))
             parts = {shard: (writer.finish(),) for shard, writer in self._writers.items()}
@@ -190,7 +193,7 @@ class Transaction:
         """
         shards = self._shards.values()
         is_unfinished = any(self._name == one.transactions.unfinished() for one in shards)
-        if is_unfinished or self._rows_done() is None:
+        if is_unfinished or self._is_given_up() or self._rows_done() is None:
             message = (
                 f"the staged rows of transaction {self._name!r} are gone before they were "
                 "published; run it again"
@@ -210,6 +213,23 @@ class Transaction:
         if staged != self._rows_total:
             message = f"transaction {self._name!r} staged {staged} rows of {self._rows_total}"
             raise InvalidRequestError(message)
+
+    def _check_landed(self) -> None:
+        """Refuse other rows than the ones that have landed of what was given up."""
+        if not self._is_given_up():
+            return
+        for number, shard in self._shards.items():
+            progress = shard.transactions.progress(self._name)
+            staged = self._writers[number].rows if number in self._writers else 0
+            if progress is not None and progress.is_done and progress.rows_total != staged:
+                message = (
+                    f"transaction {self._name!r} was given up when {progress.rows_total} rows had "
+                    f"landed, and comes again with {staged} there; give other rows another id"
+                )
+                raise InvalidRequestError(message, shard=number)
+
+    def _is_given_up(self) -> bool:
+        return given_up_note(transaction_directory(self._staging, self._name)).exists()
 
     def _abandon(self) -> None:
         for writer in self._writers.values():

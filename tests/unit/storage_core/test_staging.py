@@ -5,9 +5,10 @@ import os
 import pytest
 from hypothesis import given
 
-from storage_core import CorruptionError, InvalidRequestError
-from storage_core.durable_file import encode_document, replace_durably
+from storage_core import CorruptionError, InvalidRequestError, TransactionId
+from storage_core.durable_file import encode_document, read_document, replace_durably
 from storage_core.record import Rows
+from storage_core.series import id_of_name, read_mark
 from storage_core.staged_rows import StagedShardWriter
 from storage_core.staging import (
     ABANDONED_AFTER_S,
@@ -139,6 +140,67 @@ def test_staging_goes_when_the_last_shard_is_done(root):
     mark_done(manifest, 2)
     clear_if_done(manifest)
     assert list(root.iterdir()) == []
+
+
+def test_notes_of_an_earlier_transaction_of_the_id_do_not_count(root):
+    attempt = begin_attempt(root, "t")
+    (attempt.parent / "done-0000").touch()
+    manifest = publish_manifest(root, "t", {0: (StagedShardWriter(attempt / "0").finish(),)})
+    assert manifest is not None
+    clear_if_done(manifest)
+    assert manifest.is_published
+    mark_done(manifest, 0)
+    assert staged(root, "t", three_rows()) == manifest
+    clear_if_done(manifest)
+    assert not manifest.is_published
+
+
+def test_manifest_goes_though_the_rest_cannot(root):
+    manifest = staged(root / "elsewhere", "t", three_rows())
+    (root / "staging").mkdir()
+    directory = root / "staging" / manifest.directory.name
+    directory.symlink_to(manifest.directory)
+    remove_transaction(directory)
+    assert directory.exists()
+    assert not manifest.is_published
+
+
+def test_mark_is_written_before_the_manifest_goes(bench):
+    transaction = TransactionId("app", 1)
+    attempt = begin_attempt(bench.staging, transaction.name)
+    parts = {0: (StagedShardWriter(attempt / "0").finish(),)}
+    manifest = publish_manifest(bench.staging, transaction, parts)
+    assert manifest is not None
+    mark_done(manifest, 0)
+    in_the_way = bench.directory / "series"
+    in_the_way.touch()
+    with pytest.raises(OSError, match=r"Not a directory|File exists"):
+        clear_if_done(manifest)
+    assert manifest.is_published
+    in_the_way.unlink()
+    clear_if_done(manifest)
+    mark = read_mark(bench.directory, "app")
+    assert mark is not None
+    assert (manifest.is_published, mark.number) == (False, 1)
+
+
+@pytest.mark.parametrize("series", ["a/3", "a/0", "/3", "a/3/4"])
+def test_id_without_a_number_never_has_the_name_of_one_with(series):
+    with pytest.raises(InvalidRequestError, match="is the id of a number in a series"):
+        TransactionId(series)
+
+
+@pytest.mark.parametrize("series", ["a", "a/", "a/x3", "a/03", "3", "a/3/"])
+def test_name_of_a_number_gives_its_id_back(series):
+    assert id_of_name(TransactionId(series).name) is None
+    assert id_of_name(TransactionId(series, 7).name) == TransactionId(series, 7)
+
+
+def test_id_without_a_number_that_was_staged_under_a_name_of_one_is_still_read(root):
+    manifest = staged(root, "staged:a/3", three_rows())
+    fields = read_document(manifest.directory / MANIFEST_FILE) | {"series": "a/3", "number": None}
+    replace_durably(manifest.directory / MANIFEST_FILE, encode_document(fields))
+    assert read_manifest(manifest.directory) == manifest
 
 
 def test_removing_what_is_not_there_is_quiet(root):

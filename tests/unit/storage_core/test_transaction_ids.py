@@ -1,9 +1,21 @@
 """What a shard remembers of transactions: each id by its key, the last so many, none for free."""
 
+from dataclasses import replace
+
 import pytest
 
-from storage_core import InvalidRequestError, StagingArea, StreamOptions, TransactionId
-from storage_core.shard_state import STATE_RANGE
+from storage_core import (
+    InvalidRequestError,
+    StagingArea,
+    StreamOptions,
+    TransactionId,
+    UnavailableError,
+)
+from storage_core.record import rows_from_arrow
+from storage_core.shard_state import STATE_RANGE, TransactionProgress
+from storage_core.shard_transactions import StagedTransaction
+from storage_core.staging import remove_transaction, staged_transactions
+from storage_core.transaction import finish
 from tests.unit.storage_core.workbench import Workbench, batch_of
 
 
@@ -93,6 +105,36 @@ def test_numbered_transactions_push_no_other_out(make_bench):
         publish(bench, TransactionId("app", number), [1])
         bench.stream.finish_transactions()
     assert bench.remembered() == ["1", "staged:app/2"]
+
+
+def test_finisher_that_comes_late_adds_nothing_once_the_number_is_forgotten(bench):
+    publish(bench, TransactionId("app", 1), [1])
+    (manifest,) = staged_transactions(bench.staging)
+    bench.stream.finish_transactions()
+    publish(bench, TransactionId("app", 2), [1])
+    bench.stream.finish_transactions()
+    finish(manifest, {0: bench.shard})
+    assert (bench.stream.stats().records, bench.remembered()) == (2, ["staged:app/2"])
+
+
+def test_finisher_of_rows_that_somebody_removed_is_told(bench):
+    publish(bench, TransactionId("once"), [1])
+    (manifest,) = staged_transactions(bench.staging)
+    remove_transaction(manifest.directory)
+    with pytest.raises(UnavailableError, match="'staged:once' were removed"):
+        finish(manifest, {0: bench.shard})
+
+
+def test_replay_makes_durable_what_was_done_without_it(bench):
+    planned = TransactionProgress(0, 1, 1, 0)
+    staged = StagedTransaction("t", planned, is_numbered=False)
+    rows = rows_from_arrow(batch_of([5]), 100)
+    with bench.shard.guard.appending():
+        # As a transaction is left that is interrupted between its last row and the sync.
+        bench.shard.transactions._write(staged, rows, replace(planned, rows_done=1))
+    assert bench.stream.committed() == {0: 0}
+    bench.shard.transactions.append(staged, iter([rows]))
+    assert (bench.stream.committed(), bench.primaries()) == ({0: 1}, [5])
 
 
 def test_ids_of_a_transaction_that_was_written_and_never_committed_go_with_its_rows(bench):

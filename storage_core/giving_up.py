@@ -1,0 +1,47 @@
+"""Giving transactions up by name: their staged rows go, and what has landed of them stays.
+
+    staging/<directory>.given-up     beside the transaction's directory, until it lands
+
+A shard may have all its rows while another lost them. Then the id, though a shard knows it, is
+no replay when it comes again: it is staged anew, and each shard that has its rows passes over
+them. The note says so. It is durable before the manifest goes, and goes with the next one.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from storage_core.durable_file import encode_document, replace_durably
+from storage_core.shard import Shard
+from storage_core.staging import clear_staged, given_up_note, transaction_directory
+
+_DIRECTORY_NAME: Final = re.compile(r"[0-9a-f]{32}\Z")
+
+
+def give_up(
+    staging: Path, transaction: str, shards: Mapping[int, Shard], shards_total: int
+) -> None:
+    """Forget what is staged of a transaction. Under the stream's lock.
+
+    Args:
+        staging: Where the stream's transactions are staged.
+        transaction: Its id, or its directory's name where the manifest is too damaged to tell.
+        shards: The shards that are open; recovery has removed what they had begun of it.
+        shards_total: How many shards the stream has.
+    """
+    directory = transaction_directory(staging, transaction)
+    is_nameless = bool(_DIRECTORY_NAME.match(transaction)) and (staging / transaction).is_dir()
+    if is_nameless:
+        directory = staging / transaction
+    is_unsure = is_nameless or len(shards) < shards_total
+    if staging.is_dir() and (is_unsure or _has_landed_by_half(transaction, shards)):
+        replace_durably(given_up_note(directory), encode_document({"transaction": transaction}))
+    clear_staged(directory)
+
+
+def _has_landed_by_half(transaction: str, shards: Mapping[int, Shard]) -> bool:
+    found = [shard.transactions.progress(transaction) for shard in shards.values()]
+    done = [progress for progress in found if progress is not None and progress.is_done]
+    landed = sum(progress.rows_total for progress in done)
+    return bool(done) and landed < done[0].rows_of_all_shards
