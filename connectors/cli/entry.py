@@ -2,22 +2,31 @@
 
 Importing what the command stands on takes most of a second. An interrupt in it would come out as a
 traceback from the middle of some library, or be taken by it for a broken installation; until all is
-imported, and once the command is done, Ctrl-C ends the process as it ends any other program.
+imported, and once the command is done, Ctrl-C ends the process as it ends any other program. So it
+does with a worker until that has set what it does on signals; and SIGUSR1, which somebody may send
+to a worker at any time, is not to end one that cannot hear it yet.
 """
 
 import signal
 import sys
+
+# The verb with handlers of its own.
+_HEARS_SIGNALS = "worker"
 
 
 def run() -> None:
     """Run the command and exit with its code."""
     usual = signal.getsignal(signal.SIGINT)
     _end_at_once(usual)
+    is_worker = sys.argv[1:2] == [_HEARS_SIGNALS]
+    if is_worker:
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     from connectors.cli.exit_codes import EXIT_INTERRUPTED  # noqa: PLC0415 - imports are what takes long
     from connectors.cli.main import outcome  # noqa: PLC0415 - as above
 
     try:
-        signal.signal(signal.SIGINT, usual)
+        if not is_worker:
+            signal.signal(signal.SIGINT, usual)
         code = outcome()
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED

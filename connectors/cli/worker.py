@@ -68,12 +68,12 @@ def worker(
         # Nothing is logged in here: the line it interrupts may hold the log's lock.
         running.stop(signal.Signals(number).name)
 
+    signal.signal(signal.SIGUSR1, lambda *_: running.tell_progress())
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         # Under nohup the end of the terminal is none of ours.
         signal.signal(signal.SIGHUP, stop)
-    signal.signal(signal.SIGUSR1, lambda *_: running.tell_progress())
     log.info(
         "started",
         version=installed_version(),

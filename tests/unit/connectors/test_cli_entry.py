@@ -35,3 +35,52 @@ def test_entry_runs_the_command_with_its_exit_code():
     ran = run_entry("from connectors.cli.entry import run; run()", "status", "/nowhere")
     assert ran.returncode == 2
     assert ran.stderr.startswith("shardlog: ")
+
+
+SIGNALLED_AT = """
+import os, signal, sys
+
+class Signalling:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.{signal})
+
+sys.meta_path.insert(0, Signalling())
+from connectors.cli.entry import run
+run()
+"""
+# Imported by the entry; while the command is built; while its settings are read.
+MOMENTS = ["connectors.cli.main", "confluent_kafka.cimpl", "rocksdict"]
+
+
+@pytest.mark.parametrize("name", MOMENTS)
+def test_worker_that_starts_is_not_ended_by_who_asks_for_progress(name):
+    ran = run_entry(SIGNALLED_AT.format(name=name, signal="SIGUSR1"), "worker", "--set=root=")
+    assert ran.returncode == 2
+    assert "root: is empty" in ran.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("name", MOMENTS)
+def test_worker_that_is_stopped_while_it_starts_ends_without_a_word(name, number):
+    ran = run_entry(SIGNALLED_AT.format(name=name, signal=number.name), "worker", "--set=root=")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (-number, "", "")
+
+
+INTERRUPTED_AT_FILE = """
+import os, signal, sys
+
+def interrupt(event, about):
+    if event == "open" and about[0] == {path!r}:
+        os.kill(os.getpid(), signal.SIGINT)
+
+sys.addaudithook(interrupt)
+from connectors.cli.entry import run
+run()
+"""
+
+
+def test_interrupt_while_a_worker_reads_its_settings_ends_it_without_a_word(tmp_path):
+    path = str(tmp_path / "shardlog.toml")
+    ran = run_entry(INTERRUPTED_AT_FILE.format(path=path), "worker", "--config", path)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGINT, "", "")
