@@ -7,7 +7,7 @@ streams only. What rows were judged by (the jitter, where primaries and ids come
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -47,7 +47,13 @@ def _count_or_none(text: str) -> int | None:
 
 
 def _hours(text: str) -> timedelta | None:
-    return None if text == _NONE else timedelta(hours=float(text))
+    if text == _NONE:
+        return None
+    span = timedelta(hours=float(text))
+    if span <= timedelta(0):
+        message = "takes hours above 0, or none"
+        raise InvalidRequestError(message)
+    return span
 
 
 def _in_hours(value: object) -> object:
@@ -106,10 +112,16 @@ def _chosen(text: str) -> tuple[str, object]:
         message = f"{name}: no such setting of a stream; there are {', '.join(_SETTINGS)}"
         raise InvalidRequestError(message)
     try:
-        return name, setting.parsed(value)
+        parsed: Any = setting.parsed(value)
+        # As the stream will check it, but told as it was typed.
+        StreamOptions(**{setting.option: parsed})
+    except InvalidRequestError as error:
+        message = f"{name}={value}: {error.message.partition(': ')[2] or error.message}"
+        raise InvalidRequestError(message) from error
     except (ValueError, OverflowError) as error:
         message = f"{name}: {value!r} is no number"
         raise InvalidRequestError(message) from error
+    return name, parsed
 
 
 def _told(name: str, options: StreamOptions) -> object:

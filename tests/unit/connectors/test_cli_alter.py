@@ -47,6 +47,10 @@ def test_bound_is_taken_away_by_none(shardlog, root):
     ("setting", "complaint"),
     [
         ("jitter_ms=5", "fixed when a stream is made"),
+        ("retention_hours=-5", "retention_hours=-5: takes hours above 0"),
+        ("payload_bytes_max=0", "payload_bytes_max=0: "),
+        ("ahead_max_ms=-1", "ahead_max_ms=-1: "),
+        ("codec=zip", "codec=zip: "),
         ("key_mode=none", "shardlog drop"),
         ("null_key=keep", "the worker's own setting"),
         ("retentoin=5", "there are retention_hours"),
