@@ -7,11 +7,9 @@ is made on disk before the first two are answered.
 Belongs to the worker's thread; nothing here runs beside a round.
 """
 
-import os
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from connectors.fixed_settings import idle_settings, rules_of
@@ -31,27 +29,6 @@ from storage_core import (
     dropped_streams,
     root_id,
 )
-
-
-def check_writable(root: Path) -> None:
-    """Refuse a root that this process may not write to, before anything is consumed.
-
-    Raises:
-        InvalidRequestError: It may not, or the path is no directory.
-    """
-    place = root
-    try:
-        while not place.exists() and place != place.parent:
-            place = place.parent
-    except OSError as error:
-        message = f"the root cannot be used: {(error.strerror or str(error)).lower()}"
-        raise InvalidRequestError(message, path=place) from error
-    if not place.is_dir():
-        message = "is not a directory; set another root"
-        raise InvalidRequestError(message, path=place)
-    if not os.access(place, os.W_OK | os.X_OK):
-        message = "the worker may not write here; give it the directory, or set another root"
-        raise InvalidRequestError(message, path=place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,10 +34,11 @@ from connectors.group_offsets import GroupOffsets
 from connectors.holdings import Holdings
 from connectors.kafka_client import Admin, Consumer, Messages, Partition, PartitionFault
 from connectors.options import WorkerOptions
-from connectors.ownership import Ownership, check_writable
+from connectors.ownership import Ownership
 from connectors.pace import CONSUME_RECORDS, WAIT_MOST_S, Pace
 from connectors.partition_faults import PartitionFaults, refusal_of
 from connectors.progress import Progress
+from connectors.root_check import check_writable
 from connectors.set_aside import WHOLE_TOPIC, SetAside
 from connectors.set_aside_notes import SetAsideNotes
 from connectors.topic_identity import TopicIdentities

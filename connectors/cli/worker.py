@@ -15,8 +15,8 @@ from connectors.file_limit import check_files, raise_file_limit
 from connectors.kafka_client import check_settings
 from connectors.log_lines import LogFormat, open_log, tell_library_lines_left_out
 from connectors.options import load_options
-from connectors.ownership import check_writable
 from connectors.process_tuning import tune_process
+from connectors.root_check import check_writable
 from connectors.setting_checks import BOOTSTRAP
 from connectors.shown_settings import shown_settings
 from connectors.worker import Worker
