@@ -14,7 +14,6 @@ section as JSON, such as SHARDLOG_KAFKA, adds to what stands below it. KAFKA_BOO
 kafka."bootstrap.servers". An unknown key is an error.
 """
 
-import json
 import os
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
@@ -42,6 +41,7 @@ from connectors.setting_checks import (
     check_topics,
     start_ms,
 )
+from connectors.setting_text import parsed_setting
 from connectors.setting_variables import settings_of
 from storage_core import InvalidRequestError, StreamOptions
 
@@ -258,8 +258,10 @@ def load_options(
     variables = os.environ if environment is None else environment
     if _ENVIRONMENT_BOOTSTRAP in variables:
         _put(given, ["kafka", BOOTSTRAP], variables[_ENVIRONMENT_BOOTSTRAP])
-    for keys, text in settings_of(variables, _known_keys(), sections=("kafka", "partitions")):
-        _put(given, keys, _value(keys, text))
+    for variable, keys, text in settings_of(
+        variables, _known_keys(), sections=("kafka", "partitions")
+    ):
+        _put(given, keys, parsed_setting(keys, text, variable))
     for override in overrides:
         name, equals, text = override.partition("=")
         if not equals:
@@ -267,7 +269,7 @@ def load_options(
             raise InvalidRequestError(message)
         section, dot, rest = name.partition(".")
         keys = [section, rest] if dot else [section]
-        _put(given, keys, _value(keys, text))
+        _put(given, keys, parsed_setting(keys, text, f"--set {name}"))
     try:
         return WorkerOptions.model_validate(given)
     except ValidationError as error:
@@ -300,16 +302,6 @@ def _put(given: dict[str, Any], keys: Sequence[str], value: object) -> None:
         given[keys[-1]] = {**known, **value}
     else:
         given[keys[-1]] = value
-
-
-def _value(keys: Sequence[str], text: str) -> object:
-    """Return JSON as what it says, and anything else as text; topics as a list of names."""
-    if keys == ["topics"] and not text.lstrip().startswith("["):
-        return [name.strip() for name in text.split(",")]
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _known_keys() -> list[str]:

@@ -17,6 +17,8 @@ GROUP: Final = "group.id"
 _STARTS: Final = ("earliest", "latest")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _START_MS_MAX: Final = 253_402_300_799_999
+# 2001-09-09: a bare number below it is seconds, or an offset, rather than milliseconds.
+_START_MS_MIN: Final = 10**12
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 _SHOWN_MAX: Final = 100
 # NOTE: librdkafka (2.16) ends the process over an empty group.id, and waits without end for
@@ -41,7 +43,18 @@ def start_ms(start: object) -> int | None:
             f"in milliseconds 0 to {_START_MS_MAX}"
         )
         raise ValueError(message)
+    if 0 < found < _START_MS_MIN and _is_number(start):
+        message = (
+            f"{start!r} is a time in milliseconds of {datetime.fromtimestamp(found / 1000, UTC)}, "
+            'which no record has: take earliest, latest, a time as "2026-01-31T00:00Z", or '
+            f"milliseconds from {_START_MS_MIN}; no seconds and no offset"
+        )
+        raise ValueError(message)
     return found
+
+
+def _is_number(start: object) -> bool:
+    return isinstance(start, int) or (isinstance(start, str) and start.isdigit())
 
 
 def _milliseconds(start: object) -> int | None:
@@ -62,8 +75,13 @@ def _milliseconds(start: object) -> int | None:
 
 
 def check_topics(names: Iterable[str]) -> None:
-    """Refuse names that no topic can have."""
+    """Refuse names that no topic can have, and one that is there twice."""
+    seen: set[str] = set()
     for name in names:
+        if name in seen:
+            message = f"{name!r} is there twice; name it once"
+            raise ValueError(message)
+        seen.add(name)
         if name.startswith("^"):
             message = f"{name!r} is a pattern; use topic_pattern for it"
             raise ValueError(message)

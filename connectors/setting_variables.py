@@ -42,8 +42,8 @@ _OTHER_PURPOSES: Final = (
 
 def settings_of(
     environment: Mapping[str, str], known: Collection[str], sections: Collection[str]
-) -> Iterator[tuple[list[str], str]]:
-    """Yield the keys and the text of each setting, by name.
+) -> Iterator[tuple[str, list[str], str]]:
+    """Yield the variable, the keys and the text of each setting, by name.
 
     Args:
         environment: Variables of the process.
@@ -59,7 +59,7 @@ def settings_of(
             continue
         keys = _keys(name)
         if ".".join(keys) in known or (keys[0] in sections and len(keys) > 1):
-            yield keys, text
+            yield variable, keys, text
         elif not any(fnmatchcase(name, other) for other in _OTHER_PURPOSES):
             raise _no_setting(variable, known)
 

@@ -41,9 +41,17 @@ def expect_one_line(ran, complaint):
         ('topics=["tele/metry"]', "topics"),
         ("root=", "root: is empty"),
         ("start=-5", "start: -5 lies outside"),
+        ("start=9999999", "start: 9999999 is a time in milliseconds of 1970-01-01"),
+        ("start=1700000000", "no seconds and no offset"),
+        ("topics=a,b,a", "topics: 'a' is there twice"),
+        ('kafka={"group.id":1', "--set kafka: is no JSON"),
+        ("stream={jitter_ms=", "--set stream: is no JSON"),
+        ("on_fault={x", "--set on_fault: is no JSON"),
         ("root=/etc/passwd", "is not a directory"),
         ("root=/etc/passwd/below", "is not a directory"),
         (f"root=/tmp/{'x' * 300}", "too long"),
+        ("root=/proc/shardlog", "/proc/shardlog"),
+        ("root=/sys/shardlog/below", "/sys/shardlog/below"),
     ],
 )
 def test_settings_are_refused_by_the_worker_and_by_check_alike(worker, options, setting, complaint):
@@ -91,3 +99,9 @@ def test_check_shows_no_secret(worker, name):
 def test_check_shows_settings_that_are_no_secrets(worker):
     ran = worker("kafka.sasl.username=me", options=["--check"])
     assert json.loads(ran.out)["kafka"]["sasl.username"] == "me"
+
+
+def test_check_leaves_nothing_behind_where_the_root_is_to_be(worker, tmp_path):
+    assert worker(f"root={tmp_path}/a/b", options=["--check"]).code == 0
+    assert worker(options=["--check"]).code == 0
+    assert list(tmp_path.iterdir()) == []

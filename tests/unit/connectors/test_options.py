@@ -202,6 +202,7 @@ def test_file_that_is_not_there_is_told(tmp_path):
         (["start=yesterday"], "neither earliest, latest nor a time"),
         (["start=2026-01-31T00:00"], "has no zone"),
         (["start=99999999999999999999999"], "start: 99999999999999999999999 lies outside 1970"),
+        (["start=9999999"], "take earliest, latest, a time as"),
         (["start=-5"], "start: -5 lies outside 1970-01-01T00:00Z to 9999-12-31"),
         (["start=1969-12-31T23:59:59Z"], "start: '1969-12-31T23:59:59Z' lies outside"),
         (["start=0001-01-01T00:00+23:00"], "lies outside"),
@@ -269,3 +270,24 @@ def test_stream_of_timestamps_counts_milliseconds(load):
 
 def test_stream_of_offsets_is_a_sequence(load):
     assert load(overrides=["stream.primary=offset"]).stream.stream_options().unit == "sequence"
+
+
+def test_section_may_be_written_as_in_the_file(load):
+    assert load(overrides=["stream={jitter_ms = 5}"]).stream.jitter_ms == 5
+
+
+@pytest.mark.parametrize("text", ["5", "abc", "[1]", ""])
+@pytest.mark.parametrize("section", ["kafka", "stream", "partitions"])
+def test_section_that_is_no_table_is_refused_by_option_and_by_variable(load, section, text):
+    assert f"--set {section}: takes a table" in refusal(load, overrides=[f"{section}={text}"])
+    variable = f"SHARDLOG_{section.upper()}"
+    assert f"{variable}: takes a table" in refusal(load, environment={variable: text})
+
+
+def test_section_in_a_variable_that_is_no_json_is_refused_by_its_name(load):
+    told = refusal(load, environment={"SHARDLOG_KAFKA": '{"group.id": 1'})
+    assert "SHARDLOG_KAFKA: is no JSON" in told
+
+
+def test_setting_of_librdkafka_may_begin_with_a_brace(load):
+    assert load(overrides=["kafka.sasl.username={me"]).kafka["sasl.username"] == "{me"
