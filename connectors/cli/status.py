@@ -50,6 +50,17 @@ _COLUMNS: Final = (
     "gaps",
     "lost",
 )
+# Told only where a shard has something to tell: a row fits a terminal.
+_LEFT_OUT_IF_EMPTY: Final = (
+    "log end",
+    "late",
+    "dead letters",
+    "ahead",
+    "expired",
+    "gaps",
+    "lost",
+)
+_Row = list[str | int | None]
 
 Brokers = Annotated[
     str | None,
@@ -78,7 +89,7 @@ def status(  # noqa: PLR0913 - one parameter an option
     """Show how each shard stands; the exit code is 5 where addresses are lost.
 
     `newest` is the age of the newest record; `first` and `last` are the times of the rows that
-    arrived first and last.
+    arrived first and last. Counters that are 0 in all shards are left out, but not of the JSON.
 
     Example: shardlog status ./data telemetry --json
     """
@@ -98,7 +109,7 @@ def status(  # noqa: PLR0913 - one parameter an option
         print_json([asdict(shard) for _, shard in shards])
     elif shards or not errors:
         print_lines([f"root {root.absolute()} (id {own_id})"])
-        print_table(_COLUMNS, [_row(*shard) for shard in shards])
+        print_table(*_without_empty([_row(*shard) for shard in shards]))
     if brokers.failure is not None:
         typer.echo(f"shardlog: log ends are not known: {brokers.failure}", err=True)
     for note in notes:
@@ -142,7 +153,17 @@ def _is_foreign(notes: Collection[SetAsideNote], stream: str, shard: int) -> boo
     )
 
 
-def _row(unit: str, shard: ShardStatus) -> list[str | int | None]:
+def _without_empty(rows: list[_Row]) -> tuple[list[str], list[_Row]]:
+    """Return the names of the columns to show, and the rows with no others."""
+    kept = [
+        at
+        for at, name in enumerate(_COLUMNS)
+        if name not in _LEFT_OUT_IF_EMPTY or any(row[at] for row in rows)
+    ]
+    return [_COLUMNS[at] for at in kept], [[row[at] for at in kept] for row in rows]
+
+
+def _row(unit: str, shard: ShardStatus) -> _Row:
     return [
         shard.stream,
         shard.shard,

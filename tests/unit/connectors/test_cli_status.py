@@ -139,6 +139,21 @@ def test_status_shows_each_shard(shardlog, root):
     ]
 
 
+def test_status_leaves_out_what_no_shard_has_and_its_rows_fit_a_terminal(shardlog, tmp_path):
+    with Stream.create(tmp_path, PLAIN, StreamOptions(shards=1)) as stream:
+        stream.append(1_700_000_000_000, 0, b"")
+    ran = shardlog("status", tmp_path)
+    (row,) = shards_of(ran)
+    named = "stream shard committed lag newest records size first last"
+    assert " ".join(row) == named
+    assert max(map(len, ran.lines[1:])) <= 120
+
+
+def test_status_shows_a_counter_that_one_shard_has(shardlog, root):
+    assert [row["ahead"] for row in shards_of(shardlog("status", root, PLAIN))] == ["1", "0"]
+    assert "gaps" in shards_of(shardlog("status", root, KAFKA))[0]
+
+
 def test_status_names_the_root_by_path_and_id(shardlog, root):
     said = shardlog("status", root).lines[0]
     assert said == f"root {root} (id {root_id(root)})"
