@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(place: Path, records: int, rate: int) -> bool:
     root = place / "root"
     with ExitStack() as running:
-        _say("starting a Kafka broker (the first time its jars are fetched, 43 MB)")
+        _say("starting a Kafka broker (the first time its jars are fetched, 45 MB)")
         stack = DevStack(place / "broker", owner=Process.current())
         running.callback(stack.stop)
         bootstrap = stack.broker()

@@ -42,8 +42,8 @@ InForeground = Annotated[
 def up(registry: WithRegistry = False, foreground: InForeground = False) -> None:
     """Start a broker and print its address as shell assignments.
 
-    The first start fetches the broker (45 MB) or the registry (139 MB). What already runs is
-    left alone and its address printed again.
+    The first start fetches the broker (45 MB), and with --registry the registry (139 MB). What
+    already runs is left alone and its address printed again.
 
     Example: eval "$(shardlog dev up --registry)"
     """

@@ -27,8 +27,10 @@ LossEnd = Annotated[
 
 
 def verify(root: Root, stream: OneStream = None, as_json: AsJson = False) -> None:
-    """Read every block, zone and late row, and tell what is wrong; then the exit code is 5.
+    """Read all that is stored, and tell what is wrong.
 
+    Every block, zone and late row is read. The exit code is 5 where something is wrong; where all
+    is well nothing is printed, and it is 0. Like a worker's start it recovers what a crash left.
     Refused while a writer holds the stream: stop the worker first.
 
     Example: shardlog verify ./data telemetry
