@@ -93,7 +93,11 @@ def is_needed(stream: Path, staging: Path, transaction: str, *, is_numbered: boo
     numbered = id_of_name(transaction) if is_numbered else None
     if numbered is None or numbered.number is None:
         return False
-    mark = read_mark(stream, numbered.series)
+    try:
+        mark = read_mark(stream, numbered.series)
+    except CorruptionError:
+        # Its own series is told; to others the damage is nothing.
+        return True
     return mark is None or mark.number < numbered.number
 
 

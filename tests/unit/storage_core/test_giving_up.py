@@ -155,6 +155,15 @@ def test_number_given_up_keeps_no_others_and_goes_when_its_series_passes_it(benc
     assert bench.remembered() == ["staged:app/3"]
 
 
+def test_damaged_mark_of_one_series_stops_no_other(bench):
+    publish_number(bench, NUMBER, [0])
+    bench.stream.finish_transactions()
+    flip_bit(next(bench.directory.glob("series/*/mark.json")), 20)
+    publish_number(bench, TransactionId("other", 1), [2])
+    bench.stream.finish_transactions()
+    assert sorted(bench.remembered()) == [NUMBER.name, "staged:other/1"]
+
+
 def test_id_that_comes_again_with_other_rows_is_no_replay(bench):
     once = TransactionId("once")
     publish_number(bench, once, [0, 1])
