@@ -1,5 +1,10 @@
 """A stream that is dropped is gone at once, and known as dropped."""
 
+import errno
+import fcntl
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 from storage_core import (
@@ -10,6 +15,7 @@ from storage_core import (
     StreamOptions,
     StreamOrigin,
     StreamReader,
+    UnavailableError,
     drop_stream,
     dropped_streams,
     list_streams,
@@ -68,6 +74,60 @@ def test_lineages_of_dropped_shards_are_remembered(tmp_path, keep):
         lineages.append(made(tmp_path))
         drop_stream(tmp_path, NAME, keep=keep)
     assert [set(drop.lineages) for drop in dropped_streams(tmp_path, NAME)] == lineages
+
+
+@pytest.fixture
+def at_rename(tmp_path, monkeypatch):
+    """What is called, once each, just before the stream's directory is moved away."""
+    calls: list[Callable[[], object]] = []
+    rename = Path.rename
+
+    def call_and_rename(path: Path, target: Path) -> Path:
+        if path == tmp_path / NAME and calls:
+            calls.pop()()
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", call_and_rename)
+    return calls
+
+
+def test_stream_is_known_as_dropped_before_it_leaves_its_place(tmp_path, at_rename):
+    lineages = made(tmp_path)
+    known: list[set[str]] = []
+    at_rename.append(
+        lambda: known.extend(set(drop.lineages) for drop in dropped_streams(tmp_path, NAME))
+    )
+    drop_stream(tmp_path, NAME)
+    assert known == [lineages]
+
+
+def test_drop_that_was_cut_short_has_changed_nothing_and_can_be_repeated(tmp_path, at_rename):
+    def refuse() -> None:
+        raise OSError(errno.EIO, "cut")
+
+    lineages = made(tmp_path)
+    at_rename.append(refuse)
+    with pytest.raises(UnavailableError, match="dropping the stream: cut"):
+        drop_stream(tmp_path, NAME)
+    assert holds(tmp_path) == [b"x"]
+    drop_stream(tmp_path, NAME)
+    assert [set(drop.lineages) for drop in dropped_streams(tmp_path, NAME)] == [lineages]
+
+
+def test_shard_that_was_added_before_the_lock_is_dropped_with_the_others(tmp_path, monkeypatch):
+    origin = StreamOrigin("kafka", NAME, "topic-id", "none", "timestamp")
+    Stream.create(tmp_path, NAME, origin=origin).close()
+    flock = fcntl.flock
+
+    def add_and_lock(descriptor: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", flock)
+        Stream.add_shards(tmp_path, NAME, {3: 0})
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", add_and_lock)
+    drop_stream(tmp_path, NAME)
+    (drop,) = dropped_streams(tmp_path, NAME)
+    assert len(drop.lineages) == 1
 
 
 def test_what_was_set_aside_is_remembered_after_any_number_of_drops(tmp_path):

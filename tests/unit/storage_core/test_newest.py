@@ -114,6 +114,27 @@ def test_older_of_two_views_of_a_reader_does_not_take_the_newers_heads(bench):
         assert store.asked[FAMILY_LOG] <= BLOCKS_PER_SNAPSHOT + 2
 
 
+def test_reader_that_saw_the_heads_on_disk_move_replays_blocks_once_all_the_same(bench):
+    def fill(blocks: int) -> None:
+        for at in range(blocks):
+            bench.append([at])
+            bench.commit()
+
+    fill(1)
+    with bench.read_beside() as reader:
+        follower = reader._followers[0]
+        before, state = follower._moment()
+        newest(before)
+        fill(3 * BLOCKS_PER_SNAPSHOT - BLOCKS_PER_SNAPSHOT // 2)
+        first, moved = follower._moment()
+        newest(first)
+        assert state.heads_through < moved.heads_through < first.bounds.committed - 1
+        again, _ = follower._moment()
+        store = counted(again)
+        newest(again)
+        assert store.asked[FAMILY_LOG] == 1
+
+
 def test_reader_whose_store_is_ahead_of_the_marker_it_read_answers_from_its_heads(bench):
     for at in range(3 * BLOCKS_PER_SNAPSHOT):
         bench.append([at])
