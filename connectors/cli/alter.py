@@ -119,7 +119,8 @@ def _chosen(text: str) -> tuple[str, object]:
         message = f"{name}={value}: {error.message.partition(': ')[2] or error.message}"
         raise InvalidRequestError(message) from error
     except (ValueError, OverflowError) as error:
-        message = f"{name}: {value!r} is no number"
+        why = "it needs a bound" if value == _NONE else "no number"
+        message = f"{name}={value}: {why}, write {name}=1000 or the like"
         raise InvalidRequestError(message) from error
     return name, parsed
 

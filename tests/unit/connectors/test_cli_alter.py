@@ -57,7 +57,7 @@ def test_bound_is_taken_away_by_none(shardlog, root):
         ("retention_hours", "NAME=VALUE"),
         ("retention_hours=long", "no number"),
         ("retention_hours=1e300", "no number"),
-        ("payload_bytes_max=none", "no number"),
+        ("payload_bytes_max=none", "it needs a bound, write payload_bytes_max=1000"),
         ("payload_bytes_max=0", "payload_bytes_max"),
         ("sync=never", "sync"),
     ],
