@@ -76,7 +76,7 @@ class Ownership:
             LostRangeError: Retention has passed records that were not stored.
         """
         topic_id = self._identities.id_of(partition.topic)
-        made = self._stream_of(partition.topic, topic_id)
+        made = self._stream_of(partition, topic_id)
         born = made.shards
         if partition.number not in born:
             self._check_home(partition, None, 0)
@@ -110,12 +110,14 @@ class Ownership:
         if failures:
             raise failures[0]
 
-    def _stream_of(self, topic: str, topic_id: str) -> _Copy:
-        """Return a topic's stream, which is made if it is not there."""
+    def _stream_of(self, partition: Partition, topic_id: str) -> _Copy:
+        """Return a topic's stream, which is made if it is not there and the data is ours."""
+        topic = partition.topic
         wanted = self._options.stream
         try:
             stream = describe_stream(self._options.root, topic)
         except InvalidRequestError:
+            self._check_home(partition, None, 0)
             origin = StreamOrigin("kafka", topic, topic_id, wanted.key_mode, wanted.primary)
             stream = self._made_stream(topic, origin)
         found = stream.origin

@@ -142,8 +142,10 @@ def test_retention_over_aborted_records_alone_is_no_loss(lab: Lab) -> None:
 
 def test_partition_whose_data_lies_in_another_root_is_refused(lab: Lab) -> None:
     topic = stored_and_stopped(lab)
-    worker = lab.worker(topic, root=str(lab.root.with_name("elsewhere")))
+    elsewhere = lab.root.with_name("elsewhere")
+    worker = lab.worker(topic, root=str(elsewhere))
     expect_refusal(worker, EXIT_FOREIGN, topic.name, "its data lies in root")
+    assert not (elsewhere / topic.name).exists()
 
 
 def test_copy_of_a_root_goes_on_only_when_adopted(lab: Lab) -> None:
