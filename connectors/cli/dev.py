@@ -43,7 +43,8 @@ def up(registry: WithRegistry = False, foreground: InForeground = False) -> None
     """Start a broker and print its address as shell assignments.
 
     The first start fetches the broker (45 MB), and with --registry the registry (139 MB). What
-    already runs is left alone and its address printed again.
+    already runs is left alone and its address printed again. Where KAFKA_BOOTSTRAP is set already
+    (for the registry SCHEMA_REGISTRY_URL), that server is used and none is started.
 
     Example: eval "$(shardlog dev up --registry)"
     """
