@@ -159,7 +159,9 @@ class StagingArea:
         Args:
             transaction: Its id.
             parts: What was staged for it.
-            contents: What that is, to tell a transaction that comes again from another one.
+            contents: What that is, to tell a transaction that comes again from another one; it
+                is compared for the last `CONTENTS_KEPT_MAX` numbers of a series. Older ones are
+                skipped whatever they hold, and counted in `mark`.
 
         Returns:
             The shards in which it is still to be finished; none where it has no rows, or was
