@@ -77,7 +77,9 @@ def test_transactions_of_the_store_are_known_as_far_as_they_are_kept(stream, nam
 def test_staged_transaction_of_the_store_does_not_land_again(stream, root, expected, transaction):
     area = StagingArea.open(root, STREAM)
     writer = area.writer(transaction)
-    writer.write(stream.read(columns=("primary", "secondary", "payload"), limit=1).to_batches()[0])
+    columns = ("primary", "secondary", "payload")
+    for secondary in (4, 5):
+        writer.write(stream.read((secondary,), columns=columns, limit=1).to_batches()[0])
     area.publish(transaction, writer.finish())
     stream.finish_transactions()
     assert stream.stats().records == len(expected["rows"])
