@@ -46,7 +46,7 @@ _ROWS: Final = (
     "includeLate",
     "includeExpired",
 )
-_KNOWN: Final = (
+SOURCE_OPTIONS: Final = (
     *_PLACE,
     *_STARTING,
     *_ENDING,
@@ -128,7 +128,7 @@ def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -
     Raises:
         InvalidRequestError: One is unknown, missing, of no use in this mode, or has a bad value.
     """
-    values = OptionValues(options, _KNOWN, _INSTEAD, _there(mode))
+    values = OptionValues(options, SOURCE_OPTIONS, _INSTEAD, _there(mode))
     path, stream = _place(values)
     default = LATEST if mode == "stream" else EARLIEST
     admission = Admission(
@@ -158,12 +158,12 @@ def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -
 
 def _there(mode: Mode | None) -> str:
     """Say which options there are; `load` does not know yet what for, so then for both."""
-    of_both = listed(set(_KNOWN) - {*_OF_BATCHES, *_LIMITS})
+    of_both = listed(set(SOURCE_OPTIONS) - {*_OF_BATCHES, *_LIMITS})
     match mode:
         case "batch":
-            return listed({*_KNOWN} - {*_LIMITS})
+            return listed({*SOURCE_OPTIONS} - {*_LIMITS})
         case "stream":
-            return listed({*_KNOWN} - {*_OF_BATCHES})
+            return listed({*SOURCE_OPTIONS} - {*_OF_BATCHES})
         case None:
             return f"{of_both}; in batches {listed(_OF_BATCHES)}; in streams {listed(_LIMITS)}"
 

@@ -22,6 +22,7 @@ from streaming_jobs.option_values import (
     refuse,
     whole_number,
 )
+from streaming_jobs.options import SOURCE_OPTIONS
 from streaming_jobs.sink_checkpoint import local_directory
 
 _LOG: Final = logging.getLogger("shardlog")
@@ -34,6 +35,10 @@ _OF_A_BATCH: Final = ("txnAppId", "txnVersion")
 _OF_A_QUERY: Final = ("checkpointLocation", "queryName", "resetQuery")
 # Of Kafka's sink: headers are written where the rows have them.
 _IDLE: Final = ("includeHeaders",)
+# Of the view that rows are inserted into.
+_OF_A_VIEW: Final = ("columns",)
+_TAKEN: Final = (*_IDLE, *_OF_A_VIEW)
+_OF_READING: Final = {name.lower(): "it is for reading; leave it out" for name in SOURCE_OPTIONS}
 _IDLE_SETS_MAX: Final = 64
 OnChanged = Literal["fail", "skip"]
 LOCK_WAIT_DEFAULT_S: Final = 30
@@ -56,6 +61,7 @@ class SinkOptions:
         resets_query: Whether those names may pass to a new query.
         on_changed: What to do with a batch that comes again with other rows.
         checkpoint: Where the query's checkpoint is, if it is on this machine.
+        columns: Those of the view that is inserted into, if it has its own.
     """
 
     path: str
@@ -68,6 +74,7 @@ class SinkOptions:
     resets_query: bool = False
     on_changed: OnChanged = "fail"
     checkpoint: Path | None = None
+    columns: tuple[str, ...] | None = None
 
 
 def parse_batch_options(options: Mapping[str, str]) -> SinkOptions:
@@ -77,7 +84,7 @@ def parse_batch_options(options: Mapping[str, str]) -> SinkOptions:
         InvalidRequestError: An option is unknown, missing or has a bad value.
     """
     known = (*_SHARED, *_OF_A_BATCH)
-    values = OptionValues(options, (*known, *_IDLE), there=listed(known))
+    values = OptionValues(options, (*known, *_TAKEN), _OF_READING, listed(known))
     name, version = values.text("txnAppId"), values.whole("txnVersion", 0)
     if (name is None) != (version is None):
         message = "txnAppId and txnVersion go together: the one says nothing without the other"
@@ -92,8 +99,8 @@ def parse_stream_options(options: Mapping[str, str]) -> SinkOptions:
     Raises:
         InvalidRequestError: An option is unknown, missing or has a bad value.
     """
-    known = (*_SHARED, *_OF_A_QUERY, *_OF_A_BATCH, *_IDLE)
-    values = OptionValues(options, known, there=listed((*_SHARED, *_OF_A_QUERY)))
+    known = (*_SHARED, *_OF_A_QUERY, *_OF_A_BATCH, *_TAKEN)
+    values = OptionValues(options, known, _OF_READING, listed((*_SHARED, *_OF_A_QUERY)))
     if values.has("txnAppId") or values.has("txnVersion"):
         message = "txnAppId and txnVersion are for batch writes; a stream's query tells its batches"
         raise InvalidRequestError(message)
@@ -143,6 +150,7 @@ def _shared(values: OptionValues) -> dict[str, Any]:
         "creation": creation,
         "fixed": fixed,
         "lock_wait_s": LOCK_WAIT_DEFAULT_S if wait_s is None else wait_s,
+        "columns": values.names("columns"),
         "on_changed": values.choice("onChangedBatch", get_args(OnChanged), "fail"),
     }
 

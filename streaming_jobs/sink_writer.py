@@ -151,6 +151,12 @@ def stream_writer(
 
 
 def _prepare(options: SinkOptions, schema: StructType) -> tuple[SinkTarget, ColumnMapping]:
+    if options.columns is not None and options.columns != tuple(schema.fieldNames()):
+        message = (
+            f"option columns names {', '.join(options.columns)}, and the rows have "
+            f"{', '.join(schema.fieldNames())}; to write, leave it out, or insert into a view of it"
+        )
+        raise InvalidRequestError(message)
     # What is wrong with the columns is told before a stream is made for them.
     mapping_of(schema, options.creation.unit if "unit" in options.fixed else "ms")
     area = find_or_make(options)

@@ -42,6 +42,16 @@ def test_table_with_columns_of_its_own_is_read_with_options_or_refused(full):
     assert full.spark.sql(query).count() == 10
 
 
+def test_view_with_columns_that_the_sink_takes_is_inserted_into(full):
+    given = f"path '{full.log.root}', stream '{NAME}', columns 'primary,secondary,value'"
+    full.log.close()
+    full.spark.sql(f"create temporary view seen using shardlog options ({given})")
+    full.spark.sql("insert into seen values (5, 1, X'AA')")
+    full.spark.sql("insert into seen (value, secondary, primary) values (X'BB', 2, 6)")
+    rows = full.spark.sql("select * from seen where primary < 7 order by primary").collect()
+    assert [tuple(row) for row in rows] == [(5, 1, b"\xaa"), (6, 2, b"\xbb")]
+
+
 def as_printed(said, verb, *words):
     """Return a query that a refusal advises, with words where it leaves them open."""
     found = re.search(rf"{verb} .*?\)( VALUES …)?", said)

@@ -56,7 +56,8 @@ def test_options_of_a_new_stream_are_taken():
         ({"txnAppId": "a"}, "txnAppId and txnVersion go together"),
         ({"txnVersion": "1"}, "txnAppId and txnVersion go together"),
         ({"txnAppId": "a", "txnVersion": "x"}, "option txnVersion: 'x' is not a whole number"),
-        ({"resetQuery": "true"}, "unknown option resetquery"),
+        ({"resetQuery": "true"}, "unknown option resetquery; there are jitter, lockWait, onChang"),
+        ({"IDS": "1"}, "unknown option ids: it is for reading; leave it out"),
     ],
 )
 def test_what_does_not_fit_a_batch_write_is_refused(given, said):
@@ -69,7 +70,7 @@ def test_what_does_not_fit_a_batch_write_is_refused(given, said):
     [
         ({"txnAppId": "a", "txnVersion": "1"}, "are for batch writes"),
         ({"resetQuery": "yes"}, "option resetQuery: 'yes' is not true or false"),
-        ({"startingOffsets": "latest"}, "unknown option startingoffsets"),
+        ({"startingOffsets": "latest"}, "unknown option startingoffsets: it is for reading; leave"),
     ],
 )
 def test_what_does_not_fit_a_stream_is_refused(given, said):
