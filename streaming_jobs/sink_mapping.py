@@ -28,9 +28,11 @@ from pyspark.sql.types import (
 from storage_core import InvalidRequestError
 from streaming_jobs.sink_options import Unit
 from streaming_jobs.sink_values import (
+    as_headers,
     as_secondary,
     as_time,
     checked,
+    fitted,
     now_in,
     own_times,
     unchanged,
@@ -103,7 +105,10 @@ class ColumnMapping:
         }
         if "version" in self.carried:
             columns["version"] = checked(batch, "version", unchanged)
-        columns |= {name: batch.column(name) for name in ("key", "headers") if name in self.carried}
+        if "key" in self.carried:
+            columns["key"] = batch.column("key")
+        if "headers" in self.carried:
+            columns["headers"] = fitted(batch, "headers", as_headers)
         if "timestamp" in self.carried:
             columns["timestamp"], columns["timestamp_type"] = own_times(batch, primary, self.unit)
         return pa.RecordBatch.from_pydict(columns)

@@ -84,7 +84,7 @@ def as_time(name: str, unit: Unit) -> Callable[[Column], Column]:
 def as_secondary(column: Column) -> Column:
     """Return integer keys as ids; bytes are big-endian, as Kafka's IntegerSerializer writes."""
     if pa.types.is_integer(column.type):
-        return column
+        return _compute.cast(column, pa.int32())
     if not len(column):
         return pa.array([], pa.int32())
     try:
@@ -99,6 +99,16 @@ def as_secondary(column: Column) -> Column:
         fixed.buffers()[1], dtype=">i4", count=len(fixed), offset=KEY_BYTES * fixed.offset
     )
     return pa.array(numbers.astype(np.int32))
+
+
+def as_headers(column: Column) -> Column:
+    """Return headers, of which each is there and has a key; the log stores those."""
+    headers = column.flatten()
+    if headers.null_count or headers.field("key").null_count:
+        what = "a null" if headers.null_count else "a header whose key is null"
+        message = f"{what} is among the headers; filter(headers, h -> h.key is not null) drops it"
+        raise pa.ArrowInvalid(message)
+    return column
 
 
 def now_in(unit: Unit, now_ns: int, rows: int) -> Column:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.types import (
     ArrayType,
@@ -218,6 +218,34 @@ def test_headers_of_another_shape_are_refused_before_a_job_starts(kind):
         mapped(f"{KAFKA}, headers {kind}")
 
 
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [
+        ([{"key": "k", "value": b"h"}, None], "a null is among the headers; filter"),
+        ([{"key": None, "value": b"h"}], "a header whose key is null is among the headers; filter"),
+    ],
+)
+def test_header_that_is_null_or_has_no_key_is_refused_by_its_column(headers, said):
+    rows = records(headers=pa.array([headers], HEADERS_ARROW))
+    with pytest.raises(InvalidRequestError, match=f"column 'headers' does not fit .*: {said}"):
+        mapped(f"{RECORDS}, headers headers").rows(rows, NOW_NS)
+
+
+@pytest.mark.parametrize("headers", [None, [], [{"key": "k", "value": None}]])
+def test_headers_may_be_none_or_have_no_value(headers):
+    rows = records(headers=pa.array([[{"key": None, "value": None}], headers], HEADERS_ARROW)[1:])
+    found = mapped(f"{RECORDS}, headers headers").rows(rows, NOW_NS).column("headers")
+    assert found.to_pylist() == [headers]
+
+
+@pytest.mark.parametrize("key", [3_000_000_000, -(2**31) - 1])
+def test_integer_key_that_is_no_id_is_refused_by_its_column(key):
+    with pytest.raises(InvalidRequestError, match=f"column 'key' does not fit .*{key} not in"):
+        mapped("key long, value binary, timestamp timestamp").rows(
+            kafka_batch([key], kind=pa.int64()), NOW_NS
+        )
+
+
 def test_rows_without_a_time_have_the_time_of_writing():
     batch = kafka_batch([b"\0\0\0\1", b"\0\0\0\2"]).drop_columns(["timestamp"])
     rows = mapped("key binary, value binary", "us").rows(batch, NOW_NS)
@@ -296,6 +324,7 @@ def shown_by_the_source(primaries, unit, kind=0):
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 @pytest.mark.parametrize("counted", ["s", "ms", "us", "ns"])
+@settings(max_examples=20)
 @given(
     moment_us=st.integers(10**9, 4 * 10**15),
     own_us=st.integers(10**9, 4 * 10**15),
