@@ -155,9 +155,14 @@ def open_place(place: StreamPlace) -> StreamReader:
     if root == place.root and incarnation == place.incarnation:
         return reader
     reader.close()
-    what = "root" if root != place.root else "incarnation"
+    if root == place.root:
+        message = (
+            "the stream was made anew since the driver saw it: load the frame again; a stream's "
+            "query begins anew with a new checkpoint"
+        )
+        raise ForeignDataError(message, stream=place.stream)
     message = (
-        f"host {host} has another {what} of stream {place.stream!r} at {place.path} "
+        f"host {host} has another root of stream {place.stream!r} at {place.path} "
         "than the driver saw; tasks must run on the machine that has the root"
     )
     raise ForeignDataError(message)
