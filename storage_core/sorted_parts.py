@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from storage_core.arrow import concat, int_array
-from storage_core.errors import UnavailableError
+from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.options import PAYLOAD_BYTES_MAX
 from storage_core.record import Rows, rows_from_arrow
 from storage_core.staged_rows import BATCH_BYTES_TARGET, StagedPart, order_of
@@ -104,6 +104,7 @@ def _as_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 class _Run:
     """One part: the batch at hand, what of it was given out, and how many rows follow it."""
 
+    path: Path
     batches: Iterator[pa.RecordBatch]
     batch: pa.RecordBatch
     rows_left: int
@@ -114,8 +115,9 @@ class _Run:
         file = files.enter_context(pa.OSFile(str(directory / part.file), "rb"))
         file.seek(part.start)
         batches = iter(files.enter_context(pa.ipc.open_stream(file)))
-        batch = next(batches)
-        return _Run(batches, batch, part.rows - batch.num_rows)
+        run = _Run(directory / part.file, batches, next(batches), part.rows)
+        run.look()
+        return run
 
     @property
     def has_more(self) -> bool:
@@ -142,8 +144,22 @@ class _Run:
         if not self.has_more:
             return False
         self.batch, self.start = next(self.batches), 0
-        self.rows_left -= self.batch.num_rows
+        self.look()
         return True
+
+    def look(self) -> None:
+        """Count the batch at hand, which must lie by primary: else a merge would lose its place.
+
+        Raises:
+            CorruptionError: It does not.
+        """
+        self.rows_left -= self.batch.num_rows
+        times = self._times()
+        if not len(times) or bool((times[1:] < times[:-1]).any()):
+            message = (
+                "staged rows that are called sorted are not; whoever wrote them sorts otherwise"
+            )
+            raise CorruptionError(message, path=self.path)
 
     def _times(self) -> npt.NDArray[np.int64]:
         times: npt.NDArray[np.int64] = self.batch.column("primary").to_numpy()

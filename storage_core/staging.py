@@ -224,8 +224,21 @@ def clear_if_done(manifest: Manifest) -> None:
     with locked(stream):
         if manifest.id is not None:
             # IMPORTANT: the mark before the manifest goes, so that a replay meets one of them.
-            write_mark(stream, manifest.id, manifest.contents)
+            _write_mark(stream, manifest.transaction, manifest.id, manifest.contents)
         remove_transaction(manifest.directory)
+
+
+def _write_mark(
+    stream: Path, transaction: str, numbered: TransactionId, contents: Contents | None
+) -> None:
+    try:
+        write_mark(stream, numbered, contents)
+    except CorruptionError as error:
+        message = (
+            f"{error.message}; restore the file, or open with "
+            f"give_up_transactions=[{transaction!r}], whose rows are all there"
+        )
+        raise CorruptionError(message, path=error.path) from error
 
 
 def remove_transaction(directory: Path) -> None:

@@ -266,7 +266,7 @@ class StagingArea:
         return self._files.staging_directory
 
     def _begin_attempt(self, name: str) -> Path:
-        with file_errors(self._staging, "staging rows"):
+        with self._ours("staging rows"):
             return begin_attempt(self._staging, name)
 
     def _make_staging(self) -> None:

@@ -131,11 +131,12 @@ def own_times(batch: pa.RecordBatch, primary: Column, unit: Unit) -> tuple[Colum
     else:
         kinds = pc.cast(pa.nulls(len(times)), pa.int8())
     if unit != "sequence":
-        same = _compute.equal(times, moments(pc.cast(primary, pa.int64()), unit))
+        shown = moments(pc.cast(primary, pa.int64()), unit)
+        same = _compute.fill_null(_compute.equal(times, shown), fill_value=False)
         created = _compute.fill_null(_compute.equal(kinds, _CREATED), fill_value=True)
         says_it_again = _compute.and_(same, created)
         _refuse_sequence(times, kinds, unit)
-        others = _compute.and_(_compute.invert(_compute.fill_null(same, fill_value=False)), created)
+        others = _compute.and_(_compute.invert(same), created)
         _refuse_other_units(primary.filter(others), times.filter(others), unit)
         times = _compute.if_else(says_it_again, pa.scalar(None, times.type), times)
         kinds = _compute.if_else(says_it_again, pa.scalar(None, pa.int8()), kinds)

@@ -164,6 +164,18 @@ def test_damaged_mark_of_one_series_stops_no_other(bench):
     assert sorted(bench.remembered()) == [NUMBER.name, "staged:other/1"]
 
 
+def test_damaged_mark_of_a_staged_number_is_told_with_a_way_on(bench):
+    publish_number(bench, NUMBER, [0])
+    bench.stream.finish_transactions()
+    later = TransactionId(NUMBER.series, 2)
+    publish_number(bench, later, [2])
+    flip_bit(next(bench.directory.glob("series/*/mark.json")), 20)
+    with pytest.raises(CorruptionError, match=rf"give_up_transactions=\['{later.name}'\]"):
+        bench.stream.finish_transactions()
+    bench.reopen(give_up_transactions=[later.name])
+    assert sorted(bench.primaries()) == [0, 2]
+
+
 def test_id_that_comes_again_with_other_rows_is_no_replay(bench):
     once = TransactionId("once")
     publish_number(bench, once, [0, 1])

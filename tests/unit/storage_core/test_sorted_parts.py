@@ -4,10 +4,12 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from storage_core import CorruptionError
 from storage_core.sorted_parts import HELD_BYTES_MAX, merge_groups, read_sorted
 from storage_core.staged_rows import BATCH_BYTES_TARGET, StagedPart, StagingWriter
 from tests.unit.storage_core.workbench import batch_of
@@ -78,3 +80,17 @@ def test_parts_are_merged_at_once_as_long_as_they_can_be_held(size):
     assert [len(group) for group in merge_groups([part] * few)] == [few]
     if few == fit:
         assert [len(group) for group in merge_groups([part] * (fit + 1))] == [fit, 1]
+
+
+@pytest.mark.parametrize("rows", [2, 8])
+def test_part_that_is_called_sorted_and_is_not_is_told_and_not_merged(root, rows):
+    attempt = root / "0"
+    attempt.mkdir()
+    path = attempt / "rows.arrow"
+    batch = batch_of([*range(rows, 0, -1)], payload=PAYLOAD)
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, batch.schema) as writer:
+        for start in range(0, rows, 2):
+            writer.write_batch(batch.slice(start, 2))
+    part = StagedPart("0/rows.arrow", 0, path.stat().st_size, rows, "", is_sorted=True)
+    with pytest.raises(CorruptionError, match="called sorted are not"):
+        read(root, [part])

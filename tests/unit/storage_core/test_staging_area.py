@@ -271,6 +271,7 @@ def test_discarding_what_is_gone_is_quiet(bench):
 
 
 DECISIONS = {
+    "stage": lambda area, _: stage_one(area),
     "publish": lambda area, parts: area.publish(FIRST, parts),
     "publish nothing": lambda area, _: area.publish(FIRST, {}),
     "discard": lambda area, parts: area.discard(FIRST, [parts]),
@@ -284,13 +285,10 @@ def test_area_decides_nothing_in_another_stream_of_its_name(bench, decide):
     bench.close()
     shutil.rmtree(bench.directory)
     Stream.create(bench.root, bench.name, StreamOptions(shards=4)).close()
-    # Of an attempt that the old area begins anew, as a query does that goes on.
-    writer = area.writer(FIRST)
-    writer.write(batch_of([1]))
-    parts = writer.finish()
+    anew = area_of(bench)
+    parts = stage_one(anew)
     with pytest.raises(ForeignDataError, match=r"made anew.*stream"):
         decide(area, parts)
-    anew = area_of(bench)
     assert (anew.is_decided(FIRST), anew.claim("n", "another")) == (False, "another")
     assert anew.publish(FIRST, parts) == {1}
 
@@ -301,6 +299,16 @@ def test_area_of_a_dropped_stream_says_so(bench):
     shutil.rmtree(bench.directory)
     with pytest.raises(UnavailableError, match="publishing a transaction"):
         area.publish(FIRST, parts)
+
+
+def test_rows_that_are_staged_for_a_dropped_stream_make_nothing_in_its_place(bench):
+    writer = area_of(bench).writer(FIRST)
+    writer.write(batch_of([1]))
+    bench.close()
+    shutil.rmtree(bench.directory)
+    with pytest.raises(UnavailableError, match="staging rows"):
+        writer.finish()
+    assert not bench.directory.exists()
 
 
 # --- names that belong to somebody ------------------------------------------------------------

@@ -356,3 +356,10 @@ def test_time_of_its_own_is_no_other_unit(time_ms, kind):
     batch = records(primary=pa.array([1000]), timestamp=times, timestampType=kinds)
     rows = mapped(f"{RECORDS}, timestamp timestamp, timestampType int").rows(batch, NOW_NS)
     assert rows.column("timestamp").cast(pa.int64()).to_pylist() == [time_ms]
+
+
+@pytest.mark.parametrize("primary", [-(2**63), 2**63 - 1])
+def test_time_of_its_own_beside_a_primary_that_is_no_moment_is_kept(primary):
+    batch = records(primary=pa.array([primary]), timestamp=pa.array([MOMENT], TIME))
+    rows = mapped(f"{RECORDS}, timestamp timestamp").rows(batch, NOW_NS)
+    assert rows.column("timestamp").to_pylist() == [MOMENT_MS]
