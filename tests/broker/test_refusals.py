@@ -196,7 +196,7 @@ def test_directory_without_permission_is_told(lab: Lab) -> None:
     lab.root.mkdir()
     lab.root.chmod(0o500)
     worker = lab.worker(lab.topic(), without_root_rights=True)
-    expect_refusal(worker, EXIT_USAGE, str(lab.root), "may not write")
+    expect_refusal(worker, EXIT_USAGE, str(lab.root), "permission denied; set another root")
     assert list(lab.root.iterdir()) == []
 
 
