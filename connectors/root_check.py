@@ -25,6 +25,11 @@ def check_writable(root: Path) -> None:
     place = root
     try:
         while not place.exists() and place != place.parent:
+            if place.is_symlink():
+                message = (
+                    "is a link to a place that is not there: mount or make it, or set another root"
+                )
+                raise InvalidRequestError(message, path=place)
             place = place.parent
     except OSError as error:
         raise _refused(root, error) from error

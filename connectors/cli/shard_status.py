@@ -5,8 +5,8 @@ arrived say it. So the range of time is that of those rows; an id that is late o
 others is not looked for.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -69,23 +69,16 @@ class ShardStatus:
     lost: list[tuple[int, int]]
 
 
-def shard_statuses(  # noqa: PLR0913 - what the figures stand on
-    root: Path,
-    root_id: str,
-    name: str,
-    log_ends: Mapping[int, int],
-    now_ns: int,
-    foreign: Callable[[int], bool],
+def shard_statuses(
+    root: Path, root_id: str, name: str, now_ns: int
 ) -> Iterator[tuple[str, ShardStatus]]:
-    """Yield each shard of a stream with the unit of its primaries.
+    """Yield each shard of a stream, without what Kafka says, with the unit of its primaries.
 
     Args:
         root: The root's path.
         root_id: The root's random id.
         name: The stream.
-        log_ends: The ends of the partitions in Kafka, where they are known.
         now_ns: The wall time.
-        foreign: Tells of a shard whether its partition is set aside as foreign.
 
     Raises:
         ShardlogError: The stream cannot be read.
@@ -98,8 +91,6 @@ def shard_statuses(  # noqa: PLR0913 - what the figures stand on
             stats = reader.stats(number)
             following = (reader.source(number) or {}).get("next")
             next_offset = following if isinstance(following, int) else None
-            log_end = log_ends.get(number)
-            reached = end if next_offset is None else next_offset
             last = _last_primary(reader, number, end)
             yield (
                 unit,
@@ -110,8 +101,8 @@ def shard_statuses(  # noqa: PLR0913 - what the figures stand on
                     shard=number,
                     committed=end,
                     next_offset=next_offset,
-                    log_end=log_end,
-                    lag=_lag(reached, None if foreign(number) else log_end),
+                    log_end=None,
+                    lag=None,
                     records=stats.records,
                     late=stats.late_arrivals,
                     ahead=stats.ahead,
@@ -127,9 +118,17 @@ def shard_statuses(  # noqa: PLR0913 - what the figures stand on
             )
 
 
-def _lag(reached: int, log_end: int | None) -> int | None:
+def with_log_end(shard: ShardStatus, log_end: int | None, *, is_foreign: bool) -> ShardStatus:
+    """Return how a shard stands with the end of its partition, asked for after the shard was.
+
+    An end that was asked for before may lie below what was stored since, as that of a log that
+    was cut does.
+    """
+    reached = shard.committed if shard.next_offset is None else shard.next_offset
     # A log that ends below what is stored was cut or made anew: what is missing nobody knows.
-    return None if log_end is None or log_end < reached else log_end - reached
+    is_known = log_end is not None and log_end >= reached and not is_foreign
+    lag = log_end - reached if is_known and log_end is not None else None
+    return replace(shard, log_end=log_end, lag=lag)
 
 
 def _first_primary(reader: StreamReader, shard: int, end: int) -> int | None:

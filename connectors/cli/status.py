@@ -9,7 +9,6 @@ workers have set aside is told on standard error, a line each.
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -18,7 +17,7 @@ import typer
 from connectors.cli.arguments import AsJson, KafkaSettings, OneStream, Root, kafka_settings
 from connectors.cli.disk_usage import shown_bytes
 from connectors.cli.printing import print_json, print_lines, print_table
-from connectors.cli.shard_status import ShardStatus, shard_statuses
+from connectors.cli.shard_status import ShardStatus, shard_statuses, with_log_end
 from connectors.cli.shown_times import shown_age, shown_primary
 from connectors.kafka_client import Admin, Partition
 from connectors.set_aside import WHOLE_TOPIC
@@ -100,11 +99,15 @@ def status(  # noqa: PLR0913 - one parameter an option
     brokers = _Brokers(bootstrap, kafka_settings(kafka), broker_wait)
     for name in list_streams(root) if stream is None else [stream]:
         try:
+            found = list(shard_statuses(root, own_id, name, now_ns))
+            # IMPORTANT: after the shards, or a worker that goes on is taken for a log that was cut.
             ends = brokers.log_ends(root, name)
-            foreign = partial(_is_foreign, notes, name)
-            shards += shard_statuses(root, own_id, name, ends, now_ns, foreign)
         except ShardlogError as error:
             errors.append(error)
+            continue
+        for unit, shard in found:
+            is_foreign = _is_foreign(notes, name, shard.shard)
+            shards.append((unit, with_log_end(shard, ends.get(shard.shard), is_foreign=is_foreign)))
     if as_json:
         print_json([asdict(shard) for _, shard in shards])
     elif shards or not errors:
@@ -158,9 +161,14 @@ def _without_empty(rows: list[_Row]) -> tuple[list[str], list[_Row]]:
     kept = [
         at
         for at, name in enumerate(_COLUMNS)
-        if name not in _LEFT_OUT_IF_EMPTY or any(row[at] for row in rows)
+        if name not in _LEFT_OUT_IF_EMPTY or any(_says_something(name, row[at]) for row in rows)
     ]
     return [_COLUMNS[at] for at in kept], [[row[at] for at in kept] for row in rows]
+
+
+def _says_something(column: str, value: str | int | None) -> bool:
+    # A log that ends at 0 is an answer; a counter of 0 is none.
+    return value is not None if column == "log end" else bool(value)
 
 
 def _row(unit: str, shard: ShardStatus) -> _Row:

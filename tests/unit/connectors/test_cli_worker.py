@@ -58,6 +58,14 @@ def test_settings_are_refused_by_the_worker_and_by_check_alike(worker, options, 
     expect_one_line(worker(setting, options=options), complaint)
 
 
+@pytest.mark.parametrize("target", ["nowhere/deep", "link"])
+def test_root_that_is_a_link_to_nothing_is_refused(worker, tmp_path, target):
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / target)
+    for root in (link, link / "below"):
+        expect_one_line(worker(f"root={root}", options=["--check"]), "is a link to a place that is")
+
+
 def test_check_asks_no_broker(worker):
     assert worker(options=["--check"]).code == 0
 
