@@ -188,10 +188,6 @@ class Shard:
         self.commit_path(None, durable=True)
         return self.committed()
 
-    def write_beside(self, batch: Batch) -> None:
-        """Write what belongs to no rows; durable with the next commit. Under the append lock."""
-        self.guard.finish(self.guard.append_lock, partial(self._store.write, batch))
-
     @property
     def needs_commit(self) -> bool:
         """Tell whether something was taken that may not be durable, or not visible yet."""
