@@ -14,6 +14,7 @@ import pyarrow as pa
 from storage_core.block import Block
 from storage_core.columns import Positions, block_columns, late_columns
 from storage_core.findings import Findings
+from storage_core.grouping import States
 from storage_core.keys import (
     PREFIX_AHEAD,
     PREFIX_LATE,
@@ -24,7 +25,6 @@ from storage_core.keys import (
 )
 from storage_core.late_rows import decode_late_rows, has_whole_values
 from storage_core.record import ENVELOPE, STATE_AHEAD, STATE_LATE
-from storage_core.routing import States
 from storage_core.shard_view import ShardView
 from storage_core.zone import Zone, decode_secondaries, primary_spans, state_counts
 

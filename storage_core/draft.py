@@ -15,22 +15,15 @@ import numpy.typing as npt
 from storage_core.block import BlockPlace
 from storage_core.block_builder import cut_points, put_block
 from storage_core.entry import AppendReport, Entry
+from storage_core.grouping import Grouping, Judged, States, group
 from storage_core.heads import Heads, heads_after
-from storage_core.keys import INT64_MAX, ahead_key_of, dead_letter_key, window_key
+from storage_core.keys import INT64_MAX, ahead_key_of, dead_letter_key, saturating_add, window_key
 from storage_core.late_rows import encode_late_rows
 from storage_core.options import StreamOptions
 from storage_core.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE, Rows, no_rows
 from storage_core.reductions import total
 from storage_core.rocks import Batch
-from storage_core.routing import (
-    Grouping,
-    Routed,
-    RoutingRules,
-    States,
-    group,
-    route,
-    saturating_add,
-)
+from storage_core.routing import StateRules, judge
 from storage_core.shard_state import (
     KEY_AHEAD,
     KEY_NEXT,
@@ -63,14 +56,14 @@ Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class RoutedEntry:
+class JudgedEntry:
     """An entry whose rows have states and addresses."""
 
     entry: Entry
     rows: Rows
     addresses: Int64s
     groups: Grouping | None
-    routed: Routed
+    of_rows: Judged
     heads: Heads | None
     report: AppendReport
 
@@ -101,41 +94,41 @@ class ShardWriting:
         self._store = opened.store
         self._windows = WindowTable(self._load_window)
 
-    def route(self, entry: Entry, state: ShardState, options: StreamOptions) -> RoutedEntry:
+    def judge(self, entry: Entry, state: ShardState, options: StreamOptions) -> JudgedEntry:
         """Step 1: choose the new rows, give them addresses and states."""
         rows, addresses = entry.rows, entry.addresses
         if rows is None or not len(rows):
-            nothing = Routed(None, np.empty(0, np.int64), 0)
+            nothing = Judged(None, np.empty(0, np.int64), 0)
             report = AppendReport(duplicates=entry.duplicates, dead_letters=len(entry.dead_letters))
-            return RoutedEntry(entry, no_rows(), nothing.maxima, None, nothing, None, report)
+            return JudgedEntry(entry, no_rows(), nothing.maxima, None, nothing, None, report)
         groups = group(rows.secondary)
         heads = self._heads.routing_for(groups.ids)
-        routed = route(rows.primary, groups, heads.primary, self._rules(state, options))
-        late, ahead, expired = state_counts(routed.states)
+        judged = judge(rows.primary, groups, heads.primary, self._rules(state, options))
+        late, ahead, expired = state_counts(judged.states)
         if addresses is None:
-            if expired and routed.states is not None:
-                kept = np.flatnonzero(routed.states != STATE_EXPIRED)
+            if expired and judged.states is not None:
+                kept = np.flatnonzero(judged.states != STATE_EXPIRED)
                 rows = rows.take(kept)
-                states = routed.states[kept]
-                routed = replace(routed, states=states if states.any() else None)
+                states = judged.states[kept]
+                judged = replace(judged, states=states if states.any() else None)
                 groups = Grouping(groups.ids, groups.codes[kept])
             addresses = np.arange(state.tail.next, state.tail.next + len(rows))
         report = AppendReport(
             len(rows),
             entry.duplicates,
             late,
-            routed.absorbed,
+            judged.absorbed,
             ahead,
             expired,
             len(entry.dead_letters),
         )
-        return RoutedEntry(entry, rows, addresses, groups, routed, heads, report)
+        return JudgedEntry(entry, rows, addresses, groups, judged, heads, report)
 
-    def build(self, routed: RoutedEntry, state: ShardState, options: StreamOptions) -> Draft:
+    def build(self, judged: JudgedEntry, state: ShardState, options: StreamOptions) -> Draft:
         """Step 2: turn them into puts."""
         before = state.tail
-        entry, rows, addresses = routed.entry, routed.rows, routed.addresses
-        states, report = routed.routed.states, routed.report
+        entry, rows, addresses = judged.entry, judged.rows, judged.addresses
+        states, report = judged.of_rows.states, judged.report
         batch = Batch()
         sizes = rows.payload_sizes()
         now_ms = self._clock_ns() // 10**6
@@ -160,8 +153,10 @@ class ShardWriting:
         for number, window in windows.items():
             batch.put(window_key(number), encode_window(window))
         heads = None
-        if routed.groups is not None and routed.heads is not None:
-            heads = heads_after(routed.heads, routed.groups, routed.routed, rows.primary, addresses)
+        if judged.groups is not None and judged.heads is not None:
+            heads = heads_after(
+                judged.heads, judged.groups, judged.of_rows, rows.primary, addresses
+            )
         heads_through = self._heads.put_if_due(batch)
         next_address = max(blocks_end if blocks else before.next, before.next)
         next_address = max(next_address, _put_beside(batch, entry))
@@ -233,7 +228,7 @@ class ShardWriting:
             end = zone.end
         return end, len(cuts) - 1
 
-    def _rules(self, state: ShardState, options: StreamOptions) -> RoutingRules:
+    def _rules(self, state: ShardState, options: StreamOptions) -> StateRules:
         ahead_max = options.resolved_ahead_max()
         limit = INT64_MAX
         if ahead_max is not None:
@@ -241,7 +236,7 @@ class ShardWriting:
             if self._meta.unit != "sequence":
                 now = self._clock_ns() // (10**9 // UNITS_PER_SECOND[self._meta.unit])
             limit = saturating_add(now, ahead_max)
-        return RoutingRules(state.floor, limit, self._meta.jitter)
+        return StateRules(state.floor, limit, self._meta.jitter)
 
     def _count_strays(self, rows: Rows) -> int:
         mask = self._meta.route_mask

@@ -3,8 +3,8 @@
 import numpy as np
 
 from storage_core.block import Block
+from storage_core.grouping import Grouping, Int64s, Judged, States, group
 from storage_core.heads import Heads, heads_after
-from storage_core.routing import Grouping, Int64s, Routed, States, group
 
 
 def block_groups(block: Block) -> Grouping:
@@ -27,4 +27,4 @@ def replay_rows(
     else:
         normal = states == 0
         np.maximum.at(maxima, groups.codes[normal], primaries[normal])
-    return heads_after(before, groups, Routed(states, maxima, 0), primaries, addresses)
+    return heads_after(before, groups, Judged(states, maxima, 0), primaries, addresses)

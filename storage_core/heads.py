@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from storage_core.errors import CorruptionError
+from storage_core.grouping import Grouping, Judged
 from storage_core.keys import INT64_MIN, PREFIX_HEAD
 from storage_core.reductions import is_all
-from storage_core.routing import Grouping, Routed
 
 _VALUE: Final = struct.Struct("<qqq")
 HEADS_CAPACITY: Final = 2**18
@@ -115,28 +115,28 @@ class Heads:
 
 
 def heads_after(
-    before: Heads, groups: Grouping, routed: Routed, primaries: Int64s, addresses: Int64s
+    before: Heads, groups: Grouping, judged: Judged, primaries: Int64s, addresses: Int64s
 ) -> Heads:
     """Return the heads of a batch's secondaries once its rows are in."""
-    if routed.states is None and len(addresses) == 1:
-        is_maximum = primaries[0] == routed.maxima[0]
+    if judged.states is None and len(addresses) == 1:
+        is_maximum = primaries[0] == judged.maxima[0]
         # IMPORTANT: a copy; of one row it is the caller's own memory.
         return Heads(
             groups.ids,
-            routed.maxima.copy(),
+            judged.maxima.copy(),
             addresses if is_maximum else before.address,
             addresses,
         )
     address, last = before.address.copy(), before.last.copy()
     codes = groups.codes
-    if routed.states is not None:
-        normal = routed.states == 0
+    if judged.states is not None:
+        normal = judged.states == 0
         codes, primaries, addresses = codes[normal], primaries[normal], addresses[normal]
     # Of repeated indices numpy keeps the last, which here is the highest address.
     last[codes] = addresses
-    at_maximum = primaries == routed.maxima[codes]
+    at_maximum = primaries == judged.maxima[codes]
     address[codes[at_maximum]] = addresses[at_maximum]
-    return Heads(groups.ids, routed.maxima, address, last)
+    return Heads(groups.ids, judged.maxima, address, last)
 
 
 class HeadTable:

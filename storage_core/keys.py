@@ -36,6 +36,9 @@ PREFIX_DEAD: Final = b"d"
 PREFIX_META: Final = b"m"
 PREFIX_DONE: Final = b"t"
 PREFIX_PLACE: Final = b"o"
+# Of which kind a transaction is: by its place among its kind it is forgotten in the end.
+KIND_NAMED: Final = 0
+KIND_NUMBERED: Final = 1
 PREFIX_ATTACHMENT: Final = b"a"
 # What every key of the default family begins with one of.
 PREFIXES: Final = b"adfhlmotwz"
@@ -59,6 +62,11 @@ _LATE_KEY: Final = np.dtype(
         ("address", ">u8"),
     ]
 )
+
+
+def saturating_add(value: int, delta: int) -> int:
+    """Return the sum, held inside int64."""
+    return max(INT64_MIN, min(INT64_MAX, value + delta))
 
 
 def encode_int64(value: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Routing: which state each row of a batch gets. Pure functions over columns.
+"""States: which one each row of a batch gets. Pure functions over columns.
 
 The first test that holds decides, per row in order of arrival; `max` is the running maximum
 of the row's secondary, which starts at its head:
@@ -13,33 +13,17 @@ Sums at both ends of int64 saturate.
 """
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
-from storage_core.keys import INT64_MAX, INT64_MIN
+from storage_core.grouping import Grouping, Int64s, Judged
+from storage_core.keys import INT64_MIN
 from storage_core.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE
 from storage_core.reductions import largest
 
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
-States = npt.NDArray[np.uint8]
-
-_DENSE_SPAN_PER_ROW: Final = 16
-
 
 @dataclass(frozen=True, slots=True)
-class Grouping:
-    """The distinct secondaries of a batch, and for each row which of them it has."""
-
-    ids: Int32s
-    codes: npt.NDArray[np.intp]
-
-
-@dataclass(frozen=True, slots=True)
-class RoutingRules:
+class StateRules:
     """What the table above compares with."""
 
     floor: int
@@ -47,44 +31,7 @@ class RoutingRules:
     jitter: int
 
 
-@dataclass(frozen=True, slots=True)
-class Routed:
-    """The states of a batch (None: all normal), its heads afterwards, and what was counted."""
-
-    states: States | None
-    maxima: Int64s
-    absorbed: int
-
-
-def saturating_add(value: int, delta: int) -> int:
-    """Return the sum, held inside int64."""
-    return max(INT64_MIN, min(INT64_MAX, value + delta))
-
-
-def group(secondaries: Int32s) -> Grouping:
-    """Return the distinct secondaries in ascending order and each row's index among them."""
-    if len(secondaries) == 1:
-        # IMPORTANT: a copy; heads keep it longer than a caller keeps the memory of its batch.
-        return Grouping(secondaries.copy(), np.zeros(1, dtype=np.intp))
-    least = int(secondaries.min())
-    span = int(secondaries.max()) - least + 1
-    if span <= _DENSE_SPAN_PER_ROW * len(secondaries) + 1024:
-        offsets = secondaries - least if least else secondaries
-        flags = np.zeros(span, dtype=np.bool_)
-        flags[offsets] = True
-        present = np.flatnonzero(flags)
-        index = np.empty(span, dtype=np.intp)
-        index[present] = np.arange(len(present))
-        return Grouping((present + least).astype(np.int32), index[offsets])
-    encoded = pa.array(secondaries).dictionary_encode()
-    ids = encoded.dictionary.to_numpy()
-    order = np.argsort(ids)
-    rank = np.empty(len(order), dtype=np.intp)
-    rank[order] = np.arange(len(order))
-    return Grouping(ids[order], rank[encoded.indices.to_numpy()])
-
-
-def route(primaries: Int64s, groups: Grouping, maxima: Int64s, rules: RoutingRules) -> Routed:
+def judge(primaries: Int64s, groups: Grouping, maxima: Int64s, rules: StateRules) -> Judged:
     """Give each row its state.
 
     Args:
@@ -101,15 +48,15 @@ def route(primaries: Int64s, groups: Grouping, maxima: Int64s, rules: RoutingRul
         and (len(primaries) == 1 or bool((primaries[1:] >= primaries[:-1]).all()))
     )
     if is_plain and len(primaries) == 1:
-        return Routed(None, primaries, 0)
+        return Judged(None, primaries, 0)
     if is_plain:
         after = maxima.copy()
         after[groups.codes] = primaries
-        return Routed(None, after, 0)
-    return _route_each(primaries, groups, maxima, rules)
+        return Judged(None, after, 0)
+    return _judge_each(primaries, groups, maxima, rules)
 
 
-def _route_each(primaries: Int64s, groups: Grouping, maxima: Int64s, rules: RoutingRules) -> Routed:
+def _judge_each(primaries: Int64s, groups: Grouping, maxima: Int64s, rules: StateRules) -> Judged:
     states = np.zeros(len(primaries), dtype=np.uint8)
     states[primaries > rules.ahead_limit] = STATE_AHEAD
     states[primaries < rules.floor] = STATE_EXPIRED
@@ -119,7 +66,7 @@ def _route_each(primaries: Int64s, groups: Grouping, maxima: Int64s, rules: Rout
     behind = (states == 0) & (primaries < before)
     states[behind & (primaries < least)] = STATE_LATE
     absorbed = int(np.count_nonzero(behind & (states == 0)))
-    return Routed(states if states.any() else None, after, absorbed)
+    return Judged(states if states.any() else None, after, absorbed)
 
 
 def _running_maxima(moving: Int64s, groups: Grouping, maxima: Int64s) -> tuple[Int64s, Int64s]:

@@ -38,11 +38,10 @@ from storage_core.scan_shard import heads_of, routed_here, scan_view
 from storage_core.shard_guard import ShardGuard
 from storage_core.shard_heads import ShardHeads
 from storage_core.shard_state import AddressRange, ShardState, Tail
-from storage_core.shard_transactions import ShardTransactions
+from storage_core.shard_transactions import IsNeeded, ShardTransactions
 from storage_core.shard_view import ShardBounds, ShardView, whole_view
-from storage_core.staging import is_needed
 from storage_core.standing import Standing, is_in_order
-from storage_core.stream_file import STAGING_DIRECTORY, StreamMeta
+from storage_core.stream_file import StreamMeta
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +53,7 @@ class ShardContext:
     meta: StreamMeta
     lineage: bytes
     environment: Environment
+    is_needed: IsNeeded
     born: int = 0
 
     @property
@@ -87,10 +87,8 @@ class Shard:
         self._marker = opened.marker
         self._heads = opened.heads
         assert opened.state.ledger is not None, "a shard that is opened has a ledger"
-        stream = context.directory.parent
-        is_needed_ = partial(is_needed, stream, stream / STAGING_DIRECTORY)
         self.transactions = ShardTransactions(
-            self, opened.state.ledger, opened.store.get_many, is_needed_
+            self, opened.state.ledger, opened.store.get_many, context.is_needed
         )
         self._standing = Standing(replace(opened.state, ledger=None), opened.publishable)
         self._writing = ShardWriting(context.place, context.meta, opened)
@@ -107,7 +105,7 @@ class Shard:
     def commit_path(self, work: Entry | Draft | None, *, durable: bool) -> AppendReport:
         """Write rows and what belongs to them; make all that was written durable.
 
-        1. Route: give each row its state by the heads, the floor and the clock.
+        1. Judge: give each row its state by the heads, the floor and the clock.
         2. Build: blocks, zones, late rows, windows, heads, counters, attachments, the tail.
         3. Write: one WriteBatch, not yet durable. Nothing of it is visible.
         4. Sync: take the value of the tail, then sync the WAL; one sync serves all that wait.
@@ -129,8 +127,8 @@ class Shard:
             with guard.appending():
                 if isinstance(work, Entry):
                     before = self._standing.state
-                    routed = self._writing.route(work, before, self.options)  # 1
-                    work = self._writing.build(routed, before, self.options)  # 2
+                    judged = self._writing.judge(work, before, self.options)  # 1
+                    work = self._writing.build(judged, before, self.options)  # 2
                 after = self._standing.after(work.state, holds_publishing=self._holds_publishing)
                 guard.finish(guard.append_lock, partial(self._write, work, after))  # 3
                 wanted, report = after.batches, work.report
@@ -177,8 +175,8 @@ class Shard:
         """
         self._seal()
         state = self._standing.state
-        routed = self._writing.route(Entry(rows), state, self.options)
-        return self._writing.build(routed, state, self.options)
+        judged = self._writing.judge(Entry(rows), state, self.options)
+        return self._writing.build(judged, state, self.options)
 
     def commit(self) -> int:
         """Make everything taken so far durable and return committed."""

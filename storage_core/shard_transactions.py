@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from storage_core.entry import Entry
 from storage_core.errors import InvalidRequestError, UnavailableError
-from storage_core.keys import done_key, place_key
+from storage_core.keys import KIND_NAMED, KIND_NUMBERED, done_key, place_key
 from storage_core.record import Rows
 from storage_core.rocks import Batch
 from storage_core.shard_state import (
@@ -34,8 +34,6 @@ from storage_core.shard_state import (
 if TYPE_CHECKING:
     from storage_core.shard import Shard
 
-KIND_NAMED: Final = 0
-KIND_NUMBERED: Final = 1
 _FORGOTTEN_AT_ONCE: Final = 8
 
 Load = Callable[[list[bytes]], list[bytes | None]]

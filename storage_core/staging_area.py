@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Protocol, Self, TypeVar
 
 from storage_core.clock import Clock, SystemClock
 from storage_core.contents import Contents
@@ -54,13 +54,23 @@ from storage_core.staging import (
     staged_transactions,
     transaction_directory,
 )
-from storage_core.stream import Stream
 from storage_core.stream_file import StreamFiles, locked, read_stream
 from storage_core.turn import Turn
 from storage_core.windows import Unit
 
 Parts = Mapping[int, tuple[StagedPart, ...]]
 _RETRY_S: Final = 0.05
+T = TypeVar("T")
+Opened_co = TypeVar("Opened_co", covariant=True)
+
+
+class Opener(Protocol[Opened_co]):
+    """Opens shards of a stream for writing, as `Stream.open` does."""
+
+    def __call__(
+        self, root: Path, name: str, shards: Iterable[int], *, environment: Environment
+    ) -> Opened_co:
+        """Open them, or raise ShardLockedError."""
 
 
 class StagingArea:
@@ -221,8 +231,10 @@ class StagingArea:
                 return owner
             return found
 
-    def open_shards(self, shards: Iterable[int], wait_s: float, purpose: str = "") -> Stream:
-        """Open shards for writing once their writer lets go; finishes what is published.
+    def open_shards(
+        self, opener: Opener[T], shards: Iterable[int], wait_s: float, purpose: str = ""
+    ) -> T:
+        """Open shards once their writer lets go, by `Stream.open`; it finishes what is published.
 
         The purpose is told to those who find them locked then.
 
@@ -236,7 +248,7 @@ class StagingArea:
         with Turn(self._staging, self._clock, deadline_s):
             while True:
                 try:
-                    return Stream.open(
+                    return opener(
                         self._root, self._files.meta.name, numbers, environment=environment
                     )
                 except ShardLockedError as error:

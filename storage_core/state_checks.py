@@ -8,6 +8,8 @@ from storage_core.block import Block
 from storage_core.findings import Findings
 from storage_core.keys import (
     ADDRESS_MAX,
+    KIND_NAMED,
+    KIND_NUMBERED,
     PREFIX_DONE,
     PREFIX_PLACE,
     PREFIXES,
@@ -26,7 +28,6 @@ from storage_core.shard_state import (
     ShardState,
     decode_progress,
 )
-from storage_core.shard_transactions import KIND_NAMED, KIND_NUMBERED
 from storage_core.shard_view import ShardView
 
 _PROGRESS_BYTES: Final = 32

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from operator import index
 from os import PathLike
 from pathlib import Path
@@ -35,7 +36,7 @@ from storage_core.recovery import GiveUp, open_shard
 from storage_core.rocks import refuse_writing_in_fork
 from storage_core.shard import Shard, ShardContext
 from storage_core.shard_birth import add_shards
-from storage_core.staging import sweep_abandoned
+from storage_core.staging import is_needed, sweep_abandoned
 from storage_core.stream_file import StreamFiles, create_stream, locked, locked_if_free, read_stream
 from storage_core.stream_stats import StreamStats, stats_of
 from storage_core.transaction import Transaction, finish_all
@@ -167,6 +168,7 @@ class Stream(StreamReads):
                     files.meta,
                     files.settings.lineages[number],
                     outside,
+                    partial(is_needed, files.directory, files.staging_directory),
                     files.born(number),
                 )
                 recovered = open_shard(context, GiveUp(give_up_marker, given_up))

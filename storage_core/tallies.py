@@ -14,6 +14,7 @@ import numpy as np
 
 from storage_core.arrow import binary_sizes
 from storage_core.block import Block
+from storage_core.grouping import Grouping, group
 from storage_core.head_replay import replay_rows
 from storage_core.heads import Heads, HeadTable, decode_head
 from storage_core.keys import (
@@ -27,7 +28,7 @@ from storage_core.keys import (
     prefix_end,
 )
 from storage_core.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE
-from storage_core.routing import Grouping, RoutingRules, group, route
+from storage_core.routing import StateRules, judge
 from storage_core.shard_state import Counters
 from storage_core.shard_view import ShardView
 from storage_core.windows import Window, WindowScheme, summarise
@@ -105,19 +106,19 @@ class HeadTally:
     ) -> list[int]:
         """Judge normal and late rows anew; what is ahead or expired, clock and floor decided."""
         if states is not None and (states > STATE_LATE).any():
-            judged = states <= STATE_LATE
-            primaries, addresses, states = primaries[judged], addresses[judged], states[judged]
-            groups = Grouping(groups.ids, groups.codes[judged])
+            asked = states <= STATE_LATE
+            primaries, addresses, states = primaries[asked], addresses[asked], states[asked]
+            groups = Grouping(groups.ids, groups.codes[asked])
             if not len(primaries):
                 return []
-        rules = RoutingRules(INT64_MIN, INT64_MAX, self.jitter)
-        routed = route(primaries, groups, before.primary, rules)
-        self.absorbed += routed.absorbed
-        if states is None and routed.states is None:
+        rules = StateRules(INT64_MIN, INT64_MAX, self.jitter)
+        judged = judge(primaries, groups, before.primary, rules)
+        self.absorbed += judged.absorbed
+        if states is None and judged.states is None:
             return []
         kept, expected = (
             np.zeros(len(primaries), np.uint8) if one is None else one
-            for one in (states, routed.states)
+            for one in (states, judged.states)
         )
         found: list[int] = addresses[kept != expected].tolist()
         return found

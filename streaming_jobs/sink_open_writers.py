@@ -94,7 +94,7 @@ class OpenWriters:
                 shards |= held.shards
         while len(self._held) >= OPEN_MAX:
             self._let_go(min(self._held, key=lambda one: self._held[one].used_at_s))
-        stream = area.open_shards(shards, wait_s, purpose)
+        stream = area.open_shards(Stream.open, shards, wait_s, purpose)
         held = _Held(area, stream, shards, self._clock.monotonic_s())
         self._held[place] = held
         return held

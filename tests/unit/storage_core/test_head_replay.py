@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_core.block import BlockPlace, block_checksum, decode_block, encode_block
+from storage_core.grouping import group
 from storage_core.head_replay import block_groups, replay_block
 from storage_core.heads import Heads, heads_after
-from storage_core.routing import RoutingRules, group, route
+from storage_core.routing import StateRules, judge
 from tests.unit.storage_core.strategies import few, rows
 from tests.unit.storage_core.test_heads import dict_of
 
@@ -19,8 +20,8 @@ PLACE = BlockPlace(bytes(16), 0)
 def test_replayed_block_gives_the_heads_that_routing_gave(given_rows, jitter, ahead_limit):
     groups = group(given_rows.secondary)
     before = Heads.none_for(groups.ids)
-    in_force = RoutingRules(-(2**62), ahead_limit, jitter)
-    routed = route(given_rows.primary, groups, before.primary, in_force)
+    in_force = StateRules(-(2**62), ahead_limit, jitter)
+    routed = judge(given_rows.primary, groups, before.primary, in_force)
     addresses = np.arange(5, 5 + len(given_rows))
     data = encode_block(given_rows, routed.states, addresses, PLACE, 0, "none")
     block = decode_block(data, PLACE, 5, block_checksum(data))

@@ -4,16 +4,17 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from storage_core.grouping import group
 from storage_core.heads import Heads, HeadTable, decode_head, encode_head, heads_after
 from storage_core.keys import INT64_MIN
-from storage_core.routing import RoutingRules, group, route
+from storage_core.routing import StateRules, judge
 from tests.unit.storage_core.strategies import addresses_one, few, int32_array, int64_array, int64s
 
 Head = tuple[int, int, int]
 
 near_rows = st.lists(st.tuples(st.integers(-6, 6), st.integers(-2, 2)), min_size=1, max_size=20)
 near_rules = st.builds(
-    RoutingRules, st.sampled_from([INT64_MIN, -3]), st.sampled_from([4, 9]), st.integers(0, 3)
+    StateRules, st.sampled_from([INT64_MIN, -3]), st.sampled_from([4, 9]), st.integers(0, 3)
 )
 head_dicts = st.dictionaries(
     st.integers(-9, 9), st.tuples(int64s, addresses_one, addresses_one), max_size=8
@@ -48,7 +49,7 @@ def test_heads_are_what_a_plain_loop_remembers(parts):
         primaries = int64_array([primary for primary, _ in rows])
         groups = group(int32_array([secondary for _, secondary in rows]))
         before, _ = table.find(groups.ids)
-        routed = route(primaries, groups, before.primary, in_force)
+        routed = judge(primaries, groups, before.primary, in_force)
         addresses = np.arange(address, address + len(rows))
         table.put(heads_after(before, groups, routed, primaries, addresses))
         remember_plainly(plain, rows, routed.states, address)

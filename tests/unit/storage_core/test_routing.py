@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage_core.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
+from storage_core.grouping import group
+from storage_core.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, saturating_add
 from storage_core.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE, STATE_NORMAL
-from storage_core.routing import RoutingRules, group, route, saturating_add
+from storage_core.routing import StateRules, judge
 from tests.unit.storage_core.strategies import few, int32_array, int32s, int64_array, int64s, many
 
-NO_RULES = RoutingRules(INT64_MIN, INT64_MAX, 0)
+NO_RULES = StateRules(INT64_MIN, INT64_MAX, 0)
 Result = tuple[list[int], dict[int, int], int]
 
 near = st.integers(-8, 8)
@@ -25,7 +26,7 @@ batches = st.one_of(
     st.lists(st.tuples(near, st.sampled_from([INT32_MIN, -1, 0, INT32_MAX])), min_size=1),
 )
 rules = st.builds(
-    RoutingRules,
+    StateRules,
     st.sampled_from([INT64_MIN, -5, 0, 3, INT64_MAX]),
     st.sampled_from([INT64_MAX, 6, 2, -4, INT64_MIN]),
     st.sampled_from([0, 1, 3, 2**40, INT64_MAX]),
@@ -34,7 +35,7 @@ known_heads = st.dictionaries(st.integers(-2, 7), st.one_of(near, int64s), max_s
 
 
 def route_plainly(
-    rows: Sequence[tuple[int, int]], heads: Mapping[int, int], in_force: RoutingRules
+    rows: Sequence[tuple[int, int]], heads: Mapping[int, int], in_force: StateRules
 ) -> Result:
     """Route one row after the other."""
     states, maxima, absorbed = [], dict(heads), 0
@@ -57,12 +58,12 @@ def route_plainly(
 
 
 def route_by_vectors(
-    rows: Sequence[tuple[int, int]], heads: Mapping[int, int], in_force: RoutingRules
+    rows: Sequence[tuple[int, int]], heads: Mapping[int, int], in_force: StateRules
 ) -> Result:
     """Route a batch as the shard does."""
     groups = group(int32_array([secondary for _, secondary in rows]))
     before = int64_array([heads.get(secondary, INT64_MIN) for secondary in groups.ids.tolist()])
-    routed = route(int64_array([primary for primary, _ in rows]), groups, before, in_force)
+    routed = judge(int64_array([primary for primary, _ in rows]), groups, before, in_force)
     states = [0] * len(rows) if routed.states is None else routed.states.tolist()
     maxima = dict(zip(groups.ids.tolist(), routed.maxima.tolist(), strict=True))
     return states, maxima, routed.absorbed
@@ -103,8 +104,8 @@ def test_single_row_of_a_new_id_is_normal_and_becomes_its_head(primary):
 
 def test_long_run_of_one_id_is_compared_with_its_running_maximum():
     rows = [(value, 1) for value in (*range(1000), 998, 999, *range(500, 1001))]
-    expected = route_plainly(rows, {}, RoutingRules(INT64_MIN, INT64_MAX, 3))
-    assert route_by_vectors(rows, {}, RoutingRules(INT64_MIN, INT64_MAX, 3)) == expected
+    expected = route_plainly(rows, {}, StateRules(INT64_MIN, INT64_MAX, 3))
+    assert route_by_vectors(rows, {}, StateRules(INT64_MIN, INT64_MAX, 3)) == expected
 
 
 def test_equal_primaries_are_normal_however_many():
@@ -117,11 +118,11 @@ def test_more_ids_than_sixteen_bits_are_told_apart():
 
 
 def test_row_both_below_the_floor_and_ahead_is_expired():
-    assert route_by_vectors([(5, 1)], {}, RoutingRules(6, 4, 0))[0] == [STATE_EXPIRED]
+    assert route_by_vectors([(5, 1)], {}, StateRules(6, 4, 0))[0] == [STATE_EXPIRED]
 
 
 def test_rows_ahead_and_expired_move_no_head():
-    assert route_by_vectors([(50, 1), (-50, 2)], {1: 3, 2: 4}, RoutingRules(0, 10, 0)) == (
+    assert route_by_vectors([(50, 1), (-50, 2)], {1: 3, 2: 4}, StateRules(0, 10, 0)) == (
         [STATE_AHEAD, STATE_EXPIRED],
         {1: 3, 2: 4},
         0,
