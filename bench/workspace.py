@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from storage_core.clock import SystemClock
+from storage_core.ground.clock import SystemClock
 
 _ROOT: Final = Path(__file__).parents[1]
 TASKS: Final = "bench.child"

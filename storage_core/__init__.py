@@ -1,6 +1,5 @@
 """The shard log: append, commit, recover, read. Everything public is imported from here."""
 
-from storage_core.clock import Clock, SystemClock
 from storage_core.contents import Contents
 from storage_core.dropped_streams import Drop, drop_stream, dropped_streams
 from storage_core.entry import AppendReport
@@ -21,6 +20,7 @@ from storage_core.errors import (
     UnsupportedFormatError,
 )
 from storage_core.findings import Problem
+from storage_core.ground.clock import Clock, SystemClock
 from storage_core.open_files import files_needed
 from storage_core.options import StreamOptions
 from storage_core.origin import StreamOrigin

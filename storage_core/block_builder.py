@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from storage_core.arrow import single_binary
 from storage_core.block import BlockPlace, block_checksum, encode_block
 from storage_core.errors import InvalidRequestError
+from storage_core.ground.arrow import single_binary
+from storage_core.ground.reductions import total
 from storage_core.keys import (
     FAMILY_LOG,
     INT32_MAX,
@@ -26,7 +27,6 @@ from storage_core.keys import (
 )
 from storage_core.options import StreamOptions
 from storage_core.record import Rows
-from storage_core.reductions import total
 from storage_core.rocks import Batch
 from storage_core.zone import Zone, encode_secondaries, encode_zone, primary_spans, state_counts
 

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from storage_core.arrow import Array, int_array, nulls, repeated
 from storage_core.block import MASK_STATE, Block, block_schema
+from storage_core.ground.arrow import Array, int_array, nulls, repeated
 from storage_core.keys import INT64_MAX
 from storage_core.late_rows import LateRows
 from storage_core.record import ENVELOPE, STATE_AHEAD, STATE_LATE

@@ -15,13 +15,13 @@ import numpy.typing as npt
 from storage_core.block import BlockPlace
 from storage_core.block_builder import cut_points, put_block
 from storage_core.entry import AppendReport, Entry
+from storage_core.ground.reductions import total
 from storage_core.grouping import Grouping, Judged, States, group
 from storage_core.heads import Heads, heads_after
 from storage_core.keys import INT64_MAX, ahead_key_of, dead_letter_key, saturating_add, window_key
 from storage_core.late_rows import encode_late_rows
 from storage_core.options import StreamOptions
 from storage_core.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE, Rows, no_rows
-from storage_core.reductions import total
 from storage_core.rocks import Batch
 from storage_core.routing import StateRules, judge
 from storage_core.shard_state import (

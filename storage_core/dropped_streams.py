@@ -22,9 +22,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
-from storage_core.clock import Clock
-from storage_core.directory_lock import DirectoryLock
-from storage_core.durable_file import (
+from storage_core.environment import Environment
+from storage_core.errors import UnsupportedFormatError
+from storage_core.ground.clock import Clock
+from storage_core.ground.directory_lock import DirectoryLock
+from storage_core.ground.durable_file import (
     encode_document,
     file_errors,
     make_directories,
@@ -33,8 +35,6 @@ from storage_core.durable_file import (
     sync_directory,
     taking_errors,
 )
-from storage_core.environment import Environment
-from storage_core.errors import UnsupportedFormatError
 from storage_core.root_file import DROPPED_DIRECTORY, FORMAT_VERSION, check_root
 from storage_core.stream_file import StreamFiles, check_name, locked, read_stream
 

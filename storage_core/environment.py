@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from storage_core import marker, rocks
-from storage_core.clock import Clock, SystemClock
+from storage_core.ground.clock import Clock, SystemClock
 from storage_core.marker import MarkerWriter
 from storage_core.rocks import KeyValueStore, Recovery
 

@@ -28,7 +28,6 @@ import pyarrow as pa
 
 from storage_core import rocks
 from storage_core.block import BlockPlace
-from storage_core.clock import Clock
 from storage_core.empty_store import EmptyStoreView
 from storage_core.errors import (
     ClosedError,
@@ -37,7 +36,8 @@ from storage_core.errors import (
     LostRangeError,
     UnavailableError,
 )
-from storage_core.forking import Home
+from storage_core.ground.clock import Clock
+from storage_core.ground.forking import Home
 from storage_core.head_replay import block_groups, replay_block
 from storage_core.heads import Heads, HeadTable, Int32s
 from storage_core.keys import FAMILY_DEFAULT

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from storage_core.durable_file import encode_document, replace_durably
+from storage_core.ground.durable_file import encode_document, replace_durably
 from storage_core.shard import Shard
 from storage_core.staging import clear_staged, given_up_note, transaction_directory
 

@@ -23,9 +23,9 @@ from typing import Final, Protocol
 
 import xxhash
 
-from storage_core.clock import Clock
-from storage_core.durable_file import file_errors
 from storage_core.errors import ClosedError, CorruptionError
+from storage_core.ground.clock import Clock
+from storage_core.ground.durable_file import file_errors
 
 MARKER_FILE: Final = "marker"
 _MAGIC: Final = b"SLMK"

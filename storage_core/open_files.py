@@ -32,8 +32,8 @@ from pathlib import Path
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from storage_core import forking
 from storage_core.errors import InvalidRequestError
+from storage_core.ground import forking
 
 WRITER_FILES: Final = 10
 READER_FILES: Final = 8

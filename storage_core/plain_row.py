@@ -14,7 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from storage_core.arrow import Array
+from storage_core.ground.arrow import Array
 
 _NUMBERS: Final = struct.Struct("<i4xqii")
 _ALIGNMENT: Final = 8

@@ -13,10 +13,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from storage_core import forking
-from storage_core.clock import Clock
-from storage_core.durable_file import file_errors
 from storage_core.errors import UnavailableError
+from storage_core.ground import forking
+from storage_core.ground.clock import Clock
+from storage_core.ground.durable_file import file_errors
 
 _PREFIX: Final = "shardlog-reader-"
 # A directory is older than that before it may be taken for an orphan: its maker locks it last.

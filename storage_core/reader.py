@@ -8,12 +8,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from storage_core.clock import Clock
-from storage_core.durable_file import file_errors
 from storage_core.environment import Environment
 from storage_core.errors import ClosedError, InvalidRequestError
 from storage_core.follower import ShardFollower
-from storage_core.forking import Home
+from storage_core.ground.clock import Clock
+from storage_core.ground.durable_file import file_errors
+from storage_core.ground.forking import Home
 from storage_core.open_files import open_files
 from storage_core.options import StreamOptions
 from storage_core.origin import StreamOrigin

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage_core.arrow import Array, binary_sizes, entry_sizes, int_array
 from storage_core.errors import InvalidRequestError
+from storage_core.ground.arrow import Array, binary_sizes, entry_sizes, int_array
 
 HEADERS_TYPE: Final = pa.list_(
     pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])

@@ -22,9 +22,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from storage_core.ahead_places import write_ahead_keys
-from storage_core.directory_lock import DirectoryLock
-from storage_core.durable_file import sync_directory, taking_errors
 from storage_core.errors import CorruptionError, ForeignDataError, ShardlogError
+from storage_core.ground.directory_lock import DirectoryLock
+from storage_core.ground.durable_file import sync_directory, taking_errors
 from storage_core.head_replay import block_groups, replay_block
 from storage_core.keys import (
     FAMILY_DEFAULT,

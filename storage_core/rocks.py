@@ -35,8 +35,6 @@ from rocksdict import (
     WriteBufferManager,
 )
 
-from storage_core import forking
-from storage_core.allocation import keep_large_buffers
 from storage_core.errors import (
     ClosedError,
     CorruptionError,
@@ -45,6 +43,8 @@ from storage_core.errors import (
     ShardlogError,
     UnavailableError,
 )
+from storage_core.ground import forking
+from storage_core.ground.malloc import keep_large_buffers
 from storage_core.joining import LogJoiner, StoredFile, files_listed
 from storage_core.keys import FAMILY_DEFAULT, FAMILY_LOG
 from storage_core.open_files import open_files

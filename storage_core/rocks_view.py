@@ -13,8 +13,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, NoReturn, Protocol
 
-from storage_core import forking
 from storage_core.errors import ClosedError
+from storage_core.ground import forking
 from storage_core.keys import FAMILY_DEFAULT, FAMILY_LOG
 from storage_core.store import Item
 

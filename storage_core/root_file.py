@@ -9,8 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Final
 
-from storage_core.durable_file import encode_document, file_errors, read_document, write_once
 from storage_core.errors import InvalidRequestError, UnsupportedFormatError
+from storage_core.ground.durable_file import encode_document, file_errors, read_document, write_once
 
 FORMAT_VERSION: Final = 1
 STREAM_FILE: Final = "stream.json"

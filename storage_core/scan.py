@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from storage_core.arrow import concat, int_array
 from storage_core.block import Block
 from storage_core.columns import (
     READ_COLUMNS,
@@ -30,6 +29,7 @@ from storage_core.columns import (
     read_schema,
 )
 from storage_core.errors import InvalidRequestError, LostRangeError
+from storage_core.ground.arrow import concat, int_array
 from storage_core.keys import INT64_MAX, INT64_MIN, late_key, late_window_key
 from storage_core.late_rows import LateRows, decode_late_rows
 from storage_core.read_request import ReadRequest

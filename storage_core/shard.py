@@ -16,8 +16,6 @@ import pyarrow as pa
 
 from storage_core.block import BlockPlace
 from storage_core.block_builder import RecordBuilder
-from storage_core.clock import Clock
-from storage_core.directory_lock import DirectoryLock
 from storage_core.draft import Draft, ShardWriting
 from storage_core.entry import AppendReport, Entry, Source
 from storage_core.environment import Environment
@@ -27,6 +25,8 @@ from storage_core.errors import (
     ShardlogError,
 )
 from storage_core.extents import count_dead_stored, count_stored
+from storage_core.ground.clock import Clock
+from storage_core.ground.directory_lock import DirectoryLock
 from storage_core.heads import HeadTable, Int32s
 from storage_core.loss import give_up_loss, knows_loss, note_loss
 from storage_core.marker import MarkerWriter

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
-from storage_core import forking
 from storage_core.errors import (
     ClosedError,
     ShardlogError,
     ShardPoisonedError,
     UnavailableError,
 )
-from storage_core.forking import Home
+from storage_core.ground import forking
+from storage_core.ground.forking import Home
 from storage_core.shard_lock import ShardLock
 
 _HELD_ALREADY: Final = nullcontext()

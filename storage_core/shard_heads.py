@@ -19,9 +19,9 @@ from typing import Final, TypeVar
 
 import numpy as np
 
+from storage_core.ground.reductions import is_all
 from storage_core.heads import Heads, HeadTable, Int32s, decode_head, encode_heads
 from storage_core.keys import head_key
-from storage_core.reductions import is_all
 from storage_core.rocks import Batch
 from storage_core.shard_state import KEY_HEADS, encode_int
 

@@ -21,10 +21,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from storage_core import forking
-from storage_core.arrow import concat, int_array
-from storage_core.durable_file import file_errors, sync_directory
 from storage_core.errors import InvalidRequestError
+from storage_core.ground import forking
+from storage_core.ground.arrow import concat, int_array
+from storage_core.ground.durable_file import file_errors, sync_directory
 from storage_core.options import PAYLOAD_BYTES_MAX
 from storage_core.record import ENVELOPE, Rows, rows_from_arrow
 

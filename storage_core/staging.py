@@ -19,16 +19,16 @@ from typing import Any, Final
 
 import xxhash
 
-from storage_core.clock import Clock
 from storage_core.contents import Contents, decode_contents, encode_contents
-from storage_core.durable_file import (
+from storage_core.errors import CorruptionError, InvalidRequestError
+from storage_core.ground.clock import Clock
+from storage_core.ground.durable_file import (
     encode_document,
     make_directories,
     read_document,
     sync_directory,
     write_once,
 )
-from storage_core.errors import CorruptionError, InvalidRequestError
 from storage_core.record import Rows
 from storage_core.series import NAME_PREFIX, TransactionId, id_of_name, read_mark, write_mark
 from storage_core.sorted_parts import read_sorted

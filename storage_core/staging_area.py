@@ -19,9 +19,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Final, Protocol, Self, TypeVar
 
-from storage_core.clock import Clock, SystemClock
 from storage_core.contents import Contents
-from storage_core.durable_file import file_errors, make_directories
 from storage_core.environment import Environment
 from storage_core.errors import (
     ForeignDataError,
@@ -29,6 +27,8 @@ from storage_core.errors import (
     ShardLockedError,
     UnavailableError,
 )
+from storage_core.ground.clock import Clock, SystemClock
+from storage_core.ground.durable_file import file_errors, make_directories
 from storage_core.options import StreamOptions
 from storage_core.origin import StreamOrigin
 from storage_core.root_file import root_id

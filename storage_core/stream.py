@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from storage_core.batch_over_shards import append_over_shards
-from storage_core.durable_file import file_errors
 from storage_core.entry import (
     AppendReport,
     Entry,
@@ -24,8 +23,9 @@ from storage_core.entry import (
 from storage_core.environment import Environment
 from storage_core.errors import ClosedError, InvalidRequestError, ShardlogError
 from storage_core.extents import checked_addresses
-from storage_core.forking import Home
 from storage_core.giving_up import give_up
+from storage_core.ground.durable_file import file_errors
+from storage_core.ground.forking import Home
 from storage_core.keys import ADDRESS_MAX
 from storage_core.open_files import open_files
 from storage_core.options import StreamOptions

@@ -24,9 +24,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self
 
-from storage_core.clock import SystemClock
-from storage_core.directory_lock import lock_or_none
-from storage_core.durable_file import (
+from storage_core.errors import (
+    CorruptionError,
+    ForeignDataError,
+    InvalidRequestError,
+    UnavailableError,
+    UnsupportedFormatError,
+)
+from storage_core.ground.clock import SystemClock
+from storage_core.ground.directory_lock import lock_or_none
+from storage_core.ground.durable_file import (
     encode_document,
     file_errors,
     make_directories,
@@ -35,13 +42,6 @@ from storage_core.durable_file import (
     sync_directory,
     taking_errors,
     write_once,
-)
-from storage_core.errors import (
-    CorruptionError,
-    ForeignDataError,
-    InvalidRequestError,
-    UnavailableError,
-    UnsupportedFormatError,
 )
 from storage_core.marker import MARKER_FILE, create_marker
 from storage_core.options import StreamOptions

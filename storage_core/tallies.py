@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from storage_core.arrow import binary_sizes
 from storage_core.block import Block
+from storage_core.ground.arrow import binary_sizes
 from storage_core.grouping import Grouping, group
 from storage_core.head_replay import replay_rows
 from storage_core.heads import Heads, HeadTable, decode_head

@@ -24,16 +24,16 @@ from typing import Final, Self
 import numpy as np
 import pyarrow as pa
 
-from storage_core.beside import beside_each_other
 from storage_core.block_builder import RecordBuilder
-from storage_core.durable_file import file_errors, sync_directory
 from storage_core.errors import (
     ClosedError,
     CorruptionError,
     InvalidRequestError,
     UnavailableError,
 )
-from storage_core.forking import Home
+from storage_core.ground.beside import beside_each_other
+from storage_core.ground.durable_file import file_errors, sync_directory
+from storage_core.ground.forking import Home
 from storage_core.record import rows_from_arrow
 from storage_core.shard import Shard
 from storage_core.shard_state import TransactionProgress

@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from storage_core.clock import Clock
-from storage_core.directory_lock import lock_or_none
 from storage_core.errors import ShardLockedError
+from storage_core.ground.clock import Clock
+from storage_core.ground.directory_lock import lock_or_none
 
 _RETRY_S: Final = 0.05
 

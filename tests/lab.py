@@ -25,7 +25,7 @@ from typing import Final
 import pyarrow as pa
 
 from storage_core import AppendReport, Environment, Stream, StreamOptions, StreamReader, Transaction
-from storage_core.arrow import Array
+from storage_core.ground.arrow import Array
 from storage_core.marker import MarkerWriter
 from storage_core.rocks import KeyValueStore, Recovery
 from storage_core.testing import ManualClock, SimulatedCrash

@@ -28,7 +28,7 @@ from typing import IO, Any
 
 from connectors.kafka_client import FIELDS, Admin, Consumer, Partition, Place, Producer
 from storage_core import InvalidRequestError, StreamReader, SystemClock
-from storage_core.durable_file import encode_document, read_document, replace_durably
+from storage_core.ground.durable_file import encode_document, read_document, replace_durably
 from tests.waiting import WAIT_MAX_S, await_that
 
 CLOCK = SystemClock()

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from storage_core import Stream, StreamOptions
-from storage_core.allocation import keep_large_buffers
+from storage_core.ground.malloc import keep_large_buffers
 
 BLOCKS = 40
 BLOCK_ROWS = 5000

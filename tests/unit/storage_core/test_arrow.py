@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from storage_core.arrow import int_array, repeated
+from storage_core.ground.arrow import int_array, repeated
 
 READ_ALL = """
 import sys

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from storage_core.beside import beside_each_other
+from storage_core.ground.beside import beside_each_other
 from tests.unit.storage_core.disks import STALL_MAX_S
 
 AT_THE_END = """

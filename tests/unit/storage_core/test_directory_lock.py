@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from storage_core import CorruptionError, ShardLockedError, UnavailableError
-from storage_core.directory_lock import OWNER_FILE, DirectoryLock, describe_owner
+from storage_core.ground.directory_lock import OWNER_FILE, DirectoryLock, describe_owner
 from storage_core.stream_file import locked
 
 
@@ -123,7 +123,7 @@ LOCKED_BY_THE_PARENT = """
 import os, sys
 from pathlib import Path
 from storage_core import ShardLockedError
-from storage_core.directory_lock import DirectoryLock
+from storage_core.ground.directory_lock import DirectoryLock
 
 how = {"started_at_ms": 5, "stream": "clicks", "shard": 3}
 lock = DirectoryLock.acquire(Path(sys.argv[1]), **how)

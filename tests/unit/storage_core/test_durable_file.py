@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_core import CorruptionError, InvalidRequestError, UnavailableError
-from storage_core.durable_file import (
+from storage_core.ground.durable_file import (
     encode_document,
     file_errors,
     make_directories,

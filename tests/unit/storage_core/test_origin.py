@@ -13,7 +13,7 @@ from storage_core import (
     StreamReader,
     UnsupportedFormatError,
 )
-from storage_core.durable_file import encode_document, read_document
+from storage_core.ground.durable_file import encode_document, read_document
 from storage_core.origin import decode_origin, encode_origin
 from storage_core.stream_file import read_stream
 from tests.unit.storage_core.topics import NAME, TOPIC

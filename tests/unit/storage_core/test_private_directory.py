@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from storage_core import UnavailableError
-from storage_core.clock import SystemClock
+from storage_core.ground.clock import SystemClock
 from storage_core.private_directory import PrivateDirectory
 
 
@@ -43,7 +43,7 @@ def test_removed_directory_is_gone(temporary):
 
 FORKED = """
 import os
-from storage_core.clock import SystemClock
+from storage_core.ground.clock import SystemClock
 from storage_core.private_directory import PrivateDirectory
 
 made = PrivateDirectory(SystemClock())

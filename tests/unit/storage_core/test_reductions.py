@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage_core.reductions import is_all, largest, least, total
+from storage_core.ground.reductions import is_all, largest, least, total
 
 COLUMNS = st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=5)
 

@@ -13,7 +13,7 @@ from storage_core import (
     Stream,
     StreamReader,
 )
-from storage_core.durable_file import encode_document, read_document
+from storage_core.ground.durable_file import encode_document, read_document
 from storage_core.keys import ADDRESS_MAX
 from storage_core.options import SHARDS_MAX
 from storage_core.rocks import Batch, open_store

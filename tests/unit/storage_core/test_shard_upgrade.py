@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from storage_core import CorruptionError, ShardPoisonedError, StreamReader
-from storage_core.durable_file import encode_document, read_document
+from storage_core.ground.durable_file import encode_document, read_document
 from storage_core.keys import (
     PREFIX_ATTACHMENT,
     PREFIX_DONE,

@@ -20,7 +20,7 @@ from storage_core import (
     StreamReader,
     UnsupportedFormatError,
 )
-from storage_core.durable_file import encode_document, read_document
+from storage_core.ground.durable_file import encode_document, read_document
 from storage_core.stream_file import check_name, create_stream, locked, locked_if_free, read_stream
 from tests.unit.storage_core.disks import BesideThread
 from tests.unit.storage_core.workbench import flip_bit

@@ -17,8 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from storage_core import forking
 from storage_core.errors import CorruptionError, ShardLockedError, UnavailableError
+from storage_core.ground import forking
 
 OWNER_FILE: Final = "owner.json"
 _TRIES_MAX: Final = 100

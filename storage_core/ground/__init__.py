@@ -1,0 +1,1 @@
+"""Ground: clock, durable files, locks, threads, memory. Knows nothing of a log."""
