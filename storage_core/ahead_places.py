@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from storage_core.keys import (
+from storage_core.format.keys import (
     INT32_MAX,
     INT32_MIN,
     INT64_MAX,
@@ -29,9 +29,9 @@ from storage_core.keys import (
     decode_ahead_key,
     prefix_end,
 )
-from storage_core.record import STATE_AHEAD
+from storage_core.format.record import STATE_AHEAD
+from storage_core.format.shard_state import KEY_AHEAD, encode_int
 from storage_core.rocks import Batch, KeyValueStore
-from storage_core.shard_state import KEY_AHEAD, encode_int
 from storage_core.shard_view import ShardView
 
 _KEYS_PER_BATCH: Final = 10_000

@@ -15,7 +15,7 @@ from functools import reduce
 
 from storage_core.entry import AppendReport
 from storage_core.errors import ShardlogError, ShardPoisonedError
-from storage_core.record import Rows
+from storage_core.format.record import Rows
 from storage_core.shard import Shard
 from storage_core.shard_guard import in_full
 from storage_core.shard_lock import ShardLock

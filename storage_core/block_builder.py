@@ -12,11 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from storage_core.block import BlockPlace, block_checksum, encode_block
 from storage_core.errors import InvalidRequestError
-from storage_core.ground.arrow import single_binary
-from storage_core.ground.reductions import total
-from storage_core.keys import (
+from storage_core.format.block import BlockPlace, block_checksum, encode_block
+from storage_core.format.keys import (
     FAMILY_LOG,
     INT32_MAX,
     INT32_MIN,
@@ -25,10 +23,18 @@ from storage_core.keys import (
     log_key,
     zone_key,
 )
+from storage_core.format.record import Rows
+from storage_core.format.zone import (
+    Zone,
+    encode_secondaries,
+    encode_zone,
+    primary_spans,
+    state_counts,
+)
+from storage_core.ground.arrow import single_binary
+from storage_core.ground.reductions import total
 from storage_core.options import StreamOptions
-from storage_core.record import Rows
 from storage_core.rocks import Batch
-from storage_core.zone import Zone, encode_secondaries, encode_zone, primary_spans, state_counts
 
 Int64s = npt.NDArray[np.int64]
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from storage_core.block import Block, BlockPlace, decode_proven, prove_block
 from storage_core.errors import CorruptionError, ShardlogError
-from storage_core.keys import FAMILY_LOG, log_key
+from storage_core.format.block import Block, BlockPlace, decode_proven, prove_block
+from storage_core.format.keys import FAMILY_LOG, log_key
+from storage_core.format.shard_state import AddressRange
+from storage_core.format.zone import Zone
 from storage_core.rocks import Item, StoreView
-from storage_core.shard_state import AddressRange
-from storage_core.zone import Zone
 
 _RUN_BLOCKS: Final = 8
 _RUN_BYTES: Final = 4 * 2**20

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from storage_core.block import MASK_STATE, Block, block_schema
+from storage_core.format.block import MASK_STATE, Block, block_schema
+from storage_core.format.keys import INT64_MAX
+from storage_core.format.late_rows import LateRows
+from storage_core.format.record import ENVELOPE, STATE_AHEAD, STATE_LATE
 from storage_core.ground.arrow import Array, int_array, nulls, repeated
-from storage_core.keys import INT64_MAX
-from storage_core.late_rows import LateRows
-from storage_core.record import ENVELOPE, STATE_AHEAD, STATE_LATE
 
 Positions = npt.NDArray[np.int64]
 

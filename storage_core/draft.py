@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from storage_core.block import BlockPlace
 from storage_core.block_builder import cut_points, put_block
 from storage_core.entry import AppendReport, Entry
-from storage_core.ground.reductions import total
-from storage_core.grouping import Grouping, Judged, States, group
-from storage_core.heads import Heads, heads_after
-from storage_core.keys import INT64_MAX, ahead_key_of, dead_letter_key, saturating_add, window_key
-from storage_core.late_rows import encode_late_rows
-from storage_core.options import StreamOptions
-from storage_core.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE, Rows, no_rows
-from storage_core.rocks import Batch
-from storage_core.routing import StateRules, judge
-from storage_core.shard_state import (
+from storage_core.format.block import BlockPlace
+from storage_core.format.keys import (
+    INT64_MAX,
+    ahead_key_of,
+    dead_letter_key,
+    saturating_add,
+    window_key,
+)
+from storage_core.format.late_rows import encode_late_rows
+from storage_core.format.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE, Rows, no_rows
+from storage_core.format.shard_state import (
     KEY_AHEAD,
     KEY_NEXT,
     KEY_SOURCE,
@@ -37,8 +37,7 @@ from storage_core.shard_state import (
     encode_tail,
     pass_key,
 )
-from storage_core.stream_file import StreamMeta
-from storage_core.windows import (
+from storage_core.format.windows import (
     UNITS_PER_SECOND,
     Window,
     WindowTable,
@@ -46,11 +45,18 @@ from storage_core.windows import (
     encode_window,
     summarise,
 )
+from storage_core.ground.reductions import total
+from storage_core.grouping import Grouping, Judged, States, group
+from storage_core.heads import Heads, heads_after
+from storage_core.options import StreamOptions
+from storage_core.rocks import Batch
+from storage_core.routing import StateRules, judge
+from storage_core.stream_file import StreamMeta
 
 if TYPE_CHECKING:
     from storage_core.shard import OpenedShard
 
-from storage_core.zone import state_counts
+from storage_core.format.zone import state_counts
 
 Int64s = npt.NDArray[np.int64]
 

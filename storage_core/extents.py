@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from storage_core.errors import InvalidRequestError
-from storage_core.keys import ADDRESS_MAX
+from storage_core.format.keys import ADDRESS_MAX
 from storage_core.shard_view import ShardView
 
 

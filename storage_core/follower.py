@@ -27,7 +27,6 @@ from typing import Final
 import pyarrow as pa
 
 from storage_core import rocks
-from storage_core.block import BlockPlace
 from storage_core.empty_store import EmptyStoreView
 from storage_core.errors import (
     ClosedError,
@@ -36,11 +35,13 @@ from storage_core.errors import (
     LostRangeError,
     UnavailableError,
 )
+from storage_core.format.block import BlockPlace
+from storage_core.format.keys import FAMILY_DEFAULT
+from storage_core.format.shard_state import STATE_RANGE, ShardState, decode_state
 from storage_core.ground.clock import Clock
 from storage_core.ground.forking import Home
 from storage_core.head_replay import block_groups, replay_block
 from storage_core.heads import Heads, HeadTable, Int32s
-from storage_core.keys import FAMILY_DEFAULT
 from storage_core.marker import MARKER_FILE, MarkerReader, MarkerState
 from storage_core.open_files import open_files
 from storage_core.private_directory import PrivateDirectory
@@ -48,7 +49,6 @@ from storage_core.read_request import ReadRequest
 from storage_core.reader_rights import refuse_unwritable
 from storage_core.rocks import RocksStore, StoreView
 from storage_core.scan_shard import heads_of, resumed, scan_view
-from storage_core.shard_state import STATE_RANGE, ShardState, decode_state
 from storage_core.shard_view import ShardBounds, ShardView
 from storage_core.stream_file import StreamFiles
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from storage_core.block import Block
+from storage_core.format.block import Block
 from storage_core.grouping import Grouping, Int64s, Judged, States, group
 from storage_core.heads import Heads, heads_after
 

@@ -10,14 +10,14 @@ Each change is a pair: what to write, and the state that holds once it is writte
 from dataclasses import replace
 
 from storage_core.errors import InvalidRequestError
-from storage_core.rocks import Batch
-from storage_core.shard_state import (
+from storage_core.format.shard_state import (
     AddressRange,
     ShardState,
     encode_range_end,
     gap_key,
     lost_key,
 )
+from storage_core.rocks import Batch
 
 
 def knows_loss(state: ShardState, found: AddressRange) -> bool:

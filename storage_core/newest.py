@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from storage_core.ahead_places import Places, newest_ahead
-from storage_core.block import Block
 from storage_core.columns import block_columns
+from storage_core.format.block import Block
 from storage_core.newest_within import newest_within
 from storage_core.read_request import ReadRequest
 from storage_core.scan import RowFilter, concat_batches, filter_for, sort_rows

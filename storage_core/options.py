@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Literal, get_args
 
-from storage_core.block import Codec
 from storage_core.errors import InvalidRequestError
-from storage_core.keys import INT64_MAX
-from storage_core.windows import UNITS_PER_SECOND, Unit, WindowScheme, width_for
+from storage_core.format.block import Codec
+from storage_core.format.keys import INT64_MAX
+from storage_core.format.windows import UNITS_PER_SECOND, Unit, WindowScheme, width_for
 
 SyncLevel = Literal["commit", "interval"]
 

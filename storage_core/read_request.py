@@ -12,7 +12,7 @@ from typing import Literal, Protocol, get_args
 import pyarrow as pa
 
 from storage_core.errors import InvalidRequestError
-from storage_core.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
+from storage_core.format.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 
 Order = Literal["arrival", "replay", "time", "primary", "newest"]
 

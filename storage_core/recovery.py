@@ -23,10 +23,7 @@ from typing import Final
 
 from storage_core.ahead_places import write_ahead_keys
 from storage_core.errors import CorruptionError, ForeignDataError, ShardlogError
-from storage_core.ground.directory_lock import DirectoryLock
-from storage_core.ground.durable_file import sync_directory, taking_errors
-from storage_core.head_replay import block_groups, replay_block
-from storage_core.keys import (
+from storage_core.format.keys import (
     FAMILY_DEFAULT,
     FAMILY_LOG,
     PREFIX_LATE,
@@ -35,11 +32,7 @@ from storage_core.keys import (
     prefix_end,
     zone_key,
 )
-from storage_core.marker import MARKER_FILE, MarkerState, MarkerWriter, create_marker
-from storage_core.rocks import Batch, KeyValueStore
-from storage_core.shard import OpenedShard, ShardContext
-from storage_core.shard_heads import ShardHeads
-from storage_core.shard_state import (
+from storage_core.format.shard_state import (
     KEY_AHEAD,
     KEY_BORN,
     KEY_GENERATION,
@@ -63,6 +56,13 @@ from storage_core.shard_state import (
     lost_key,
     says_nothing,
 )
+from storage_core.ground.directory_lock import DirectoryLock
+from storage_core.ground.durable_file import sync_directory, taking_errors
+from storage_core.head_replay import block_groups, replay_block
+from storage_core.marker import MARKER_FILE, MarkerState, MarkerWriter, create_marker
+from storage_core.rocks import Batch, KeyValueStore
+from storage_core.shard import OpenedShard, ShardContext
+from storage_core.shard_heads import ShardHeads
 from storage_core.shard_upgrade import begun_in_version_1, upgrade_shard
 from storage_core.shard_view import ShardBounds, ShardView
 

@@ -43,10 +43,10 @@ from storage_core.errors import (
     ShardlogError,
     UnavailableError,
 )
+from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG
 from storage_core.ground import forking
 from storage_core.ground.malloc import keep_large_buffers
 from storage_core.joining import LogJoiner, StoredFile, files_listed
-from storage_core.keys import FAMILY_DEFAULT, FAMILY_LOG
 from storage_core.open_files import open_files
 from storage_core.rocks_view import Cursor, RocksView
 from storage_core.store import Batch, Item, KeyValueStore, Recovery, StoreView

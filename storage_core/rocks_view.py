@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, Protocol
 
 from storage_core.errors import ClosedError
+from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG
 from storage_core.ground import forking
-from storage_core.keys import FAMILY_DEFAULT, FAMILY_LOG
 from storage_core.store import Item
 
 Translating = AbstractContextManager[None]

@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from storage_core.block import Block
 from storage_core.columns import (
     READ_COLUMNS,
     TAIL_COLUMNS,
@@ -29,14 +28,15 @@ from storage_core.columns import (
     read_schema,
 )
 from storage_core.errors import InvalidRequestError, LostRangeError
+from storage_core.format.block import Block
+from storage_core.format.keys import INT64_MAX, INT64_MIN, late_key, late_window_key
+from storage_core.format.late_rows import LateRows, decode_late_rows
+from storage_core.format.record import STATE_EXPIRED
+from storage_core.format.zone import Zone, ZoneChunk
 from storage_core.ground.arrow import concat, int_array
-from storage_core.keys import INT64_MAX, INT64_MIN, late_key, late_window_key
-from storage_core.late_rows import LateRows, decode_late_rows
 from storage_core.read_request import ReadRequest
-from storage_core.record import STATE_EXPIRED
 from storage_core.shard_view import ShardView
 from storage_core.stretches import Stretch, stretches
-from storage_core.zone import Zone, ZoneChunk
 from storage_core.zone_heads import ZoneHeads
 
 Int32s = npt.NDArray[np.int32]

@@ -20,15 +20,15 @@ from typing import Any, Final
 
 import xxhash
 
-from storage_core.contents import Contents, decode_contents, encode_contents
 from storage_core.errors import CorruptionError, InvalidRequestError
+from storage_core.format.contents import Contents, decode_contents, encode_contents
+from storage_core.format.keys import INT64_MAX
 from storage_core.ground.durable_file import (
     encode_document,
     make_directories,
     read_document,
     replace_durably,
 )
-from storage_core.keys import INT64_MAX
 
 # A caller's own transaction never has such a name (staging.check_transaction_name).
 NAME_PREFIX: Final = "staged:"

@@ -16,8 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from storage_core.errors import InvalidRequestError
+from storage_core.format.keys import ADDRESS_MAX
 from storage_core.ground.durable_file import taking_errors
-from storage_core.keys import ADDRESS_MAX
 from storage_core.options import SHARDS_MAX
 from storage_core.stream_file import (
     StreamFiles,

@@ -19,11 +19,11 @@ from typing import Final, TypeVar
 
 import numpy as np
 
+from storage_core.format.keys import head_key
+from storage_core.format.shard_state import KEY_HEADS, encode_int
 from storage_core.ground.reductions import is_all
 from storage_core.heads import Heads, HeadTable, Int32s, decode_head, encode_heads
-from storage_core.keys import head_key
 from storage_core.rocks import Batch
-from storage_core.shard_state import KEY_HEADS, encode_int
 
 BLOCKS_PER_SNAPSHOT: Final = 32
 _PENDING_MAX: Final = 64

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from storage_core.entry import Entry
 from storage_core.errors import InvalidRequestError, UnavailableError
-from storage_core.keys import KIND_NAMED, KIND_NUMBERED, done_key, place_key
-from storage_core.record import Rows
-from storage_core.rocks import Batch
-from storage_core.shard_state import (
+from storage_core.format.keys import KIND_NAMED, KIND_NUMBERED, done_key, place_key
+from storage_core.format.record import Rows
+from storage_core.format.shard_state import (
     KEY_TRANSACTIONS,
     Ledger,
     Places,
@@ -30,6 +29,7 @@ from storage_core.shard_state import (
     encode_progress,
     transaction_key,
 )
+from storage_core.rocks import Batch
 
 if TYPE_CHECKING:
     from storage_core.shard import Shard

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from storage_core.errors import CorruptionError
-from storage_core.keys import (
+from storage_core.format.keys import (
     FAMILY_DEFAULT,
     PREFIX_ATTACHMENT,
     PREFIX_META,
@@ -27,8 +27,7 @@ from storage_core.keys import (
     meta_key,
     prefix_end,
 )
-from storage_core.rocks import Batch, Item, KeyValueStore, StoreView
-from storage_core.shard_state import (
+from storage_core.format.shard_state import (
     KEY_REMOVED,
     KEY_TRANSACTIONS,
     Ledger,
@@ -37,6 +36,7 @@ from storage_core.shard_state import (
     encode_ledger,
     transaction_key,
 )
+from storage_core.rocks import Batch, Item, KeyValueStore, StoreView
 
 _PREFIXES: Final = b"dhilmwz"
 _TRANSACTIONS: Final = (meta_key("txn/"), meta_key("txn0"))

@@ -14,11 +14,10 @@ from typing import Final, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from storage_core.block import Block, BlockPlace
 from storage_core.block_reads import BlockReads
 from storage_core.errors import CorruptionError, LostRangeError
-from storage_core.heads import Heads, Int32s
-from storage_core.keys import (
+from storage_core.format.block import Block, BlockPlace
+from storage_core.format.keys import (
     FAMILY_DEFAULT,
     PREFIX_LATE,
     PREFIX_ZONE,
@@ -31,11 +30,12 @@ from storage_core.keys import (
     window_key,
     zone_key,
 )
+from storage_core.format.shard_state import STATE_RANGE, AddressRange, ShardState, decode_state
+from storage_core.format.windows import Window, decode_window
+from storage_core.format.zone import Zone, ZoneChunk, decode_zones
+from storage_core.heads import Heads, Int32s
 from storage_core.rocks import Item, StoreView
-from storage_core.shard_state import STATE_RANGE, AddressRange, ShardState, decode_state
 from storage_core.stream_file import StreamMeta
-from storage_core.windows import Window, decode_window
-from storage_core.zone import Zone, ZoneChunk, decode_zones
 
 _ZONES_END: Final = prefix_end(PREFIX_ZONE)
 _ZONES_FIRST: Final = 8

@@ -19,8 +19,9 @@ from typing import Any, Final
 
 import xxhash
 
-from storage_core.contents import Contents, decode_contents, encode_contents
 from storage_core.errors import CorruptionError, InvalidRequestError
+from storage_core.format.contents import Contents, decode_contents, encode_contents
+from storage_core.format.record import Rows
 from storage_core.ground.clock import Clock
 from storage_core.ground.durable_file import (
     encode_document,
@@ -29,7 +30,6 @@ from storage_core.ground.durable_file import (
     sync_directory,
     write_once,
 )
-from storage_core.record import Rows
 from storage_core.series import NAME_PREFIX, TransactionId, id_of_name, read_mark, write_mark
 from storage_core.sorted_parts import read_sorted
 from storage_core.staged_rows import StagedPart, is_whole, read_part, rows_of

@@ -19,7 +19,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Final, Protocol, Self, TypeVar
 
-from storage_core.contents import Contents
 from storage_core.environment import Environment
 from storage_core.errors import (
     ForeignDataError,
@@ -27,6 +26,8 @@ from storage_core.errors import (
     ShardLockedError,
     UnavailableError,
 )
+from storage_core.format.contents import Contents
+from storage_core.format.windows import Unit
 from storage_core.ground.clock import Clock, SystemClock
 from storage_core.ground.durable_file import file_errors, make_directories
 from storage_core.options import StreamOptions
@@ -56,7 +57,6 @@ from storage_core.staging import (
 )
 from storage_core.stream_file import StreamFiles, locked, read_stream
 from storage_core.turn import Turn
-from storage_core.windows import Unit
 
 Parts = Mapping[int, tuple[StagedPart, ...]]
 _RETRY_S: Final = 0.05

@@ -11,7 +11,7 @@ Every mark only grows, so the line holds for any thread that reads it from left 
 
 from dataclasses import dataclass, replace
 
-from storage_core.shard_state import ShardState
+from storage_core.format.shard_state import ShardState
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Final
 
-from storage_core.block import Block
 from storage_core.findings import Findings
-from storage_core.keys import (
+from storage_core.format.block import Block
+from storage_core.format.keys import (
     ADDRESS_MAX,
     KIND_NAMED,
     KIND_NUMBERED,
@@ -18,7 +18,7 @@ from storage_core.keys import (
     place_key,
     prefix_end,
 )
-from storage_core.shard_state import (
+from storage_core.format.shard_state import (
     KEY_AHEAD,
     KEY_NEXT,
     KEY_SOURCE,

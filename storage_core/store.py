@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from storage_core.keys import FAMILY_DEFAULT
+from storage_core.format.keys import FAMILY_DEFAULT
 
 Recovery = Literal["strict", "point_in_time"]
 Item = tuple[bytes, bytes]

@@ -31,6 +31,7 @@ from storage_core.errors import (
     UnavailableError,
     UnsupportedFormatError,
 )
+from storage_core.format.windows import Unit, WindowScheme, WindowWidth
 from storage_core.ground.clock import SystemClock
 from storage_core.ground.directory_lock import lock_or_none
 from storage_core.ground.durable_file import (
@@ -53,7 +54,6 @@ from storage_core.root_file import (
     make_root_file,
     read_root,
 )
-from storage_core.windows import Unit, WindowScheme, WindowWidth
 
 # A stream of an earlier version is read as it is, and made one of this when it is written.
 FORMAT_VERSION: Final = 2

@@ -12,12 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from storage_core.block import Block
-from storage_core.ground.arrow import binary_sizes
-from storage_core.grouping import Grouping, group
-from storage_core.head_replay import replay_rows
-from storage_core.heads import Heads, HeadTable, decode_head
-from storage_core.keys import (
+from storage_core.format.block import Block
+from storage_core.format.keys import (
     INT32_MAX,
     INT32_MIN,
     INT64_MAX,
@@ -27,11 +23,15 @@ from storage_core.keys import (
     head_key,
     prefix_end,
 )
-from storage_core.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE
+from storage_core.format.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE
+from storage_core.format.shard_state import Counters
+from storage_core.format.windows import Window, WindowScheme, summarise
+from storage_core.ground.arrow import binary_sizes
+from storage_core.grouping import Grouping, group
+from storage_core.head_replay import replay_rows
+from storage_core.heads import Heads, HeadTable, decode_head
 from storage_core.routing import StateRules, judge
-from storage_core.shard_state import Counters
 from storage_core.shard_view import ShardView
-from storage_core.windows import Window, WindowScheme, summarise
 
 HEADS_AT_ONCE: Final = 2**22
 WINDOWS_AT_ONCE: Final = 2**17

@@ -31,12 +31,12 @@ from storage_core.errors import (
     InvalidRequestError,
     UnavailableError,
 )
+from storage_core.format.record import rows_from_arrow
+from storage_core.format.shard_state import TransactionProgress
 from storage_core.ground.beside import beside_each_other
 from storage_core.ground.durable_file import file_errors, sync_directory
 from storage_core.ground.forking import Home
-from storage_core.record import rows_from_arrow
 from storage_core.shard import Shard
-from storage_core.shard_state import TransactionProgress
 from storage_core.shard_transactions import StagedTransaction
 from storage_core.staged_rows import StagedShardWriter
 from storage_core.staging import (

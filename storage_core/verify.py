@@ -15,13 +15,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from storage_core.block import Block
 from storage_core.block_checks import CopyCheck, disagreement
 from storage_core.errors import CorruptionError
 from storage_core.findings import PROBLEMS_MAX, Findings, Problem
+from storage_core.format.block import Block
+from storage_core.format.keys import (
+    INT32_MAX,
+    INT32_MIN,
+    INT64_MAX,
+    INT64_MIN,
+    head_key,
+    window_key,
+)
+from storage_core.format.shard_state import Counters, ShardState
+from storage_core.format.windows import Window
+from storage_core.format.zone import Zone
 from storage_core.heads import Int32s
-from storage_core.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, head_key, window_key
-from storage_core.shard_state import Counters, ShardState
 from storage_core.shard_view import ShardView
 from storage_core.state_checks import (
     DeadLetterCheck,
@@ -40,8 +49,6 @@ from storage_core.tallies import (
     parts_of,
     stored_heads,
 )
-from storage_core.windows import Window
-from storage_core.zone import Zone
 
 if TYPE_CHECKING:
     from storage_core.shard import Shard

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from storage_core.zone import Zone, decode_zone_heads, encode_zone_head, zone_without_parts
+from storage_core.format.zone import Zone, decode_zone_heads, encode_zone_head, zone_without_parts
 
 
 class ZoneHeads:

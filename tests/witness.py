@@ -7,10 +7,10 @@ falls. What happens during a sync can be set, so that a test writes in the middl
 from collections.abc import Callable
 from pathlib import Path
 
-from storage_core.keys import FAMILY_DEFAULT
+from storage_core.format.keys import FAMILY_DEFAULT
+from storage_core.format.shard_state import KEY_NEXT, decode_tail
 from storage_core.marker import MarkerState, MarkerWriter
 from storage_core.rocks import Batch, KeyValueStore, Recovery, StoreView
-from storage_core.shard_state import KEY_NEXT, decode_tail
 from storage_core.testing import FaultyDisk
 
 

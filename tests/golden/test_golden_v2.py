@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from storage_core import StagingArea, Stream, StreamReader
-from storage_core.keys import FAMILY_DEFAULT
+from storage_core.format.keys import FAMILY_DEFAULT
+from storage_core.format.shard_state import KEY_TRANSACTIONS, decode_ledger
 from storage_core.rocks import open_store
-from storage_core.shard_state import KEY_TRANSACTIONS, decode_ledger
 from tests.golden.write_v1 import STREAM, open_later
 from tests.golden.write_v2 import ATTACHED, BEGUN, NUMBERED, ONCE, told_by
 

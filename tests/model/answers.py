@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from storage_core import InvalidRequestError
+from storage_core.format.record import Record
 from storage_core.reads import StreamReads
-from storage_core.record import Record
 from tests.lab import rows_of
 from tests.model.plain_shard import PlainRow, RefusedError
 from tests.model.plain_stream import PlainStream, question_about

@@ -40,7 +40,7 @@ def test_no_text_holds_unfinished_marks_or_paths_of_one_machine() -> None:
 
 
 def test_empty_name_is_found() -> None:
-    assert empty_names(["storage_core/utils.py", "storage_core/block.py"]) == [
+    assert empty_names(["storage_core/utils.py", "storage_core/format/block.py"]) == [
         "storage_core/utils.py"
     ]
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from storage_core.block import BlockPlace
+from storage_core.format.block import BlockPlace
+from storage_core.format.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
+from storage_core.format.record import ENVELOPE, Rows
 from storage_core.ground.arrow import Array
-from storage_core.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
-from storage_core.record import ENVELOPE, Rows
 from tests.examples import examples
 
 few = settings(max_examples=examples(15))

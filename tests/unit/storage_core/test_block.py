@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_core import CorruptionError
-from storage_core.block import (
+from storage_core.format.block import (
     HEADER_BYTES,
     MASK_ADDRESS,
     MASK_STATE,
@@ -23,7 +23,7 @@ from storage_core.block import (
     decode_block,
     encode_block,
 )
-from storage_core.record import ENVELOPE, Rows
+from storage_core.format.record import ENVELOPE, Rows
 from tests.unit.storage_core.strategies import (
     addresses_of,
     few,

@@ -11,7 +11,7 @@ from storage_core import (
     TransactionId,
     UnavailableError,
 )
-from storage_core.record import rows_from_arrow
+from storage_core.format.record import rows_from_arrow
 from storage_core.staged_rows import StagedShardWriter
 from storage_core.staging import (
     MANIFEST_FILE,

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage_core.block import BlockPlace, block_checksum, decode_block, encode_block
+from storage_core.format.block import BlockPlace, block_checksum, decode_block, encode_block
 from storage_core.grouping import group
 from storage_core.head_replay import block_groups, replay_block
 from storage_core.heads import Heads, heads_after

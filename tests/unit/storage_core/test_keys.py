@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage_core import keys
+from storage_core.format import keys
 from tests.unit.storage_core.strategies import (
     addresses_one,
     few,

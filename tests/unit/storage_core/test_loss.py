@@ -3,9 +3,15 @@
 import pytest
 
 from storage_core import InvalidRequestError
+from storage_core.format.shard_state import (
+    AddressRange,
+    ShardState,
+    decode_state,
+    gap_key,
+    lost_key,
+)
 from storage_core.loss import give_up_loss, knows_loss, note_loss
 from storage_core.rocks import Batch
-from storage_core.shard_state import AddressRange, ShardState, decode_state, gap_key, lost_key
 
 ONE, TWO = AddressRange(5, 9), AddressRange(20, 30)
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from storage_core import ReadRequest, ShardPoisonedError, StreamReader
+from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG, PREFIX_AHEAD, head_key
+from storage_core.format.shard_state import KEY_AHEAD
 from storage_core.heads import encode_head
-from storage_core.keys import FAMILY_DEFAULT, FAMILY_LOG, PREFIX_AHEAD, head_key
 from storage_core.newest import scan_newest
 from storage_core.rocks import StoreView
 from storage_core.shard_heads import BLOCKS_PER_SNAPSHOT
-from storage_core.shard_state import KEY_AHEAD
 from storage_core.shard_view import ShardView
 from tests.unit.storage_core.disks import ReinedDisk
 from tests.unit.storage_core.strategies import int32_array

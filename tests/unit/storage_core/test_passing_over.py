@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from storage_core import AppendReport, ClosedError, InvalidRequestError
-from storage_core.keys import ADDRESS_MAX
+from storage_core.format.keys import ADDRESS_MAX
 from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
 from tests.unit.storage_core.topics import TopicCopy
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage_core.block import block_schema
-from storage_core.plain_row import encode_plain_row
+from storage_core.format.block import block_schema
+from storage_core.format.plain_row import encode_plain_row
 
 SECONDARIES = st.integers(-(2**31), 2**31 - 1)
 PRIMARIES = st.integers(-(2**63), 2**63 - 1)

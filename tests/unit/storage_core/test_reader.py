@@ -16,7 +16,7 @@ from storage_core import (
     StreamReader,
     UnavailableError,
 )
-from storage_core.keys import zone_key
+from storage_core.format.keys import zone_key
 from storage_core.marker import create_marker
 from storage_core.testing import ManualClock
 from tests.unit.storage_core.disks import BesideThread

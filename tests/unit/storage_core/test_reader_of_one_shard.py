@@ -3,8 +3,8 @@
 import pytest
 
 from storage_core import ClosedError, InvalidRequestError, ReadRequest
-from storage_core.keys import FAMILY_DEFAULT
-from storage_core.shard_state import KEY_START, encode_int, encode_range_end, lost_key
+from storage_core.format.keys import FAMILY_DEFAULT
+from storage_core.format.shard_state import KEY_START, encode_int, encode_range_end, lost_key
 from tests.unit.storage_core.workbench import column_of
 
 

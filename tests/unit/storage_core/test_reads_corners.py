@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from storage_core import LostRangeError
-from storage_core.keys import FAMILY_DEFAULT, INT64_MAX, INT64_MIN
-from storage_core.shard_state import KEY_START, encode_int
+from storage_core.format.keys import FAMILY_DEFAULT, INT64_MAX, INT64_MIN
+from storage_core.format.shard_state import KEY_START, encode_int
 from tests.unit.storage_core.disks import ReinedDisk
 from tests.unit.storage_core.workbench import Workbench, column_of, rows_of
 

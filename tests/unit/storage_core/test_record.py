@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from storage_core import InvalidRequestError
-from storage_core.record import (
+from storage_core.format.record import (
     HEADERS_TYPE,
     no_rows,
     rows_from_arrow,

@@ -12,7 +12,7 @@ from storage_core import (
     CorruptionError,
     InvalidRequestError,
 )
-from storage_core.keys import (
+from storage_core.format.keys import (
     FAMILY_DEFAULT,
     INT64_MAX,
     INT64_MIN,
@@ -23,8 +23,8 @@ from storage_core.keys import (
     late_key,
     zone_key,
 )
+from storage_core.format.shard_state import KEY_FLOOR, KEY_NEXT, encode_int
 from storage_core.marker import MarkerState, MarkerWriter
-from storage_core.shard_state import KEY_FLOOR, KEY_NEXT, encode_int
 from tests.unit.storage_core.disks import STALL_MAX_S, BesideThread
 from tests.unit.storage_core.workbench import Workbench, batch_of
 

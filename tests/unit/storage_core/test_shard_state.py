@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_core import CorruptionError
-from storage_core.keys import INT64_MIN
-from storage_core.shard_state import (
+from storage_core.format.keys import INT64_MIN
+from storage_core.format.shard_state import (
     KEY_GENERATION,
     KEY_NEXT,
     KEY_SOURCE,

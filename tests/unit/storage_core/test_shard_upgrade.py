@@ -6,8 +6,7 @@ from contextlib import suppress
 import pytest
 
 from storage_core import CorruptionError, ShardPoisonedError, StreamReader
-from storage_core.ground.durable_file import encode_document, read_document
-from storage_core.keys import (
+from storage_core.format.keys import (
     PREFIX_ATTACHMENT,
     PREFIX_DONE,
     PREFIX_PLACE,
@@ -15,8 +14,7 @@ from storage_core.keys import (
     meta_key,
     prefix_end,
 )
-from storage_core.rocks import Batch
-from storage_core.shard_state import (
+from storage_core.format.shard_state import (
     KEY_TRANSACTIONS,
     STATE_RANGE,
     TransactionProgress,
@@ -24,6 +22,8 @@ from storage_core.shard_state import (
     encode_progress,
     transaction_key,
 )
+from storage_core.ground.durable_file import encode_document, read_document
+from storage_core.rocks import Batch
 from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
 from tests.unit.storage_core.workbench import Workbench
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 
 from storage_core import CorruptionError, InvalidRequestError, TransactionId
+from storage_core.format.record import Rows
 from storage_core.ground.durable_file import encode_document, read_document, replace_durably
-from storage_core.record import Rows
 from storage_core.series import id_of_name, read_mark
 from storage_core.staged_rows import StagedShardWriter
 from storage_core.staging import (

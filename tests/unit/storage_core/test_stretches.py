@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from storage_core.format.windows import Window
 from storage_core.stretches import ADDRESSES_MIN, Stretch, stretches
-from storage_core.windows import Window
 from tests.unit.storage_core.strategies import few
 
 WIDE = 10 * ADDRESSES_MIN

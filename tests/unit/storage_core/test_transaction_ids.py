@@ -11,8 +11,8 @@ from storage_core import (
     TransactionId,
     UnavailableError,
 )
-from storage_core.record import rows_from_arrow
-from storage_core.shard_state import STATE_RANGE, TransactionProgress
+from storage_core.format.record import rows_from_arrow
+from storage_core.format.shard_state import STATE_RANGE, TransactionProgress
 from storage_core.shard_transactions import StagedTransaction
 from storage_core.staging import remove_transaction, staged_transactions
 from storage_core.transaction import finish

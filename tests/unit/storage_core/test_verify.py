@@ -5,10 +5,17 @@ from dataclasses import replace
 import pytest
 
 from storage_core import ClosedError
+from storage_core.format.keys import (
+    FAMILY_DEFAULT,
+    FAMILY_LOG,
+    head_key,
+    prefix_end,
+    window_key,
+    zone_key,
+)
+from storage_core.format.windows import Window, encode_window
+from storage_core.format.zone import Zone, decode_zone, encode_secondaries, encode_zone
 from storage_core.heads import encode_head
-from storage_core.keys import FAMILY_DEFAULT, FAMILY_LOG, head_key, prefix_end, window_key, zone_key
-from storage_core.windows import Window, encode_window
-from storage_core.zone import Zone, decode_zone, encode_secondaries, encode_zone
 from tests.unit.storage_core.strategies import int32_array
 from tests.unit.storage_core.workbench import Workbench
 

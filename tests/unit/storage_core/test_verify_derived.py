@@ -14,8 +14,7 @@ import pytest
 from storage_core import Problem, ShardPoisonedError, TransactionId
 from storage_core.block_builder import put_block
 from storage_core.findings import PROBLEMS_MAX, Findings, Kind
-from storage_core.heads import decode_head, encode_head
-from storage_core.keys import (
+from storage_core.format.keys import (
     FAMILY_DEFAULT,
     PREFIX_AHEAD,
     PREFIX_LATE,
@@ -28,10 +27,8 @@ from storage_core.keys import (
     prefix_end,
     window_key,
 )
-from storage_core.options import PAYLOAD_BYTES_MAX
-from storage_core.record import rows_from_arrow
-from storage_core.rocks import Batch
-from storage_core.shard_state import (
+from storage_core.format.record import rows_from_arrow
+from storage_core.format.shard_state import (
     KEY_NEXT,
     KEY_SOURCE,
     KEY_TRANSACTIONS,
@@ -49,6 +46,10 @@ from storage_core.shard_state import (
     encode_tail,
     pass_key,
 )
+from storage_core.format.windows import Window, decode_window, encode_window
+from storage_core.heads import decode_head, encode_head
+from storage_core.options import PAYLOAD_BYTES_MAX
+from storage_core.rocks import Batch
 from storage_core.state_checks import check_tail
 from storage_core.verify import (
     NEVER_CHECKED,
@@ -59,7 +60,6 @@ from storage_core.verify import (
     VerifyReport,
     verify_shard,
 )
-from storage_core.windows import Window, decode_window, encode_window
 from tests.unit.storage_core.strategies import int32_array
 from tests.unit.storage_core.test_transaction_ids import publish, transact
 from tests.unit.storage_core.workbench import Workbench, batch_of

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage_core.keys import INT64_MAX, INT64_MIN
-from storage_core.windows import (
+from storage_core.format.keys import INT64_MAX, INT64_MIN
+from storage_core.format.windows import (
     SEQUENCE_WIDTH,
     Unit,
     Window,

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_core import CorruptionError
-from storage_core.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
-from storage_core.zone import (
+from storage_core.format.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
+from storage_core.format.zone import (
     Zone,
     decode_secondaries,
     decode_zone,

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from storage_core import AppendReport, Environment, Stream, StreamOptions, StreamReader
-from storage_core.keys import (
+from storage_core.format.keys import (
     FAMILY_DEFAULT,
     FAMILY_LOG,
     PREFIX_DONE,
@@ -28,10 +28,10 @@ from storage_core.keys import (
     log_key,
     prefix_end,
 )
-from storage_core.record import ENVELOPE
+from storage_core.format.record import ENVELOPE
+from storage_core.format.shard_state import KEY_HEADS, encode_int
 from storage_core.rocks import Batch, RocksStore, open_store
 from storage_core.shard import Shard
-from storage_core.shard_state import KEY_HEADS, encode_int
 from tests.unit.storage_core.disks import STALL_MAX_S, BesideThread, ReinedDisk
 
 TYPES: Mapping[str, pa.DataType] = {

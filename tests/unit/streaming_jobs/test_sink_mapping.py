@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 )
 
 from storage_core import HEADERS_TYPE, InvalidRequestError
-from storage_core.record import rows_from_arrow
+from storage_core.format.record import rows_from_arrow
 from streaming_jobs.columns import HEADERS_ARROW, arrow_schema, known_columns, spark_schema
 from streaming_jobs.moments import moments
 from streaming_jobs.sink_mapping import ColumnMapping, mapping_of

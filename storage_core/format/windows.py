@@ -20,9 +20,9 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from storage_core.format.keys import INT64_MAX, INT64_MIN
+from storage_core.format.record import STATE_LATE
 from storage_core.ground.reductions import largest, least, total
-from storage_core.keys import INT64_MAX, INT64_MIN
-from storage_core.record import STATE_LATE
 
 Unit = Literal["s", "ms", "us", "ns", "sequence"]
 WindowWidth = Literal["minute", "hour", "day", "week", "month", "sequence"]

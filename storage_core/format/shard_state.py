@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from storage_core.errors import CorruptionError
-from storage_core.keys import INT64_MIN, PREFIX_META, meta_key
+from storage_core.format.keys import INT64_MIN, PREFIX_META, meta_key
 
 _TAIL: Final = struct.Struct("<qq11Q")
 # Dead letters and what was passed over came to be counted after the other nine.

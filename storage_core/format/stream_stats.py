@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from storage_core.shard_state import Counters
+from storage_core.format.shard_state import Counters
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ import pyarrow as pa
 import xxhash
 
 from storage_core.errors import CorruptionError
-from storage_core.plain_row import encode_plain_row
-from storage_core.record import ENVELOPE, Rows
+from storage_core.format.plain_row import encode_plain_row
+from storage_core.format.record import ENVELOPE, Rows
 
 Codec = Literal["none", "lz4", "zstd"]
 

@@ -24,9 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from storage_core.errors import CorruptionError
+from storage_core.format.keys import INT64_MAX, INT64_MIN
+from storage_core.format.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE
 from storage_core.ground.reductions import largest, least
-from storage_core.keys import INT64_MAX, INT64_MIN
-from storage_core.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE
 
 _HEAD: Final = struct.Struct("<8qQ6I")
 _HEAD_BYTES: Final = _HEAD.size

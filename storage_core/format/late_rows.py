@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from storage_core.format.keys import decode_late_keys, encode_late_keys
+from storage_core.format.record import ENVELOPE, Rows
+from storage_core.format.windows import WindowScheme
 from storage_core.ground.arrow import Array
-from storage_core.keys import decode_late_keys, encode_late_keys
-from storage_core.record import ENVELOPE, Rows
-from storage_core.windows import WindowScheme
 
 _HEAD: Final = struct.Struct("<BBBbHIIIqq")
 _HEAD_DTYPE: Final = np.dtype(

@@ -1,0 +1,1 @@
+"""Format: every byte on disk beside the values it holds. Pure; opens nothing."""
