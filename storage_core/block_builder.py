@@ -34,7 +34,7 @@ from storage_core.format.zone import (
 from storage_core.ground.arrow import single_binary
 from storage_core.ground.reductions import total
 from storage_core.options import StreamOptions
-from storage_core.rocks import Batch
+from storage_core.store.rocks import Batch
 
 Int64s = npt.NDArray[np.int64]
 

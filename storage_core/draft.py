@@ -49,8 +49,8 @@ from storage_core.ground.reductions import total
 from storage_core.grouping import Grouping, Judged, States, group
 from storage_core.heads import Heads, heads_after
 from storage_core.options import StreamOptions
-from storage_core.rocks import Batch
 from storage_core.routing import StateRules, judge
+from storage_core.store.rocks import Batch
 from storage_core.stream_file import StreamMeta
 
 if TYPE_CHECKING:

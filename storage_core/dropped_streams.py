@@ -22,7 +22,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
-from storage_core.environment import Environment
 from storage_core.errors import UnsupportedFormatError
 from storage_core.ground.clock import Clock
 from storage_core.ground.directory_lock import DirectoryLock
@@ -36,6 +35,7 @@ from storage_core.ground.durable_file import (
     taking_errors,
 )
 from storage_core.root_file import DROPPED_DIRECTORY, FORMAT_VERSION, check_root
+from storage_core.store.environment import Environment
 from storage_core.stream_file import StreamFiles, check_name, locked, read_stream
 
 _DROPS_FILE: Final = "drops.json"

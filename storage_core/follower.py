@@ -26,8 +26,6 @@ from typing import Final
 
 import pyarrow as pa
 
-from storage_core import rocks
-from storage_core.empty_store import EmptyStoreView
 from storage_core.errors import (
     ClosedError,
     CorruptionError,
@@ -42,14 +40,16 @@ from storage_core.ground.clock import Clock
 from storage_core.ground.forking import Home
 from storage_core.head_replay import block_groups, replay_block
 from storage_core.heads import Heads, HeadTable, Int32s
-from storage_core.marker import MARKER_FILE, MarkerReader, MarkerState
-from storage_core.open_files import open_files
-from storage_core.private_directory import PrivateDirectory
 from storage_core.read_request import ReadRequest
 from storage_core.reader_rights import refuse_unwritable
-from storage_core.rocks import RocksStore, StoreView
 from storage_core.scan_shard import heads_of, resumed, scan_view
 from storage_core.shard_view import ShardBounds, ShardView
+from storage_core.store import rocks
+from storage_core.store.empty_store import EmptyStoreView
+from storage_core.store.marker import MARKER_FILE, MarkerReader, MarkerState
+from storage_core.store.open_files import open_files
+from storage_core.store.private_directory import PrivateDirectory
+from storage_core.store.rocks import RocksStore, StoreView
 from storage_core.stream_file import StreamFiles
 
 _RETRIES_MAX: Final = 40

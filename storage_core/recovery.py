@@ -59,12 +59,12 @@ from storage_core.format.shard_state import (
 from storage_core.ground.directory_lock import DirectoryLock
 from storage_core.ground.durable_file import sync_directory, taking_errors
 from storage_core.head_replay import block_groups, replay_block
-from storage_core.marker import MARKER_FILE, MarkerState, MarkerWriter, create_marker
-from storage_core.rocks import Batch, KeyValueStore
 from storage_core.shard import OpenedShard, ShardContext
 from storage_core.shard_heads import ShardHeads
 from storage_core.shard_upgrade import begun_in_version_1, upgrade_shard
 from storage_core.shard_view import ShardBounds, ShardView
+from storage_core.store.marker import MARKER_FILE, MarkerState, MarkerWriter, create_marker
+from storage_core.store.rocks import Batch, KeyValueStore
 
 # A lost marker may have been ahead of the store's generation by as many crashed openings.
 _GENERATION_JUMP: Final = 2**20

@@ -17,7 +17,6 @@ import pyarrow as pa
 from storage_core.block_builder import RecordBuilder
 from storage_core.draft import Draft, ShardWriting
 from storage_core.entry import AppendReport, Entry, Source
-from storage_core.environment import Environment
 from storage_core.errors import (
     CorruptionError,
     InvalidRequestError,
@@ -31,16 +30,17 @@ from storage_core.ground.clock import Clock
 from storage_core.ground.directory_lock import DirectoryLock
 from storage_core.heads import HeadTable, Int32s
 from storage_core.loss import give_up_loss, knows_loss, note_loss
-from storage_core.marker import MarkerWriter
 from storage_core.options import StreamOptions
 from storage_core.read_request import ReadRequest
-from storage_core.rocks import Batch, KeyValueStore
 from storage_core.scan_shard import heads_of, routed_here, scan_view
 from storage_core.shard_guard import ShardGuard
 from storage_core.shard_heads import ShardHeads
 from storage_core.shard_transactions import IsNeeded, ShardTransactions
 from storage_core.shard_view import ShardBounds, ShardView, whole_view
 from storage_core.standing import Standing, is_in_order
+from storage_core.store.environment import Environment
+from storage_core.store.marker import MarkerWriter
+from storage_core.store.rocks import Batch, KeyValueStore
 from storage_core.stream_file import StreamMeta
 
 

@@ -29,7 +29,7 @@ from storage_core.format.shard_state import (
     encode_progress,
     transaction_key,
 )
-from storage_core.rocks import Batch
+from storage_core.store.rocks import Batch
 
 if TYPE_CHECKING:
     from storage_core.shard import Shard

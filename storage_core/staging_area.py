@@ -19,7 +19,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Final, Protocol, Self, TypeVar
 
-from storage_core.environment import Environment
 from storage_core.errors import (
     ForeignDataError,
     InvalidRequestError,
@@ -55,6 +54,7 @@ from storage_core.staging import (
     staged_transactions,
     transaction_directory,
 )
+from storage_core.store.environment import Environment
 from storage_core.stream_file import StreamFiles, locked, read_stream
 from storage_core.turn import Turn
 

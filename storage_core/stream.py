@@ -20,7 +20,6 @@ from storage_core.entry import (
     checked_dead_letters,
     checked_source,
 )
-from storage_core.environment import Environment
 from storage_core.errors import ClosedError, InvalidRequestError, ShardlogError
 from storage_core.extents import checked_addresses
 from storage_core.format.keys import ADDRESS_MAX
@@ -29,15 +28,16 @@ from storage_core.format.stream_stats import StreamStats, stats_of
 from storage_core.giving_up import give_up
 from storage_core.ground.durable_file import file_errors
 from storage_core.ground.forking import Home
-from storage_core.open_files import open_files
 from storage_core.options import StreamOptions
 from storage_core.origin import StreamOrigin
 from storage_core.reads import StreamReads
 from storage_core.recovery import GiveUp, open_shard
-from storage_core.rocks import refuse_writing_in_fork
 from storage_core.shard import Shard, ShardContext
 from storage_core.shard_birth import add_shards
 from storage_core.staging import is_needed, sweep_abandoned
+from storage_core.store.environment import Environment
+from storage_core.store.open_files import open_files
+from storage_core.store.rocks import refuse_writing_in_fork
 from storage_core.stream_file import StreamFiles, create_stream, locked, locked_if_free, read_stream
 from storage_core.transaction import Transaction, finish_all
 from storage_core.verify import Progress, VerifyReport, verify_shard

@@ -44,7 +44,6 @@ from storage_core.ground.durable_file import (
     taking_errors,
     write_once,
 )
-from storage_core.marker import MARKER_FILE, create_marker
 from storage_core.options import StreamOptions
 from storage_core.origin import StreamOrigin, decode_origin, encode_origin
 from storage_core.root_file import (
@@ -54,6 +53,7 @@ from storage_core.root_file import (
     make_root_file,
     read_root,
 )
+from storage_core.store.marker import MARKER_FILE, create_marker
 
 # A stream of an earlier version is read as it is, and made one of this when it is written.
 FORMAT_VERSION: Final = 2

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from storage_core import marker, rocks
-from storage_core.environment import Environment
-from storage_core.marker import MarkerState, MarkerWriter
-from storage_core.rocks import Batch, KeyValueStore, Recovery, StoreView
+from storage_core.store import marker, rocks
+from storage_core.store.environment import Environment
+from storage_core.store.marker import MarkerState, MarkerWriter
+from storage_core.store.rocks import Batch, KeyValueStore, Recovery, StoreView
 
 
 class SimulatedCrash(BaseException):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from storage_core import Environment, Stream, StreamOptions, StreamReader
-from storage_core.rocks import KeyValueStore, Recovery, open_store
+from storage_core.store.rocks import KeyValueStore, Recovery, open_store
 
 STREAM = "slow"
 WAIT_MAX_S = 30

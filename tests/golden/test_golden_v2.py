@@ -14,7 +14,7 @@ import pytest
 from storage_core import StagingArea, Stream, StreamReader
 from storage_core.format.keys import FAMILY_DEFAULT
 from storage_core.format.shard_state import KEY_TRANSACTIONS, decode_ledger
-from storage_core.rocks import open_store
+from storage_core.store.rocks import open_store
 from tests.golden.write_v1 import STREAM, open_later
 from tests.golden.write_v2 import ATTACHED, BEGUN, NUMBERED, ONCE, told_by
 

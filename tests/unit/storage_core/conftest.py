@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from storage_core.rocks import RocksStore, open_store
+from storage_core.store.rocks import RocksStore, open_store
 from tests.unit.storage_core.disks import ReinedDisk
 from tests.unit.storage_core.topics import TopicCopy
 from tests.unit.storage_core.workbench import Workbench

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from storage_core import Environment, UnavailableError, rocks
-from storage_core.rocks import Batch, KeyValueStore, Recovery, StoreView
+from storage_core.store.rocks import Batch, KeyValueStore, Recovery, StoreView
 from storage_core.testing import ManualClock
 
 STALL_MAX_S = 10.0

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from storage_core import Environment, UnavailableError, marker, rocks
-from storage_core.marker import MarkerWriter
-from storage_core.rocks import KeyValueStore, Recovery
+from storage_core.store.marker import MarkerWriter
+from storage_core.store.rocks import KeyValueStore, Recovery
 from storage_core.testing import ManualClock
 
 

@@ -6,8 +6,8 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from storage_core.errors import ShardlogError
-from storage_core.joining import StoredFile, group_to_join
-from storage_core.rocks import Batch, RocksStore, open_store
+from storage_core.store.joining import StoredFile, group_to_join
+from storage_core.store.rocks import Batch, RocksStore, open_store
 
 FAMILIES = ("default", "log")
 

@@ -20,7 +20,7 @@ from storage_core import (
     dropped_streams,
     list_streams,
 )
-from storage_core.environment import Environment
+from storage_core.store.environment import Environment
 from storage_core.testing import ManualClock
 
 NAME = "orders"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from storage_core import LostRangeError
-from storage_core.marker import MarkerReader, MarkerState
+from storage_core.store.marker import MarkerReader, MarkerState
 from tests.unit.storage_core.workbench import column_of
 
 

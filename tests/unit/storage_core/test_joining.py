@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_core.errors import UnavailableError
-from storage_core.joining import (
+from storage_core.store.joining import (
     LARGE_BYTES,
     LOOK_BYTES,
     SETTLED_BYTES,

@@ -11,7 +11,7 @@ from storage_core.format.shard_state import (
     lost_key,
 )
 from storage_core.loss import give_up_loss, knows_loss, note_loss
-from storage_core.rocks import Batch
+from storage_core.store.rocks import Batch
 
 ONE, TWO = AddressRange(5, 9), AddressRange(20, 30)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_core import ClosedError, CorruptionError
-from storage_core.marker import (
+from storage_core.store.marker import (
     MarkerFile,
     MarkerReader,
     MarkerState,

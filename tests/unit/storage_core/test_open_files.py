@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from storage_core import InvalidRequestError, Stream, StreamOptions
-from storage_core.open_files import (
+from storage_core.store.open_files import (
     SPARE_FILES,
     TABLES_MAX,
     TABLES_MIN,

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from storage_core import ShardPoisonedError
-from storage_core.marker import MarkerFile, open_marker
+from storage_core.store.marker import MarkerFile, open_marker
 from tests.unit.storage_core.hooked_disk import HookedDisk
 from tests.unit.storage_core.workbench import Workbench, batch_of, flip_bit
 

@@ -12,7 +12,7 @@ import pytest
 
 from storage_core import UnavailableError
 from storage_core.ground.clock import SystemClock
-from storage_core.private_directory import PrivateDirectory
+from storage_core.store.private_directory import PrivateDirectory
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_removed_directory_is_gone(temporary):
 FORKED = """
 import os
 from storage_core.ground.clock import SystemClock
-from storage_core.private_directory import PrivateDirectory
+from storage_core.store.private_directory import PrivateDirectory
 
 made = PrivateDirectory(SystemClock())
 child = os.fork()

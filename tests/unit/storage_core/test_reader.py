@@ -17,7 +17,7 @@ from storage_core import (
     UnavailableError,
 )
 from storage_core.format.keys import zone_key
-from storage_core.marker import create_marker
+from storage_core.store.marker import create_marker
 from storage_core.testing import ManualClock
 from tests.unit.storage_core.disks import BesideThread
 from tests.unit.storage_core.workbench import Workbench, column_of, flip_bit

@@ -17,7 +17,7 @@ from storage_core import (
     Stream,
     StreamOptions,
 )
-from storage_core.marker import MarkerState, create_marker, open_marker
+from storage_core.store.marker import MarkerState, create_marker, open_marker
 from tests.unit.storage_core.workbench import Workbench, flip_bit
 
 

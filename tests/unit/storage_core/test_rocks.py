@@ -18,7 +18,7 @@ from storage_core import (
     UnavailableError,
     rocks,
 )
-from storage_core.rocks import Batch, RocksStore, open_store
+from storage_core.store.rocks import Batch, RocksStore, open_store
 from tests.unit.storage_core.stores import (
     FAMILIES,
     cut,

@@ -14,7 +14,7 @@ from storage_core import (
     ClosedError,
     CorruptionError,
 )
-from storage_core.rocks import Batch, RocksStore, open_secondary, open_store
+from storage_core.store.rocks import Batch, RocksStore, open_secondary, open_store
 from tests.unit.storage_core.stores import (
     FAMILIES,
     cut,

@@ -5,8 +5,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from storage_core.open_files import TABLES_MIN, names_open_now
-from storage_core.rocks import RocksStore, open_secondary, open_store
+from storage_core.store.open_files import TABLES_MIN, names_open_now
+from storage_core.store.rocks import RocksStore, open_secondary, open_store
 from tests.unit.storage_core.stores import joined, numbers_in, of_small_files, put
 from tests.unit.storage_core.workbench import flip_bit
 

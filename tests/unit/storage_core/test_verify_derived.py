@@ -49,8 +49,8 @@ from storage_core.format.shard_state import (
 from storage_core.format.windows import Window, decode_window, encode_window
 from storage_core.heads import decode_head, encode_head
 from storage_core.options import PAYLOAD_BYTES_MAX
-from storage_core.rocks import Batch
 from storage_core.state_checks import check_tail
+from storage_core.store.rocks import Batch
 from storage_core.verify import (
     NEVER_CHECKED,
     UNCHECKED_CHAIN,

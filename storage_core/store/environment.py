@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from storage_core import marker, rocks
 from storage_core.ground.clock import Clock, SystemClock
-from storage_core.marker import MarkerWriter
-from storage_core.rocks import KeyValueStore, Recovery
+from storage_core.store import marker, rocks
+from storage_core.store.marker import MarkerWriter
+from storage_core.store.rocks import KeyValueStore, Recovery
 
 
 @dataclass(frozen=True, slots=True)

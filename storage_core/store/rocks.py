@@ -46,10 +46,10 @@ from storage_core.errors import (
 from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG
 from storage_core.ground import forking
 from storage_core.ground.malloc import keep_large_buffers
-from storage_core.joining import LogJoiner, StoredFile, files_listed
-from storage_core.open_files import open_files
-from storage_core.rocks_view import Cursor, RocksView
-from storage_core.store import Batch, Item, KeyValueStore, Recovery, StoreView
+from storage_core.store.joining import LogJoiner, StoredFile, files_listed
+from storage_core.store.key_value import Batch, Item, KeyValueStore, Recovery, StoreView
+from storage_core.store.open_files import open_files
+from storage_core.store.rocks_view import Cursor, RocksView
 
 __all__ = [
     "Batch",

@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn, Protocol
 from storage_core.errors import ClosedError
 from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG
 from storage_core.ground import forking
-from storage_core.store import Item
+from storage_core.store.key_value import Item
 
 Translating = AbstractContextManager[None]
 

@@ -6,7 +6,7 @@ any other: empty. Readers in other processes look through this instead.
 
 from collections.abc import Iterator
 
-from storage_core.rocks import Item
+from storage_core.store.rocks import Item
 
 
 class EmptyStoreView:
