@@ -1,6 +1,11 @@
 """The shard log: append, commit, recover, read. Everything public is imported from here."""
 
-from storage_core.dropped_streams import Drop, drop_stream, dropped_streams
+from storage_core.catalog.dropped_streams import Drop, drop_stream, dropped_streams
+from storage_core.catalog.options import StreamOptions
+from storage_core.catalog.origin import StreamOrigin
+from storage_core.catalog.position import Position, ShardPosition
+from storage_core.catalog.root_file import list_streams, root_id
+from storage_core.catalog.stream_description import StreamDescription, describe_stream
 from storage_core.entry import AppendReport
 from storage_core.errors import (
     BrokerUnavailableError,
@@ -22,19 +27,14 @@ from storage_core.format.contents import Contents
 from storage_core.format.record import HEADERS_TYPE, Record
 from storage_core.format.stream_stats import StreamStats
 from storage_core.ground.clock import Clock, SystemClock
-from storage_core.options import StreamOptions
-from storage_core.origin import StreamOrigin
-from storage_core.position import Position, ShardPosition
 from storage_core.read_request import ReadRequest, ShardReader
 from storage_core.reader import StreamReader
-from storage_core.root_file import list_streams, root_id
 from storage_core.series import TransactionId
 from storage_core.staged_rows import StagedPart, StagingWriter
 from storage_core.staging_area import StagingArea
 from storage_core.store.environment import Environment
 from storage_core.store.open_files import files_needed
 from storage_core.stream import Stream
-from storage_core.stream_description import StreamDescription, describe_stream
 from storage_core.transaction import Transaction
 from storage_core.verify import VerifyReport
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from storage_core.catalog.options import StreamOptions
 from storage_core.errors import InvalidRequestError
 from storage_core.format.block import BlockPlace, block_checksum, encode_block
 from storage_core.format.keys import (
@@ -33,7 +34,6 @@ from storage_core.format.zone import (
 )
 from storage_core.ground.arrow import single_binary
 from storage_core.ground.reductions import total
-from storage_core.options import StreamOptions
 from storage_core.store.rocks import Batch
 
 Int64s = npt.NDArray[np.int64]

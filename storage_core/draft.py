@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from storage_core.block_builder import cut_points, put_block
+from storage_core.catalog.options import StreamOptions
+from storage_core.catalog.stream_file import StreamMeta
 from storage_core.entry import AppendReport, Entry
 from storage_core.format.block import BlockPlace
 from storage_core.format.keys import (
@@ -48,10 +50,8 @@ from storage_core.format.windows import (
 from storage_core.ground.reductions import total
 from storage_core.grouping import Grouping, Judged, States, group
 from storage_core.heads import Heads, heads_after
-from storage_core.options import StreamOptions
 from storage_core.routing import StateRules, judge
 from storage_core.store.rocks import Batch
-from storage_core.stream_file import StreamMeta
 
 if TYPE_CHECKING:
     from storage_core.shard import OpenedShard

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from storage_core.catalog.options import PAYLOAD_BYTES_MAX
 from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import ADDRESS_MAX, FAMILY_DEFAULT, attachment_key
 from storage_core.format.record import Rows
 from storage_core.format.shard_state import encode_source
-from storage_core.options import PAYLOAD_BYTES_MAX
 from storage_core.store.rocks import Batch
 
 Int64s = npt.NDArray[np.int64]

@@ -26,6 +26,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from storage_core.catalog.stream_file import StreamFiles
 from storage_core.errors import (
     ClosedError,
     CorruptionError,
@@ -50,7 +51,6 @@ from storage_core.store.marker import MARKER_FILE, MarkerReader, MarkerState
 from storage_core.store.open_files import open_files
 from storage_core.store.private_directory import PrivateDirectory
 from storage_core.store.rocks import RocksStore, StoreView
-from storage_core.stream_file import StreamFiles
 
 _RETRIES_MAX: Final = 40
 _RETRY_PAUSE_S: Final = 0.05

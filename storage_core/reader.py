@@ -8,20 +8,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from storage_core.catalog.options import StreamOptions
+from storage_core.catalog.origin import StreamOrigin
+from storage_core.catalog.position import Position, ShardPosition
+from storage_core.catalog.stream_file import StreamFiles, read_stream
 from storage_core.errors import ClosedError, InvalidRequestError
 from storage_core.follower import ShardFollower
 from storage_core.format.stream_stats import StreamStats, stats_of
 from storage_core.ground.clock import Clock
 from storage_core.ground.durable_file import file_errors
 from storage_core.ground.forking import Home
-from storage_core.options import StreamOptions
-from storage_core.origin import StreamOrigin
-from storage_core.position import Position, ShardPosition
 from storage_core.read_request import ShardReader
 from storage_core.reads import StreamReads
 from storage_core.store.environment import Environment
 from storage_core.store.open_files import open_files
-from storage_core.stream_file import StreamFiles, read_stream
 
 _WAIT_PAUSE_FIRST_S: Final = 0.000_2
 _WAIT_PAUSE_MAX_S: Final = 0.01

@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from storage_core.block_builder import RecordBuilder
+from storage_core.catalog.options import StreamOptions
+from storage_core.catalog.stream_file import StreamMeta
 from storage_core.draft import Draft, ShardWriting
 from storage_core.entry import AppendReport, Entry, Source
 from storage_core.errors import (
@@ -30,7 +32,6 @@ from storage_core.ground.clock import Clock
 from storage_core.ground.directory_lock import DirectoryLock
 from storage_core.heads import HeadTable, Int32s
 from storage_core.loss import give_up_loss, knows_loss, note_loss
-from storage_core.options import StreamOptions
 from storage_core.read_request import ReadRequest
 from storage_core.scan_shard import heads_of, routed_here, scan_view
 from storage_core.shard_guard import ShardGuard
@@ -41,7 +42,6 @@ from storage_core.standing import Standing, is_in_order
 from storage_core.store.environment import Environment
 from storage_core.store.marker import MarkerWriter
 from storage_core.store.rocks import Batch, KeyValueStore
-from storage_core.stream_file import StreamMeta
 
 
 @dataclass(frozen=True, slots=True)

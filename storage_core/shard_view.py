@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from storage_core.block_reads import BlockReads
+from storage_core.catalog.stream_file import StreamMeta
 from storage_core.errors import CorruptionError, LostRangeError
 from storage_core.format.block import Block, BlockPlace
 from storage_core.format.keys import (
@@ -35,7 +36,6 @@ from storage_core.format.windows import Window, decode_window
 from storage_core.format.zone import Zone, ZoneChunk, decode_zones
 from storage_core.heads import Heads, Int32s
 from storage_core.store.rocks import Item, StoreView
-from storage_core.stream_file import StreamMeta
 
 _ZONES_END: Final = prefix_end(PREFIX_ZONE)
 _ZONES_FIRST: Final = 8

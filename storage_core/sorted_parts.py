@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from storage_core.catalog.options import PAYLOAD_BYTES_MAX
 from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.record import Rows, rows_from_arrow
 from storage_core.ground.arrow import concat, int_array
-from storage_core.options import PAYLOAD_BYTES_MAX
 from storage_core.staged_rows import BATCH_BYTES_TARGET, StagedPart, order_of
 
 # IMPORTANT: part of the format, as BATCH_BYTES_TARGET is: both decide the order of rows where a

@@ -21,12 +21,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
+from storage_core.catalog.options import PAYLOAD_BYTES_MAX
 from storage_core.errors import InvalidRequestError
 from storage_core.format.record import ENVELOPE, Rows, rows_from_arrow
 from storage_core.ground import forking
 from storage_core.ground.arrow import concat, int_array
 from storage_core.ground.durable_file import file_errors, sync_directory
-from storage_core.options import PAYLOAD_BYTES_MAX
 
 GATHERED_BYTES_MAX: Final = 32 * 2**20
 FILE_BYTES_TARGET: Final = 256 * 2**20

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import xxhash
 
+from storage_core.catalog.stream_file import locked
 from storage_core.errors import CorruptionError, InvalidRequestError
 from storage_core.format.contents import Contents, decode_contents, encode_contents
 from storage_core.format.record import Rows
@@ -33,7 +34,6 @@ from storage_core.ground.durable_file import (
 from storage_core.series import NAME_PREFIX, TransactionId, id_of_name, read_mark, write_mark
 from storage_core.sorted_parts import read_sorted
 from storage_core.staged_rows import StagedPart, is_whole, read_part, rows_of
-from storage_core.stream_file import locked
 
 MANIFEST_FILE: Final = "manifest.json"
 NAME_BYTES_MAX: Final = 512

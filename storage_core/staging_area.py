@@ -19,6 +19,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Final, Protocol, Self, TypeVar
 
+from storage_core.catalog.options import StreamOptions
+from storage_core.catalog.origin import StreamOrigin
+from storage_core.catalog.root_file import root_id
+from storage_core.catalog.stream_file import StreamFiles, locked, read_stream
 from storage_core.errors import (
     ForeignDataError,
     InvalidRequestError,
@@ -29,9 +33,6 @@ from storage_core.format.contents import Contents
 from storage_core.format.windows import Unit
 from storage_core.ground.clock import Clock, SystemClock
 from storage_core.ground.durable_file import file_errors, make_directories
-from storage_core.options import StreamOptions
-from storage_core.origin import StreamOrigin
-from storage_core.root_file import root_id
 from storage_core.series import (
     Mark,
     TransactionId,
@@ -55,7 +56,6 @@ from storage_core.staging import (
     transaction_directory,
 )
 from storage_core.store.environment import Environment
-from storage_core.stream_file import StreamFiles, locked, read_stream
 from storage_core.turn import Turn
 
 Parts = Mapping[int, tuple[StagedPart, ...]]

@@ -13,6 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 from storage_core.batch_over_shards import append_over_shards
+from storage_core.catalog.options import StreamOptions
+from storage_core.catalog.origin import StreamOrigin
+from storage_core.catalog.shard_birth import add_shards
+from storage_core.catalog.stream_file import (
+    StreamFiles,
+    create_stream,
+    locked,
+    locked_if_free,
+    read_stream,
+)
 from storage_core.entry import (
     AppendReport,
     Entry,
@@ -28,17 +38,13 @@ from storage_core.format.stream_stats import StreamStats, stats_of
 from storage_core.giving_up import give_up
 from storage_core.ground.durable_file import file_errors
 from storage_core.ground.forking import Home
-from storage_core.options import StreamOptions
-from storage_core.origin import StreamOrigin
 from storage_core.reads import StreamReads
 from storage_core.recovery import GiveUp, open_shard
 from storage_core.shard import Shard, ShardContext
-from storage_core.shard_birth import add_shards
 from storage_core.staging import is_needed, sweep_abandoned
 from storage_core.store.environment import Environment
 from storage_core.store.open_files import open_files
 from storage_core.store.rocks import refuse_writing_in_fork
-from storage_core.stream_file import StreamFiles, create_stream, locked, locked_if_free, read_stream
 from storage_core.transaction import Transaction, finish_all
 from storage_core.verify import Progress, VerifyReport, verify_shard
 

@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from storage_core.block_builder import RecordBuilder
+from storage_core.catalog.stream_file import locked
 from storage_core.errors import (
     ClosedError,
     CorruptionError,
@@ -54,7 +55,6 @@ from storage_core.staging import (
     staged_transactions,
     transaction_directory,
 )
-from storage_core.stream_file import locked
 
 # One waits for the disk while another makes blocks; each holds a part of staged rows in memory.
 _SHARDS_AT_ONCE: Final = 2

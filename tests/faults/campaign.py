@@ -22,8 +22,8 @@ from typing import Any, get_args
 import pyarrow as pa
 
 from storage_core import Stream, StreamOptions
+from storage_core.catalog.options import SyncLevel
 from storage_core.format.block import Codec
-from storage_core.options import SyncLevel
 from tests.faults.follower import FollowerPlan, run_follower
 from tests.faults.ledger import Ledger, check_sightings, read_notes, stored_rows
 from tests.faults.workload import SHARDS, Stored

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from storage_core import CorruptionError, ShardLockedError, UnavailableError
+from storage_core.catalog.stream_file import locked
 from storage_core.ground.directory_lock import OWNER_FILE, DirectoryLock, describe_owner
-from storage_core.stream_file import locked
 
 
 def acquire(path) -> DirectoryLock:

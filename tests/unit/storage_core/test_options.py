@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from storage_core import InvalidRequestError, StreamOptions
+from storage_core.catalog.options import WINDOWS_MAX
 from storage_core.format.windows import WindowScheme
-from storage_core.options import WINDOWS_MAX
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from storage_core import (
     StreamReader,
     UnsupportedFormatError,
 )
+from storage_core.catalog.origin import decode_origin, encode_origin
+from storage_core.catalog.stream_file import read_stream
 from storage_core.ground.durable_file import encode_document, read_document
-from storage_core.origin import decode_origin, encode_origin
-from storage_core.stream_file import read_stream
 from tests.unit.storage_core.topics import NAME, TOPIC
 from tests.unit.storage_core.workbench import batch_of
 

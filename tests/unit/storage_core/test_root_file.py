@@ -9,9 +9,9 @@ from storage_core import (
     list_streams,
     root_id,
 )
+from storage_core.catalog.options import StreamOptions
+from storage_core.catalog.stream_file import create_stream
 from storage_core.ground.durable_file import encode_document, read_document
-from storage_core.options import StreamOptions
-from storage_core.stream_file import create_stream
 from tests.unit.storage_core.workbench import flip_bit
 
 ONE_SHARD = StreamOptions(shards=1)

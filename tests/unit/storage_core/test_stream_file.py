@@ -20,8 +20,14 @@ from storage_core import (
     StreamReader,
     UnsupportedFormatError,
 )
+from storage_core.catalog.stream_file import (
+    check_name,
+    create_stream,
+    locked,
+    locked_if_free,
+    read_stream,
+)
 from storage_core.ground.durable_file import encode_document, read_document
-from storage_core.stream_file import check_name, create_stream, locked, locked_if_free, read_stream
 from tests.unit.storage_core.disks import BesideThread
 from tests.unit.storage_core.workbench import flip_bit
 
@@ -268,7 +274,7 @@ def test_altered_limits_hold_at_once(bench):
 FORKED_INSIDE = """
 import os, sys
 from pathlib import Path
-from storage_core.stream_file import locked, locked_if_free
+from storage_core.catalog.stream_file import locked, locked_if_free
 
 its_end, ours = os.pipe()
 with locked(Path(sys.argv[1])):

@@ -13,6 +13,7 @@ import pytest
 
 from storage_core import Problem, ShardPoisonedError, TransactionId
 from storage_core.block_builder import put_block
+from storage_core.catalog.options import PAYLOAD_BYTES_MAX
 from storage_core.findings import PROBLEMS_MAX, Findings, Kind
 from storage_core.format.keys import (
     FAMILY_DEFAULT,
@@ -48,7 +49,6 @@ from storage_core.format.shard_state import (
 )
 from storage_core.format.windows import Window, decode_window, encode_window
 from storage_core.heads import decode_head, encode_head
-from storage_core.options import PAYLOAD_BYTES_MAX
 from storage_core.state_checks import check_tail
 from storage_core.store.rocks import Batch
 from storage_core.verify import (

@@ -15,17 +15,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from storage_core.errors import InvalidRequestError
-from storage_core.format.keys import ADDRESS_MAX
-from storage_core.ground.durable_file import taking_errors
-from storage_core.options import SHARDS_MAX
-from storage_core.stream_file import (
+from storage_core.catalog.options import SHARDS_MAX
+from storage_core.catalog.stream_file import (
     StreamFiles,
     locked,
     make_shard,
     read_stream,
     remove_unborn_shard,
 )
+from storage_core.errors import InvalidRequestError
+from storage_core.format.keys import ADDRESS_MAX
+from storage_core.ground.durable_file import taking_errors
 
 
 def add_shards(root: Path, name: str, starts: Mapping[int, int]) -> StreamFiles:

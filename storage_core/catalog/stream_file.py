@@ -24,6 +24,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self
 
+from storage_core.catalog.options import StreamOptions
+from storage_core.catalog.origin import StreamOrigin, decode_origin, encode_origin
+from storage_core.catalog.root_file import (
+    STREAM_FILE,
+    check_root,
+    is_reserved,
+    make_root_file,
+    read_root,
+)
 from storage_core.errors import (
     CorruptionError,
     ForeignDataError,
@@ -43,15 +52,6 @@ from storage_core.ground.durable_file import (
     sync_directory,
     taking_errors,
     write_once,
-)
-from storage_core.options import StreamOptions
-from storage_core.origin import StreamOrigin, decode_origin, encode_origin
-from storage_core.root_file import (
-    STREAM_FILE,
-    check_root,
-    is_reserved,
-    make_root_file,
-    read_root,
 )
 from storage_core.store.marker import MARKER_FILE, create_marker
 

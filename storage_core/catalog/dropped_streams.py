@@ -22,6 +22,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
+from storage_core.catalog.root_file import DROPPED_DIRECTORY, FORMAT_VERSION, check_root
+from storage_core.catalog.stream_file import StreamFiles, check_name, locked, read_stream
 from storage_core.errors import UnsupportedFormatError
 from storage_core.ground.clock import Clock
 from storage_core.ground.directory_lock import DirectoryLock
@@ -34,9 +36,7 @@ from storage_core.ground.durable_file import (
     sync_directory,
     taking_errors,
 )
-from storage_core.root_file import DROPPED_DIRECTORY, FORMAT_VERSION, check_root
 from storage_core.store.environment import Environment
-from storage_core.stream_file import StreamFiles, check_name, locked, read_stream
 
 _DROPS_FILE: Final = "drops.json"
 _DROPS_MAX: Final = 16

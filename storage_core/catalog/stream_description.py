@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from storage_core.options import StreamOptions
-from storage_core.origin import StreamOrigin
-from storage_core.stream_file import read_stream
+from storage_core.catalog.options import StreamOptions
+from storage_core.catalog.origin import StreamOrigin
+from storage_core.catalog.stream_file import read_stream
 
 
 @dataclass(frozen=True, slots=True)
