@@ -25,7 +25,7 @@ from storage_core.format.keys import (
 from storage_core.format.late_rows import decode_late_rows, has_whole_values
 from storage_core.format.record import ENVELOPE, STATE_AHEAD, STATE_LATE
 from storage_core.format.zone import Zone, decode_secondaries, primary_spans, state_counts
-from storage_core.grouping import States
+from storage_core.heads.grouping import States
 from storage_core.shard_view import ShardView
 
 _COPIED: Final = ("version", "state", "payload", "committed_at_ms", *ENVELOPE)

@@ -48,8 +48,8 @@ from storage_core.format.windows import (
     summarise,
 )
 from storage_core.ground.reductions import total
-from storage_core.grouping import Grouping, Judged, States, group
-from storage_core.heads import Heads, heads_after
+from storage_core.heads.grouping import Grouping, Judged, States, group
+from storage_core.heads.table import Heads, heads_after
 from storage_core.routing import StateRules, judge
 from storage_core.store.rocks import Batch
 

@@ -39,8 +39,8 @@ from storage_core.format.keys import FAMILY_DEFAULT
 from storage_core.format.shard_state import STATE_RANGE, ShardState, decode_state
 from storage_core.ground.clock import Clock
 from storage_core.ground.forking import Home
-from storage_core.head_replay import block_groups, replay_block
-from storage_core.heads import Heads, HeadTable, Int32s
+from storage_core.heads.replay import block_groups, replay_block
+from storage_core.heads.table import Heads, HeadTable, Int32s
 from storage_core.read_request import ReadRequest
 from storage_core.reader_rights import refuse_unwritable
 from storage_core.scan_shard import heads_of, resumed, scan_view

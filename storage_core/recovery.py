@@ -58,9 +58,9 @@ from storage_core.format.shard_state import (
 )
 from storage_core.ground.directory_lock import DirectoryLock
 from storage_core.ground.durable_file import sync_directory, taking_errors
-from storage_core.head_replay import block_groups, replay_block
+from storage_core.heads.replay import block_groups, replay_block
+from storage_core.heads.shard_heads import ShardHeads
 from storage_core.shard import OpenedShard, ShardContext
-from storage_core.shard_heads import ShardHeads
 from storage_core.shard_upgrade import begun_in_version_1, upgrade_shard
 from storage_core.shard_view import ShardBounds, ShardView
 from storage_core.store.marker import MARKER_FILE, MarkerState, MarkerWriter, create_marker

@@ -19,7 +19,7 @@ import numpy as np
 from storage_core.format.keys import INT64_MIN
 from storage_core.format.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE
 from storage_core.ground.reductions import largest
-from storage_core.grouping import Grouping, Int64s, Judged
+from storage_core.heads.grouping import Grouping, Int64s, Judged
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from storage_core.format.keys import PREFIX_HEAD, prefix_end
-from storage_core.heads import Heads, HeadTable, Int32s, decode_head, decode_heads
+from storage_core.heads.table import Heads, HeadTable, Int32s, decode_head, decode_heads
 from storage_core.newest import scan_newest
 from storage_core.read_request import ReadRequest
 from storage_core.scan import scan_arrival, scan_primary, scan_time

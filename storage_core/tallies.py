@@ -27,9 +27,9 @@ from storage_core.format.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE
 from storage_core.format.shard_state import Counters
 from storage_core.format.windows import Window, WindowScheme, summarise
 from storage_core.ground.arrow import binary_sizes
-from storage_core.grouping import Grouping, group
-from storage_core.head_replay import replay_rows
-from storage_core.heads import Heads, HeadTable, decode_head
+from storage_core.heads.grouping import Grouping, group
+from storage_core.heads.replay import replay_rows
+from storage_core.heads.table import Heads, HeadTable, decode_head
 from storage_core.routing import StateRules, judge
 from storage_core.shard_view import ShardView
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from storage_core import shard, shard_heads
+from storage_core import shard
+from storage_core.heads import shard_heads
 
 
 def at_each_step(call: Callable[[], object], look: Callable[[], object]) -> int:

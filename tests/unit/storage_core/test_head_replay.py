@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_core.format.block import BlockPlace, block_checksum, decode_block, encode_block
-from storage_core.grouping import group
-from storage_core.head_replay import block_groups, replay_block
-from storage_core.heads import Heads, heads_after
+from storage_core.heads.grouping import group
+from storage_core.heads.replay import block_groups, replay_block
+from storage_core.heads.table import Heads, heads_after
 from storage_core.routing import StateRules, judge
 from tests.unit.storage_core.strategies import few, rows
 from tests.unit.storage_core.test_heads import dict_of

@@ -10,9 +10,9 @@ import pytest
 from storage_core import ReadRequest, ShardPoisonedError, StreamReader
 from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG, PREFIX_AHEAD, head_key
 from storage_core.format.shard_state import KEY_AHEAD
-from storage_core.heads import encode_head
+from storage_core.heads.shard_heads import BLOCKS_PER_SNAPSHOT
+from storage_core.heads.table import encode_head
 from storage_core.newest import scan_newest
-from storage_core.shard_heads import BLOCKS_PER_SNAPSHOT
 from storage_core.shard_view import ShardView
 from storage_core.store.rocks import StoreView
 from tests.unit.storage_core.disks import ReinedDisk

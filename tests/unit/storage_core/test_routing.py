@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from storage_core.format.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, saturating_add
 from storage_core.format.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE, STATE_NORMAL
-from storage_core.grouping import group
+from storage_core.heads.grouping import group
 from storage_core.routing import StateRules, judge
 from tests.unit.storage_core.strategies import few, int32_array, int32s, int64_array, int64s, many
 

@@ -15,7 +15,7 @@ from storage_core.format.keys import (
 )
 from storage_core.format.windows import Window, encode_window
 from storage_core.format.zone import Zone, decode_zone, encode_secondaries, encode_zone
-from storage_core.heads import encode_head
+from storage_core.heads.table import encode_head
 from tests.unit.storage_core.strategies import int32_array
 from tests.unit.storage_core.workbench import Workbench
 

@@ -48,7 +48,7 @@ from storage_core.format.shard_state import (
     pass_key,
 )
 from storage_core.format.windows import Window, decode_window, encode_window
-from storage_core.heads import decode_head, encode_head
+from storage_core.heads.table import decode_head, encode_head
 from storage_core.state_checks import check_tail
 from storage_core.store.rocks import Batch
 from storage_core.verify import (

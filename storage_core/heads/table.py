@@ -21,7 +21,7 @@ import numpy.typing as npt
 from storage_core.errors import CorruptionError
 from storage_core.format.keys import INT64_MIN, PREFIX_HEAD
 from storage_core.ground.reductions import is_all
-from storage_core.grouping import Grouping, Judged
+from storage_core.heads.grouping import Grouping, Judged
 
 _VALUE: Final = struct.Struct("<qqq")
 HEADS_CAPACITY: Final = 2**18

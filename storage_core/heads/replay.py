@@ -3,8 +3,8 @@
 import numpy as np
 
 from storage_core.format.block import Block
-from storage_core.grouping import Grouping, Int64s, Judged, States, group
-from storage_core.heads import Heads, heads_after
+from storage_core.heads.grouping import Grouping, Int64s, Judged, States, group
+from storage_core.heads.table import Heads, heads_after
 
 
 def block_groups(block: Block) -> Grouping:

@@ -1,0 +1,1 @@
+"""Heads: the newest of each id, in memory and on disk."""
