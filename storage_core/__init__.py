@@ -27,7 +27,7 @@ from storage_core.format.contents import Contents
 from storage_core.format.record import HEADERS_TYPE, Record
 from storage_core.format.stream_stats import StreamStats
 from storage_core.ground.clock import Clock, SystemClock
-from storage_core.read_request import ReadRequest, ShardReader
+from storage_core.read.request import ReadRequest, ShardReader
 from storage_core.reader import StreamReader
 from storage_core.series import TransactionId
 from storage_core.staged_rows import StagedPart, StagingWriter

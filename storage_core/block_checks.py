@@ -11,7 +11,6 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from storage_core.columns import Positions, block_columns, late_columns
 from storage_core.findings import Findings
 from storage_core.format.block import Block
 from storage_core.format.keys import (
@@ -26,7 +25,8 @@ from storage_core.format.late_rows import decode_late_rows, has_whole_values
 from storage_core.format.record import ENVELOPE, STATE_AHEAD, STATE_LATE
 from storage_core.format.zone import Zone, decode_secondaries, primary_spans, state_counts
 from storage_core.heads.grouping import States
-from storage_core.shard_view import ShardView
+from storage_core.read.columns import Positions, block_columns, late_columns
+from storage_core.read.view import ShardView
 
 _COPIED: Final = ("version", "state", "payload", "committed_at_ms", *ENVELOPE)
 _KEY_BYTES: Final = 29

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import ADDRESS_MAX
-from storage_core.shard_view import ShardView
+from storage_core.read.view import ShardView
 
 
 def checked_addresses(addresses: object, count: int) -> npt.NDArray[np.int64]:

@@ -13,12 +13,12 @@ from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.position import Position, ShardPosition
 from storage_core.catalog.stream_file import StreamFiles, read_stream
 from storage_core.errors import ClosedError, InvalidRequestError
-from storage_core.follower import ShardFollower
 from storage_core.format.stream_stats import StreamStats, stats_of
 from storage_core.ground.clock import Clock
 from storage_core.ground.durable_file import file_errors
 from storage_core.ground.forking import Home
-from storage_core.read_request import ShardReader
+from storage_core.read.follower import ShardFollower
+from storage_core.read.request import ShardReader
 from storage_core.reads import StreamReads
 from storage_core.store.environment import Environment
 from storage_core.store.open_files import open_files

@@ -14,13 +14,13 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from storage_core.columns import READ_COLUMNS
 from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import INT64_MAX, INT64_MIN, saturating_add
 from storage_core.format.record import Record
 from storage_core.ground.beside import Work, beside_each_other
-from storage_core.read_request import Order, ReadRequest, ShardReader
-from storage_core.scan import concat_batches, empty_rows, limit_rows, sort_rows
+from storage_core.read.columns import READ_COLUMNS
+from storage_core.read.request import Order, ReadRequest, ShardReader
+from storage_core.read.scan import concat_batches, empty_rows, limit_rows, sort_rows
 
 Ids = int | Iterable[int] | None
 _A = TypeVar("_A")

@@ -21,7 +21,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
-from storage_core.ahead_places import write_ahead_keys
 from storage_core.errors import CorruptionError, ForeignDataError, ShardlogError
 from storage_core.format.keys import (
     FAMILY_DEFAULT,
@@ -60,9 +59,10 @@ from storage_core.ground.directory_lock import DirectoryLock
 from storage_core.ground.durable_file import sync_directory, taking_errors
 from storage_core.heads.replay import block_groups, replay_block
 from storage_core.heads.shard_heads import ShardHeads
+from storage_core.read.ahead_places import write_ahead_keys
+from storage_core.read.view import ShardBounds, ShardView
 from storage_core.shard import OpenedShard, ShardContext
 from storage_core.shard_upgrade import begun_in_version_1, upgrade_shard
-from storage_core.shard_view import ShardBounds, ShardView
 from storage_core.store.marker import MARKER_FILE, MarkerState, MarkerWriter, create_marker
 from storage_core.store.rocks import Batch, KeyValueStore
 

@@ -33,11 +33,11 @@ from storage_core.ground.directory_lock import DirectoryLock
 from storage_core.heads.shard_heads import ShardHeads
 from storage_core.heads.table import HeadTable, Int32s
 from storage_core.loss import give_up_loss, knows_loss, note_loss
-from storage_core.read_request import ReadRequest
-from storage_core.scan_shard import heads_of, routed_here, scan_view
+from storage_core.read.answer import heads_of, routed_here, scan_view
+from storage_core.read.request import ReadRequest
+from storage_core.read.view import ShardBounds, ShardView, whole_view
 from storage_core.shard_guard import ShardGuard
 from storage_core.shard_transactions import IsNeeded, ShardTransactions
-from storage_core.shard_view import ShardBounds, ShardView, whole_view
 from storage_core.standing import Standing, is_in_order
 from storage_core.store.environment import Environment
 from storage_core.store.marker import MarkerWriter

@@ -28,7 +28,7 @@ from storage_core.format.shard_state import (
     ShardState,
     decode_progress,
 )
-from storage_core.shard_view import ShardView
+from storage_core.read.view import ShardView
 
 _PROGRESS_BYTES: Final = 32
 

@@ -31,7 +31,7 @@ from storage_core.format.shard_state import Counters, ShardState
 from storage_core.format.windows import Window
 from storage_core.format.zone import Zone
 from storage_core.heads.table import Int32s
-from storage_core.shard_view import ShardView
+from storage_core.read.view import ShardView
 from storage_core.state_checks import (
     DeadLetterCheck,
     check_counters,

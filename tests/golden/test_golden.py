@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from storage_core import CorruptionError, LostRangeError, Stream, StreamReader
-from storage_core.read_request import COLUMNS
+from storage_core.read.request import COLUMNS
 from tests.golden.write_v1 import STREAM, open_later, plain, rows_in
 
 HERE = Path(__file__).parent

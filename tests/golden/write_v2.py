@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from storage_core import StagingArea, Stream, StreamOptions, TransactionId
 from storage_core.format.keys import PREFIX_ATTACHMENT, PREFIX_DONE, PREFIX_PLACE, prefix_end
-from storage_core.read_request import COLUMNS
+from storage_core.read.request import COLUMNS
 from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
 from tests.golden.write_v1 import LEFT_OUT, NOW_MS, STREAM, open_later, plain
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from storage_core.block_reads import BlockReads
+from storage_core.read.block_reads import BlockReads
 from storage_core.store.rocks import Item, StoreView
 from tests.unit.storage_core.workbench import Workbench
 

@@ -12,8 +12,8 @@ from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG, PREFIX_AHEAD, h
 from storage_core.format.shard_state import KEY_AHEAD
 from storage_core.heads.shard_heads import BLOCKS_PER_SNAPSHOT
 from storage_core.heads.table import encode_head
-from storage_core.newest import scan_newest
-from storage_core.shard_view import ShardView
+from storage_core.read.latest import scan_newest
+from storage_core.read.view import ShardView
 from storage_core.store.rocks import StoreView
 from tests.unit.storage_core.disks import ReinedDisk
 from tests.unit.storage_core.strategies import int32_array

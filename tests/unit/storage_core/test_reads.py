@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_core import InvalidRequestError, ReadRequest, Record, Stream, StreamReader
-from storage_core.columns import READ_COLUMNS, TAIL_COLUMNS
 from storage_core.format.keys import INT64_MAX, INT64_MIN
+from storage_core.read.columns import READ_COLUMNS, TAIL_COLUMNS
 from tests.unit.storage_core.conftest import MEMORY
 from tests.unit.storage_core.disks import ReinedDisk
 from tests.unit.storage_core.plain_rows import PlainRow, PlainRows, scattered_rows

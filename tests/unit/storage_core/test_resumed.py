@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from storage_core.read_request import ReadRequest
-from storage_core.scan_shard import resumed, scan_view
-from storage_core.shard_view import ShardView
+from storage_core.read.answer import resumed, scan_view
+from storage_core.read.request import ReadRequest
+from storage_core.read.view import ShardView
 from tests.unit.storage_core.workbench import rows_of
 
 Row = dict[str, Any]

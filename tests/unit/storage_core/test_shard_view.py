@@ -8,7 +8,7 @@ import pytest
 from storage_core import CorruptionError
 from storage_core.format.keys import FAMILY_DEFAULT, zone_key
 from storage_core.format.zone import Zone, encode_zone
-from storage_core.shard_view import ShardView
+from storage_core.read.view import ShardView
 from storage_core.store.rocks import Batch
 from tests.unit.storage_core.workbench import Workbench
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_core.format.windows import Window
-from storage_core.stretches import ADDRESSES_MIN, Stretch, stretches
+from storage_core.read.stretches import ADDRESSES_MIN, Stretch, stretches
 from tests.unit.storage_core.strategies import few
 
 WIDE = 10 * ADDRESSES_MIN

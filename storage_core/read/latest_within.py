@@ -13,13 +13,13 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from storage_core.ahead_places import Places, ahead_between
 from storage_core.format.block import Block
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.record import STATE_EXPIRED
 from storage_core.format.zone import Zone
-from storage_core.scan import RowFilter
-from storage_core.shard_view import ShardView
+from storage_core.read.ahead_places import Places, ahead_between
+from storage_core.read.scan import RowFilter
+from storage_core.read.view import ShardView
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]

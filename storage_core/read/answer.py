@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from storage_core.format.keys import PREFIX_HEAD, prefix_end
 from storage_core.heads.table import Heads, HeadTable, Int32s, decode_head, decode_heads
-from storage_core.newest import scan_newest
-from storage_core.read_request import ReadRequest
-from storage_core.scan import scan_arrival, scan_primary, scan_time
-from storage_core.shard_view import ShardView
+from storage_core.read.latest import scan_newest
+from storage_core.read.request import ReadRequest
+from storage_core.read.scan import scan_arrival, scan_primary, scan_time
+from storage_core.read.view import ShardView
 
 
 def scan_view(view: ShardView, request: ReadRequest) -> Iterator[tuple[pa.RecordBatch, int | None]]:

@@ -3,7 +3,7 @@
     arrival, replay   blocks one after the other, zones prune, memory of 4 MiB and a block
     time              ascending slices of primaries, each sorted; memory of one slice
     primary           by (secondary, primary, address); with a limit it stops early
-    newest            by heads, and by ahead records above them (newest.py)
+    newest            by heads, and by ahead records above them (latest.py)
 
 Normal rows come from blocks; in the sorted orders late and ahead rows come from their own
 copy. Where a sorted scan begins and ends is bounded by the windows it touches; from there
@@ -19,14 +19,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from storage_core.columns import (
-    READ_COLUMNS,
-    TAIL_COLUMNS,
-    Positions,
-    block_columns,
-    late_columns,
-    read_schema,
-)
 from storage_core.errors import InvalidRequestError, LostRangeError
 from storage_core.format.block import Block
 from storage_core.format.keys import INT64_MAX, INT64_MIN, late_key, late_window_key
@@ -34,10 +26,18 @@ from storage_core.format.late_rows import LateRows, decode_late_rows
 from storage_core.format.record import STATE_EXPIRED
 from storage_core.format.zone import Zone, ZoneChunk
 from storage_core.ground.arrow import concat, int_array
-from storage_core.read_request import ReadRequest
-from storage_core.shard_view import ShardView
-from storage_core.stretches import Stretch, stretches
-from storage_core.zone_heads import ZoneHeads
+from storage_core.read.columns import (
+    READ_COLUMNS,
+    TAIL_COLUMNS,
+    Positions,
+    block_columns,
+    late_columns,
+    read_schema,
+)
+from storage_core.read.request import ReadRequest
+from storage_core.read.stretches import Stretch, stretches
+from storage_core.read.view import ShardView
+from storage_core.read.zone_heads import ZoneHeads
 
 Int32s = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]

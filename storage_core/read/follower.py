@@ -41,10 +41,10 @@ from storage_core.ground.clock import Clock
 from storage_core.ground.forking import Home
 from storage_core.heads.replay import block_groups, replay_block
 from storage_core.heads.table import Heads, HeadTable, Int32s
-from storage_core.read_request import ReadRequest
-from storage_core.reader_rights import refuse_unwritable
-from storage_core.scan_shard import heads_of, resumed, scan_view
-from storage_core.shard_view import ShardBounds, ShardView
+from storage_core.read.answer import heads_of, resumed, scan_view
+from storage_core.read.reader_rights import refuse_unwritable
+from storage_core.read.request import ReadRequest
+from storage_core.read.view import ShardBounds, ShardView
 from storage_core.store import rocks
 from storage_core.store.empty_store import EmptyStoreView
 from storage_core.store.marker import MARKER_FILE, MarkerReader, MarkerState

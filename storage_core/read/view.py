@@ -14,7 +14,6 @@ from typing import Final, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from storage_core.block_reads import BlockReads
 from storage_core.catalog.stream_file import StreamMeta
 from storage_core.errors import CorruptionError, LostRangeError
 from storage_core.format.block import Block, BlockPlace
@@ -35,6 +34,7 @@ from storage_core.format.shard_state import STATE_RANGE, AddressRange, ShardStat
 from storage_core.format.windows import Window, decode_window
 from storage_core.format.zone import Zone, ZoneChunk, decode_zones
 from storage_core.heads.table import Heads, Int32s
+from storage_core.read.block_reads import BlockReads
 from storage_core.store.rocks import Item, StoreView
 
 _ZONES_END: Final = prefix_end(PREFIX_ZONE)

@@ -5,7 +5,7 @@ address of a row; the block there answers, one block read for all ids that it ho
 between head and answer never has to be looked through.
 
 A request with bounds wants the newest row inside them. Mostly that is the newest of all; where
-it is not, or where the head's row was given up, the row is looked for (newest_within.py). So it is
+it is not, or where the head's row was given up, the row is looked for (latest_within.py). So it is
 where a head names a row that its block does not hold: blocks decide, and verify tells.
 """
 
@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from storage_core.ahead_places import Places, newest_ahead
-from storage_core.columns import block_columns
 from storage_core.format.block import Block
-from storage_core.newest_within import newest_within
-from storage_core.read_request import ReadRequest
-from storage_core.scan import RowFilter, concat_batches, filter_for, sort_rows
-from storage_core.shard_view import ShardView
+from storage_core.read.ahead_places import Places, newest_ahead
+from storage_core.read.columns import block_columns
+from storage_core.read.latest_within import newest_within
+from storage_core.read.request import ReadRequest
+from storage_core.read.scan import RowFilter, concat_batches, filter_for, sort_rows
+from storage_core.read.view import ShardView
 
 Mask = npt.NDArray[np.bool_]
 

@@ -1,0 +1,1 @@
+"""Read: one shard at one moment, from any process."""
