@@ -6,7 +6,6 @@ from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.position import Position, ShardPosition
 from storage_core.catalog.root_file import list_streams, root_id
 from storage_core.catalog.stream_description import StreamDescription, describe_stream
-from storage_core.entry import AppendReport
 from storage_core.errors import (
     BrokerUnavailableError,
     ClientFailedError,
@@ -37,6 +36,7 @@ from storage_core.store.open_files import files_needed
 from storage_core.stream import Stream
 from storage_core.transaction import Transaction
 from storage_core.verify import VerifyReport
+from storage_core.write.entry import AppendReport
 
 __all__ = [
     "HEADERS_TYPE",

@@ -12,7 +12,6 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from storage_core.batch_over_shards import append_over_shards
 from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.shard_birth import add_shards
@@ -23,15 +22,7 @@ from storage_core.catalog.stream_file import (
     locked_if_free,
     read_stream,
 )
-from storage_core.entry import (
-    AppendReport,
-    Entry,
-    checked_attachments,
-    checked_dead_letters,
-    checked_source,
-)
 from storage_core.errors import ClosedError, InvalidRequestError, ShardlogError
-from storage_core.extents import checked_addresses
 from storage_core.format.keys import ADDRESS_MAX
 from storage_core.format.record import Rows, rows_from_arrow
 from storage_core.format.stream_stats import StreamStats, stats_of
@@ -39,14 +30,23 @@ from storage_core.giving_up import give_up
 from storage_core.ground.durable_file import file_errors
 from storage_core.ground.forking import Home
 from storage_core.reads import StreamReads
-from storage_core.recovery import GiveUp, open_shard
-from storage_core.shard import Shard, ShardContext
 from storage_core.staging import is_needed, sweep_abandoned
 from storage_core.store.environment import Environment
 from storage_core.store.open_files import open_files
 from storage_core.store.rocks import refuse_writing_in_fork
 from storage_core.transaction import Transaction, finish_all
 from storage_core.verify import Progress, VerifyReport, verify_shard
+from storage_core.write.batch_over_shards import append_over_shards
+from storage_core.write.duplicates import checked_addresses
+from storage_core.write.entry import (
+    AppendReport,
+    Entry,
+    checked_attachments,
+    checked_dead_letters,
+    checked_source,
+)
+from storage_core.write.recovery import GiveUp, open_shard
+from storage_core.write.shard import Shard, ShardContext
 
 
 class Stream(StreamReads):

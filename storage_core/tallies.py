@@ -31,7 +31,7 @@ from storage_core.heads.grouping import Grouping, group
 from storage_core.heads.replay import replay_rows
 from storage_core.heads.table import Heads, HeadTable, decode_head
 from storage_core.read.view import ShardView
-from storage_core.routing import StateRules, judge
+from storage_core.write.states import StateRules, judge
 
 HEADS_AT_ONCE: Final = 2**22
 WINDOWS_AT_ONCE: Final = 2**17

@@ -24,7 +24,6 @@ from typing import Final, Self
 import numpy as np
 import pyarrow as pa
 
-from storage_core.block_builder import RecordBuilder
 from storage_core.catalog.stream_file import locked
 from storage_core.errors import (
     ClosedError,
@@ -37,8 +36,6 @@ from storage_core.format.shard_state import TransactionProgress
 from storage_core.ground.beside import beside_each_other
 from storage_core.ground.durable_file import file_errors, sync_directory
 from storage_core.ground.forking import Home
-from storage_core.shard import Shard
-from storage_core.shard_transactions import StagedTransaction
 from storage_core.staged_rows import StagedShardWriter
 from storage_core.staging import (
     MANIFEST_FILE,
@@ -55,6 +52,9 @@ from storage_core.staging import (
     staged_transactions,
     transaction_directory,
 )
+from storage_core.write.block_builder import RecordBuilder
+from storage_core.write.ledger import StagedTransaction
+from storage_core.write.shard import Shard
 
 # One waits for the disk while another makes blocks; each holds a part of staged rows in memory.
 _SHARDS_AT_ONCE: Final = 2

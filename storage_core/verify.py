@@ -51,7 +51,7 @@ from storage_core.tallies import (
 )
 
 if TYPE_CHECKING:
-    from storage_core.shard import Shard
+    from storage_core.write.shard import Shard
 
 NEVER_CHECKED: Final = (
     "counts of duplicates, and of expired rows that brought no address: nothing else tells them",

@@ -18,7 +18,7 @@
                    address where it begins i64 | name
 
 Of each transaction that is done there is `t` name, with the same numbers, and `o` kind place,
-which tells whose turn it is to be forgotten (shard_transactions.py). A shard that an earlier
+which tells whose turn it is to be forgotten (ledger.py). A shard that an earlier
 version made has `m txn/`<name> of each in their stead. They lie behind all of the above, and
 are looked up by key alone.
 

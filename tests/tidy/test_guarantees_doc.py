@@ -16,7 +16,7 @@ def steps(text: str) -> list[str]:
 
 
 def commit_path() -> ast.FunctionDef:
-    tree = ast.parse((ROOT / "storage_core/shard.py").read_text(encoding="utf-8"))
+    tree = ast.parse((ROOT / "storage_core/write/shard.py").read_text(encoding="utf-8"))
     return next(
         node
         for node in ast.walk(tree)
@@ -36,7 +36,7 @@ def test_document_numbers_the_steps_as_the_docstring_does() -> None:
 
 
 def test_body_of_the_commit_path_carries_each_number_in_order() -> None:
-    source = (ROOT / "storage_core/shard.py").read_text(encoding="utf-8").splitlines()
+    source = (ROOT / "storage_core/write/shard.py").read_text(encoding="utf-8").splitlines()
     node = commit_path()
     body = "\n".join(source[node.lineno : node.end_lineno])
     numbers = [int(number) for number in re.findall(r"  # (\d)$", body, re.MULTILINE)]

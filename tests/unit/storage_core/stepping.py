@@ -5,8 +5,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from storage_core import shard
 from storage_core.heads import shard_heads
+from storage_core.write import shard
 
 
 def at_each_step(call: Callable[[], object], look: Callable[[], object]) -> int:

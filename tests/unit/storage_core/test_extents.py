@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_core import AppendReport, CorruptionError, InvalidRequestError, LostRangeError
-from storage_core.extents import checked_addresses
 from storage_core.format.keys import ADDRESS_MAX
+from storage_core.write.duplicates import checked_addresses
 from tests.unit.storage_core.strategies import few, many
 
 

@@ -8,7 +8,7 @@ from storage_core.format.block import BlockPlace, block_checksum, decode_block, 
 from storage_core.heads.grouping import group
 from storage_core.heads.replay import block_groups, replay_block
 from storage_core.heads.table import Heads, heads_after
-from storage_core.routing import StateRules, judge
+from storage_core.write.states import StateRules, judge
 from tests.unit.storage_core.strategies import few, rows
 from tests.unit.storage_core.test_heads import dict_of
 

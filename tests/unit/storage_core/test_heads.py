@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from storage_core.format.keys import INT64_MIN
 from storage_core.heads.grouping import group
 from storage_core.heads.table import Heads, HeadTable, decode_head, encode_head, heads_after
-from storage_core.routing import StateRules, judge
+from storage_core.write.states import StateRules, judge
 from tests.unit.storage_core.strategies import addresses_one, few, int32_array, int64_array, int64s
 
 Head = tuple[int, int, int]

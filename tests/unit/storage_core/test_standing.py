@@ -12,7 +12,7 @@ from storage_core.format.shard_state import ShardState, Tail
 from storage_core.read.answer import scan_view
 from storage_core.read.request import ReadRequest
 from storage_core.read.view import ShardView
-from storage_core.standing import Standing, is_in_order
+from storage_core.write.standing import Standing, is_in_order
 from tests.unit.storage_core.hooked_disk import HookedDisk
 from tests.unit.storage_core.stepping import at_each_step
 from tests.unit.storage_core.workbench import Workbench, column_of

@@ -13,9 +13,9 @@ from storage_core import (
 )
 from storage_core.format.record import rows_from_arrow
 from storage_core.format.shard_state import STATE_RANGE, TransactionProgress
-from storage_core.shard_transactions import StagedTransaction
 from storage_core.staging import remove_transaction, staged_transactions
 from storage_core.transaction import finish
+from storage_core.write.ledger import StagedTransaction
 from tests.unit.storage_core.workbench import Workbench, batch_of
 
 

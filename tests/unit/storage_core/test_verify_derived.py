@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from storage_core import Problem, ShardPoisonedError, TransactionId
-from storage_core.block_builder import put_block
 from storage_core.catalog.options import PAYLOAD_BYTES_MAX
 from storage_core.findings import PROBLEMS_MAX, Findings, Kind
 from storage_core.format.keys import (
@@ -60,6 +59,7 @@ from storage_core.verify import (
     VerifyReport,
     verify_shard,
 )
+from storage_core.write.block_builder import put_block
 from tests.unit.storage_core.strategies import int32_array
 from tests.unit.storage_core.test_transaction_ids import publish, transact
 from tests.unit.storage_core.workbench import Workbench, batch_of

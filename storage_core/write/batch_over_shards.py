@@ -13,12 +13,12 @@ from collections import deque
 from collections.abc import Sequence
 from functools import reduce
 
-from storage_core.entry import AppendReport
 from storage_core.errors import ShardlogError, ShardPoisonedError
 from storage_core.format.record import Rows
-from storage_core.shard import Shard
-from storage_core.shard_guard import in_full
-from storage_core.shard_lock import ShardLock
+from storage_core.write.entry import AppendReport
+from storage_core.write.guard import in_full
+from storage_core.write.lock import ShardLock
+from storage_core.write.shard import Shard
 
 
 def append_over_shards(parts: Sequence[tuple[Shard, Rows]]) -> AppendReport:

@@ -2,7 +2,7 @@
 
 `Shard.commit_path` is the only way rows become durable; everything that must be atomic with
 them goes through it. The append lock guards what is written (builder, tail, heads, windows),
-the commit lock the sync and the marker; shard_guard.py says in which order.
+the commit lock the sync and the marker; guard.py says in which order.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,17 +14,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from storage_core.block_builder import RecordBuilder
 from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.stream_file import StreamMeta
-from storage_core.draft import Draft, ShardWriting
-from storage_core.entry import AppendReport, Entry, Source
 from storage_core.errors import (
     CorruptionError,
     InvalidRequestError,
     ShardlogError,
 )
-from storage_core.extents import count_dead_stored, count_stored
 from storage_core.format.block import BlockPlace
 from storage_core.format.record import Rows
 from storage_core.format.shard_state import AddressRange, ShardState, Tail
@@ -32,16 +28,20 @@ from storage_core.ground.clock import Clock
 from storage_core.ground.directory_lock import DirectoryLock
 from storage_core.heads.shard_heads import ShardHeads
 from storage_core.heads.table import HeadTable, Int32s
-from storage_core.loss import give_up_loss, knows_loss, note_loss
 from storage_core.read.answer import heads_of, routed_here, scan_view
 from storage_core.read.request import ReadRequest
 from storage_core.read.view import ShardBounds, ShardView, whole_view
-from storage_core.shard_guard import ShardGuard
-from storage_core.shard_transactions import IsNeeded, ShardTransactions
-from storage_core.standing import Standing, is_in_order
 from storage_core.store.environment import Environment
 from storage_core.store.marker import MarkerWriter
 from storage_core.store.rocks import Batch, KeyValueStore
+from storage_core.write.block_builder import RecordBuilder
+from storage_core.write.duplicates import count_dead_stored, count_stored
+from storage_core.write.entry import AppendReport, Entry, Source
+from storage_core.write.guard import ShardGuard
+from storage_core.write.ledger import IsNeeded, ShardTransactions
+from storage_core.write.loss import give_up_loss, knows_loss, note_loss
+from storage_core.write.plan import Draft, ShardWriting
+from storage_core.write.standing import Standing, is_in_order
 
 
 @dataclass(frozen=True, slots=True)

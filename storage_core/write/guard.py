@@ -19,7 +19,7 @@ from storage_core.errors import (
 )
 from storage_core.ground import forking
 from storage_core.ground.forking import Home
-from storage_core.shard_lock import ShardLock
+from storage_core.write.lock import ShardLock
 
 _HELD_ALREADY: Final = nullcontext()
 _RUNS_MAX: Final = 8

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from storage_core.block_builder import cut_points, put_block
 from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.stream_file import StreamMeta
-from storage_core.entry import AppendReport, Entry
 from storage_core.format.block import BlockPlace
 from storage_core.format.keys import (
     INT64_MAX,
@@ -50,11 +48,13 @@ from storage_core.format.windows import (
 from storage_core.ground.reductions import total
 from storage_core.heads.grouping import Grouping, Judged, States, group
 from storage_core.heads.table import Heads, heads_after
-from storage_core.routing import StateRules, judge
 from storage_core.store.rocks import Batch
+from storage_core.write.block_builder import cut_points, put_block
+from storage_core.write.entry import AppendReport, Entry
+from storage_core.write.states import StateRules, judge
 
 if TYPE_CHECKING:
-    from storage_core.shard import OpenedShard
+    from storage_core.write.shard import OpenedShard
 
 from storage_core.format.zone import state_counts
 

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from storage_core.entry import Entry
 from storage_core.errors import InvalidRequestError, UnavailableError
 from storage_core.format.keys import KIND_NAMED, KIND_NUMBERED, done_key, place_key
 from storage_core.format.record import Rows
@@ -30,9 +29,10 @@ from storage_core.format.shard_state import (
     transaction_key,
 )
 from storage_core.store.rocks import Batch
+from storage_core.write.entry import Entry
 
 if TYPE_CHECKING:
-    from storage_core.shard import Shard
+    from storage_core.write.shard import Shard
 
 _FORGOTTEN_AT_ONCE: Final = 8
 

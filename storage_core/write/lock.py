@@ -14,7 +14,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from storage_core.shard_guard import ShardGuard
+    from storage_core.write.guard import ShardGuard
 
 # NOTE: `threading.RLock` is a function in Python 3.11. A plain lock does not know its owner.
 _OwnedLock: Any = type(threading.RLock())
