@@ -28,13 +28,13 @@ from storage_core.format.stream_stats import StreamStats
 from storage_core.ground.clock import Clock, SystemClock
 from storage_core.read.request import ReadRequest, ShardReader
 from storage_core.reader import StreamReader
-from storage_core.series import TransactionId
-from storage_core.staged_rows import StagedPart, StagingWriter
-from storage_core.staging_area import StagingArea
 from storage_core.store.environment import Environment
 from storage_core.store.open_files import files_needed
 from storage_core.stream import Stream
-from storage_core.transaction import Transaction
+from storage_core.transactions.series import TransactionId
+from storage_core.transactions.staged_rows import StagedPart, StagingWriter
+from storage_core.transactions.staging_area import StagingArea
+from storage_core.transactions.transaction import Transaction
 from storage_core.verify import VerifyReport
 from storage_core.write.entry import AppendReport
 

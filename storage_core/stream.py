@@ -26,15 +26,15 @@ from storage_core.errors import ClosedError, InvalidRequestError, ShardlogError
 from storage_core.format.keys import ADDRESS_MAX
 from storage_core.format.record import Rows, rows_from_arrow
 from storage_core.format.stream_stats import StreamStats, stats_of
-from storage_core.giving_up import give_up
 from storage_core.ground.durable_file import file_errors
 from storage_core.ground.forking import Home
 from storage_core.reads import StreamReads
-from storage_core.staging import is_needed, sweep_abandoned
 from storage_core.store.environment import Environment
 from storage_core.store.open_files import open_files
 from storage_core.store.rocks import refuse_writing_in_fork
-from storage_core.transaction import Transaction, finish_all
+from storage_core.transactions.giving_up import give_up
+from storage_core.transactions.manifest import is_needed, sweep_abandoned
+from storage_core.transactions.transaction import Transaction, finish_all
 from storage_core.verify import Progress, VerifyReport, verify_shard
 from storage_core.write.batch_over_shards import append_over_shards
 from storage_core.write.duplicates import checked_addresses

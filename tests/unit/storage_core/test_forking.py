@@ -23,7 +23,7 @@ from storage_core import (
     TransactionId,
     staged_rows,
 )
-from storage_core.transaction import Transaction
+from storage_core.transactions.transaction import Transaction
 from tests.unit.forks import in_fork
 from tests.unit.storage_core.workbench import Workbench, batch_of
 

@@ -12,14 +12,14 @@ from storage_core import (
     UnavailableError,
 )
 from storage_core.format.record import rows_from_arrow
-from storage_core.staged_rows import StagedShardWriter
-from storage_core.staging import (
+from storage_core.transactions.manifest import (
     MANIFEST_FILE,
     begin_attempt,
     given_up_note,
     publish_manifest,
     transaction_directory,
 )
+from storage_core.transactions.staged_rows import StagedShardWriter
 from tests.unit.storage_core.workbench import Workbench, batch_of, flip_bit
 
 NUMBER = TransactionId("app", 1)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_core import CorruptionError
-from storage_core.sorted_parts import HELD_BYTES_MAX, merge_groups, read_sorted
-from storage_core.staged_rows import BATCH_BYTES_TARGET, StagedPart, StagingWriter
+from storage_core.transactions.sorted_parts import HELD_BYTES_MAX, merge_groups, read_sorted
+from storage_core.transactions.staged_rows import BATCH_BYTES_TARGET, StagedPart, StagingWriter
 from tests.unit.storage_core.workbench import batch_of
 
 # Three rows make a batch of a part, so that a few of them make many.

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from storage_core import InvalidRequestError, StagedPart
-from storage_core.staged_rows import (
+from storage_core.transactions.staged_rows import (
     GATHERED_BYTES_MAX,
     StagingWriter,
     is_whole,

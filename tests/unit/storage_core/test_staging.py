@@ -8,9 +8,8 @@ from hypothesis import given
 from storage_core import CorruptionError, InvalidRequestError, TransactionId
 from storage_core.format.record import Rows
 from storage_core.ground.durable_file import encode_document, read_document, replace_durably
-from storage_core.series import id_of_name, read_mark
-from storage_core.staged_rows import StagedShardWriter
-from storage_core.staging import (
+from storage_core.testing import ManualClock
+from storage_core.transactions.manifest import (
     ABANDONED_AFTER_S,
     MANIFEST_FILE,
     Manifest,
@@ -27,7 +26,8 @@ from storage_core.staging import (
     sweep_abandoned,
     transaction_directory,
 )
-from storage_core.testing import ManualClock
+from storage_core.transactions.series import id_of_name, read_mark
+from storage_core.transactions.staged_rows import StagedShardWriter
 from tests.unit.storage_core.strategies import few, int64_array, rows
 from tests.unit.storage_core.test_block import row_columns, three_rows
 from tests.unit.storage_core.workbench import flip_bit

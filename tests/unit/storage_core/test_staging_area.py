@@ -22,9 +22,9 @@ from storage_core import (
 )
 from storage_core.ground.directory_lock import OWNER_FILE
 from storage_core.ground.durable_file import encode_document, read_document, replace_durably
-from storage_core.series import CONTENTS_KEPT_MAX, Mark
-from storage_core.staged_rows import BATCH_BYTES_TARGET
-from storage_core.staging import transaction_directory
+from storage_core.transactions.manifest import transaction_directory
+from storage_core.transactions.series import CONTENTS_KEPT_MAX, Mark
+from storage_core.transactions.staged_rows import BATCH_BYTES_TARGET
 from tests.unit.storage_core.topics import TopicCopy
 from tests.unit.storage_core.workbench import Workbench, batch_of, flip_bit
 

@@ -16,7 +16,7 @@ from storage_core import (
     ShardPoisonedError,
     UnavailableError,
 )
-from storage_core.staging import MANIFEST_FILE, transaction_directory
+from storage_core.transactions.manifest import MANIFEST_FILE, transaction_directory
 from tests.unit.storage_core.disks import BesideThread, ReinedDisk
 from tests.unit.storage_core.workbench import Workbench, batch_of, flip_bit
 

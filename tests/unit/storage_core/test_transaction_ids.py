@@ -13,8 +13,8 @@ from storage_core import (
 )
 from storage_core.format.record import rows_from_arrow
 from storage_core.format.shard_state import STATE_RANGE, TransactionProgress
-from storage_core.staging import remove_transaction, staged_transactions
-from storage_core.transaction import finish
+from storage_core.transactions.manifest import remove_transaction, staged_transactions
+from storage_core.transactions.transaction import finish
 from storage_core.write.ledger import StagedTransaction
 from tests.unit.storage_core.workbench import Workbench, batch_of
 

@@ -15,9 +15,9 @@ from storage_core import (
     StreamReader,
     UnavailableError,
 )
-from storage_core.series import CONTENTS_KEPT_MAX
-from storage_core.sorted_parts import HELD_BYTES_MAX
-from storage_core.staged_rows import BATCH_BYTES_TARGET
+from storage_core.transactions.series import CONTENTS_KEPT_MAX
+from storage_core.transactions.sorted_parts import HELD_BYTES_MAX
+from storage_core.transactions.staged_rows import BATCH_BYTES_TARGET
 from streaming_jobs.sink_options import parse_batch_options
 from streaming_jobs.sink_target import find_or_make
 from streaming_jobs.sink_task import stage

@@ -26,7 +26,7 @@ from storage_core.catalog.options import PAYLOAD_BYTES_MAX
 from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.record import Rows, rows_from_arrow
 from storage_core.ground.arrow import concat, int_array
-from storage_core.staged_rows import BATCH_BYTES_TARGET, StagedPart, order_of
+from storage_core.transactions.staged_rows import BATCH_BYTES_TARGET, StagedPart, order_of
 
 # IMPORTANT: part of the format, as BATCH_BYTES_TARGET is: both decide the order of rows where a
 # shard's parts are more. Once one is changed, an unfinished transaction goes on behind wrong rows.

@@ -31,9 +31,15 @@ from storage_core.ground.durable_file import (
     sync_directory,
     write_once,
 )
-from storage_core.series import NAME_PREFIX, TransactionId, id_of_name, read_mark, write_mark
-from storage_core.sorted_parts import read_sorted
-from storage_core.staged_rows import StagedPart, is_whole, read_part, rows_of
+from storage_core.transactions.series import (
+    NAME_PREFIX,
+    TransactionId,
+    id_of_name,
+    read_mark,
+    write_mark,
+)
+from storage_core.transactions.sorted_parts import read_sorted
+from storage_core.transactions.staged_rows import StagedPart, is_whole, read_part, rows_of
 
 MANIFEST_FILE: Final = "manifest.json"
 NAME_BYTES_MAX: Final = 512

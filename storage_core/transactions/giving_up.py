@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from storage_core.ground.durable_file import encode_document, replace_durably
-from storage_core.staging import clear_staged, given_up_note, transaction_directory
+from storage_core.transactions.manifest import clear_staged, given_up_note, transaction_directory
 from storage_core.write.shard import Shard
 
 _DIRECTORY_NAME: Final = re.compile(r"[0-9a-f]{32}\Z")

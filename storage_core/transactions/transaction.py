@@ -36,8 +36,7 @@ from storage_core.format.shard_state import TransactionProgress
 from storage_core.ground.beside import beside_each_other
 from storage_core.ground.durable_file import file_errors, sync_directory
 from storage_core.ground.forking import Home
-from storage_core.staged_rows import StagedShardWriter
-from storage_core.staging import (
+from storage_core.transactions.manifest import (
     MANIFEST_FILE,
     Manifest,
     begin_attempt,
@@ -52,6 +51,7 @@ from storage_core.staging import (
     staged_transactions,
     transaction_directory,
 )
+from storage_core.transactions.staged_rows import StagedShardWriter
 from storage_core.write.block_builder import RecordBuilder
 from storage_core.write.ledger import StagedTransaction
 from storage_core.write.shard import Shard

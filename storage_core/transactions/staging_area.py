@@ -33,18 +33,8 @@ from storage_core.format.contents import Contents
 from storage_core.format.windows import Unit
 from storage_core.ground.clock import Clock, SystemClock
 from storage_core.ground.durable_file import file_errors, make_directories
-from storage_core.series import (
-    Mark,
-    TransactionId,
-    note_skipped,
-    read_mark,
-    read_owner,
-    write_mark,
-    write_owner,
-)
-from storage_core.sorted_parts import merge_groups
-from storage_core.staged_rows import StagedPart, StagingWriter
-from storage_core.staging import (
+from storage_core.store.environment import Environment
+from storage_core.transactions.manifest import (
     MANIFEST_FILE,
     Manifest,
     begin_attempt,
@@ -55,8 +45,18 @@ from storage_core.staging import (
     staged_transactions,
     transaction_directory,
 )
-from storage_core.store.environment import Environment
-from storage_core.turn import Turn
+from storage_core.transactions.series import (
+    Mark,
+    TransactionId,
+    note_skipped,
+    read_mark,
+    read_owner,
+    write_mark,
+    write_owner,
+)
+from storage_core.transactions.sorted_parts import merge_groups
+from storage_core.transactions.staged_rows import StagedPart, StagingWriter
+from storage_core.transactions.turn import Turn
 
 Parts = Mapping[int, tuple[StagedPart, ...]]
 _RETRY_S: Final = 0.05

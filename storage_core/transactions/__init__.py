@@ -1,0 +1,1 @@
+"""Transactions: rows staged, published once, finished by whoever opens the shards."""
