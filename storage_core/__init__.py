@@ -21,7 +21,6 @@ from storage_core.errors import (
     UnavailableError,
     UnsupportedFormatError,
 )
-from storage_core.findings import Problem
 from storage_core.format.contents import Contents
 from storage_core.format.record import HEADERS_TYPE, Record
 from storage_core.format.stream_stats import StreamStats
@@ -35,7 +34,8 @@ from storage_core.transactions.series import TransactionId
 from storage_core.transactions.staged_rows import StagedPart, StagingWriter
 from storage_core.transactions.staging_area import StagingArea
 from storage_core.transactions.transaction import Transaction
-from storage_core.verify import VerifyReport
+from storage_core.upkeep.findings import Problem
+from storage_core.upkeep.verify import VerifyReport
 from storage_core.write.entry import AppendReport
 
 __all__ = [

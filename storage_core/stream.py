@@ -35,7 +35,7 @@ from storage_core.store.rocks import refuse_writing_in_fork
 from storage_core.transactions.giving_up import give_up
 from storage_core.transactions.manifest import is_needed, sweep_abandoned
 from storage_core.transactions.transaction import Transaction, finish_all
-from storage_core.verify import Progress, VerifyReport, verify_shard
+from storage_core.upkeep.verify import Progress, VerifyReport, verify_shard
 from storage_core.write.batch_over_shards import append_over_shards
 from storage_core.write.duplicates import checked_addresses
 from storage_core.write.entry import (

@@ -13,7 +13,6 @@ import pytest
 
 from storage_core import Problem, ShardPoisonedError, TransactionId
 from storage_core.catalog.options import PAYLOAD_BYTES_MAX
-from storage_core.findings import PROBLEMS_MAX, Findings, Kind
 from storage_core.format.keys import (
     FAMILY_DEFAULT,
     PREFIX_AHEAD,
@@ -48,9 +47,10 @@ from storage_core.format.shard_state import (
 )
 from storage_core.format.windows import Window, decode_window, encode_window
 from storage_core.heads.table import decode_head, encode_head
-from storage_core.state_checks import check_tail
 from storage_core.store.rocks import Batch
-from storage_core.verify import (
+from storage_core.upkeep.findings import PROBLEMS_MAX, Findings, Kind
+from storage_core.upkeep.state_checks import check_tail
+from storage_core.upkeep.verify import (
     NEVER_CHECKED,
     UNCHECKED_CHAIN,
     UNCHECKED_COUNTS,

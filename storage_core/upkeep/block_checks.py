@@ -11,7 +11,6 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from storage_core.findings import Findings
 from storage_core.format.block import Block
 from storage_core.format.keys import (
     PREFIX_AHEAD,
@@ -27,6 +26,7 @@ from storage_core.format.zone import Zone, decode_secondaries, primary_spans, st
 from storage_core.heads.grouping import States
 from storage_core.read.columns import Positions, block_columns, late_columns
 from storage_core.read.view import ShardView
+from storage_core.upkeep.findings import Findings
 
 _COPIED: Final = ("version", "state", "payload", "committed_at_ms", *ENVELOPE)
 _KEY_BYTES: Final = 29

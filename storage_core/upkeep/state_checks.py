@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Final
 
-from storage_core.findings import Findings
 from storage_core.format.block import Block
 from storage_core.format.keys import (
     ADDRESS_MAX,
@@ -29,6 +28,7 @@ from storage_core.format.shard_state import (
     decode_progress,
 )
 from storage_core.read.view import ShardView
+from storage_core.upkeep.findings import Findings
 
 _PROGRESS_BYTES: Final = 32
 

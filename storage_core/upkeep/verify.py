@@ -15,9 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from storage_core.block_checks import CopyCheck, disagreement
 from storage_core.errors import CorruptionError
-from storage_core.findings import PROBLEMS_MAX, Findings, Problem
 from storage_core.format.block import Block
 from storage_core.format.keys import (
     INT32_MAX,
@@ -32,14 +30,16 @@ from storage_core.format.windows import Window
 from storage_core.format.zone import Zone
 from storage_core.heads.table import Int32s
 from storage_core.read.view import ShardView
-from storage_core.state_checks import (
+from storage_core.upkeep.block_checks import CopyCheck, disagreement
+from storage_core.upkeep.findings import PROBLEMS_MAX, Findings, Problem
+from storage_core.upkeep.state_checks import (
     DeadLetterCheck,
     check_counters,
     check_keys,
     check_places,
     check_tail,
 )
-from storage_core.tallies import (
+from storage_core.upkeep.tallies import (
     HEADS_AT_ONCE,
     WINDOWS_AT_ONCE,
     HeadTally,

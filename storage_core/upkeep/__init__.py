@@ -1,0 +1,1 @@
+"""Upkeep: what proves a shard beside its appends."""
