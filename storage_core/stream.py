@@ -32,9 +32,10 @@ from storage_core.reads import StreamReads
 from storage_core.store.environment import Environment
 from storage_core.store.open_files import open_files
 from storage_core.store.rocks import refuse_writing_in_fork
+from storage_core.transactions.finish import finish_all
 from storage_core.transactions.giving_up import give_up
 from storage_core.transactions.manifest import is_needed, sweep_abandoned
-from storage_core.transactions.transaction import Transaction, finish_all
+from storage_core.transactions.transaction import Transaction
 from storage_core.upkeep.verify import Progress, VerifyReport, verify_shard
 from storage_core.write.batch_over_shards import append_over_shards
 from storage_core.write.duplicates import checked_addresses
@@ -45,8 +46,9 @@ from storage_core.write.entry import (
     checked_dead_letters,
     checked_source,
 )
+from storage_core.write.opened import ShardContext
 from storage_core.write.recovery import GiveUp, open_shard
-from storage_core.write.shard import Shard, ShardContext
+from storage_core.write.shard import Shard
 
 
 class Stream(StreamReads):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from storage_core.store import marker, rocks
 from storage_core.store.environment import Environment
+from storage_core.store.key_value import Batch, KeyValueStore, Recovery, StoreView
 from storage_core.store.marker import MarkerState, MarkerWriter
-from storage_core.store.rocks import Batch, KeyValueStore, Recovery, StoreView
 
 
 class SimulatedCrash(BaseException):

@@ -27,8 +27,8 @@ import pyarrow as pa
 from storage_core import AppendReport, Environment, Stream, StreamOptions, StreamReader, Transaction
 from storage_core.format.windows import UNITS_PER_SECOND
 from storage_core.ground.arrow import Array
+from storage_core.store.key_value import KeyValueStore, Recovery
 from storage_core.store.marker import MarkerWriter
-from storage_core.store.rocks import KeyValueStore, Recovery
 from storage_core.testing import ManualClock, SimulatedCrash
 from tests.strategies import NOW, BatchForm, Crash, Given
 from tests.witness import Witness

@@ -23,7 +23,7 @@ from storage_core.format.keys import head_key
 from storage_core.format.shard_state import KEY_HEADS, encode_int
 from storage_core.ground.reductions import is_all
 from storage_core.heads.table import Heads, HeadTable, Int32s, decode_head, encode_heads
-from storage_core.store.rocks import Batch
+from storage_core.store.key_value import Batch
 
 BLOCKS_PER_SNAPSHOT: Final = 32
 _PENDING_MAX: Final = 64

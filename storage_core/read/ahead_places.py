@@ -32,7 +32,7 @@ from storage_core.format.keys import (
 from storage_core.format.record import STATE_AHEAD
 from storage_core.format.shard_state import KEY_AHEAD, encode_int
 from storage_core.read.view import ShardView
-from storage_core.store.rocks import Batch, KeyValueStore
+from storage_core.store.key_value import Batch, KeyValueStore
 
 _KEYS_PER_BATCH: Final = 10_000
 

@@ -13,7 +13,7 @@ from storage_core.format.block import Block, BlockPlace, decode_proven, prove_bl
 from storage_core.format.keys import FAMILY_LOG, log_key
 from storage_core.format.shard_state import AddressRange
 from storage_core.format.zone import Zone
-from storage_core.store.rocks import Item, StoreView
+from storage_core.store.key_value import Item, StoreView
 
 _RUN_BLOCKS: Final = 8
 _RUN_BYTES: Final = 4 * 2**20

@@ -46,11 +46,11 @@ from storage_core.read.reader_rights import refuse_unwritable
 from storage_core.read.request import ReadRequest
 from storage_core.read.view import ShardBounds, ShardView
 from storage_core.store import rocks
-from storage_core.store.empty_store import EmptyStoreView
+from storage_core.store.key_value import EmptyStoreView, StoreView
 from storage_core.store.marker import MARKER_FILE, MarkerReader, MarkerState
 from storage_core.store.open_files import open_files
 from storage_core.store.private_directory import PrivateDirectory
-from storage_core.store.rocks import RocksStore, StoreView
+from storage_core.store.rocks import RocksStore
 
 _RETRIES_MAX: Final = 40
 _RETRY_PAUSE_S: Final = 0.05

@@ -35,7 +35,7 @@ from storage_core.format.windows import Window, decode_window
 from storage_core.format.zone import Zone, ZoneChunk, decode_zones
 from storage_core.heads.table import Heads, Int32s
 from storage_core.read.block_reads import BlockReads
-from storage_core.store.rocks import Item, StoreView
+from storage_core.store.key_value import Item, StoreView
 
 _ZONES_END: Final = prefix_end(PREFIX_ZONE)
 _ZONES_FIRST: Final = 8

@@ -1,1 +1,1 @@
-"""Store: the disk of one shard. RocksDB by one door, the marker file, what is taken from outside."""
+"""Store: the disk of one shard. RocksDB by one door, the marker file, limits of the process."""

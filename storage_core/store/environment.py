@@ -9,8 +9,8 @@ from pathlib import Path
 
 from storage_core.ground.clock import Clock, SystemClock
 from storage_core.store import marker, rocks
+from storage_core.store.key_value import KeyValueStore, Recovery
 from storage_core.store.marker import MarkerWriter
-from storage_core.store.rocks import KeyValueStore, Recovery
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,21 +47,9 @@ from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG
 from storage_core.ground import forking
 from storage_core.ground.malloc import keep_large_buffers
 from storage_core.store.joining import LogJoiner, StoredFile, files_listed
-from storage_core.store.key_value import Batch, Item, KeyValueStore, Recovery, StoreView
+from storage_core.store.key_value import Batch, Recovery
 from storage_core.store.open_files import open_files
 from storage_core.store.rocks_view import Cursor, RocksView
-
-__all__ = [
-    "Batch",
-    "Item",
-    "KeyValueStore",
-    "Recovery",
-    "RocksStore",
-    "RocksView",
-    "StoreView",
-    "open_secondary",
-    "open_store",
-]
 
 BLOCK_CACHE_BYTES: Final = 32 * 2**20
 # For all stores of the process together: so much, or so much each where they are many.

@@ -15,11 +15,10 @@ no-op, or goes on from the manifest where the first one stopped.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
 from operator import index
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -27,37 +26,27 @@ import pyarrow as pa
 from storage_core.catalog.stream_file import locked
 from storage_core.errors import (
     ClosedError,
-    CorruptionError,
     InvalidRequestError,
     UnavailableError,
 )
 from storage_core.format.record import rows_from_arrow
-from storage_core.format.shard_state import TransactionProgress
-from storage_core.ground.beside import beside_each_other
 from storage_core.ground.durable_file import file_errors, sync_directory
 from storage_core.ground.forking import Home
+from storage_core.transactions.finish import finish
 from storage_core.transactions.manifest import (
     MANIFEST_FILE,
     Manifest,
     begin_attempt,
     check_transaction_name,
-    clear_if_done,
     given_up_note,
-    mark_done,
     publish_manifest,
     read_manifest,
-    read_staged_rows,
     remove_attempt,
-    staged_transactions,
     transaction_directory,
 )
 from storage_core.transactions.staged_rows import StagedShardWriter
 from storage_core.write.block_builder import RecordBuilder
-from storage_core.write.ledger import StagedTransaction
 from storage_core.write.shard import Shard
-
-# One waits for the disk while another makes blocks; each holds a part of staged rows in memory.
-_SHARDS_AT_ONCE: Final = 2
 
 
 class Transaction:
@@ -273,65 +262,3 @@ class Transaction:
         found = [shard.transactions.progress(self._name) for shard in self._shards.values()]
         known = (progress.rows_of_all_shards for progress in found if progress is not None)
         return next(known, None)
-
-
-def finish(manifest: Manifest, shards: Mapping[int, Shard]) -> None:
-    """Append a staged transaction to those of its shards that are open.
-
-    Raises:
-        CorruptionError: A staged file that is still needed is missing or damaged.
-    """
-    concerned = [shards[number] for number in manifest.shards if number in shards]
-    beside_each_other(partial(_append_staged, manifest), concerned, _SHARDS_AT_ONCE)
-    clear_if_done(manifest)
-
-
-def _append_staged(manifest: Manifest, shard: Shard) -> None:
-    number = shard.context.number
-    with shard.guard.appending():
-        # IMPORTANT: looked at under the lock; a shard forgets what it has only once the manifest
-        # is gone, and would take the rows a second time.
-        if not manifest.is_published:
-            _refuse_if_removed(manifest, shard)
-            return
-        rows = read_staged_rows(manifest, number)
-        rows_total = sum(part.rows for part in manifest.shards[number])
-        planned = TransactionProgress(0, rows_total, manifest.rows_total, shard.tail.next)
-        staged = StagedTransaction(manifest.transaction, planned, manifest.is_numbered)
-        shard.transactions.append(staged, rows)
-    mark_done(manifest, number)
-
-
-def _refuse_if_removed(manifest: Manifest, shard: Shard) -> None:
-    """Tell rows that somebody removed from rows that have landed and were cleared away."""
-    if manifest.is_numbered:
-        # Shards forget these; the mark of their series speaks for them.
-        return
-    progress = shard.transactions.progress(manifest.transaction)
-    if progress is None or not progress.is_done:
-        message = f"the staged rows of transaction {manifest.transaction!r} were removed"
-        raise UnavailableError(message, shard=shard.context.number, path=manifest.directory)
-
-
-def finish_all(staging: Path, shards: Mapping[int, Shard]) -> None:
-    """Finish the transactions that earlier owners of these shards did not.
-
-    Raises:
-        CorruptionError: One was begun and its staging is gone.
-    """
-    manifests = list(staged_transactions(staging))
-    # IMPORTANT: what a shard has begun goes first; rows behind it would publish half of it.
-    for manifest in manifests:
-        for number, shard in shards.items():
-            if manifest.transaction == shard.transactions.unfinished():
-                finish(manifest, {number: shard})
-    for manifest in manifests:
-        finish(manifest, shards)
-    for number, shard in shards.items():
-        name = shard.transactions.stranded()
-        if name is not None:
-            message = (
-                f"transaction {name!r} is unfinished and its staged rows are gone; "
-                "open with give_up_transactions to forget it"
-            )
-            raise CorruptionError(message, shard=number, path=staging)

@@ -13,7 +13,7 @@ ids, windows and problems it holds so many, and reads the blocks again for the r
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from storage_core.errors import CorruptionError
 from storage_core.format.block import Block
@@ -49,9 +49,7 @@ from storage_core.upkeep.tallies import (
     parts_of,
     stored_heads,
 )
-
-if TYPE_CHECKING:
-    from storage_core.write.shard import Shard
+from storage_core.write.shard import Shard
 
 NEVER_CHECKED: Final = (
     "counts of duplicates, and of expired rows that brought no address: nothing else tells them",
@@ -119,7 +117,7 @@ class VerifyLimits:
 
 
 def verify_shard(
-    shard: "Shard", progress: Progress | None = None, limits: VerifyLimits = VerifyLimits()
+    shard: Shard, progress: Progress | None = None, limits: VerifyLimits = VerifyLimits()
 ) -> VerifyReport:
     """Verify one shard that is open for writing; blocks that cannot be read become lost.
 

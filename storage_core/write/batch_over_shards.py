@@ -16,8 +16,7 @@ from functools import reduce
 from storage_core.errors import ShardlogError, ShardPoisonedError
 from storage_core.format.record import Rows
 from storage_core.write.entry import AppendReport
-from storage_core.write.guard import in_full
-from storage_core.write.lock import ShardLock
+from storage_core.write.guard import ShardLock, in_full
 from storage_core.write.shard import Shard
 
 

@@ -34,7 +34,7 @@ from storage_core.format.zone import (
 )
 from storage_core.ground.arrow import single_binary
 from storage_core.ground.reductions import total
-from storage_core.store.rocks import Batch
+from storage_core.store.key_value import Batch
 
 Int64s = npt.NDArray[np.int64]
 

@@ -16,7 +16,7 @@ from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import ADDRESS_MAX, FAMILY_DEFAULT, attachment_key
 from storage_core.format.record import Rows
 from storage_core.format.shard_state import encode_source
-from storage_core.store.rocks import Batch
+from storage_core.store.key_value import Batch
 
 Int64s = npt.NDArray[np.int64]
 Attachment = tuple[str, bytes, bytes]

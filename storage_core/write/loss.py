@@ -17,7 +17,7 @@ from storage_core.format.shard_state import (
     gap_key,
     lost_key,
 )
-from storage_core.store.rocks import Batch
+from storage_core.store.key_value import Batch
 
 
 def knows_loss(state: ShardState, found: AddressRange) -> bool:

@@ -7,7 +7,6 @@ written. One thread at a time (the shard's append lock).
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -45,18 +44,15 @@ from storage_core.format.windows import (
     encode_window,
     summarise,
 )
+from storage_core.format.zone import state_counts
 from storage_core.ground.reductions import total
 from storage_core.heads.grouping import Grouping, Judged, States, group
 from storage_core.heads.table import Heads, heads_after
-from storage_core.store.rocks import Batch
+from storage_core.store.key_value import Batch
 from storage_core.write.block_builder import cut_points, put_block
 from storage_core.write.entry import AppendReport, Entry
+from storage_core.write.opened import OpenedShard
 from storage_core.write.states import StateRules, judge
-
-if TYPE_CHECKING:
-    from storage_core.write.shard import OpenedShard
-
-from storage_core.format.zone import state_counts
 
 Int64s = npt.NDArray[np.int64]
 
@@ -91,7 +87,7 @@ class Draft:
 class ShardWriting:
     """What a shard remembers between batches."""
 
-    def __init__(self, place: BlockPlace, meta: StreamMeta, opened: "OpenedShard") -> None:
+    def __init__(self, place: BlockPlace, meta: StreamMeta, opened: OpenedShard) -> None:
         """Start from what recovery found."""
         self._place = place
         self._meta = meta

@@ -61,9 +61,9 @@ from storage_core.heads.replay import block_groups, replay_block
 from storage_core.heads.shard_heads import ShardHeads
 from storage_core.read.ahead_places import write_ahead_keys
 from storage_core.read.view import ShardBounds, ShardView
+from storage_core.store.key_value import Batch, KeyValueStore
 from storage_core.store.marker import MARKER_FILE, MarkerState, MarkerWriter, create_marker
-from storage_core.store.rocks import Batch, KeyValueStore
-from storage_core.write.shard import OpenedShard, ShardContext
+from storage_core.write.opened import OpenedShard, ShardContext
 from storage_core.write.upgrade import begun_in_version_1, upgrade_shard
 
 # A lost marker may have been ahead of the store's generation by as many crashed openings.

@@ -7,72 +7,34 @@ the commit lock the sync and the marker; guard.py says in which order.
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from storage_core.catalog.options import StreamOptions
-from storage_core.catalog.stream_file import StreamMeta
 from storage_core.errors import (
     CorruptionError,
     InvalidRequestError,
     ShardlogError,
 )
-from storage_core.format.block import BlockPlace
 from storage_core.format.record import Rows
 from storage_core.format.shard_state import AddressRange, ShardState, Tail
-from storage_core.ground.clock import Clock
-from storage_core.ground.directory_lock import DirectoryLock
-from storage_core.heads.shard_heads import ShardHeads
 from storage_core.heads.table import HeadTable, Int32s
 from storage_core.read.answer import heads_of, routed_here, scan_view
 from storage_core.read.request import ReadRequest
 from storage_core.read.view import ShardBounds, ShardView, whole_view
-from storage_core.store.environment import Environment
-from storage_core.store.marker import MarkerWriter
-from storage_core.store.rocks import Batch, KeyValueStore
+from storage_core.store.key_value import Batch
 from storage_core.write.block_builder import RecordBuilder
 from storage_core.write.duplicates import count_dead_stored, count_stored
 from storage_core.write.entry import AppendReport, Entry, Source
 from storage_core.write.guard import ShardGuard
-from storage_core.write.ledger import IsNeeded, ShardTransactions
+from storage_core.write.ledger import ShardTransactions
 from storage_core.write.loss import give_up_loss, knows_loss, note_loss
+from storage_core.write.opened import OpenedShard, ShardContext
 from storage_core.write.plan import Draft, ShardWriting
 from storage_core.write.standing import Standing, is_in_order
-
-
-@dataclass(frozen=True, slots=True)
-class ShardContext:
-    """What a shard is told about itself."""
-
-    number: int
-    directory: Path
-    meta: StreamMeta
-    lineage: bytes
-    environment: Environment
-    is_needed: IsNeeded
-    born: int = 0
-
-    @property
-    def place(self) -> BlockPlace:
-        """Where its blocks belong."""
-        return BlockPlace(self.lineage, self.number)
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedShard:
-    """What recovery hands over."""
-
-    lock: DirectoryLock
-    store: KeyValueStore
-    marker: MarkerWriter
-    state: ShardState
-    publishable: int
-    heads: ShardHeads
-    clock: Clock
 
 
 class Shard:
@@ -88,7 +50,7 @@ class Shard:
         self._heads = opened.heads
         assert opened.state.ledger is not None, "a shard that is opened has a ledger"
         self.transactions = ShardTransactions(
-            self, opened.state.ledger, opened.store.get_many, context.is_needed
+            opened.state.ledger, opened.store.get_many, context.is_needed
         )
         self._standing = Standing(replace(opened.state, ledger=None), opened.publishable)
         self._writing = ShardWriting(context.place, context.meta, opened)

@@ -36,7 +36,7 @@ from storage_core.format.shard_state import (
     encode_ledger,
     transaction_key,
 )
-from storage_core.store.rocks import Batch, Item, KeyValueStore, StoreView
+from storage_core.store.key_value import Batch, Item, KeyValueStore, StoreView
 
 _PREFIXES: Final = b"dhilmwz"
 _TRANSACTIONS: Final = (meta_key("txn/"), meta_key("txn0"))

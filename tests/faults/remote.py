@@ -17,7 +17,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from storage_core import Environment, Stream
-from storage_core.store.rocks import Batch, KeyValueStore, Recovery, open_store
+from storage_core.store.key_value import Batch, KeyValueStore, Recovery
+from storage_core.store.rocks import open_store
 from tests.faults.campaign import start_talking_child
 
 ANSWER_MAX_S = 60

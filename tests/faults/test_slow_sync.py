@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from storage_core import Environment, Stream, StreamOptions, StreamReader
-from storage_core.store.rocks import KeyValueStore, Recovery, open_store
+from storage_core.store.key_value import KeyValueStore, Recovery
+from storage_core.store.rocks import open_store
 
 STREAM = "slow"
 WAIT_MAX_S = 30

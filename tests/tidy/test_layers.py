@@ -1,130 +1,214 @@
-"""Who may import whom: the layers hold, and each foreign library has its one door.
+"""Who may import whom: rooms have ranks, each foreign library has its one door, and no circle.
 
-The log (`storage_core/*.py`) knows neither Kafka nor Spark, nor what stands above it in its own
-package. connectors and streaming_jobs never import each other, and of the log only its public
-names. Every import is absolute.
+A package is a house of rooms, its folders and the files that stand in it beside them. A room
+imports only rooms of lower ranks of its own package, and of the log other packages import
+public names alone. connectors and streaming_jobs never import each other. Every import is
+absolute, and one that is for type checkers only counts like any other.
 """
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import PurePosixPath
 
 import pytest
 
-from tests.tidy.tree import product_files
+from tests.tidy.tree import ROOT, product_files
 
+# From the ground up; the rooms of one rank do not know each other.
+RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "storage_core": (
+        ("errors",),
+        ("ground",),
+        ("format",),
+        ("store",),
+        ("catalog",),
+        ("heads",),
+        ("read",),
+        ("write",),
+        ("transactions", "upkeep"),
+        ("reads", "testing"),
+        ("stream", "reader"),
+        ("__init__",),
+    ),
+}
 # Where a library may be imported; a folder ends in a slash.
 DOORS = {
-    "confluent_kafka": ("connectors/kafka_client/", "connectors/registry.py"),
-    "fastavro": ("storage_core/fields/",),
+    "confluent_kafka": ("connectors/kafka_client/",),
     "pyspark": ("streaming_jobs/", "pyspark_shardlog.py"),
-    "rocksdict": ("storage_core/rocks.py",),
+    "rocksdict": ("storage_core/store/rocks.py",),
 }
 # All that the log stands on beside the standard library.
-GROUND = {"fastavro", "numpy", "pyarrow", "pyroaring", "rocksdict", "storage_core", "xxhash"}
-ABOVE_THE_LOG = ("storage_core.fields", "storage_core.parts", "storage_core.query")
+BESIDE_THE_LOG = {"numpy", "pyarrow", "pyroaring", "rocksdict", "storage_core", "xxhash"}
 SIBLINGS = {"connectors": "streaming_jobs", "streaming_jobs": "connectors"}
-OPEN_TO_SIBLINGS = ("storage_core", "storage_core.testing", "storage_core.fields")
+OPEN_TO_SIBLINGS = ("storage_core", "storage_core.testing")
 
 
-def imported(source: str) -> Iterator[str]:
-    """Yield the modules a source imports; `from a import b` yields both a and a.b."""
+def module_of(path: str) -> str:
+    """Return the dotted name under which a file is imported."""
+    return (
+        PurePosixPath(path).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
+    )
+
+
+def room_of(module: str) -> str:
+    """Return the room of a module: a folder of its package, or a file beside the folders."""
+    names = module.split(".")
+    return names[1] if len(names) > 1 else "__init__"
+
+
+def imported(source: str, modules: Iterable[str] = ()) -> Iterator[str]:
+    """Yield the modules a source imports; what `from a import b` takes is a.b where that is one."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
-            yield module
-            yield from (f"{module}.{alias.name}" for alias in node.names)
+            for alias in node.names:
+                name = f"{module}.{alias.name}"
+                yield name if name in modules else module
 
 
-def modules_reached_into(source: str) -> Iterator[str]:
-    """Yield the modules whose names a source takes, without the names."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-
-
-def breaches(path: str, source: str) -> list[str]:
-    """Return what a file imports against the rules."""
+def breaches(path: str, source: str, modules: Iterable[str] = ()) -> list[str]:
+    """Return what a file imports against the rules; `modules` are all there are."""
     package = PurePosixPath(path).parts[0]
-    is_log = package == "storage_core" and path.count("/") == 1
     complaints = []
-    for module in imported(source):
+    for module in sorted(set(imported(source, modules))):
         library = module.split(".")[0]
         if module.startswith("."):
             complaints.append(f"{path}: relative import {module}")
         elif library in DOORS and not path.startswith(DOORS[library]):
             complaints.append(f"{path}: {library} belongs to {', '.join(DOORS[library])}")
-        elif package == "storage_core" and library not in GROUND | sys.stdlib_module_names:
+        elif library == package in RANKS:
+            complaints += arrows_upward(path, module)
+        elif package == "storage_core" and library not in BESIDE_THE_LOG | sys.stdlib_module_names:
             complaints.append(f"{path}: storage_core does not stand on {library}")
         elif library == SIBLINGS.get(package):
             complaints.append(f"{path}: {package} and {library} do not know each other")
-        elif is_log and module.startswith(ABOVE_THE_LOG):
-            complaints.append(f"{path}: {module} stands above the log")
-    if package in SIBLINGS:
-        complaints += [
-            f"{path}: {module} is not public"
-            for module in modules_reached_into(source)
-            if module.startswith("storage_core") and module not in OPEN_TO_SIBLINGS
-        ]
+        elif package in SIBLINGS and library == "storage_core" and module not in OPEN_TO_SIBLINGS:
+            complaints.append(f"{path}: {module} is not public")
     return complaints
+
+
+def arrows_upward(path: str, module: str) -> list[str]:
+    """Return the complaint that a module of the same package stands no lower, if it does."""
+    ranks = RANKS[module.split(".", maxsplit=1)[0]]
+    here, there = room_of(module_of(path)), room_of(module)
+    if here == there:
+        return []
+    heights = {room: height for height, rooms in enumerate(ranks) for room in rooms}
+    missing = [f"{path}: no rank names {room}" for room in (here, there) if room not in heights]
+    if missing or heights[there] < heights[here]:
+        return missing
+    return [f"{path}: {here} stands on lower rooms, {there} is none of them ({module})"]
+
+
+def circle(sources: Mapping[str, str]) -> list[str]:
+    """Return the modules of a circle of imports, empty if there is none."""
+    modules = {module_of(path): source for path, source in sources.items()}
+    arrows = {
+        module: {one for one in imported(source, modules) if one in modules} - {module}
+        for module, source in modules.items()
+    }
+    try:
+        TopologicalSorter(arrows).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
 
 
 def test_every_import_keeps_to_the_layers() -> None:
     sources = product_files()
     assert sources
-    assert [line for path, source in sources.items() for line in breaches(path, source)] == []
+    modules = {module_of(path) for path in sources}
+    found = [line for path, source in sources.items() for line in breaches(path, source, modules)]
+    assert found == []
+
+
+def test_no_files_stand_in_a_circle() -> None:
+    assert circle(product_files()) == []
+
+
+def test_every_rank_names_rooms_that_are_there() -> None:
+    for package, ranks in RANKS.items():
+        for room in (room for rooms in ranks for room in rooms):
+            assert (ROOT / package / room).is_dir() or (ROOT / package / f"{room}.py").is_file()
+
+
+@pytest.mark.parametrize("package", list(RANKS))
+def test_architecture_names_every_room(package: str) -> None:
+    text = (ROOT / "docs/ARCHITECTURE.md").read_text(encoding="utf-8")
+    rooms = [path.parent.name for path in (ROOT / package).glob("*/__init__.py")]
+    assert rooms
+    assert [room for room in rooms if f"`{package}/{room}/`" not in text] == []
+
+
+MODULES = {"storage_core", "storage_core.format.block", "storage_core.write.shard"}
 
 
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("storage_core/shard.py", "import rocksdict"),
-        ("storage_core/shard.py", "from rocksdict import Rdict"),
-        ("storage_core/shard.py", "def f():\n    import confluent_kafka.admin"),
-        ("storage_core/shard.py", "from pyspark.sql import Row"),
-        ("storage_core/shard.py", "import fastavro"),
-        ("storage_core/shard.py", "import requests"),
-        ("storage_core/shard.py", "import connectors"),
-        ("storage_core/shard.py", "import tests.lab"),
-        ("storage_core/shard.py", "from . import block"),
-        ("storage_core/shard.py", "from ..storage_core.block import Block"),
-        ("storage_core/shard.py", "from storage_core import fields"),
-        ("storage_core/shard.py", "import storage_core.fields.schemas"),
+        ("storage_core/write/shard.py", "import rocksdict"),
+        ("storage_core/write/shard.py", "from rocksdict import Rdict"),
+        ("storage_core/write/shard.py", "def f():\n    import confluent_kafka.admin"),
+        ("storage_core/write/shard.py", "from pyspark.sql import Row"),
+        ("storage_core/write/shard.py", "import requests"),
+        ("storage_core/write/shard.py", "import connectors"),
+        ("storage_core/write/shard.py", "import tests.lab"),
+        ("storage_core/write/shard.py", "from . import entry"),
+        ("storage_core/write/shard.py", "from ..format.block import Block"),
+        ("storage_core/write/shard.py", "from storage_core.stream import Stream"),
+        ("storage_core/write/shard.py", "from storage_core import Stream"),
+        ("storage_core/write/shard.py", "import storage_core.nowhere.schemas"),
+        ("storage_core/nowhere/a.py", "import storage_core.format.block"),
+        ("storage_core/format/block.py", "from storage_core.write.shard import Shard"),
+        ("storage_core/format/block.py", "from storage_core.write import shard"),
+        (
+            "storage_core/format/block.py",
+            "if TYPE_CHECKING:\n    from storage_core.write.shard import Shard",
+        ),
+        ("storage_core/upkeep/verify.py", "from storage_core.transactions.turn import Turn"),
         ("connectors/worker.py", "import streaming_jobs.options"),
         ("connectors/worker.py", "import confluent_kafka"),
-        ("connectors/worker.py", "from storage_core.shard import Shard"),
+        ("connectors/worker.py", "from storage_core.write.shard import Shard"),
+        ("connectors/worker.py", "from storage_core.write import shard"),
         ("streaming_jobs/options.py", "from connectors import options"),
         ("streaming_jobs/options.py", "import rocksdict"),
     ],
 )
 def test_breach_of_the_layers_is_found(path: str, source: str) -> None:
-    assert breaches(path, source)
+    assert breaches(path, source, MODULES)
 
 
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("storage_core/rocks.py", "from rocksdict import Rdict"),
-        ("storage_core/shard.py", "import os\nfrom storage_core.block import Block\nimport numpy"),
+        ("storage_core/store/rocks.py", "from rocksdict import Rdict"),
         (
-            "storage_core/fields/avro_codec.py",
-            "import fastavro\nimport storage_core.fields.schemas",
+            "storage_core/write/shard.py",
+            "import os\nfrom storage_core.format.block import Block\nimport numpy",
         ),
+        ("storage_core/write/shard.py", "from storage_core.write.plan import Plan"),
         ("connectors/kafka_client/consumer.py", "from confluent_kafka import Consumer"),
         (
             "connectors/worker.py",
-            "from storage_core import Stream\nfrom storage_core import testing",
+            "from storage_core import Stream\nfrom storage_core.testing import ManualClock",
         ),
-        (
-            "streaming_jobs/options.py",
-            "import pyspark\nfrom storage_core.testing import ManualClock",
-        ),
+        ("streaming_jobs/options.py", "import pyspark\nfrom storage_core import Stream"),
     ],
 )
 def test_import_within_the_layers_passes(path: str, source: str) -> None:
-    assert breaches(path, source) == []
+    assert breaches(path, source, MODULES) == []
+
+
+def test_circle_is_found_also_where_it_is_for_type_checkers_only() -> None:
+    sources = {
+        "storage_core/write/a.py": "from storage_core.write.b import B",
+        "storage_core/write/b.py": "if TYPE_CHECKING:\n    from storage_core.write import c",
+        "storage_core/write/c.py": "from storage_core.write import a",
+    }
+    assert circle(sources)
+    del sources["storage_core/write/c.py"]
+    assert circle(sources) == []

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-from storage_core import Environment, UnavailableError, rocks
-from storage_core.store.rocks import Batch, KeyValueStore, Recovery, StoreView
+from storage_core import Environment, UnavailableError
+from storage_core.store import rocks
+from storage_core.store.key_value import Batch, KeyValueStore, Recovery, StoreView
 from storage_core.testing import ManualClock
 
 STALL_MAX_S = 10.0

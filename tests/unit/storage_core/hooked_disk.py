@@ -13,9 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from storage_core import Environment, UnavailableError, marker, rocks
+from storage_core import Environment, UnavailableError
+from storage_core.store import marker, rocks
+from storage_core.store.key_value import KeyValueStore, Recovery
 from storage_core.store.marker import MarkerWriter
-from storage_core.store.rocks import KeyValueStore, Recovery
 from storage_core.testing import ManualClock
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from storage_core.errors import ShardlogError
 from storage_core.store.joining import StoredFile, group_to_join
-from storage_core.store.rocks import Batch, RocksStore, open_store
+from storage_core.store.key_value import Batch
+from storage_core.store.rocks import RocksStore, open_store
 
 FAMILIES = ("default", "log")
 

@@ -12,7 +12,7 @@ from storage_core import InvalidRequestError, StreamOptions
 from storage_core.format.block import BlockPlace, decode_block
 from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG, log_key, zone_key
 from storage_core.format.zone import decode_zone
-from storage_core.store.rocks import Batch
+from storage_core.store.key_value import Batch
 from storage_core.write.block_builder import RecordBuilder, cut_points, put_block
 from tests.unit.storage_core.strategies import (
     addresses_of,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from storage_core.read.block_reads import BlockReads
-from storage_core.store.rocks import Item, StoreView
+from storage_core.store.key_value import Item, StoreView
 from tests.unit.storage_core.workbench import Workbench
 
 MIB = 2**20

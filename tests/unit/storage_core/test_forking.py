@@ -21,8 +21,8 @@ from storage_core import (
     Stream,
     StreamReader,
     TransactionId,
-    staged_rows,
 )
+from storage_core.transactions import staged_rows
 from storage_core.transactions.transaction import Transaction
 from tests.unit.forks import in_fork
 from tests.unit.storage_core.workbench import Workbench, batch_of

@@ -14,7 +14,7 @@ from storage_core.heads.shard_heads import BLOCKS_PER_SNAPSHOT
 from storage_core.heads.table import encode_head
 from storage_core.read.latest import scan_newest
 from storage_core.read.view import ShardView
-from storage_core.store.rocks import StoreView
+from storage_core.store.key_value import StoreView
 from tests.unit.storage_core.disks import ReinedDisk
 from tests.unit.storage_core.strategies import int32_array
 from tests.unit.storage_core.test_follower import OvertakenMarker

@@ -16,9 +16,10 @@ from storage_core import (
     ShardLockedError,
     ShardlogError,
     UnavailableError,
-    rocks,
 )
-from storage_core.store.rocks import Batch, RocksStore, open_store
+from storage_core.store import rocks
+from storage_core.store.key_value import Batch
+from storage_core.store.rocks import RocksStore, open_store
 from tests.unit.storage_core.stores import (
     FAMILIES,
     cut,
@@ -107,7 +108,7 @@ def test_second_open_in_this_process_is_locked(store):
 
 def test_second_open_in_another_process_is_locked(store):
     program = (
-        "import sys; from pathlib import Path; from storage_core import rocks\n"
+        "import sys; from pathlib import Path; from storage_core.store import rocks\n"
         "try: rocks.open_store(Path(sys.argv[1]), 'strict')\n"
         "except Exception as error: print(type(error).__name__, error)"
     )

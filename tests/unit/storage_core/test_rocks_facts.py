@@ -14,7 +14,8 @@ from storage_core import (
     ClosedError,
     CorruptionError,
 )
-from storage_core.store.rocks import Batch, RocksStore, open_secondary, open_store
+from storage_core.store.key_value import Batch
+from storage_core.store.rocks import RocksStore, open_secondary, open_store
 from tests.unit.storage_core.stores import (
     FAMILIES,
     cut,

@@ -18,7 +18,8 @@ from storage_core.catalog.stream_file import make_shard, read_stream
 from storage_core.format.keys import ADDRESS_MAX
 from storage_core.format.shard_state import KEY_BORN, KEY_START, encode_int
 from storage_core.ground.durable_file import encode_document, read_document
-from storage_core.store.rocks import Batch, open_store
+from storage_core.store.key_value import Batch
+from storage_core.store.rocks import open_store
 from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
 from tests.unit.storage_core.disks import BesideThread
 from tests.unit.storage_core.topics import NAME, TopicCopy

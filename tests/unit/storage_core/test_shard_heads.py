@@ -6,7 +6,7 @@ from storage_core.format.keys import PREFIX_HEAD, decode_head_key, head_key
 from storage_core.format.shard_state import KEY_HEADS, encode_int
 from storage_core.heads.shard_heads import BLOCKS_PER_SNAPSHOT, ShardHeads
 from storage_core.heads.table import Heads, HeadTable, Int32s, decode_head
-from storage_core.store.rocks import Batch
+from storage_core.store.key_value import Batch
 from tests.unit.storage_core.strategies import int32_array
 from tests.unit.storage_core.test_heads import dict_of, heads_of
 

@@ -23,7 +23,7 @@ from storage_core.format.shard_state import (
     transaction_key,
 )
 from storage_core.ground.durable_file import encode_document, read_document
-from storage_core.store.rocks import Batch
+from storage_core.store.key_value import Batch
 from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
 from tests.unit.storage_core.workbench import Workbench
 

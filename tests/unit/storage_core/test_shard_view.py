@@ -9,7 +9,7 @@ from storage_core import CorruptionError
 from storage_core.format.keys import FAMILY_DEFAULT, zone_key
 from storage_core.format.zone import Zone, encode_zone
 from storage_core.read.view import ShardView
-from storage_core.store.rocks import Batch
+from storage_core.store.key_value import Batch
 from tests.unit.storage_core.workbench import Workbench
 
 BLOCKS = 40

@@ -8,7 +8,8 @@ import pytest
 
 from storage_core import ClosedError
 from storage_core.format.keys import FAMILY_DEFAULT
-from storage_core.store.rocks import RocksStore, RocksView, open_store
+from storage_core.store.rocks import RocksStore, open_store
+from storage_core.store.rocks_view import RocksView
 from tests.unit.storage_core.disks import STALL_MAX_S, BesideThread
 from tests.unit.storage_core.stores import key_of, put
 

@@ -13,8 +13,8 @@ from storage_core import (
 )
 from storage_core.format.record import rows_from_arrow
 from storage_core.format.shard_state import STATE_RANGE, TransactionProgress
+from storage_core.transactions.finish import _write, append, finish
 from storage_core.transactions.manifest import remove_transaction, staged_transactions
-from storage_core.transactions.transaction import finish
 from storage_core.write.ledger import StagedTransaction
 from tests.unit.storage_core.workbench import Workbench, batch_of
 
@@ -131,9 +131,9 @@ def test_replay_makes_durable_what_was_done_without_it(bench):
     rows = rows_from_arrow(batch_of([5]), 100)
     with bench.shard.guard.appending():
         # As a transaction is left that is interrupted between its last row and the sync.
-        bench.shard.transactions._write(staged, rows, replace(planned, rows_done=1))
+        _write(bench.shard, staged, rows, replace(planned, rows_done=1))
     assert bench.stream.committed() == {0: 0}
-    bench.shard.transactions.append(staged, iter([rows]))
+    append(bench.shard, staged, iter([rows]))
     assert (bench.stream.committed(), bench.primaries()) == ({0: 1}, [5])
 
 

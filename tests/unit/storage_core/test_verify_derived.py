@@ -47,7 +47,7 @@ from storage_core.format.shard_state import (
 )
 from storage_core.format.windows import Window, decode_window, encode_window
 from storage_core.heads.table import decode_head, encode_head
-from storage_core.store.rocks import Batch
+from storage_core.store.key_value import Batch
 from storage_core.upkeep.findings import PROBLEMS_MAX, Findings, Kind
 from storage_core.upkeep.state_checks import check_tail
 from storage_core.upkeep.verify import (

@@ -30,7 +30,8 @@ from storage_core.format.keys import (
 )
 from storage_core.format.record import ENVELOPE
 from storage_core.format.shard_state import KEY_HEADS, encode_int
-from storage_core.store.rocks import Batch, RocksStore, open_store
+from storage_core.store.key_value import Batch
+from storage_core.store.rocks import RocksStore, open_store
 from storage_core.write.shard import Shard
 from tests.unit.storage_core.disks import STALL_MAX_S, BesideThread, ReinedDisk
 

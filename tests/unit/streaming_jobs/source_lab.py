@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from storage_core import Stream, StreamOptions, StreamOrigin
 from storage_core.format.shard_state import KEY_START, encode_int, encode_range_end, lost_key
-from storage_core.store.rocks import Batch, open_store
+from storage_core.store.key_value import Batch
+from storage_core.store.rocks import open_store
 from streaming_jobs.options import parse_source_options
 from streaming_jobs.stream_reader import TailReader
 

@@ -1,0 +1,46 @@
+"""A shard as opening hands it over: what it is told about itself, and what recovery has opened."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from storage_core.catalog.stream_file import StreamMeta
+from storage_core.format.block import BlockPlace
+from storage_core.format.shard_state import ShardState
+from storage_core.ground.clock import Clock
+from storage_core.ground.directory_lock import DirectoryLock
+from storage_core.heads.shard_heads import ShardHeads
+from storage_core.store.environment import Environment
+from storage_core.store.key_value import KeyValueStore
+from storage_core.store.marker import MarkerWriter
+from storage_core.write.ledger import IsNeeded
+
+
+@dataclass(frozen=True, slots=True)
+class ShardContext:
+    """What a shard is told about itself."""
+
+    number: int
+    directory: Path
+    meta: StreamMeta
+    lineage: bytes
+    environment: Environment
+    is_needed: IsNeeded
+    born: int = 0
+
+    @property
+    def place(self) -> BlockPlace:
+        """Where its blocks belong."""
+        return BlockPlace(self.lineage, self.number)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedShard:
+    """What recovery hands over."""
+
+    lock: DirectoryLock
+    store: KeyValueStore
+    marker: MarkerWriter
+    state: ShardState
+    publishable: int
+    heads: ShardHeads
+    clock: Clock
