@@ -19,9 +19,9 @@ from connectors.cli.disk_usage import shown_bytes
 from connectors.cli.printing import print_json, print_lines, print_table
 from connectors.cli.shard_status import ShardStatus, shard_statuses, with_log_end
 from connectors.cli.shown_times import shown_age, shown_primary
+from connectors.ingest.set_aside import WHOLE_TOPIC
+from connectors.ingest.set_aside_notes import SetAsideNote, SetAsideNotes
 from connectors.kafka_client import Admin, Partition
-from connectors.set_aside import WHOLE_TOPIC
-from connectors.set_aside_notes import SetAsideNote, SetAsideNotes
 from storage_core import (
     Environment,
     LostRangeError,

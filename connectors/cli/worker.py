@@ -11,15 +11,15 @@ import typer
 
 from connectors.cli.exit_codes import EXIT_AT_ONCE, exit_code_for, one_line
 from connectors.cli.version import installed_version
-from connectors.file_limit import check_files, raise_file_limit
+from connectors.ingest.file_limit import check_files, raise_file_limit
+from connectors.ingest.log_lines import LogFormat, open_log, tell_library_lines_left_out
+from connectors.ingest.process_tuning import tune_process
+from connectors.ingest.root_check import check_writable
+from connectors.ingest.worker import Worker
 from connectors.kafka_client import check_settings
-from connectors.log_lines import LogFormat, open_log, tell_library_lines_left_out
-from connectors.options import load_options
-from connectors.process_tuning import tune_process
-from connectors.root_check import check_writable
-from connectors.setting_checks import BOOTSTRAP
-from connectors.shown_settings import shown_settings
-from connectors.worker import Worker
+from connectors.settings.options import load_options
+from connectors.settings.setting_checks import BOOTSTRAP
+from connectors.settings.shown_settings import shown_settings
 from storage_core import ShardlogError, SystemClock
 
 
