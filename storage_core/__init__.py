@@ -21,13 +21,14 @@ from storage_core.errors import (
     UnsupportedFormatError,
 )
 from storage_core.findings import Problem
+from storage_core.keys import INT64_MAX, INT64_MIN
 from storage_core.open_files import files_needed
 from storage_core.options import StreamOptions
-from storage_core.origin import StreamOrigin
+from storage_core.origin import StreamOrigin, is_stream_name
 from storage_core.position import Position, ShardPosition
 from storage_core.read_request import ReadRequest, ShardReader
 from storage_core.reader import StreamReader
-from storage_core.record import HEADERS_TYPE, Record
+from storage_core.record import HEADERS_TYPE, Record, State
 from storage_core.root_file import list_streams, root_id
 from storage_core.series import TransactionId
 from storage_core.staged_rows import StagedPart, StagingWriter
@@ -37,9 +38,13 @@ from storage_core.stream_description import StreamDescription, describe_stream
 from storage_core.stream_stats import StreamStats
 from storage_core.transaction import Transaction
 from storage_core.verify import VerifyReport
+from storage_core.windows import UNITS_PER_SECOND, Unit
 
 __all__ = [
     "HEADERS_TYPE",
+    "INT64_MAX",
+    "INT64_MIN",
+    "UNITS_PER_SECOND",
     "AppendReport",
     "BrokerUnavailableError",
     "ClientFailedError",
@@ -65,6 +70,7 @@ __all__ = [
     "StagedPart",
     "StagingArea",
     "StagingWriter",
+    "State",
     "Stream",
     "StreamDescription",
     "StreamOptions",
@@ -75,12 +81,14 @@ __all__ = [
     "Transaction",
     "TransactionId",
     "UnavailableError",
+    "Unit",
     "UnsupportedFormatError",
     "VerifyReport",
     "describe_stream",
     "drop_stream",
     "dropped_streams",
     "files_needed",
+    "is_stream_name",
     "list_streams",
     "root_id",
 ]

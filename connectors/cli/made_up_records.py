@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from storage_core import InvalidRequestError
+from storage_core import INT64_MAX, InvalidRequestError
 
 DEVICES_MAX: Final = 2**24
 RECORDS_MAX: Final = 2**40
@@ -67,7 +67,7 @@ class TelemetryPlan:
         _check_range("skew", self.skew, 0, 10)
         _check_range("late_share", self.late_share, 0, 1)
         _check_range("late_by_ms_max", self.late_by_ms_max, 1, TIME_MS_MAX)
-        _check_range("seed", self.seed, 0, 2**63 - 1)
+        _check_range("seed", self.seed, 0, INT64_MAX)
         _check_range("start_ms", self.start_ms, self.late_by_ms_max, TIME_MS_MAX)
         _check_range("value_bytes", self.value_bytes, 0, VALUE_BYTES_MAX)
         if self.rate is not None:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from storage_core import is_stream_name
+
 BOOTSTRAP: Final = "bootstrap.servers"
 GROUP: Final = "group.id"
 
@@ -19,7 +21,6 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _START_MS_MAX: Final = 253_402_300_799_999
 # 2001-09-09: a bare number below it is seconds, or an offset, rather than milliseconds.
 _START_MS_MIN: Final = 10**12
-_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 _SHOWN_MAX: Final = 100
 # NOTE: librdkafka (2.16) ends the process over an empty group.id, and waits without end for
 # brokers that are not named or a group that it has no strategy for.
@@ -85,7 +86,7 @@ def check_topics(names: Iterable[str]) -> None:
         if name.startswith("^"):
             message = f"{name!r} is a pattern; use topic_pattern for it"
             raise ValueError(message)
-        if not _TOPIC.match(name) or name in (".", ".."):
+        if not is_stream_name(name):
             shown = name if len(name) <= _SHOWN_MAX else f"{name[:_SHOWN_MAX]}..."
             allowed = "1 to 249 letters, digits, dots, dashes, underscores"
             message = f"{shown!r} can be no topic: use {allowed}"
