@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from connectors.kafka_client import Headers
-from connectors.settings.mapping_rules import KEY_BYTES, NO_TIMESTAMP_TYPE, MappingRules
+from connectors.settings.stream_settings import MappingRules
 
+KEY_BYTES: Final = 4
+NO_TIMESTAMP_TYPE: Final = 0
 # Stands for headers that cannot be read; no record has an empty list of its own.
 MISNAMED: Final[Headers] = []
 _ANY_KEYS: Final = (

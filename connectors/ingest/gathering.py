@@ -6,7 +6,7 @@ from connectors.ingest.mapping import ShardRecords, by_partition, map_partitions
 from connectors.ingest.shard_feed import ShardFeed
 from connectors.ingest.worker_counts import WorkerCounts
 from connectors.kafka_client import Messages, Partition
-from connectors.settings.mapping_rules import MappingRules
+from connectors.settings.stream_settings import MappingRules
 
 
 class Gathering:

@@ -23,16 +23,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from connectors.ingest.dead_letter import MISNAMED, encode_dead_letter, reason_for
-from connectors.kafka_client import FIELDS, Headers, Messages, Partition
-from connectors.settings.mapping_rules import (
+from connectors.ingest.dead_letter import (
     KEY_BYTES,
+    MISNAMED,
     NO_TIMESTAMP_TYPE,
-    NULL_KEY_ID,
-    MappingRules,
+    encode_dead_letter,
+    reason_for,
 )
+from connectors.kafka_client import FIELDS, Headers, Messages, Partition
+from connectors.settings.stream_settings import MappingRules
 from storage_core import HEADERS_TYPE
 
+# The id of records without a key.
+NULL_KEY_ID: Final = -1
 # More does not fit the offsets of an Arrow column.
 _COLUMN_BYTES_MAX: Final = 2**31 - 1
 _KIND: Final = itemgetter(0)
@@ -76,19 +79,6 @@ class ShardRecords:
     def count(self) -> int:
         """How many records they are, stored or not."""
         return len(self.offsets) + len(self.dead_letters)
-
-
-def map_records(
-    messages: Messages, rules: MappingRules, topic: str | None = None
-) -> Iterator[tuple[Partition, ShardRecords]]:
-    """Yield each partition with its records, mapped in one pass over all messages.
-
-    Args:
-        messages: At least one record, of any partitions, each partition's in order.
-        rules: How they become rows.
-        topic: The one topic there can be; None when there may be several.
-    """
-    yield from map_partitions(by_partition(messages, topic), rules)
 
 
 def map_partitions(

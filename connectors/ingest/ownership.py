@@ -16,8 +16,8 @@ from connectors.ingest.shard_feed import ShardFeed
 from connectors.ingest.start_place import HomeMark, check_group_offset, check_watermarks, overtaken
 from connectors.ingest.topic_identity import TopicIdentities, topic_recreated
 from connectors.kafka_client import Consumer, Partition
-from connectors.settings.fixed_settings import idle_settings, rules_of
 from connectors.settings.options import WorkerOptions
+from connectors.settings.stream_settings import idle_settings, rules_of
 from storage_core import (
     InvalidRequestError,
     ShardlogError,

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from connectors.ingest.set_aside_notes import SetAsideNote, SetAsideNotes
 from connectors.kafka_client import Partition
-from connectors.settings.fault_settings import FaultKind, FaultSettings
+from connectors.settings.options import FaultKind, FaultSettings
 from storage_core import (
     Clock,
     CorruptionError,

@@ -9,7 +9,7 @@ import pyarrow as pa
 from connectors.ingest.mapping import ShardRecords
 from connectors.ingest.start_place import HomeMark
 from connectors.kafka_client import Partition, Place
-from connectors.settings.mapping_rules import MappingRules
+from connectors.settings.stream_settings import MappingRules
 from storage_core import AppendReport, Stream
 
 _NO_ROWS = pa.RecordBatch.from_pydict(

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from connectors.cli import alter
-from connectors.settings.options import StreamSettings
+from connectors.settings.stream_settings import StreamSettings
 from storage_core import Stream, StreamOptions, StreamReader
 from tests.unit.connectors.command import runner
 

@@ -5,13 +5,11 @@ import io
 
 import pytest
 
-from connectors.ingest.mapping import map_records
 from connectors.kafka_client import Partition
-from connectors.settings.mapping_rules import MappingRules
 from storage_core import Stream
 from tests.unit.connectors.command import runner
 from tests.unit.connectors.feeds import TOPIC, open_feeds
-from tests.unit.connectors.records import record
+from tests.unit.connectors.records import record, shard_records
 
 
 @pytest.fixture
@@ -28,7 +26,7 @@ def root(tmp_path):
         record(4, key=b"user-2", value=None, partition=1),
         record(7, key=b"\x00\xff", value=b"\xff", partition=1),
     ]
-    ((_, records),) = map_records(texts, MappingRules())
+    ((_, records),) = shard_records(texts)
     with open_feeds(tmp_path, 3) as feeds:
         feeds[Partition(TOPIC, 1)].append(records, records.end)
     return tmp_path
@@ -103,8 +101,7 @@ def test_shard_that_is_not_there_is_refused(shardlog, root):
 
 def test_dead_letter_in_another_encoding_is_shown_whole(shardlog, root):
     with Stream.open(root, TOPIC, shards=[0]) as stream:
-        records = map_records([record(0)], MappingRules())
-        ((_, rows),) = records
+        ((_, rows),) = shard_records([record(0)])
         stream.append_batch(rows.rows.slice(0, 0), shard=0, addresses=[], dead_letters={5: b"mine"})
     shown, *_ = shardlog("dlq", "show", root, TOPIC, "--format=json").json_lines
     assert (shown["offset"], shown["reason"], shown["value"]) == (5, None, "mine")

@@ -2,13 +2,11 @@
 
 import pytest
 
-from connectors.ingest.mapping import map_records
 from connectors.kafka_client import Partition
-from connectors.settings.mapping_rules import MappingRules
 from storage_core import Stream
 from tests.unit.connectors.command import runner
 from tests.unit.connectors.feeds import TOPIC, open_feeds
-from tests.unit.connectors.records import record
+from tests.unit.connectors.records import record, shard_records
 
 
 @pytest.fixture
@@ -25,7 +23,7 @@ def root(tmp_path):
         record(2, value=b"c"),
         record(3, key=None, value=b"d"),
     ]
-    ((_, records),) = map_records(came, MappingRules())
+    ((_, records),) = shard_records(came)
     with open_feeds(tmp_path, 1) as feeds:
         feeds[Partition(TOPIC, 0)].append(records, records.end)
     Stream.create(tmp_path, "plain").close()

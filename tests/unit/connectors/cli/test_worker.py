@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from connectors.settings.options import StreamSettings, WorkerOptions
+from connectors.settings.options import WorkerOptions
+from connectors.settings.stream_settings import StreamSettings
 from tests.unit.connectors.command import runner
 
 

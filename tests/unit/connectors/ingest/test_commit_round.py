@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 
 from connectors.ingest.commit_round import RoundInFlight, RoundReport, RoundWork, commit_round
-from connectors.ingest.mapping import map_records
 from connectors.kafka_client import Partition
-from connectors.settings.mapping_rules import MappingRules
 from storage_core import (
     AppendReport,
     BrokerUnavailableError,
@@ -18,7 +16,7 @@ from storage_core import (
     UnavailableError,
 )
 from tests.unit.connectors.feeds import TOPIC, open_feeds
-from tests.unit.connectors.records import record
+from tests.unit.connectors.records import record, shard_records
 
 
 @pytest.fixture
@@ -70,7 +68,7 @@ class ScriptedIdentities:
 def round_of(feeds, wrong, positions):
     """Run a round of one record each of shards 0 and 1, whatever is wrong with the topics."""
     messages = [record(0), record(0, partition=1)]
-    records = {at: [mapped] for at, mapped in map_records(messages, MappingRules(), TOPIC)}
+    records = {at: [mapped] for at, mapped in shard_records(messages, topic=TOPIC)}
     identities: Any = ScriptedIdentities(wrong)
     with ThreadPoolExecutor(1) as committers:
         round_ = commit_round(RoundWork(records, positions, feeds), identities, committers)

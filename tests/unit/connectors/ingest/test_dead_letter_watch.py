@@ -5,12 +5,11 @@ from structlog.testing import CapturingLogger
 
 from connectors.ingest.dead_letter import advice_for, decode_dead_letter
 from connectors.ingest.dead_letter_watch import TELL_EVERY_S, DeadLetterWatch
-from connectors.ingest.mapping import map_records
 from connectors.kafka_client import Partition
-from connectors.settings.mapping_rules import MappingRules
+from connectors.settings.stream_settings import MappingRules
 from storage_core import InvalidRequestError
 from tests.unit.connectors.feeds import TOPIC, open_feeds
-from tests.unit.connectors.records import record
+from tests.unit.connectors.records import record, shard_records
 
 A, B = Partition(TOPIC, 0), Partition(TOPIC, 1)
 ONLY_MAX = 3
@@ -27,7 +26,7 @@ def watch(log):
 
 
 def mapped(*messages, rules=None):
-    ((_, records),) = map_records(list(messages), rules or MappingRules())
+    ((_, records),) = shard_records(list(messages), rules or MappingRules())
     return records
 
 

@@ -11,7 +11,7 @@ from connectors.ingest.set_aside import SetAside
 from connectors.ingest.set_aside_notes import SetAsideNotes
 from connectors.ingest.worker_counts import WorkerCounts
 from connectors.kafka_client import FIELDS, Consumer, Partition
-from connectors.settings.fault_settings import FaultSettings
+from connectors.settings.options import FaultSettings
 from storage_core import (
     BrokerUnavailableError,
     ForeignDataError,

@@ -5,10 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.ingest.dead_letter import decode_dead_letter
-from connectors.ingest.mapping import ShardRecords, join_records
-from connectors.ingest.mapping import map_records as map_any
-from connectors.settings.mapping_rules import NULL_KEY_ID, MappingRules
-from tests.unit.connectors.records import record
+from connectors.ingest.mapping import (
+    NULL_KEY_ID,
+    join_records,
+)
+from connectors.settings.stream_settings import MappingRules
+from tests.unit.connectors.records import record, shard_records
 
 INTEGERS = MappingRules()
 CARRIED = MappingRules(key_mode="none")
@@ -19,8 +21,8 @@ HEADERS = st.none() | st.lists(
 )
 
 
-def map_records(messages, rules) -> ShardRecords:
-    ((_, records),) = map_any(messages, rules)
+def map_records(messages, rules):
+    ((_, records),) = shard_records(messages, rules)
     return records
 
 
@@ -134,7 +136,7 @@ def test_partitions_of_several_topics_come_apart_in_their_order(places):
     ]
     found = {
         (part.topic, part.number): list(records.offsets)
-        for part, records in map_any(messages, INTEGERS)
+        for part, records in shard_records(messages, INTEGERS)
     }
     expected = {
         place: [at for at, each in enumerate(places) if each == place] for place in set(places)
@@ -150,7 +152,7 @@ def test_partitions_of_one_call_keep_their_own_values_and_dead_letters():
         record(10, value=b"", partition=1),
         record(2, value=b"last"),
     ]
-    (_, first), (_, second) = map_any(messages, INTEGERS)
+    (_, first), (_, second) = shard_records(messages, INTEGERS)
     assert (column(first, "payload"), list(first.dead_letters)) == ([b"first", b"last"], [1])
     assert (column(second, "payload"), list(second.dead_letters)) == ([None, b""], [])
     assert (first.end, second.end) == (3, 11)

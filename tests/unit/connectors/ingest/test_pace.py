@@ -9,7 +9,7 @@ from connectors.ingest.gathering import Gathering
 from connectors.ingest.pace import CONSUME_RECORDS, Pace
 from connectors.ingest.worker_counts import WorkerCounts
 from connectors.kafka_client import Partition
-from connectors.settings.mapping_rules import MappingRules
+from connectors.settings.stream_settings import MappingRules
 from tests.unit.connectors.records import record
 
 HERE = Partition("orders", 0)

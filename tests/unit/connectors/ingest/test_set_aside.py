@@ -6,7 +6,7 @@ from structlog.testing import CapturingLogger
 from connectors.ingest.set_aside import TRY_AFTER_MAX_S, WHOLE_TOPIC, SetAside
 from connectors.ingest.set_aside_notes import SetAsideNotes
 from connectors.kafka_client import Partition
-from connectors.settings.fault_settings import FaultSettings
+from connectors.settings.options import FaultSettings
 from storage_core import (
     ClientFailedError,
     CorruptionError,

@@ -8,8 +8,8 @@ from structlog.testing import CapturingLogger
 from connectors.ingest.commit_round import RoundInFlight, RoundReport
 from connectors.ingest.worker import Worker
 from connectors.kafka_client import Partition, Place, fault_of
-from connectors.settings.mapping_rules import MappingRules
-from connectors.settings.options import load_options
+from connectors.settings.loading import load_options
+from connectors.settings.stream_settings import MappingRules
 from storage_core import (
     BrokerUnavailableError,
     ForeignDataError,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.settings.options import load_options
+from connectors.settings.loading import load_options
 from storage_core import InvalidRequestError
 
 REPOSITORY = Path(__file__).parents[4]

@@ -4,9 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.settings.fixed_settings import idle_settings, rules_of
-from connectors.settings.mapping_rules import MappingRules
-from connectors.settings.options import StreamSettings
+from connectors.settings.stream_settings import (
+    MappingRules,
+    StreamSettings,
+    idle_settings,
+    rules_of,
+)
 from storage_core import StreamOptions, StreamOrigin
 
 MADE = StreamSettings(jitter_ms=5, ahead_max_ms=1000, retention_hours=24).stream_options()

@@ -1,15 +1,15 @@
 """What a worker's settings may be, where a type does not say it: topics, times, librdkafka's names.
 
-Pure functions over single values. Each raises ValueError with what is wrong and what to write;
-options.py puts the key before it. Whatever Kafka or the disk would refuse only once a worker runs
-is refused here, so that `--check` and a start refuse the same.
+Pure functions over single values. Each returns what it was given, or raises ValueError with what
+is wrong and what to write; options.py puts the key before it. Whatever Kafka or the disk would
+refuse only once a worker runs is refused here, so that `--check` and a start refuse the same.
 """
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 from storage_core import is_stream_name
 
@@ -25,6 +25,22 @@ _SHOWN_MAX: Final = 100
 # NOTE: librdkafka (2.16) ends the process over an empty group.id, and waits without end for
 # brokers that are not named or a group that it has no strategy for.
 _NEVER_EMPTY: Final = (BOOTSTRAP, "metadata.broker.list", GROUP, "partition.assignment.strategy")
+
+_Topics = TypeVar("_Topics", bound=Collection[str])
+
+
+def check_root(root: object) -> object:
+    """Refuse a root that is the empty text; as a path it would be the current directory."""
+    if root == "":
+        message = "is empty; name a directory"
+        raise ValueError(message)
+    return root
+
+
+def check_start(start: object) -> object:
+    """Refuse what is neither an end of a log nor a time."""
+    start_ms(start)
+    return start
 
 
 def start_ms(start: object) -> int | None:
@@ -75,7 +91,7 @@ def _milliseconds(start: object) -> int | None:
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
-def check_topics(names: Iterable[str]) -> None:
+def check_topics(names: _Topics) -> _Topics:
     """Refuse names that no topic can have, and one that is there twice."""
     seen: set[str] = set()
     for name in names:
@@ -91,16 +107,18 @@ def check_topics(names: Iterable[str]) -> None:
             allowed = "1 to 249 letters, digits, dots, dashes, underscores"
             message = f"{shown!r} can be no topic: use {allowed}"
             raise ValueError(message)
+    return names
 
 
-def check_list_of_topics(given: object) -> None:
+def check_list_of_topics(given: object) -> object:
     """Refuse a single name where a list of them is meant."""
     if not isinstance(given, list | tuple):
         message = f"write a list, as topics={json.dumps([str(given)])}"
         raise ValueError(message)  # noqa: TRY004 - the kind that pydantic takes
+    return given
 
 
-def check_pattern(pattern: str) -> None:
+def check_pattern(pattern: str) -> str:
     """Refuse what is no regular expression, or what librdkafka would take for a name."""
     try:
         re.compile(pattern)
@@ -110,11 +128,12 @@ def check_pattern(pattern: str) -> None:
     if not pattern.startswith("^"):
         message = f"{pattern!r} must begin with ^"
         raise ValueError(message)
+    return pattern
 
 
-def check_kafka(settings: Mapping[str, object]) -> None:
+def check_kafka(settings: object) -> object:
     """Refuse values that librdkafka has no form for, and emptiness that it does not survive."""
-    for name, value in settings.items():
+    for name, value in settings.items() if isinstance(settings, Mapping) else ():
         if isinstance(value, Mapping):
             message = f'quote the name: "{_first_name(name, value)}" = ...'
             raise ValueError(message)  # noqa: TRY004 - as above
@@ -124,6 +143,7 @@ def check_kafka(settings: Mapping[str, object]) -> None:
         if name in _NEVER_EMPTY and not str(value).strip():
             message = f'"{name}" is empty; set it, or leave it out'
             raise ValueError(message)
+    return settings
 
 
 def _first_name(name: str, value: object) -> str:
