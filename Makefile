@@ -16,6 +16,8 @@ FAULTS_properties := tests/unit
 
 # Tests, demo and benchmarks start hundreds of processes; each saves half a second of compiling.
 export PYTHONDONTWRITEBYTECODE :=
+# NumPy's threads for algebra, of which nobody has any, take 30 ms of each.
+export OPENBLAS_NUM_THREADS := 1
 
 BIN := .venv/bin
 STAMP := .venv/.made-from-lock

@@ -14,11 +14,11 @@ import numpy as np
 
 from bench.child import answer, memory_peak
 from bench.stored import await_shards
+from connectors.cli.worker import tune_process
+from connectors.ingest.log_lines import LogFormat, open_log
+from connectors.ingest.worker import Worker
 from connectors.kafka_client import FIELDS, Admin, Consumer, Partition, Place, Producer
-from connectors.log_lines import LogFormat, open_log
-from connectors.options import load_options
-from connectors.process_tuning import tune_process
-from connectors.worker import Worker
+from connectors.settings.loading import load_options
 from storage_core import StreamReader, SystemClock
 
 CONSUME_RECORDS: Final = 1000

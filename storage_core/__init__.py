@@ -2,7 +2,7 @@
 
 from storage_core.catalog.dropped_streams import Drop, drop_stream, dropped_streams
 from storage_core.catalog.options import StreamOptions
-from storage_core.catalog.origin import StreamOrigin
+from storage_core.catalog.origin import StreamOrigin, is_stream_name
 from storage_core.catalog.position import Position, ShardPosition
 from storage_core.catalog.root_file import list_streams, root_id
 from storage_core.catalog.stream_description import StreamDescription, describe_stream
@@ -22,8 +22,10 @@ from storage_core.errors import (
     UnsupportedFormatError,
 )
 from storage_core.format.contents import Contents
-from storage_core.format.record import HEADERS_TYPE, Record
+from storage_core.format.keys import INT64_MAX, INT64_MIN
+from storage_core.format.record import HEADERS_TYPE, Record, State
 from storage_core.format.stream_stats import StreamStats
+from storage_core.format.windows import UNITS_PER_SECOND, Unit
 from storage_core.ground.clock import Clock, SystemClock
 from storage_core.read.request import ReadRequest, ShardReader
 from storage_core.reader import StreamReader
@@ -40,6 +42,9 @@ from storage_core.write.entry import AppendReport
 
 __all__ = [
     "HEADERS_TYPE",
+    "INT64_MAX",
+    "INT64_MIN",
+    "UNITS_PER_SECOND",
     "AppendReport",
     "BrokerUnavailableError",
     "ClientFailedError",
@@ -65,6 +70,7 @@ __all__ = [
     "StagedPart",
     "StagingArea",
     "StagingWriter",
+    "State",
     "Stream",
     "StreamDescription",
     "StreamOptions",
@@ -75,12 +81,14 @@ __all__ = [
     "Transaction",
     "TransactionId",
     "UnavailableError",
+    "Unit",
     "UnsupportedFormatError",
     "VerifyReport",
     "describe_stream",
     "drop_stream",
     "dropped_streams",
     "files_needed",
+    "is_stream_name",
     "list_streams",
     "root_id",
 ]

@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from storage_core import InvalidRequestError
+from storage_core import INT64_MAX, InvalidRequestError
 from streaming_jobs.option_values import (
-    INT64_MAX,
     OptionValues,
     refuse,
     shortened,

@@ -5,24 +5,23 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from storage_core import INT64_MAX, INT64_MIN, UNITS_PER_SECOND, Unit
 from streaming_jobs.columns import TIMESTAMP_US
-from streaming_jobs.option_values import INT64_MAX, INT64_MIN
 
-_US_A_UNIT: Final = {"s": 10**6, "ms": 10**3, "us": 1}
 _NS_A_US: Final = 1000
 
 Array = Any
 _untyped: Any = pa
 
 
-def moments(times: Array, unit: str) -> Array:
+def moments(times: Array, unit: Unit) -> Array:
     """Return times of a unit as Spark's timestamps; null where Spark cannot hold one."""
     values = times.fill_null(0).to_numpy() if times.null_count else times.to_numpy()
     if unit == "ns":
         counted = values // _NS_A_US
         held = None
     else:
-        factor = _US_A_UNIT[unit]
+        factor = 10**6 // UNITS_PER_SECOND[unit]
         least, most = -(-INT64_MIN // factor), INT64_MAX // factor
         held = None
         if len(values) and not (least <= values.min() and values.max() <= most):

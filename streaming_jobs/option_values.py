@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from storage_core import InvalidRequestError
+from storage_core import INT64_MAX, INT64_MIN, InvalidRequestError
 
 _T = TypeVar("_T", bound=str)
 _FOREIGN: Final = "kafka."
@@ -34,8 +34,6 @@ _NO_TABLES: Final = (
 )
 _TRUTHS: Final = {"true": True, "false": False}
 _SUFFIXES_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}
-INT64_MAX: Final = 2**63 - 1
-INT64_MIN: Final = -(2**63)
 
 
 class OptionValues:

@@ -9,13 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from storage_core import InvalidRequestError
+from storage_core import INT64_MAX, INT64_MIN, InvalidRequestError
 from streaming_jobs.bounds import EARLIEST, LATEST, Bound, parse_bound
 from streaming_jobs.columns import HEADERS, default_columns, known_columns
 from streaming_jobs.offsets import SourceOffset, decode_offset
 from streaming_jobs.option_values import (
-    INT64_MAX,
-    INT64_MIN,
     OptionValues,
     foreign_names,
     listed,

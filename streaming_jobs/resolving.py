@@ -10,18 +10,14 @@ it is not (primaries that are offsets), timestamps are read from the log's start
 """
 
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 
-from storage_core import InvalidRequestError, StreamReader
+from storage_core import INT64_MAX, UNITS_PER_SECOND, InvalidRequestError, StreamReader
 from streaming_jobs.bounds import EARLIEST, LATEST, Bound, Edge, Move
 from streaming_jobs.offsets import decode_offset
-from streaming_jobs.option_values import INT64_MAX
 from streaming_jobs.replay_request import replay_request
 from streaming_jobs.stream_look import StreamLook, check_same_stream
-
-_UNITS_A_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def resolve(reader: StreamReader, seen: StreamLook, bound: Bound, stream: str) -> dict[int, Edge]:
@@ -131,7 +127,7 @@ def first_offset_at(
     origin = reader.origin
     if origin is not None and origin.primary != "timestamp":
         return _first_by_column(reader, shard, timestamp_ms, within)
-    per_second = _UNITS_A_SECOND[reader.options.unit]
+    per_second = UNITS_PER_SECOND[reader.options.unit]
     least = min(-(-timestamp_ms * per_second // 1000), INT64_MAX)
     request = replace(replay_request(shard, *within, ("address",)), start=least)
     for batch in reader.shard(shard).scan(request):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage_core import StreamReader
+from storage_core import State, StreamReader, Unit
 from streaming_jobs.columns import (
     arrow_schema,
     arrow_type,
@@ -27,7 +27,6 @@ from streaming_jobs.stream_look import shows_ids
 _JOIN_ROWS: Final = 2048
 _JOIN_BYTES: Final = 16 * 2**20
 _CONSTANT_ROWS: Final = 2**12
-_STATE_EXPIRED: Final = 3
 _TIMESTAMP_TYPE_CREATED: Final = 0
 _TIMESTAMP_TYPE_NONE: Final = -1
 # Made once: for a Python number Arrow looks for other libraries' types at every call.
@@ -53,7 +52,7 @@ class StreamShape:
     """
 
     topic: str
-    unit: str
+    unit: Unit
     is_kafka: bool
     has_ids: bool
 
@@ -97,8 +96,8 @@ class RowBatches:
         mask: npt.NDArray[np.bool_] | None = None
         if not self._rules.has_expired:
             states = batch.column("state").to_numpy()
-            if len(states) and states.max() == _STATE_EXPIRED:
-                mask = states != _STATE_EXPIRED
+            if len(states) and states.max() == State.EXPIRED:
+                mask = states != State.EXPIRED
         if not self._rules.has_late:
             on_time = ~batch.column("late").to_numpy(zero_copy_only=False)
             mask = on_time if mask is None else mask & on_time

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from streaming_jobs.option_values import INT64_MAX, INT64_MIN
+from storage_core import INT64_MAX, INT64_MIN
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from storage_core import InvalidRequestError
-from streaming_jobs.sink_options import Unit
+from storage_core import InvalidRequestError, Unit
 from streaming_jobs.sink_values import (
     as_headers,
     as_secondary,

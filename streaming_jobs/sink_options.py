@@ -13,9 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from storage_core import InvalidRequestError, StreamOptions
+from storage_core import INT64_MAX, InvalidRequestError, StreamOptions, Unit
 from streaming_jobs.option_values import (
-    INT64_MAX,
     OptionValues,
     foreign_names,
     listed,
@@ -26,7 +25,6 @@ from streaming_jobs.options import SOURCE_OPTIONS
 from streaming_jobs.sink_checkpoint import local_directory
 
 _LOG: Final = logging.getLogger("shardlog")
-Unit = Literal["s", "ms", "us", "ns", "sequence"]
 _SHARED: Final = (
     *("path", "stream", "topic", "unit", "shards", "jitter", "retention", "lockWait"),
     "onChangedBatch",

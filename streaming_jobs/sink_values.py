@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage_core import InvalidRequestError
+from storage_core import UNITS_PER_SECOND, InvalidRequestError, Unit
 from streaming_jobs.moments import moments
-from streaming_jobs.sink_options import Unit
 
 KEY_BYTES: Final = 4
 _CREATED: Final = 0
@@ -21,7 +20,6 @@ _KEY: Final = pa.binary(KEY_BYTES)
 _KEPT: Final = pa.timestamp("ms", "UTC")
 # Spark's timestamps count microseconds: what a coarser unit is cut to by Spark's date_trunc.
 _CUTS: Final[dict[Unit, str]] = {"s": "second", "ms": "millisecond"}
-_NS: Final[dict[Unit, int]] = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 # An Arrow array of any type; the stubs know none that casts and computes take alike.
 Column = Any
@@ -113,7 +111,7 @@ def as_headers(column: Column) -> Column:
 
 def now_in(unit: Unit, now_ns: int, rows: int) -> Column:
     """Return a moment as the time of so many rows."""
-    return pa.array(np.full(rows, now_ns // _NS[unit], np.int64))
+    return pa.array(np.full(rows, now_ns // (10**9 // UNITS_PER_SECOND[unit]), np.int64))
 
 
 def own_times(batch: pa.RecordBatch, primary: Column, unit: Unit) -> tuple[Column, Column]:
@@ -164,7 +162,7 @@ def _refuse_other_units(primary: Column, times: Column, unit: Unit) -> None:
     """
     numbers = pc.cast(primary, pa.int64())
     tells = _compute.not_equal(pc.cast(times, pa.int64()), 0)
-    for other in _NS if len(times) else ():
+    for other in UNITS_PER_SECOND if len(times) else ():
         found = _compute.and_(tells, _compute.equal(times, moments(numbers, other)))
         if _compute.any(found).as_py():
             _refuse_unit(other, unit)

@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from storage_core import InvalidRequestError
+from storage_core import INT64_MAX, INT64_MIN, UNITS_PER_SECOND, InvalidRequestError, Unit
 
 Format = Literal["table", "json", "csv"]
 
@@ -67,9 +67,6 @@ KafkaSettings = Annotated[
 BOOTSTRAP_DEFAULT: Final = "127.0.0.1:9092"
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-_PRIMARY_MIN: Final = -(2**63)
-_PRIMARY_MAX: Final = 2**63 - 1
 
 
 def column_names(text: str | None) -> list[str] | None:
@@ -95,32 +92,31 @@ def kafka_settings(pairs: Iterable[str] | None) -> dict[str, str]:
     return settings
 
 
-def first_primary(text: str | None, unit: str) -> int | None:
+def first_primary(text: str | None, unit: Unit) -> int | None:
     """Return the least primary at or after what `--start` says."""
     return None if text is None else _primary("--start", text, unit, is_least=True)
 
 
-def last_primary(text: str | None, unit: str) -> int | None:
+def last_primary(text: str | None, unit: Unit) -> int | None:
     """Return the largest primary at or before what `--end` says."""
     return None if text is None else _primary("--end", text, unit, is_least=False)
 
 
-def _primary(option: str, text: str, unit: str, *, is_least: bool) -> int:
+def _primary(option: str, text: str, unit: Unit, *, is_least: bool) -> int:
     try:
         primary = int(text)
     except ValueError:
         primary = _primary_of_time(option, text, unit, is_least=is_least)
-    if not _PRIMARY_MIN <= primary <= _PRIMARY_MAX:
+    if not INT64_MIN <= primary <= INT64_MAX:
         message = (
-            f"{option} {text!r}: outside what a primary can be, from {_PRIMARY_MIN} "
-            f"to {_PRIMARY_MAX}"
+            f"{option} {text!r}: outside what a primary can be, from {INT64_MIN} to {INT64_MAX}"
         )
         raise InvalidRequestError(message)
     return primary
 
 
-def _primary_of_time(option: str, text: str, unit: str, *, is_least: bool) -> int:
-    if unit not in _PER_SECOND:
+def _primary_of_time(option: str, text: str, unit: Unit, *, is_least: bool) -> int:
+    if unit not in UNITS_PER_SECOND:
         message = f"{option} {text!r}: this stream's primaries are numbers; give an integer"
         raise InvalidRequestError(message)
     try:
@@ -131,5 +127,5 @@ def _primary_of_time(option: str, text: str, unit: str, *, is_least: bool) -> in
     if moment.tzinfo is None:
         message = f"{option} {text!r}: a time needs its zone, such as 2026-01-31T12:00:00Z"
         raise InvalidRequestError(message)
-    scaled = (moment - _EPOCH) // timedelta(microseconds=1) * _PER_SECOND[unit]
+    scaled = (moment - _EPOCH) // timedelta(microseconds=1) * UNITS_PER_SECOND[unit]
     return -(-scaled // 10**6) if is_least else scaled // 10**6

@@ -14,7 +14,7 @@ import typer
 
 from connectors.cli.arguments import AsJson, FormatOption, OneStream, Root, StreamName
 from connectors.cli.printing import RowPrinter, print_json, print_table
-from connectors.dead_letter import DeadLetter, decode_dead_letter
+from connectors.ingest.dead_letter import DeadLetter, decode_dead_letter
 from storage_core import InvalidRequestError, ShardlogError, StreamReader, list_streams
 
 app = typer.Typer(

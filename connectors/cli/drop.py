@@ -12,8 +12,8 @@ import typer
 
 from connectors.cli.arguments import Execute, Root, StreamName
 from connectors.cli.disk_usage import bytes_below, shown_bytes
+from connectors.ingest.set_aside_notes import SetAsideNotes
 from connectors.kafka_client import Partition
-from connectors.set_aside_notes import SetAsideNotes
 from storage_core import ShardlogError, StreamReader, describe_stream, drop_stream
 
 _UNKNOWN: Final = "its records cannot be counted"

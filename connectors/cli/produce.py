@@ -18,8 +18,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from connectors import kafka_client
 from connectors.cli.arguments import BOOTSTRAP_DEFAULT, Bootstrap, KafkaSettings, kafka_settings
+from connectors.cli.made_up_records import TelemetryPlan, batches
 from connectors.cli.record_lines import Outgoing, records_from
-from connectors.telemetry import TelemetryPlan, batches
 from storage_core import BrokerUnavailableError, Environment, InvalidRequestError
 
 _BATCH_RECORDS: Final = 1000

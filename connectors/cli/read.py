@@ -18,7 +18,7 @@ from connectors.cli.arguments import (
     last_primary,
 )
 from connectors.cli.printing import RowPrinter, base64_columns, print_json
-from connectors.mapping_rules import NULL_KEY_ID
+from connectors.ingest.mapping import NULL_KEY_ID
 from storage_core import InvalidRequestError, Record, StreamReader
 
 _COLUMNS: Final = ("shard", "secondary", "primary", "version", "address", "late", "payload")

@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from connectors.cli.disk_usage import bytes_below
-from storage_core import LostRangeError, StreamReader
+from storage_core import UNITS_PER_SECOND, LostRangeError, State, StreamReader, Unit
 
-_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-_STATE_AHEAD: Final = 2
 # Addresses looked at for a first and a last row. Where they hold none, as behind an aborted
 # transaction, four times as many are, so often.
 _EDGE_ADDRESSES: Final = 1024
@@ -71,7 +69,7 @@ class ShardStatus:
 
 def shard_statuses(
     root: Path, root_id: str, name: str, now_ns: int
-) -> Iterator[tuple[str, ShardStatus]]:
+) -> Iterator[tuple[Unit, ShardStatus]]:
     """Yield each shard of a stream, without what Kafka says, with the unit of its primaries.
 
     Args:
@@ -161,7 +159,7 @@ def _edge(reader: StreamReader, shard: int, start: int, end: int) -> tuple[int, 
         # It is told by its name; what it held, nobody knows.
         return None
     kept = [
-        batch.column("primary").to_numpy()[batch.column("state").to_numpy() != _STATE_AHEAD]
+        batch.column("primary").to_numpy()[batch.column("state").to_numpy() != State.AHEAD]
         for batch in batches
     ]
     bounds = [(int(part.min()), int(part.max())) for part in kept if len(part)]
@@ -170,7 +168,7 @@ def _edge(reader: StreamReader, shard: int, start: int, end: int) -> tuple[int, 
     return min(least for least, _ in bounds), max(largest for _, largest in bounds)
 
 
-def _age_s(primary: int | None, unit: str, now_ns: int) -> float | None:
-    if primary is None or unit not in _PER_SECOND:
+def _age_s(primary: int | None, unit: Unit, now_ns: int) -> float | None:
+    if primary is None or unit not in UNITS_PER_SECOND:
         return None
-    return round(now_ns / 10**9 - primary / _PER_SECOND[unit], 3)
+    return round(now_ns / 10**9 - primary / UNITS_PER_SECOND[unit], 3)

@@ -3,17 +3,18 @@
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+from storage_core import UNITS_PER_SECOND, Unit
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 
-def shown_primary(primary: int | None, unit: str) -> str | int | None:
+def shown_primary(primary: int | None, unit: Unit) -> str | int | None:
     """Return a primary as a time to the second; as a number where it is none, or out of range."""
-    if primary is None or unit not in _PER_SECOND:
+    if primary is None or unit not in UNITS_PER_SECOND:
         return primary
     try:
-        moment = _EPOCH + timedelta(seconds=primary // _PER_SECOND[unit])
+        moment = _EPOCH + timedelta(seconds=primary // UNITS_PER_SECOND[unit])
     except OverflowError:
         return primary
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"

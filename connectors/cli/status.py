@@ -19,14 +19,15 @@ from connectors.cli.disk_usage import shown_bytes
 from connectors.cli.printing import print_json, print_lines, print_table
 from connectors.cli.shard_status import ShardStatus, shard_statuses, with_log_end
 from connectors.cli.shown_times import shown_age, shown_primary
+from connectors.ingest.set_aside import WHOLE_TOPIC
+from connectors.ingest.set_aside_notes import SetAsideNote, SetAsideNotes
 from connectors.kafka_client import Admin, Partition
-from connectors.set_aside import WHOLE_TOPIC
-from connectors.set_aside_notes import SetAsideNote, SetAsideNotes
 from storage_core import (
     Environment,
     LostRangeError,
     ShardlogError,
     StreamReader,
+    Unit,
     list_streams,
     root_id,
 )
@@ -93,7 +94,7 @@ def status(  # noqa: PLR0913 - one parameter an option
     Example: shardlog status ./data telemetry --json
     """
     own_id, now_ns = root_id(root), Environment().clock.now_ns()
-    shards: list[tuple[str, ShardStatus]] = []
+    shards: list[tuple[Unit, ShardStatus]] = []
     errors: list[ShardlogError] = []
     notes = [note for note in SetAsideNotes(root).read() if stream in (None, note.stream)]
     brokers = _Brokers(bootstrap, kafka_settings(kafka), broker_wait)
@@ -171,7 +172,7 @@ def _says_something(column: str, value: str | int | None) -> bool:
     return value is not None if column == "log end" else bool(value)
 
 
-def _row(unit: str, shard: ShardStatus) -> _Row:
+def _row(unit: Unit, shard: ShardStatus) -> _Row:
     return [
         shard.stream,
         shard.shard,

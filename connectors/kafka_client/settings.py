@@ -40,6 +40,10 @@ _CLASSIC_ONLY: Final = (
     "heartbeat.interval.ms",
 )
 _ADMIN_NAME: Final = "shardlog-admin"
+_MASK: Final = "***"
+# Parts of names whose values open something.
+_SECRET_PARTS: Final = ("password", "passphrase", "secret", "key.pem", "jaas", "oauthbearer.config")
+_SECRET_ENDS: Final = ("token",)
 _PRODUCER_DEFAULTS: Final[Mapping[str, object]] = {
     "client.id": "shardlog-producer",
     "enable.idempotence": True,
@@ -73,10 +77,17 @@ def consumer_settings(settings: Mapping[str, object]) -> dict[str, object]:
 
 
 def shown_consumer_settings(settings: Mapping[str, object]) -> dict[str, object]:
-    """Return what is in force in a consumer, but for librdkafka's own defaults."""
+    """Return what is in force in a consumer, but for librdkafka's own defaults, by name.
+
+    Of what is secret it is only said that it is there.
+    """
     merged = consumer_settings(settings)
     del merged["logger"]
-    return merged
+    return {name: _MASK if _is_secret(name) else merged[name] for name in sorted(merged)}
+
+
+def _is_secret(name: str) -> bool:
+    return any(part in name for part in _SECRET_PARTS) or name.endswith(_SECRET_ENDS)
 
 
 def producer_settings(bootstrap: str, settings: Mapping[str, object]) -> dict[str, object]:

@@ -11,7 +11,7 @@ The log never asks the origin anything; whoever feeds the stream compares it wit
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, TypeGuard, get_args
 
 from storage_core.errors import InvalidRequestError
 
@@ -20,7 +20,7 @@ KeyMode = Literal["integer", "none"]
 PrimaryOf = Literal["timestamp", "offset"]
 
 KIND_PLAIN: Final = "stream"
-_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
+_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 _TOPIC_ID_MAX: Final = 64
 
 
@@ -48,13 +48,18 @@ class StreamOrigin:
         _check_choice("key_mode", self.key_mode, get_args(KeyMode))
         _check_choice("primary", self.primary, get_args(PrimaryOf))
         topic: object = self.topic
-        if not isinstance(topic, str) or not _TOPIC.match(topic):
+        if not is_stream_name(topic):
             message = f"topic: {topic!r} is not a topic's name"
             raise InvalidRequestError(message)
         topic_id: object = self.topic_id
         if not isinstance(topic_id, str) or not 0 < len(topic_id) <= _TOPIC_ID_MAX:
             message = f"topic_id: {topic_id!r} is not a text of 1 to {_TOPIC_ID_MAX} letters"
             raise InvalidRequestError(message)
+
+
+def is_stream_name(name: object) -> TypeGuard[str]:
+    """Tell whether a stream, or a topic of Kafka's, can have this name; the rule is Kafka's."""
+    return isinstance(name, str) and bool(_NAME.match(name)) and name not in (".", "..")
 
 
 def encode_origin(origin: StreamOrigin | None) -> dict[str, object]:

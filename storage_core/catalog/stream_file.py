@@ -14,7 +14,6 @@ with it; those of a stream with an origin are added later (shard_birth.py).
 
 import fcntl
 import os
-import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from storage_core.catalog.options import StreamOptions
-from storage_core.catalog.origin import StreamOrigin, decode_origin, encode_origin
+from storage_core.catalog.origin import StreamOrigin, decode_origin, encode_origin, is_stream_name
 from storage_core.catalog.root_file import (
     STREAM_FILE,
     check_root,
@@ -66,7 +65,6 @@ _CLOCK: Final = SystemClock()
 
 STAGING_DIRECTORY: Final = "staging"
 _OPTIONS_FILE: Final = "options.json"
-_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 _META_FIELDS: Final = ("name", "incarnation", "unit", "window", "jitter", "shards")
 _SPANS: Final = ("retention", "sync_interval", "wait_max")
 
@@ -211,7 +209,7 @@ def shard_directory(stream_directory: Path, shard: int) -> Path:
 
 def check_name(name: object) -> None:
     """Refuse a name that is not in Kafka's alphabet."""
-    if not isinstance(name, str) or not _NAME.match(name) or name in (".", ".."):
+    if not is_stream_name(name):
         shown = repr(name if len(repr(name)) <= 80 else str(name)[:60] + "…")  # noqa: PLR2004 - a line
         message = (
             f"bad stream name {shown}: use 1 to 249 letters, digits, dots, dashes, underscores"

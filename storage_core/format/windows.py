@@ -12,7 +12,7 @@ misses nothing.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Literal
@@ -21,14 +21,14 @@ import numpy as np
 import numpy.typing as npt
 
 from storage_core.format.keys import INT64_MAX, INT64_MIN
-from storage_core.format.record import STATE_LATE
+from storage_core.format.record import State
 from storage_core.ground.reductions import largest, least, total
 
 Unit = Literal["s", "ms", "us", "ns", "sequence"]
 WindowWidth = Literal["minute", "hour", "day", "week", "month", "sequence"]
 Int64s = npt.NDArray[np.int64]
 
-UNITS_PER_SECOND: Final[dict[str, int]] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+UNITS_PER_SECOND: Final[Mapping[Unit, int]] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 SEQUENCE_WIDTH: Final = 2**20
 _SECONDS: Final[dict[str, int]] = {"minute": 60, "hour": 3600, "day": 86400, "week": 604800}
 # The epoch was a Thursday; Monday weeks begin four days later.
@@ -152,7 +152,7 @@ def summarise(
     Ahead and expired rows move no window: one wrong clock must not hold back expiry.
     """
     if states is not None:
-        counted = states <= STATE_LATE
+        counted = states <= State.LATE
         primaries, addresses, sizes = primaries[counted], addresses[counted], sizes[counted]
         states = states[counted]
     if not len(primaries):

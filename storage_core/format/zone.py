@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from storage_core.errors import CorruptionError
 from storage_core.format.keys import INT64_MAX, INT64_MIN
-from storage_core.format.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE
+from storage_core.format.record import State
 from storage_core.ground.reductions import largest, least
 
 _HEAD: Final = struct.Struct("<8qQ6I")
@@ -124,7 +124,7 @@ def primary_spans(
     if states is None:
         return least(primaries), largest(primaries), *_EMPTY_SPAN
     normal = primaries[states == 0]
-    flagged = primaries[(states == STATE_LATE) | (states == STATE_AHEAD)]
+    flagged = primaries[(states == State.LATE) | (states == State.AHEAD)]
     return *_span(normal), *_span(flagged)
 
 
@@ -133,7 +133,7 @@ def state_counts(states: npt.NDArray[np.uint8] | None) -> tuple[int, int, int]:
     if states is None:
         return 0, 0, 0
     counts = np.bincount(states, minlength=4)
-    return int(counts[STATE_LATE]), int(counts[STATE_AHEAD]), int(counts[STATE_EXPIRED])
+    return int(counts[State.LATE]), int(counts[State.AHEAD]), int(counts[State.EXPIRED])
 
 
 def encode_zone(zone: Zone) -> bytes:

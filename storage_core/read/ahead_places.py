@@ -29,7 +29,7 @@ from storage_core.format.keys import (
     decode_ahead_key,
     prefix_end,
 )
-from storage_core.format.record import STATE_AHEAD
+from storage_core.format.record import State
 from storage_core.format.shard_state import KEY_AHEAD, encode_int
 from storage_core.read.view import ShardView
 from storage_core.store.key_value import Batch, KeyValueStore
@@ -122,7 +122,7 @@ def write_ahead_keys(view: ShardView, store: KeyValueStore, count: int) -> None:
 
 def _keys_from_late_records(view: ShardView) -> Iterator[bytes]:
     for key, value in view.meta_items(PREFIX_LATE, prefix_end(PREFIX_LATE)):
-        if value[0] == STATE_AHEAD:
+        if value[0] == State.AHEAD:
             yield ahead_key_of(key)
 
 

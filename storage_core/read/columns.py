@@ -14,7 +14,7 @@ import pyarrow as pa
 from storage_core.format.block import MASK_STATE, Block, block_schema
 from storage_core.format.keys import INT64_MAX
 from storage_core.format.late_rows import LateRows
-from storage_core.format.record import ENVELOPE, STATE_AHEAD, STATE_LATE
+from storage_core.format.record import ENVELOPE, State
 from storage_core.ground.arrow import Array, int_array, nulls, repeated
 
 Positions = npt.NDArray[np.int64]
@@ -139,7 +139,7 @@ def _address_page(page: int) -> Array:
 
 
 def _is_late(states: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    late: npt.NDArray[np.bool_] = (states == STATE_LATE) | (states == STATE_AHEAD)
+    late: npt.NDArray[np.bool_] = (states == State.LATE) | (states == State.AHEAD)
     return late
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from storage_core.format.block import Block
 from storage_core.format.keys import INT64_MAX, INT64_MIN
-from storage_core.format.record import STATE_EXPIRED
+from storage_core.format.record import State
 from storage_core.format.zone import Zone
 from storage_core.read.ahead_places import Places, ahead_between
 from storage_core.read.scan import RowFilter
@@ -75,7 +75,7 @@ class _Search:
     def _take(self, zone: Zone, block: Block, ids: Int32s) -> None:
         """Take a block's wanted rows of sorted ids where they are better."""
         states = block.states
-        shown = None if states is None else states != STATE_EXPIRED
+        shown = None if states is None else states != State.EXPIRED
         chosen = replace(self._wanted, ids=ids).choose(zone, block, states=shown)
         if chosen is None:
             chosen = np.arange(len(block))

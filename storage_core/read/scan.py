@@ -23,7 +23,7 @@ from storage_core.errors import InvalidRequestError, LostRangeError
 from storage_core.format.block import Block
 from storage_core.format.keys import INT64_MAX, INT64_MIN, late_key, late_window_key
 from storage_core.format.late_rows import LateRows, decode_late_rows
-from storage_core.format.record import STATE_EXPIRED
+from storage_core.format.record import State
 from storage_core.format.zone import Zone, ZoneChunk
 from storage_core.ground.arrow import concat, int_array
 from storage_core.read.columns import (
@@ -152,7 +152,7 @@ def scan_arrival(view: ShardView, request: ReadRequest) -> Iterator[tuple[pa.Rec
     zones = found if wanted.ids is None else (zone for zone in found if wanted.wants_ids_of(zone))
     for zone, block in view.blocks(zones):
         states = block.states if zone.expired and not is_replay else None
-        kept = None if states is None else states != STATE_EXPIRED
+        kept = None if states is None else states != State.EXPIRED
         chosen = wanted.choose(zone, block, states=kept)
         if chosen is None or len(chosen):
             yield block_columns(block, shard, wanted.columns, chosen), zone.last + 1

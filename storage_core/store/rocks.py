@@ -68,7 +68,7 @@ LOG_SST_BYTES_TARGET: Final = 512 * 2**20
 ARENA_BYTES: Final = 64 * 2**10
 # RocksDB keeps so many of its open files for others than tables.
 FILES_BESIDE_TABLES: Final = 10
-_OPENING_THREADS: Final = 16
+_OPENING_THREADS_MAX: Final = 16
 _CONFIG_FILE: Final = "rocksdict-config.json"
 
 _Kinds = tuple[tuple[re.Pattern[str], type[ShardlogError]], ...]
@@ -206,8 +206,10 @@ def _open_database(
         for family in (FAMILY_DEFAULT, FAMILY_LOG)
     }
     default = _options(FAMILY_DEFAULT, recovery, write_buffer_bytes, tables_open)
-    # NOTE: a secondary would start more of them anew in every catch-up: 5 ms for nothing.
-    default.set_max_file_opening_threads(_OPENING_THREADS if tables_open else 1)
+    # NOTE: RocksDB starts as many as it may, though there are no tables for them: 15 take 2 ms.
+    # A secondary would start them anew in every catch-up.
+    tables = sum(1 for _ in path.glob("*.sst")) if tables_open else 0
+    default.set_max_file_opening_threads(max(1, min(tables, _OPENING_THREADS_MAX)))
     keep_large_buffers()
     if not _opened_in:
         _opened_in.append(os.getpid())

@@ -21,7 +21,7 @@ from storage_core.format.keys import (
     prefix_end,
 )
 from storage_core.format.late_rows import decode_late_rows, has_whole_values
-from storage_core.format.record import ENVELOPE, STATE_AHEAD, STATE_LATE
+from storage_core.format.record import ENVELOPE, State
 from storage_core.format.zone import Zone, decode_secondaries, primary_spans, state_counts
 from storage_core.heads.grouping import States
 from storage_core.read.columns import Positions, block_columns, late_columns
@@ -69,7 +69,7 @@ class CopyCheck:
         states = block.states
         if states is None:
             return
-        flagged = np.flatnonzero((states == STATE_LATE) | (states == STATE_AHEAD))
+        flagged = np.flatnonzero((states == State.LATE) | (states == State.AHEAD))
         if not len(flagged):
             return
         primaries, addresses = block.primaries[flagged], block.addresses[flagged]
@@ -101,7 +101,7 @@ class CopyCheck:
             self._findings.tell("ahead key", what, key=PREFIX_AHEAD)
 
     def _look_for_ahead_keys(self, states: States, keys: list[bytes]) -> None:
-        for at in np.flatnonzero(states == STATE_AHEAD).tolist():
+        for at in np.flatnonzero(states == State.AHEAD).tolist():
             key = ahead_key_of(keys[at])
             if self._view.value_at(key) is None:
                 what, address = "no key says where an ahead row is", int.from_bytes(key[-8:], "big")
@@ -135,7 +135,7 @@ class CopyCheck:
         return (
             is_row
             and states is not None
-            and states[at] in (STATE_LATE, STATE_AHEAD)
+            and states[at] in (State.LATE, State.AHEAD)
             and (int(block.secondaries[at]), int(block.primaries[at])) == (secondary, primary)
             and expected == [key]
         )

@@ -23,7 +23,7 @@ from storage_core.format.keys import (
     head_key,
     prefix_end,
 )
-from storage_core.format.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE
+from storage_core.format.record import State
 from storage_core.format.shard_state import Counters
 from storage_core.format.windows import Window, WindowScheme, summarise
 from storage_core.ground.arrow import binary_sizes
@@ -105,8 +105,8 @@ class HeadTally:
         before: Heads,
     ) -> list[int]:
         """Judge normal and late rows anew; what is ahead or expired, clock and floor decided."""
-        if states is not None and (states > STATE_LATE).any():
-            asked = states <= STATE_LATE
+        if states is not None and (states > State.LATE).any():
+            asked = states <= State.LATE
             primaries, addresses, states = primaries[asked], addresses[asked], states[asked]
             groups = Grouping(groups.ids, groups.codes[asked])
             if not len(primaries):
@@ -156,9 +156,9 @@ def counts_of(block: Block, shard: int, route_mask: int | None) -> Counters:
         strays = int(np.count_nonzero((block.secondaries & route_mask) != shard))
     return Counters(
         records=len(block),
-        late_arrivals=of_state[STATE_LATE],
-        ahead=of_state[STATE_AHEAD],
-        expired=of_state[STATE_EXPIRED],
+        late_arrivals=of_state[State.LATE],
+        ahead=of_state[State.AHEAD],
+        expired=of_state[State.EXPIRED],
         blocks=1,
         payload_bytes=int(binary_sizes(block.batch.column("payload")).sum(dtype=np.int64)),
         strays=strays,

@@ -22,7 +22,7 @@ from storage_core.format.keys import (
     window_key,
 )
 from storage_core.format.late_rows import encode_late_rows
-from storage_core.format.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE, Rows, no_rows
+from storage_core.format.record import Rows, State, no_rows
 from storage_core.format.shard_state import (
     KEY_AHEAD,
     KEY_NEXT,
@@ -109,7 +109,7 @@ class ShardWriting:
         late, ahead, expired = state_counts(judged.states)
         if addresses is None:
             if expired and judged.states is not None:
-                kept = np.flatnonzero(judged.states != STATE_EXPIRED)
+                kept = np.flatnonzero(judged.states != State.EXPIRED)
                 rows = rows.take(kept)
                 states = judged.states[kept]
                 judged = replace(judged, states=states if states.any() else None)
@@ -138,7 +138,7 @@ class ShardWriting:
             batch, rows, states, addresses, before.blocks_end, options, now_ms
         )
         if states is not None:
-            flagged = np.flatnonzero((states == STATE_LATE) | (states == STATE_AHEAD))
+            flagged = np.flatnonzero((states == State.LATE) | (states == State.AHEAD))
             for key, value in encode_late_rows(
                 rows.take(flagged),
                 states[flagged],
@@ -147,7 +147,7 @@ class ShardWriting:
                 now_ms,
             ):
                 batch.put(key, value)
-                if value[0] == STATE_AHEAD:
+                if value[0] == State.AHEAD:
                     batch.put(ahead_key_of(key), b"")
         windows = self._windows.widen(
             summarise(self._meta.scheme, rows.primary, addresses, sizes, states)

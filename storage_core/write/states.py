@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from storage_core.format.keys import INT64_MIN
-from storage_core.format.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE
+from storage_core.format.record import State
 from storage_core.ground.reductions import largest
 from storage_core.heads.grouping import Grouping, Int64s, Judged
 
@@ -58,13 +58,13 @@ def judge(primaries: Int64s, groups: Grouping, maxima: Int64s, rules: StateRules
 
 def _judge_each(primaries: Int64s, groups: Grouping, maxima: Int64s, rules: StateRules) -> Judged:
     states = np.zeros(len(primaries), dtype=np.uint8)
-    states[primaries > rules.ahead_limit] = STATE_AHEAD
-    states[primaries < rules.floor] = STATE_EXPIRED
+    states[primaries > rules.ahead_limit] = State.AHEAD
+    states[primaries < rules.floor] = State.EXPIRED
     moving = np.where(states == 0, primaries, INT64_MIN)
     before, after = _running_maxima(moving, groups, maxima)
     least = np.where(before < INT64_MIN + rules.jitter, INT64_MIN, before - rules.jitter)
     behind = (states == 0) & (primaries < before)
-    states[behind & (primaries < least)] = STATE_LATE
+    states[behind & (primaries < least)] = State.LATE
     absorbed = int(np.count_nonzero(behind & (states == 0)))
     return Judged(states if states.any() else None, after, absorbed)
 

@@ -7,8 +7,8 @@ import uuid
 
 import pytest
 
+from connectors.cli.made_up_records import TelemetryPlan, batches
 from connectors.kafka_client import FIELDS, Consumer, Partition, Place, create_topic, fault_of
-from connectors.telemetry import TelemetryPlan, batches
 from storage_core import SystemClock
 from tests.unit.connectors.command import runner
 

@@ -8,7 +8,7 @@ balance, the exit code must tell of what is left.
 import shutil
 
 from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_FOREIGN, EXIT_USAGE
-from connectors.set_aside_notes import SetAsideNotes
+from connectors.ingest.set_aside_notes import SetAsideNotes
 from storage_core import Stream, drop_stream
 from tests.broker.lab import Lab, Topic, WorkerProcess
 from tests.waiting import await_that

@@ -32,6 +32,14 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("stream", "reader"),
         ("__init__",),
     ),
+    "connectors": (
+        ("kafka_client",),
+        ("settings",),
+        ("ingest",),
+        ("__init__",),
+        ("dev_stack",),
+        ("cli",),
+    ),
 }
 # Where a library may be imported; a folder ends in a slash.
 DOORS = {

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from connectors.ingest.shard_feed import ShardFeed
+from connectors.ingest.start_place import HomeMark
 from connectors.kafka_client import Partition
-from connectors.shard_feed import ShardFeed
-from connectors.start_place import HomeMark
 from storage_core import Stream, StreamOptions, StreamOrigin
 
 TOPIC = "orders"

@@ -2,6 +2,9 @@
 
 from confluent_kafka import KafkaError, Message
 
+from connectors.ingest.mapping import by_partition, map_partitions
+from connectors.settings.stream_settings import MappingRules
+
 CREATE_TIME = 1
 
 
@@ -51,3 +54,8 @@ def fencing():
 def refused_join():
     """An error event: the broker does not take a member with these settings."""
     return Message(error=KafkaError(KafkaError.INVALID_SESSION_TIMEOUT, "JoinGroup failed"))
+
+
+def shard_records(messages, rules=MappingRules(), topic=None):  # noqa: B008 - it is frozen
+    """Return what the worker makes of records of one call: each partition with its own."""
+    return list(map_partitions(by_partition(messages, topic), rules))

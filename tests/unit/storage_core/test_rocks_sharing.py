@@ -72,6 +72,15 @@ def test_store_keeps_no_more_files_open_than_it_may(path):
     store.close()
 
 
+@pytest.mark.parametrize(("files", "threads"), [(0, 1), (3, 3), (40, 16)])
+def test_store_is_opened_by_no_more_threads_than_it_has_files(path, files, threads):
+    if files:
+        of_small_files(path, files)
+    open_store(path, "strict").close()
+    written = max(path.glob("OPTIONS-*"))
+    assert f"max_file_opening_threads={threads}\n" in written.read_text()
+
+
 def test_many_stores_are_not_flushed_before_each_holds_a_mebibyte(root):
     with ExitStack() as closing:
         for at in range(64):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_core.format.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, saturating_add
-from storage_core.format.record import STATE_AHEAD, STATE_EXPIRED, STATE_LATE, STATE_NORMAL
+from storage_core.format.record import State
 from storage_core.heads.grouping import group
 from storage_core.write.states import StateRules, judge
 from tests.unit.storage_core.strategies import few, int32_array, int32s, int64_array, int64s, many
@@ -41,17 +41,17 @@ def route_plainly(
     states, maxima, absorbed = [], dict(heads), 0
     for primary, secondary in rows:
         largest = maxima.get(secondary, INT64_MIN)
-        state = STATE_NORMAL
+        state = State.NORMAL
         if primary < in_force.floor:
-            state = STATE_EXPIRED
+            state = State.EXPIRED
         elif primary > in_force.ahead_limit:
-            state = STATE_AHEAD
+            state = State.AHEAD
         elif primary >= largest:
             maxima[secondary] = primary
         elif primary >= largest - in_force.jitter:
             absorbed += 1
         else:
-            state = STATE_LATE
+            state = State.LATE
         states.append(state)
     present = {secondary: maxima.get(secondary, INT64_MIN) for _, secondary in rows}
     return states, present, absorbed
@@ -118,12 +118,12 @@ def test_more_ids_than_sixteen_bits_are_told_apart():
 
 
 def test_row_both_below_the_floor_and_ahead_is_expired():
-    assert route_by_vectors([(5, 1)], {}, StateRules(6, 4, 0))[0] == [STATE_EXPIRED]
+    assert route_by_vectors([(5, 1)], {}, StateRules(6, 4, 0))[0] == [State.EXPIRED]
 
 
 def test_rows_ahead_and_expired_move_no_head():
     assert route_by_vectors([(50, 1), (-50, 2)], {1: 3, 2: 4}, StateRules(0, 10, 0)) == (
-        [STATE_AHEAD, STATE_EXPIRED],
+        [State.AHEAD, State.EXPIRED],
         {1: 3, 2: 4},
         0,
     )

@@ -1,0 +1,109 @@
+"""Dead letters are told when they come, and a stream that gets nothing else is stopped.
+
+Keys that do not fit the stream make dead letters of all its records, and nothing else would say
+so: the offsets move, there is no lag and no error. So the first of a topic is told at once, then
+their number at a bounded pace; and a stream that has never stored a record is refused after so
+many, since the setting is wrong rather than the records.
+
+Belongs to the worker's thread.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from connectors.ingest.dead_letter import advice_for, decode_dead_letter
+from connectors.ingest.shard_feed import ShardFeed
+from connectors.kafka_client import Partition
+from storage_core import InvalidRequestError
+
+TELL_EVERY_S: Final = 10.0
+
+
+@dataclass(slots=True)
+class _Topic:
+    """What came of a topic: in all, and since it was told last; the latest of them."""
+
+    total: int
+    untold: int
+    told_s: float
+    shard: int
+    offset: int
+    raw: bytes
+
+
+class DeadLetterWatch:
+    """Tells of dead letters, topic by topic."""
+
+    def __init__(self, only_max: int, log: Any) -> None:  # noqa: ANN401 - a structlog logger has no better type
+        """Know of none.
+
+        Args:
+            only_max: How many a stream may get that has stored nothing; 0 for any number.
+            log: Where it is told.
+        """
+        self._only_max = only_max
+        self._log = log
+        self._topics: dict[str, _Topic] = {}
+
+    def note(self, kept: Mapping[Partition, Mapping[int, bytes]], now_s: float) -> None:
+        """Take note of dead letters that are durable; tell of a topic's first at once."""
+        for partition, letters in kept.items():
+            if not letters:
+                continue
+            offset = max(letters)
+            known = self._topics.get(partition.topic)
+            if known is None:
+                known = _Topic(0, 0, now_s - TELL_EVERY_S, partition.number, offset, b"")
+                self._topics[partition.topic] = known
+            known.total += len(letters)
+            known.untold += len(letters)
+            known.shard, known.offset, known.raw = partition.number, offset, letters[offset]
+        self.tell_if_due(now_s)
+
+    def tell_if_due(self, now_s: float) -> None:
+        """Tell of topics that got dead letters, each at most every ten seconds."""
+        for topic, known in self._topics.items():
+            if not known.untold or now_s - known.told_s < TELL_EVERY_S:
+                continue
+            reason = decode_dead_letter(known.raw).reason
+            advice = advice_for(reason)
+            self._log.warning(
+                "dead letters",
+                topic=topic,
+                new=known.untold,
+                total=known.total,
+                shard=known.shard,
+                offset=known.offset,
+                reason=reason,
+                **({} if advice is None else {"advice": advice}),
+            )
+            known.untold, known.told_s = 0, now_s
+
+    def refuse_topics_of_nothing_else(
+        self, kept: Iterable[Partition], feeds: Mapping[Partition, ShardFeed]
+    ) -> None:
+        """Refuse a topic whose shards here hold dead letters only, and many of them.
+
+        Raises:
+            InvalidRequestError: The stream was made with a setting that its records do not fit.
+        """
+        if not self._only_max:
+            return
+        for topic in sorted({partition.topic for partition in kept}):
+            found = [feed.stream.stats() for at, feed in feeds.items() if at.topic == topic]
+            dead = sum(stats.dead_letters for stats in found)
+            stored = sum(stats.records + stats.expired for stats in found)
+            if not stored and dead >= self._only_max:
+                raise self._refusal(topic, dead)
+
+    def _refusal(self, topic: str, dead: int) -> InvalidRequestError:
+        reason = decode_dead_letter(self._topics[topic].raw).reason
+        advice = advice_for(reason)
+        message = (
+            f"every record of topic {topic!r} so far became a dead letter, {dead} of them "
+            f"({reason}): drop the stream (`shardlog drop`) and take it again with a setting that "
+            f"fits{'' if advice is None else f', {advice}'}; dead_letters_only_max = 0 goes on as "
+            "it is"
+        )
+        return InvalidRequestError(message, stream=topic)

@@ -1,0 +1,78 @@
+"""What was consumed and waits for its round: columns, by partition, bounded by the worker."""
+
+from collections.abc import Iterable, Mapping
+
+from connectors.ingest.mapping import ShardRecords, by_partition, map_partitions
+from connectors.ingest.shard_feed import ShardFeed
+from connectors.ingest.worker_counts import WorkerCounts
+from connectors.kafka_client import Messages, Partition
+from connectors.settings.stream_settings import MappingRules
+
+
+class Gathering:
+    """Records on their way into a round. Belongs to the worker's thread."""
+
+    def __init__(
+        self, counts: WorkerCounts, topic: str | None, records_max: int, bytes_max: int
+    ) -> None:
+        """Hold nothing.
+
+        Args:
+            counts: Where what is dropped is counted.
+            topic: The one topic there can be; None when there may be several.
+            records_max: Records that make a round.
+            bytes_max: Bytes that make a round.
+        """
+        self._counts = counts
+        self._topic = topic
+        self._records_max = records_max
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._parts: dict[Partition, list[ShardRecords]] = {}
+        self.count = 0
+        self.since_s = 0.0
+
+    @property
+    def rounds(self) -> float:
+        """How many rounds the records would fill."""
+        return max(self.count / self._records_max, self._bytes / self._bytes_max)
+
+    def add(self, messages: Messages, feeds: Mapping[Partition, ShardFeed], now_s: float) -> None:
+        """Map records and keep those of partitions owned; the owner of others fetches them.
+
+        Each stream's by its own rules, in one pass where all have the same.
+        """
+        if not messages:
+            return
+        if not self.count:
+            self.since_s = now_s
+        alike: dict[MappingRules, dict[Partition, Messages]] = {}
+        for partition, own in by_partition(messages, self._topic).items():
+            feed = feeds.get(partition)
+            if feed is None:
+                self._counts.drop(len(own))
+            else:
+                alike.setdefault(feed.rules, {})[partition] = own
+        for rules, partitions in alike.items():
+            for partition, records in map_partitions(partitions, rules):
+                self._parts.setdefault(partition, []).append(records)
+                self._bytes += records.rows.nbytes + sum(map(len, records.dead_letters.values()))
+        self.count += len(messages)
+
+    def drop(self, partitions: Iterable[Partition]) -> None:
+        """Forget the records of some partitions."""
+        for partition in partitions:
+            parts = self._parts.pop(partition, [])
+            self._counts.drop(sum(part.count for part in parts))
+        if not self._parts:
+            self.take()
+
+    def drop_all(self) -> None:
+        """Forget all of them."""
+        self.drop(list(self._parts))
+
+    def take(self) -> dict[Partition, list[ShardRecords]]:
+        """Hand all of it over."""
+        taken, self._parts = self._parts, {}
+        self.count = self._bytes = 0
+        return taken

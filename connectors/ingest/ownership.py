@@ -1,0 +1,239 @@
+"""Which partitions this process owns: a shard is opened when one comes, closed when it goes.
+
+Taking a partition asks, in this order: is the topic the one its stream was made from; does
+the shard's data lie here; where does it go on; does Kafka still have what comes next. Nothing
+is made on disk before the first two are answered.
+
+Belongs to the worker's thread; nothing here runs beside a round.
+"""
+
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from connectors.ingest.shard_feed import ShardFeed
+from connectors.ingest.start_place import HomeMark, check_group_offset, check_watermarks, overtaken
+from connectors.ingest.topic_identity import TopicIdentities, topic_recreated
+from connectors.kafka_client import Consumer, Partition
+from connectors.settings.options import WorkerOptions
+from connectors.settings.stream_settings import idle_settings, rules_of
+from storage_core import (
+    InvalidRequestError,
+    ShardlogError,
+    Stream,
+    StreamDescription,
+    StreamOptions,
+    StreamOrigin,
+    describe_stream,
+    dropped_streams,
+    root_id,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A topic's stream: its shards, and what it is a copy of."""
+
+    shards: Collection[int]
+    origin: StreamOrigin
+
+
+class Ownership:
+    """The shards this process has open, by partition."""
+
+    def __init__(
+        self,
+        options: WorkerOptions,
+        consumer: Consumer,
+        identities: TopicIdentities,
+        log: Any,  # noqa: ANN401 - a structlog logger has no better type
+    ) -> None:
+        """Own nothing."""
+        self._options = options
+        self._consumer = consumer
+        self._identities = identities
+        self._log = log
+        self.feeds: dict[Partition, ShardFeed] = {}
+        self._told: set[str] = set()
+        # With start=latest, the topics it is said of; None for all.
+        self.first_topics: Collection[str] | None = None
+
+    def stream_mark(self, topic: str) -> object:
+        """Return what a topic's stream can be told from one made anew by, None if there is none."""
+        try:
+            return describe_stream(self._options.root, topic).incarnation
+        except ShardlogError:
+            return None
+
+    def take(self, partition: Partition) -> ShardFeed:
+        """Open a partition's shard and find out where it goes on.
+
+        Raises:
+            UnavailableError: The shard is held by another process, or the broker is silent;
+                trying again may help.
+            ForeignDataError: The topic, or the data, is not ours.
+            LostRangeError: Retention has passed records that were not stored.
+        """
+        topic_id = self._identities.id_of(partition.topic)
+        made = self._stream_of(partition, topic_id)
+        born = made.shards
+        if partition.number not in born:
+            self._check_home(partition, None, 0)
+            starts = self._births(partition, is_new=not born)
+            Stream.add_shards(self._options.root, partition.topic, starts)
+        stream = Stream.open(self._options.root, partition.topic, shards=[partition.number])
+        try:
+            feed = self._feed(partition, stream, made.origin)
+        except BaseException:
+            with suppress(ShardlogError):
+                stream.close()
+            raise
+        self.feeds[partition] = feed
+        return feed
+
+    def give_back(self, partitions: Iterable[Partition]) -> None:
+        """Close shards; what was appended to them is committed first.
+
+        Raises:
+            ShardlogError: The first failure; all are closed, or poisoned, all the same.
+        """
+        failures: list[ShardlogError] = []
+        for partition in partitions:
+            feed = self.feeds.pop(partition, None)
+            if feed is None:
+                continue
+            try:
+                feed.stream.close()
+            except ShardlogError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def _stream_of(self, partition: Partition, topic_id: str) -> _Copy:
+        """Return a topic's stream, which is made if it is not there and the data is ours."""
+        topic = partition.topic
+        wanted = self._options.stream
+        try:
+            stream = describe_stream(self._options.root, topic)
+        except InvalidRequestError:
+            self._check_home(partition, None, 0)
+            origin = StreamOrigin("kafka", topic, topic_id, wanted.key_mode, wanted.primary)
+            stream = self._made_stream(topic, origin)
+        found = stream.origin
+        if found is None:
+            message = "a stream of this name is there that was not made from a topic"
+            raise InvalidRequestError(message, stream=topic)
+        if found.topic_id != topic_id:
+            raise topic_recreated(topic, found.topic_id, topic_id)
+        self._tell_idle_settings(topic, stream.options, found)
+        return _Copy(stream.shards, found)
+
+    def _made_stream(self, topic: str, origin: StreamOrigin) -> StreamDescription:
+        root, made = self._options.root, self._options.stream.stream_options()
+        try:
+            Stream.create(root, topic, made, origin=origin).close()
+        except InvalidRequestError as refused:
+            try:
+                # Another worker may have made it at this moment.
+                return describe_stream(root, topic)
+            except InvalidRequestError:
+                raise refused from None
+        return describe_stream(root, topic)
+
+    def _tell_idle_settings(self, topic: str, options: StreamOptions, origin: StreamOrigin) -> None:
+        """Tell once of settings that do not count, since the stream was made with others."""
+        if topic in self._told:
+            return
+        self._told.add(topic)
+        for idle in idle_settings(self._options.stream, options, origin):
+            self._log.warning(
+                "setting does not count",
+                topic=topic,
+                setting=f"stream.{idle.name}",
+                wanted=idle.wanted,
+                in_force=idle.in_force,
+                advice=idle.advice,
+            )
+
+    def _births(self, partition: Partition, *, is_new: bool) -> dict[int, int]:
+        """Return where shards begin that are not there yet.
+
+        With the first shard of a stream all partitions there are begin where `start` says; one
+        that is added later begins at its first record, and so does a topic that appears later.
+        """
+        if not is_new:
+            return {partition.number: self._consumer.watermarks(partition)[0]}
+        topic = partition.topic
+        if self._options.mode == "static":
+            numbers: Iterable[int] = self._options.partitions[topic]
+        else:
+            numbers = range(self._identities.partitions_of(topic))
+        return {number: self._birth(Partition(topic, number)) for number in numbers}
+
+    def _birth(self, partition: Partition) -> int:
+        low, end = self._consumer.watermarks(partition)
+        start_ms = self._options.start_ms()
+        if start_ms is not None:
+            found = self._consumer.offset_at(partition, start_ms)
+            return end if found is None else max(low, found)
+        is_new = self.first_topics is not None and partition.topic not in self.first_topics
+        return low if self._options.start == "earliest" or is_new else end
+
+    def _feed(self, partition: Partition, stream: Stream, origin: StreamOrigin) -> ShardFeed:
+        number = partition.number
+        home = HomeMark(root_id(self._options.root), stream.lineage(number))
+        shard_next = stream.committed()[number]
+        self._check_home(partition, home, shard_next)
+        watermarks = self._consumer.watermarks(partition)
+        place = (partition.topic, number)
+        gap = check_watermarks(shard_next, watermarks, place)
+        source = stream.source(number) or {}
+        if gap is not None:
+            if self._options.on_overtaken == "stop":
+                raise overtaken(gap, place)
+            self._log.warning(
+                "records passed over", topic=partition.topic, shard=number, start=gap[0], end=gap[1]
+            )
+            stream.pass_over(number, gap[1], source={**source, "next": gap[1]})
+            shard_next = gap[1]
+        epoch = source.get("epoch")
+        return ShardFeed(
+            partition,
+            stream,
+            origin.topic_id,
+            home,
+            shard_next,
+            epoch if isinstance(epoch, int) else None,
+            rules_of(self._options.stream, stream.options, origin),
+        )
+
+    def _check_home(self, partition: Partition, home: HomeMark | None, shard_next: int) -> None:
+        """Refuse a partition whose data lies elsewhere."""
+        committed = self._consumer.group_places([partition]).get(partition)
+        if committed is None:
+            return
+        own_root = home.root_id if home is not None else ""
+        dropped: set[str] = set()
+        if committed.offset > shard_next:
+            for drop in dropped_streams(self._options.root, partition.topic):
+                dropped.update(drop.lineages)
+        verdict = check_group_offset(
+            shard_next=shard_next,
+            group_offset=committed.offset,
+            metadata=committed.metadata,
+            home=home,
+            root_id=own_root,
+            adopt=self._options.adopt,
+            place=partition,
+            dropped=dropped,
+        )
+        # Before the shard is there nothing can be said of where it will stand.
+        if verdict == "ignored" and home is not None:
+            self._log.warning(
+                "the group's offset was moved by others and is ignored",
+                topic=partition.topic,
+                shard=partition.number,
+                group_offset=committed.offset,
+                shard_next=shard_next,
+            )

@@ -1,0 +1,95 @@
+"""What a running worker does, in one line: every thirty seconds, and when somebody asks.
+
+Whoever has just started it is told once soon after the first records came, that they do come.
+
+Rates are those since the line before. The lag is what Kafka said last of each partition's end,
+with the records it brought, so that asking costs no round trip; a partition from which no answer
+has come yet is counted instead. While the broker is away nobody knows it, and since when is told in
+its place. Belongs to the worker's thread; `ask` may be called from any.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+from connectors.ingest.broker_watch import BrokerWatch
+from connectors.ingest.log_lines import tell_library_lines_left_out
+from connectors.ingest.shard_feed import ShardFeed
+from connectors.ingest.worker_counts import WorkerCounts
+from connectors.kafka_client import Partition
+
+TELL_EVERY_S: Final = 30.0
+# After the first records.
+TELL_FIRST_AFTER_S: Final = 3.0
+
+
+class Progress:
+    """Tells how a worker gets on."""
+
+    def __init__(
+        self,
+        counts: WorkerCounts,
+        ends: Callable[[Collection[Partition]], Mapping[Partition, int]],
+        broker: BrokerWatch,
+        now_s: float,
+        log: Any,  # noqa: ANN401 - a structlog logger has no better type
+    ) -> None:
+        """Tell from now on.
+
+        Args:
+            counts: What the worker counts.
+            ends: Returns the last known end of each partition, where one is known.
+            broker: Whether the broker answers.
+            now_s: The monotonic time.
+            log: Where it is told.
+        """
+        self._counts = counts
+        self._ends = ends
+        self._broker = broker
+        self._log = log
+        self._told_s = now_s
+        self._told_brought = 0
+        self._first_due_s: float | None = None
+        self._is_asked = False
+
+    def ask(self) -> None:
+        """Have it told with the next look. From any thread, or a signal handler."""
+        self._is_asked = True
+
+    def look(self, now_s: float, feeds: Mapping[Partition, ShardFeed], waiting: int) -> None:
+        """Tell if it is time.
+
+        Args:
+            now_s: The monotonic time.
+            feeds: The partitions whose shards are open.
+            waiting: How many wait for their shard.
+        """
+        if not self._is_asked and not self._is_due(now_s):
+            return
+        self._is_asked = False
+        tell_library_lines_left_out()
+        away_since = self._broker.away_since
+        ends = self._ends(list(feeds))
+        lag = sum(max(ends[at] - feed.next, 0) for at, feed in feeds.items() if at in ends)
+        unknown = len(feeds.keys() - ends.keys())
+        brought = self._counts.brought - self._told_brought
+        elapsed_s = now_s - self._told_s
+        self._log.info(
+            "progress",
+            shards=len(feeds),
+            **({"waiting": waiting} if waiting else {}),
+            records_s=round(brought / elapsed_s) if elapsed_s > 0 else brought,
+            lag=lag if away_since is None else None,
+            **({} if away_since is None else {"away_since": away_since}),
+            **({"lag_unknown": unknown} if unknown else {}),
+            **self._counts.totals,
+        )
+        self._told_s, self._told_brought = now_s, self._counts.brought
+
+    def _is_due(self, now_s: float) -> bool:
+        if now_s - self._told_s >= TELL_EVERY_S:
+            return True
+        if self._told_brought or not self._counts.brought:
+            return False
+        if self._first_due_s is None:
+            self._first_due_s = now_s + TELL_FIRST_AFTER_S
+        return now_s >= self._first_due_s

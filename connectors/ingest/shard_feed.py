@@ -1,0 +1,76 @@
+"""One partition on its way into its shard: the open shard, and where it stands."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from connectors.ingest.mapping import ShardRecords
+from connectors.ingest.start_place import HomeMark
+from connectors.kafka_client import Partition, Place
+from connectors.settings.stream_settings import MappingRules
+from storage_core import AppendReport, Stream
+
+_NO_ROWS = pa.RecordBatch.from_pydict(
+    {
+        "primary": pa.array([], pa.int64()),
+        "secondary": pa.array([], pa.int32()),
+        "payload": pa.array([], pa.binary()),
+    }
+)
+_NO_OFFSETS = np.empty(0, dtype=np.int64)
+_DEFAULT_RULES: Final = MappingRules()
+
+
+@dataclass(slots=True)
+class ShardFeed:
+    """A partition this process owns. The thread that runs a round, or the one between rounds.
+
+    Attributes:
+        partition: The topic's partition; its number is the shard's.
+        stream: The stream, open with this one shard.
+        topic_id: The topic the stream was made from.
+        home: What is left beside the group's offset.
+        next: The offset below which everything is durable.
+        epoch: The leader epoch of the last record, for Kafka to notice a log that was cut.
+        rules: How its records become rows: the stream's own, whatever the file says by now.
+    """
+
+    partition: Partition
+    stream: Stream
+    topic_id: str
+    home: HomeMark
+    next: int
+    epoch: int | None = None
+    rules: MappingRules = _DEFAULT_RULES
+
+    @property
+    def place(self) -> Place:
+        """Where Kafka is to go on."""
+        return Place(self.next, self.epoch)
+
+    @property
+    def group_place(self) -> Place:
+        """What the group is told."""
+        return Place(self.next, metadata=self.home.encode())
+
+    def append(self, records: ShardRecords, next_offset: int) -> AppendReport:
+        """Write rows, dead letters and the next offset as one; not yet durable."""
+        self.epoch = records.epoch
+        return self.stream.append_batch(
+            records.rows,
+            shard=self.partition.number,
+            addresses=records.offsets,
+            dead_letters=records.dead_letters,
+            source={"next": next_offset, "epoch": records.epoch},
+        )
+
+    def advance(self, next_offset: int) -> None:
+        """Move past offsets that carry no records; not yet durable."""
+        nothing = ShardRecords(_NO_ROWS, _NO_OFFSETS, {}, self.next, next_offset, self.epoch)
+        self.append(nothing, next_offset)
+
+    def commit(self) -> int:
+        """Make everything appended durable and return the end of it."""
+        return self.stream.commit()[self.partition.number]

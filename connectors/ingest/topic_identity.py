@@ -1,0 +1,122 @@
+"""The topic is the topic: whether it is still the one a stream was made from.
+
+A topic that is deleted and made again under a running consumer is followed without any error,
+so its id is asked for beside every commit and compared before anything is written. Asking
+runs in the background; the answer is awaited only when the rows are ready.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from connectors.ingest.broker_watch import BrokerWatch
+from connectors.kafka_client import Admin
+from storage_core import (
+    BrokerUnavailableError,
+    Clock,
+    ForeignDataError,
+    InvalidRequestError,
+    ShardlogError,
+)
+
+ANSWER_WAIT_S: Final = 5.0
+# How long a topic may be missing, as it is for moments while a cluster restarts.
+GONE_AFTER_S: Final = 10.0
+
+
+class TopicIdentities:
+    """Compares topics with the ids their streams were made for. One question at a time."""
+
+    def __init__(self, admin: Admin, clock: Clock, broker: BrokerWatch) -> None:
+        """Take over the connection."""
+        self._admin = admin
+        self._clock = clock
+        self._broker = broker
+        self._missing_since_s: dict[str, float] = {}
+
+    def id_of(self, topic: str) -> str:
+        """Return a topic's id.
+
+        Raises:
+            BrokerUnavailableError: No answer, or no such topic for the moment.
+            InvalidRequestError: We may not ask.
+        """
+        found = self._asked([topic])().get(topic)
+        if found is None:
+            message = f"the cluster has no topic {topic!r}; create it, or mend the setting"
+            raise BrokerUnavailableError(message)
+        if isinstance(found, InvalidRequestError):
+            raise _refused(topic, found)
+        return found
+
+    def partitions_of(self, topic: str) -> int:
+        """Return how many partitions a topic has."""
+        return self._admin.partitions(ANSWER_WAIT_S).get(topic, 0)
+
+    def ask(self, expected: Mapping[str, str]) -> Callable[[], dict[str, ShardlogError]]:
+        """Ask about topics now; calling what is returned waits for the answer and compares.
+
+        The call returns what is wrong, by topic; nothing may be written of those. A
+        ForeignDataError says that the topic is another one or is gone for good, an
+        InvalidRequestError that we may not ask about it, and a BrokerUnavailableError that it is
+        not known in bounded time.
+        """
+        answer = self._asked(expected) if expected else None
+
+        def compare() -> dict[str, ShardlogError]:
+            try:
+                found = {} if answer is None else answer()
+            except BrokerUnavailableError as error:
+                # What a silent broker does not know is not gone.
+                self._missing_since_s.clear()
+                return dict.fromkeys(expected, error)
+            wrong: dict[str, ShardlogError] = {}
+            for topic, topic_id in expected.items():
+                try:
+                    self._compare(topic, topic_id, found.get(topic))
+                except ShardlogError as error:
+                    wrong[topic] = error
+            return wrong
+
+        return compare
+
+    def _asked(self, topics: Iterable[str]) -> Callable[[], dict[str, str | InvalidRequestError]]:
+        """Ask for ids; whether an answer comes tells of the broker."""
+        fetch = self._admin.ask_topic_ids(topics)
+
+        def answer() -> dict[str, str | InvalidRequestError]:
+            try:
+                found = fetch(ANSWER_WAIT_S)
+            except BrokerUnavailableError as error:
+                self._broker.unanswered(str(error))
+                raise
+            self._broker.answered()
+            return found
+
+        return answer
+
+    def _compare(self, topic: str, expected: str, found: str | InvalidRequestError | None) -> None:
+        if found is None:
+            since = self._missing_since_s.setdefault(topic, self._clock.monotonic_s())
+            if self._clock.monotonic_s() - since < GONE_AFTER_S:
+                message = f"the cluster does not know topic {topic!r} at the moment"
+                raise BrokerUnavailableError(message)
+            message = "the topic was deleted; what was stored of it is safe and can be read"
+            raise ForeignDataError(message, stream=topic)
+        self._missing_since_s.pop(topic, None)
+        if isinstance(found, InvalidRequestError):
+            raise _refused(topic, found)
+        if found != expected:
+            raise topic_recreated(topic, expected, found)
+
+
+def _refused(topic: str, error: InvalidRequestError) -> InvalidRequestError:
+    return InvalidRequestError(error.message, stream=topic)
+
+
+def topic_recreated(topic: str, expected: str, found: str) -> ForeignDataError:
+    """Return the error for a topic that is not the one a stream was made from."""
+    message = (
+        f"the topic was deleted and made again: the stream holds records of id {expected}, "
+        f"the topic has id {found}; drop the stream to take the topic anew, or use another root"
+    )
+    return ForeignDataError(message, stream=topic)

@@ -1,0 +1,425 @@
+"""The ingest worker: consumes, gathers rounds, hands them to the commit path.
+
+One thread polls (rebalances, records, errors) and turns records into rows; it alone touches the
+consumer and what it holds. The syncs of a round run on threads of their own while the next one
+is gathered, one round at a time. Whatever closes or moves a shard (a rebalance, a stop, a
+poisoned shard) first waits for the round in flight, bounded; then holdings.py moves it, which
+knows nothing of rounds.
+
+Group mode takes what the group gives; static mode takes the partitions of the settings. A
+shard that another process still holds, or a broker that is silent, is tried again until
+`lock_wait_s` has passed. What has a fault of its own is set aside and the others go on
+(set_aside.py); a worker that has nothing else left ends with that fault.
+"""
+
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from connectors.ingest.assignment_watch import AssignmentWatch
+from connectors.ingest.broker_watch import BrokerWatch
+from connectors.ingest.commit_round import (
+    RoundInFlight,
+    RoundReport,
+    RoundWork,
+    commit_round,
+    count_records,
+)
+from connectors.ingest.consumed import holds_faults, stretches
+from connectors.ingest.dead_letter_watch import DeadLetterWatch
+from connectors.ingest.file_limit import files_missing
+from connectors.ingest.first_topics import first_topics
+from connectors.ingest.gathering import Gathering
+from connectors.ingest.group_offsets import GroupOffsets
+from connectors.ingest.holdings import Holdings
+from connectors.ingest.ownership import Ownership
+from connectors.ingest.pace import CONSUME_RECORDS, WAIT_MOST_S, Pace
+from connectors.ingest.partition_faults import PartitionFaults, refusal_of
+from connectors.ingest.progress import Progress
+from connectors.ingest.root_check import check_writable
+from connectors.ingest.set_aside import WHOLE_TOPIC, SetAside
+from connectors.ingest.set_aside_notes import SetAsideNotes
+from connectors.ingest.topic_identity import TopicIdentities
+from connectors.ingest.worker_counts import WorkerCounts
+from connectors.kafka_client import Admin, Consumer, Messages, Partition, PartitionFault
+from connectors.settings.options import WorkerOptions
+from storage_core import (
+    BrokerUnavailableError,
+    Clock,
+    InvalidRequestError,
+    ShardlogError,
+    UnavailableError,
+)
+
+_UNPOLLED_MAX_S: Final = 2.0
+_REOPENS_MAX: Final = 5
+_COMMITTERS: Final = 4
+# Rounds' worth of records that may gather while one is in flight; then fetching pauses.
+_GATHERED_ROUNDS_MAX: Final = 2
+
+
+class Worker:
+    """One worker process's loop. `run` returns after `stop`, or raises what stopped it."""
+
+    def __init__(self, options: WorkerOptions, clock: Clock, log: Any) -> None:  # noqa: ANN401 - structlog
+        """Connect; nothing is consumed before `run`."""
+        self._options = options
+        self._clock = clock
+        self._log = log
+        self._admin = Admin(options.kafka_settings)
+        self._consumer = Consumer(options.kafka_settings)
+        self._broker = BrokerWatch(clock, log)
+        self._identities = TopicIdentities(self._admin, clock, self._broker)
+        self._committers = ThreadPoolExecutor(_COMMITTERS, "shardlog-commit")
+        self.counts = WorkerCounts()
+        self._gathered = Gathering(
+            self.counts,
+            options.topics[0] if len(options.topics) == 1 else None,
+            options.round_records_max,
+            options.round_bytes_max,
+        )
+        self._ownership = ownership = Ownership(options, self._consumer, self._identities, log)
+        notes = SetAsideNotes(options.root)
+        self._aside = SetAside(options.on_fault, notes, ownership.stream_mark, clock, log)
+        self._holdings = Holdings(
+            self._consumer,
+            ownership,
+            self._gathered,
+            self._aside,
+            options.lock_wait_s,
+            clock,
+            log,
+        )
+        self._in_flight: RoundInFlight | None = None
+        self._faults = PartitionFaults(log)
+        self._watch = AssignmentWatch(options.topics, self._topics_there, log)
+        self._dead_letters = DeadLetterWatch(options.dead_letters_only_max, log)
+        self._group = GroupOffsets(self._consumer)
+        self._pace = Pace(options.linger_ms / 1000)
+        self._is_stopping = False
+        self._stop_reason = ""
+        self._progress = Progress(
+            self.counts, self._consumer.known_ends, self._broker, clock.monotonic_s(), log
+        )
+
+    def stop(self, reason: str = "asked to") -> None:
+        """Ask for a clean stop. From any thread, or a signal handler: nothing is logged here."""
+        self._stop_reason = reason
+        self._is_stopping = True
+
+    def tell_progress(self) -> None:
+        """Have the line about progress told soon. From any thread, or a signal handler."""
+        self._progress.ask()
+
+    def run(self) -> None:
+        """Consume until `stop`; then finish, flush, commit, leave the group, close.
+
+        Raises:
+            ShardlogError: What stopped it, or the oldest fault of what is set aside at its end.
+                What was acknowledged is durable all the same.
+        """
+        check_writable(self._options.root)
+        self._admin.await_broker(self._options.broker_wait_s, lambda: not self._is_stopping)
+        try:
+            if not self._is_stopping:
+                self._join()
+            while not self._is_stopping:
+                self._step()
+                self._end_if_all_is_set_aside()
+            self._log.info("stopping", reason=self._stop_reason)
+            self._finish()
+            # Leaving gives back what is set aside too.
+            fault = self._aside.oldest
+        finally:
+            self._leave()
+        self._consumer.raise_failed_callback()
+        if fault is not None:
+            raise fault
+
+    # --- the loop --------------------------------------------------------------------------
+
+    def _join(self) -> None:
+        options = self._options
+        there = self._admin.partitions()
+        if options.start == "latest":
+            group = str(options.kafka_settings["group.id"])
+            wanted = options.subscription or tuple(options.partitions)
+            self._ownership.first_topics = first_topics(options.root, group, wanted, there)
+        if options.mode == "static":
+            chosen = options.partitions.items()
+            self._assigned([Partition(topic, n) for topic, numbers in chosen for n in set(numbers)])
+            return
+        missing = sorted(set(options.topics) - set(there))
+        if missing:
+            self._log.warning("no such topics yet, waiting for them", topics=missing)
+        # The group may share them out; alone it would have them all.
+        lacking = files_missing(sum(there.get(topic, 0) for topic in options.topics))
+        if lacking is not None:
+            self._log.warning("alone this worker cannot hold all partitions", reason=lacking)
+        self._consumer.subscribe(options.subscription, self._assigned, self._revoked, self._lost)
+
+    def _step(self) -> None:
+        asked_s = self._clock.monotonic_s()
+        is_round_out = self._in_flight is not None
+        most, wait_s = self._pace.next_call(self._gathered, asked_s, is_round_out=is_round_out)
+        messages = self._consumer.consume(most, wait_s)
+        now_s = self._clock.monotonic_s()
+        self._pace.note_call(len(messages), now_s - asked_s)
+        if messages:
+            # They came at any time during the call; one that asks for one ends with it.
+            self._gather(messages, now_s if most == 1 else asked_s)
+        if self._in_flight is not None and self._in_flight.is_done():
+            self._conclude(self._in_flight)
+        if self._in_flight is None:
+            self._holdings.try_waiting(now_s)
+            self._begin_if_due(now_s)
+        elif self._gathered.rounds >= _GATHERED_ROUNDS_MAX:
+            self._hold_back()
+        self._group.tell_if_due(self._holdings.feeds, now_s)
+        self._dead_letters.tell_if_due(now_s)
+        self._broker.tell_if_due(now_s)
+        self._progress.look(now_s, self._holdings.feeds, self._holdings.waiting_count)
+        self._watch.look(now_s, is_assigned=self._holdings.are_any)
+
+    def _topics_there(self, wait_s: float) -> Collection[str]:
+        """Ask the broker for its topics, and take note of whether it answers."""
+        try:
+            there = self._admin.partitions(wait_s)
+        except BrokerUnavailableError as error:
+            self._broker.unanswered(str(error))
+            raise
+        self._broker.answered()
+        return there
+
+    def _end_if_all_is_set_aside(self) -> None:
+        """End, rather than look busy, when nothing can be done but to try faults again.
+
+        Raises:
+            ShardlogError: The oldest fault.
+        """
+        fault = self._aside.oldest
+        if fault is None or self._is_stopping or self._holdings.are_any_going_on:
+            return
+        # Before partitions are given out, what was refused as a whole topic says nothing of others.
+        topics, refused = self._options.topics, self._aside.whole_topics
+        if self._aside.has_partitions or (topics and refused.issuperset(topics)):
+            raise fault
+
+    def _gather(self, messages: Messages, now_s: float) -> None:
+        """Keep records for the next round, and act on the faults between them."""
+        if not holds_faults(messages):
+            self._keep(messages, now_s)
+            return
+        for records, fault in stretches(messages):
+            # IMPORTANT: first the records; what the fault makes of their partition may be a gap.
+            self._keep(records, now_s)
+            if fault is not None:
+                self._act_on(fault, now_s)
+
+    def _keep(self, records: Messages, now_s: float) -> None:
+        self.counts.brought += len(records)
+        if self._holdings.touched_of(records):
+            # A round that fails now touches more of them.
+            self._settle()
+            brought = len(records)
+            records = self._holdings.without_touched(records)
+            self.counts.drop(brought - len(records))
+        self._gathered.add(records, self._holdings.feeds, now_s)
+
+    def _act_on(self, fault: PartitionFault, now_s: float) -> None:
+        """Tell what Kafka says of a partition; where that is for good, set it aside."""
+        if fault.partition.number == WHOLE_TOPIC:
+            self._aside.add([fault.partition], refusal_of(fault))
+            return
+        if fault.partition not in self._holdings.feeds:
+            # Nothing is fetched of it, and why that is has been told.
+            return
+        try:
+            self._judge(fault, now_s)
+        except UnavailableError:
+            raise
+        except ShardlogError as error:
+            self._flush()
+            self._holdings.set_aside([fault.partition], error)
+
+    def _judge(self, fault: PartitionFault, now_s: float) -> None:
+        """Tell of a fault; where Kafka refuses the partition's offset, look where it goes on.
+
+        Raises:
+            ShardlogError: The partition cannot go on.
+            UnavailableError: The worker cannot.
+        """
+        self._faults.tell(fault, now_s)
+        if not fault.is_refused_offset:
+            return
+        self._flush()
+        feed = self._holdings.feeds.get(fault.partition)
+        if feed is None:
+            # Waiting for the round has shown that its disk failed; it is being reopened.
+            return
+        before = feed.next
+        retaken = self._holdings.retake(fault.partition)
+        if retaken is not None:
+            self._faults.judge_refusal(fault.partition, is_same_place=retaken.next == before)
+
+    def _begin_if_due(self, now_s: float) -> None:
+        feeds = self._holdings.feeds
+        is_look = self._pace.is_look_due(self._gathered, now_s)
+        if not feeds or not (is_look or self._pace.is_due(self._gathered, now_s)):
+            return
+        positions = self._consumer.positions(feeds)
+        if is_look:
+            has_moved = any(place > feeds[at].next for at, place in positions.items())
+            if not self._pace.is_idle_round_due(now_s, has_moved=has_moved):
+                return
+        self._pace.begun(now_s)
+        self._begin(positions)
+
+    def _begin(self, positions: dict[Partition, int]) -> None:
+        """Hand over what was gathered.
+
+        Positions count all that librdkafka has handed out. Inside one of its callbacks that may
+        be more than `consume` has returned yet, so there none are given.
+        """
+        work = RoundWork(self._gathered.take(), positions, dict(self._holdings.feeds))
+        try:
+            self._in_flight = commit_round(work, self._identities, self._committers)
+        except UnavailableError as error:
+            self.counts.drop(count_records(work.records))
+            self._go_back(self._holdings.feeds.keys(), error)
+
+    def _conclude(self, round_: RoundInFlight) -> None:
+        """Take over what a finished round has moved; go back where it failed."""
+        self._in_flight = None
+        report = round_.acknowledge()
+        self.counts.add(report)
+        self._faults.forget(report.moved)
+        self._aside.moved(report.moved)
+        for partition, poison in report.poisoned.items():
+            reopens = self.counts.reopened(partition)
+            if reopens > _REOPENS_MAX or self._is_stopping:
+                self._holdings.set_aside([partition], poison)
+            else:
+                self._holdings.suspend(partition, poison, reopens)
+        for error in dict.fromkeys(report.failed.values()):
+            concerned = [at for at, found in report.failed.items() if found is error]
+            self._holdings.set_aside(concerned, error)
+        for delay in list(report.delayed.values())[:1]:
+            self._go_back(report.delayed.keys(), delay)
+        self._look_at_dead_letters(report)
+
+    def _look_at_dead_letters(self, report: RoundReport) -> None:
+        """Tell of them; a stream that gets nothing else is set aside."""
+        kept, feeds = report.dead_letters, self._holdings.feeds
+        self._dead_letters.note(kept, self._clock.monotonic_s())
+        if self._is_stopping:
+            return
+        try:
+            self._dead_letters.refuse_topics_of_nothing_else(kept, feeds)
+        except InvalidRequestError as error:
+            concerned = [at for at in feeds if at.topic == error.stream]
+            self._holdings.set_aside(concerned, error, is_for_good=True)
+
+    def _go_back(self, partitions: Collection[Partition], reason: UnavailableError) -> None:
+        """Drop what is not durable of partitions and fetch it again."""
+        if not self._broker.is_away:
+            # Of a broker that is away, its watch tells.
+            self._log.warning("round dropped, going back", reason=str(reason))
+        self.counts.dropped_rounds += 1
+        self._holdings.go_back(partitions)
+
+    def _hold_back(self) -> None:
+        """Let the round in flight catch up: at first by not polling, then by not fetching.
+
+        A pause throws away what was fetched ahead and costs half a second, so it is for disks
+        that hang; polling goes on under it, or the group would take the partitions away.
+        """
+        round_ = self._in_flight
+        if round_ is None:
+            return
+        if not round_.is_done(_UNPOLLED_MAX_S):
+            self._consumer.pause(self._holdings.feeds)
+            while not round_.is_done() and not self._is_stopping:
+                messages = self._consumer.consume(CONSUME_RECORDS, WAIT_MOST_S)
+                if messages:
+                    self._gather(messages, self._clock.monotonic_s())
+            self._consumer.resume(self._holdings.feeds)
+        # A rebalance may have waited for it meanwhile; a stop waits for it by itself.
+        if self._in_flight is round_ and round_.is_done():
+            self._conclude(round_)
+
+    def _finish(self) -> None:
+        """Make durable what was gathered.
+
+        Raises:
+            UnavailableError: The cluster did not say in time that the topics are still the ones,
+                or a shard was busy; nothing is lost, the next owner fetches it again.
+        """
+        dropped = self.counts.dropped_rounds
+        self._flush()
+        self._group.tell_last(self._holdings.feeds)
+        if self.counts.dropped_rounds > dropped:
+            message = "the last records consumed were not stored, since no answer came in time"
+            raise UnavailableError(message)
+
+    def _leave(self) -> None:
+        """Leave the group and let go of everything, whatever happened before."""
+        self._gathered.drop_all()
+        has_left = True
+        try:
+            has_left = self._consumer.close(self._options.stop_timeout_s)
+        finally:
+            is_idle = self._in_flight is None or self._in_flight.is_done(_UNPOLLED_MAX_S)
+            self._committers.shutdown(wait=is_idle, cancel_futures=True)
+            if has_left:
+                self._holdings.close_all()
+            else:
+                # Its callbacks may yet close them; the end of the process does so in any case.
+                self._log.warning("the group did not answer, left without it")
+
+    # --- rounds from within other work -----------------------------------------------------
+
+    def _settle(self) -> None:
+        """Wait for the round in flight.
+
+        Raises:
+            UnavailableError: It takes too long; its shards stay as they are, and ours.
+        """
+        if self._in_flight is None:
+            return
+        wait_s = self._options.stop_timeout_s
+        if not self._in_flight.is_done(wait_s):
+            message = f"a round was not durable within {wait_s:g} s; the disk hardly answers"
+            raise UnavailableError(message)
+        self._conclude(self._in_flight)
+
+    def _flush(self) -> None:
+        """Make durable what has been gathered, now."""
+        self._settle()
+        if self._gathered.count and self._holdings.feeds:
+            self._begin({})
+            self._settle()
+
+    # --- what the group gives and takes, inside librdkafka's callbacks ---------------------
+
+    def _assigned(self, partitions: list[Partition]) -> None:
+        """Take them, those whose shard is not free unfetched."""
+        self._settle()
+        self._holdings.take(partitions)
+
+    def _revoked(self, partitions: list[Partition]) -> None:
+        """Make durable what was consumed of them, close them, give them back."""
+        try:
+            self._flush()
+            self._group.tell_last(self._holdings.feeds)
+            self._holdings.close(partitions)
+        finally:
+            self._consumer.let_go(partitions)
+
+    def _lost(self, partitions: list[Partition]) -> None:
+        """Drop what is not durable of them; another process may own them by now."""
+        try:
+            self._settle()
+            self._holdings.close(partitions)
+        finally:
+            self._consumer.let_go(partitions)

@@ -1,0 +1,1 @@
+"""What a worker is told: file, environment and command line, checked before it begins."""

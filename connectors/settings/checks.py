@@ -1,0 +1,154 @@
+"""What a worker's settings may be, where a type does not say it: topics, times, librdkafka's names.
+
+Pure functions over single values. Each returns what it was given, or raises ValueError with what
+is wrong and what to write; options.py puts the key before it. Whatever Kafka or the disk would
+refuse only once a worker runs is refused here, so that `--check` and a start refuse the same.
+"""
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeVar
+
+from storage_core import is_stream_name
+
+BOOTSTRAP: Final = "bootstrap.servers"
+GROUP: Final = "group.id"
+
+_STARTS: Final = ("earliest", "latest")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_START_MS_MAX: Final = 253_402_300_799_999
+# 2001-09-09: a bare number below it is seconds, or an offset, rather than milliseconds.
+_START_MS_MIN: Final = 10**12
+_SHOWN_MAX: Final = 100
+# NOTE: librdkafka (2.16) ends the process over an empty group.id, and waits without end for
+# brokers that are not named or a group that it has no strategy for.
+_NEVER_EMPTY: Final = (BOOTSTRAP, "metadata.broker.list", GROUP, "partition.assignment.strategy")
+
+_Topics = TypeVar("_Topics", bound=Collection[str])
+
+
+def check_root(root: object) -> object:
+    """Refuse a root that is the empty text; as a path it would be the current directory."""
+    if root == "":
+        message = "is empty; name a directory"
+        raise ValueError(message)
+    return root
+
+
+def check_start(start: object) -> object:
+    """Refuse what is neither an end of a log nor a time."""
+    start_ms(start)
+    return start
+
+
+def start_ms(start: object) -> int | None:
+    """Return a start as a time in milliseconds, None when it is either end of a log."""
+    if start in _STARTS:
+        return None
+    found = _milliseconds(start)
+    if found is None:
+        message = (
+            f"{start if isinstance(start, datetime) else repr(start)} is neither earliest, latest "
+            'nor a time, as "2026-01-31T00:00Z" (in quotes) or milliseconds'
+        )
+        raise ValueError(message)
+    if not 0 <= found <= _START_MS_MAX:
+        message = (
+            f"{start!r} lies outside 1970-01-01T00:00Z to 9999-12-31T23:59:59Z, "
+            f"in milliseconds 0 to {_START_MS_MAX}"
+        )
+        raise ValueError(message)
+    if 0 < found < _START_MS_MIN and _is_number(start):
+        message = (
+            f"{start!r} is a time in milliseconds of {datetime.fromtimestamp(found / 1000, UTC)}, "
+            'which no record has: take earliest, latest, a time as "2026-01-31T00:00Z", or '
+            f"milliseconds from {_START_MS_MIN}; no seconds and no offset"
+        )
+        raise ValueError(message)
+    return found
+
+
+def _is_number(start: object) -> bool:
+    return isinstance(start, int) or (isinstance(start, str) and start.isdigit())
+
+
+def _milliseconds(start: object) -> int | None:
+    if isinstance(start, int) and not isinstance(start, bool):
+        return start
+    if not isinstance(start, str):
+        return None
+    try:
+        if start.lstrip("-").isdigit():
+            return int(start)
+        moment = datetime.fromisoformat(start)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        message = f"{start!r} has no zone; write for example 2026-01-31T00:00Z"
+        raise ValueError(message)
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def check_topics(names: _Topics) -> _Topics:
+    """Refuse names that no topic can have, and one that is there twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            message = f"{name!r} is there twice; name it once"
+            raise ValueError(message)
+        seen.add(name)
+        if name.startswith("^"):
+            message = f"{name!r} is a pattern; use topic_pattern for it"
+            raise ValueError(message)
+        if not is_stream_name(name):
+            shown = name if len(name) <= _SHOWN_MAX else f"{name[:_SHOWN_MAX]}..."
+            allowed = "1 to 249 letters, digits, dots, dashes, underscores"
+            message = f"{shown!r} can be no topic: use {allowed}"
+            raise ValueError(message)
+    return names
+
+
+def check_list_of_topics(given: object) -> object:
+    """Refuse a single name where a list of them is meant."""
+    if not isinstance(given, list | tuple):
+        message = f"write a list, as topics={json.dumps([str(given)])}"
+        raise ValueError(message)  # noqa: TRY004 - the kind that pydantic takes
+    return given
+
+
+def check_pattern(pattern: str) -> str:
+    """Refuse what is no regular expression, or what librdkafka would take for a name."""
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        message = f"{pattern!r} is no regular expression: {error}"
+        raise ValueError(message) from error
+    if not pattern.startswith("^"):
+        message = f"{pattern!r} must begin with ^"
+        raise ValueError(message)
+    return pattern
+
+
+def check_kafka(settings: object) -> object:
+    """Refuse values that librdkafka has no form for, and emptiness that it does not survive."""
+    for name, value in settings.items() if isinstance(settings, Mapping) else ():
+        if isinstance(value, Mapping):
+            message = f'quote the name: "{_first_name(name, value)}" = ...'
+            raise ValueError(message)  # noqa: TRY004 - as above
+        if not isinstance(value, str | int | float):
+            message = f'"{name}" takes text, a number or true or false'
+            raise ValueError(message)  # noqa: TRY004 - as above
+        if name in _NEVER_EMPTY and not str(value).strip():
+            message = f'"{name}" is empty; set it, or leave it out'
+            raise ValueError(message)
+    return settings
+
+
+def _first_name(name: str, value: object) -> str:
+    """Return the name that was split at its dots, `a.b.c` of a = {b = {c = ...}}."""
+    while isinstance(value, Mapping) and value:
+        key, value = next(iter(value.items()))
+        name = f"{name}.{key}"
+    return name

@@ -1,0 +1,230 @@
+"""The worker's settings, read: one TOML file, environment over file, command line over both.
+
+    root = "/var/lib/shardlog"
+    topics = ["telemetry"]              # or: topic_pattern = "^telemetry[.].*"
+    [kafka]                             # librdkafka's own names, passed through
+    "bootstrap.servers" = "localhost:9092"
+    "group.id" = "shardlog"
+    [stream]                            # of streams that are not there yet
+    primary = "timestamp"
+    retention_hours = 168
+    [on_fault]                          # or: on_fault = "stop", for all kinds
+    foreign = "stop"
+
+Environment: SHARDLOG_ROOT, SHARDLOG_STREAM__JITTER_MS, SHARDLOG_KAFKA__GROUP_ID and so on. Two
+underscores lead into a section; in names of librdkafka's an underscore stands for a dot. A section
+as JSON, such as SHARDLOG_KAFKA, adds to what stands below it. KAFKA_BOOTSTRAP stands for
+kafka."bootstrap.servers".
+
+An unknown key is an error, and so is a variable of our prefix that is no setting: one that is
+ignored without a word is found only when it was needed. What other purposes use the prefix for is
+listed here, and nowhere else.
+
+A text, in a variable or behind `--set`, means what JSON says it does; a table or a list may be
+written as in the file too; anything else is text.
+"""
+
+import json
+import os
+import tomllib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+
+from connectors.settings.checks import BOOTSTRAP
+from connectors.settings.options import ENVIRONMENT_BOOTSTRAP, FaultSettings, WorkerOptions
+from connectors.settings.stream_settings import StreamSettings
+from storage_core import InvalidRequestError
+
+_ON_FAULT: Final = "on_fault"
+# Sections whose keys come together from file, environment and command line.
+_ADDED_TO: Final = ("kafka", "stream", _ON_FAULT)
+_OF_ANY_KEYS: Final = ("kafka", "partitions")
+_TABLES: Final = ("kafka", "stream", "partitions")
+# Those that take a table, a list or a word.
+_MIXED: Final = (_ON_FAULT, "topics")
+# What is said of kinds of faults for which pydantic has words of its own.
+_SAID: Final = {"extra_forbidden": "unknown key", "tuple_type": "write a list, such as [0, 1]"}
+
+_PREFIX: Final = "SHARDLOG_"
+_BETWEEN: Final = "__"
+_DOTTED: Final = "kafka"
+# Names, and patterns of names, behind the prefix.
+_OTHER_PURPOSES: Final = (
+    # The dev stack's places (connectors/dev_stack).
+    "CACHE",
+    "STATE",
+    "IVY_SETTINGS",
+    # How much the tests do (docs/TESTING.md).
+    "EXAMPLES",
+    "REQUIRE_FUSE",
+    "MODEL_*",
+    "FAULT_*",
+    "TEST_*",
+    "BROKER_KILLS",
+    "BROKER_REBALANCES",
+    "BROKER_RESTARTS",
+    "BROKER_TRANSACTIONS",
+    # What Kubernetes sets in every container for services named shardlog or shardlog-something.
+    "*SERVICE_HOST",
+    "*SERVICE_PORT*",
+    "*PORT",
+    "*PORT_[0-9]*",
+)
+
+
+def load_options(
+    path: Path | None,
+    overrides: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> WorkerOptions:
+    """Return the settings of file, environment and command line together.
+
+    Args:
+        path: The TOML file, if there is one.
+        overrides: `key=value` from the command line; dots lead into sections, except in the
+            names below `kafka.`, which have dots of their own. `topics` may be names with commas
+            between.
+        environment: Variables of the process.
+
+    Raises:
+        InvalidRequestError: Something is unknown, missing or of the wrong kind, by name.
+    """
+    given: dict[str, Any] = {} if path is None else _read(path)
+    variables = os.environ if environment is None else environment
+    if ENVIRONMENT_BOOTSTRAP in variables:
+        _put(given, ["kafka", BOOTSTRAP], variables[ENVIRONMENT_BOOTSTRAP])
+    for variable, keys, text in _settings_of(variables, _known_keys()):
+        _put(given, keys, _parsed(keys, text, variable))
+    for override in overrides:
+        name, equals, text = override.partition("=")
+        if not equals:
+            message = f"{override!r} is not of the form key=value"
+            raise InvalidRequestError(message)
+        section, dot, rest = name.partition(".")
+        keys = [section, rest] if dot else [section]
+        _put(given, keys, _parsed(keys, text, f"--set {name}"))
+    try:
+        return WorkerOptions.model_validate(given)
+    except ValidationError as error:
+        raise InvalidRequestError(_one_line(error), path=path) from error
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text())
+    except FileNotFoundError as error:
+        message = "there is no such configuration file"
+        raise InvalidRequestError(message, path=path) from error
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        message = f"the configuration cannot be read: {error}"
+        raise InvalidRequestError(message, path=path) from error
+
+
+def _put(given: dict[str, Any], keys: Sequence[str], value: object) -> None:
+    if keys[0] == _ON_FAULT and isinstance(given.get(_ON_FAULT), str):
+        # One word stands for all kinds; what comes may be of one of them.
+        given[_ON_FAULT] = dict.fromkeys(FaultSettings.model_fields, given[_ON_FAULT])
+    for key in keys[:-1]:
+        inner = given.setdefault(key, {})
+        if not isinstance(inner, dict):
+            message = f"{key}: is not a section"
+            raise InvalidRequestError(message)
+        given = inner
+    known = given.get(keys[-1])
+    if keys[-1] in _ADDED_TO and isinstance(known, dict) and isinstance(value, dict):
+        given[keys[-1]] = {**known, **value}
+    else:
+        given[keys[-1]] = value
+
+
+def _known_keys() -> list[str]:
+    sections: dict[str, type[BaseModel]] = {"stream": StreamSettings, "on_fault": FaultSettings}
+    inner = [f"{key}.{name}" for key, section in sections.items() for name in section.model_fields]
+    return [*WorkerOptions.model_fields, *inner]
+
+
+def _one_line(error: ValidationError) -> str:
+    """Return all complaints in one line, each with the key it is about."""
+    complaints = []
+    for item in error.errors(include_url=False, include_input=False):
+        where = ".".join(str(part) for part in item["loc"])
+        what = _SAID.get(item["type"], item["msg"].removeprefix("Value error, "))
+        complaints.append(f"{where}: {what}" if where else what)
+    return "; ".join(complaints)
+
+
+def _settings_of(
+    environment: Mapping[str, str], known: Collection[str]
+) -> Iterator[tuple[str, list[str], str]]:
+    """Yield the variable, the keys and the text of each setting, by name.
+
+    Raises:
+        InvalidRequestError: A variable of our prefix is no setting.
+    """
+    for variable, text in sorted(environment.items()):
+        name = variable.removeprefix(_PREFIX)
+        if name == variable:
+            continue
+        keys = _keys(name)
+        if ".".join(keys) in known or (keys[0] in _OF_ANY_KEYS and len(keys) > 1):
+            yield variable, keys, text
+        elif not any(fnmatchcase(name, other) for other in _OTHER_PURPOSES):
+            raise _no_setting(variable, known)
+
+
+def _keys(name: str) -> list[str]:
+    """Return the keys a name leads to; those of librdkafka have dots, which no variable has."""
+    section, between, rest = name.lower().partition(_BETWEEN)
+    if section == _DOTTED and between:
+        return [section, rest.replace(_BETWEEN, ".").replace("_", ".")]
+    return name.lower().split(_BETWEEN)
+
+
+def _no_setting(variable: str, known: Collection[str]) -> InvalidRequestError:
+    names = [key.replace(".", _BETWEEN).upper() for key in known]
+    message = f"{variable}: no such setting"
+    nearest = get_close_matches(variable.removeprefix(_PREFIX).upper(), names, n=1)
+    if nearest:
+        message += f"; did you mean {_PREFIX}{nearest[0]}?"
+    return InvalidRequestError(message)
+
+
+def _parsed(keys: Sequence[str], text: str, where: str) -> object:
+    """Return what a setting's text means; of topics, names with commas between as a list.
+
+    Args:
+        keys: Where the setting stands.
+        text: What was given.
+        where: The variable or the option, for what is said of it.
+
+    Raises:
+        InvalidRequestError: A table was meant, or is needed, and this is none.
+    """
+    if keys == ["topics"] and not text.lstrip().startswith("["):
+        return [name.strip() for name in text.split(",")]
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        found = _written_as_in_the_file(keys, text, where, error)
+    if len(keys) == 1 and keys[0] in _TABLES and not isinstance(found, dict):
+        message = f'{where}: takes a table, as {{"name": "value"}}; or name one setting of it'
+        raise InvalidRequestError(message)
+    return found
+
+
+def _written_as_in_the_file(
+    keys: Sequence[str], text: str, where: str, error: ValueError
+) -> object:
+    is_compound = len(keys) == 1 and keys[0] in (*_TABLES, *_MIXED)
+    if not is_compound or not text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        return tomllib.loads(f"value = {text.strip()}")["value"]
+    except tomllib.TOMLDecodeError:
+        message = f"{where}: is no JSON: {error}"
+        raise InvalidRequestError(message) from error

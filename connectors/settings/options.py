@@ -1,0 +1,174 @@
+"""What one worker does: its settings as values, each checked by itself and with the others.
+
+What they are read from, and how, stands in loading.py.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from connectors.kafka_client import shown_consumer_settings
+from connectors.settings.checks import (
+    BOOTSTRAP,
+    GROUP,
+    check_kafka,
+    check_list_of_topics,
+    check_pattern,
+    check_root,
+    check_start,
+    check_topics,
+    start_ms,
+)
+from connectors.settings.stream_settings import Section, StreamSettings
+
+ENVIRONMENT_BOOTSTRAP: Final = "KAFKA_BOOTSTRAP"
+
+# Internal topics, and librdkafka's setting for what a pattern leaves out.
+_INTERNAL: Final = "^__"
+_LEFT_OUT: Final = "topic.blacklist"
+_GROUP_DEFAULT: Final = "shardlog"
+_PARTITION_MAX: Final = 2**31 - 1
+
+FaultKind = Literal["refused", "unavailable", "foreign", "overtaken", "damage", "write_failed"]
+OnFault = Literal["set-aside", "stop"]
+PartitionNumber = Annotated[int, Field(ge=0, le=_PARTITION_MAX)]
+
+
+class FaultSettings(Section):
+    """What becomes of a fault of one partition or topic: one word for all kinds, or one a kind.
+
+    The kinds are those of the errors, so that each kind has one exit code.
+
+    Attributes:
+        refused: Settings, names or rights do not let a topic be taken.
+        unavailable: A shard is held by another process, or cannot be opened for the moment, for
+            longer than `lock_wait_s`.
+        foreign: The topic was made anew, its log was cut, or its data lies elsewhere.
+        overtaken: Kafka's retention has passed records that were not stored.
+        damage: A shard cannot be read, or what Kafka holds cannot be.
+        write_failed: A shard's disk goes on refusing its writes.
+    """
+
+    refused: OnFault = "set-aside"
+    unavailable: OnFault = "set-aside"
+    foreign: OnFault = "set-aside"
+    overtaken: OnFault = "set-aside"
+    damage: OnFault = "set-aside"
+    write_failed: OnFault = "set-aside"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_all(cls, given: object) -> object:
+        if isinstance(given, str):
+            return dict.fromkeys(cls.model_fields, given)
+        return given
+
+    def stops(self, kind: FaultKind) -> bool:
+        """Tell whether a fault of this kind ends the worker."""
+        found: OnFault = getattr(self, kind)
+        return found == "stop"
+
+
+class WorkerOptions(Section):
+    """What one worker does.
+
+    Attributes:
+        root: The directory that holds the streams.
+        topics: Topics by name.
+        topic_pattern: Topics by a regular expression that begins with ^; instead of names. Topics
+            that begin with two underscores are Kafka's own or a tool's, and are taken by a pattern
+            only if it begins with ^__.
+        mode: `group`: the group shares out the partitions; `static`: those of `partitions`.
+        partitions: In mode `static`, the partitions of each topic.
+        start: Where a shard begins that is not there yet: `earliest`, `latest`, or a time
+            (ISO with zone, or milliseconds). Partitions and
+            topics that appear later begin at their first record.
+        on_overtaken: When Kafka's retention has passed records that were not stored: `stop`
+            there, a fault that names them, or `skip`: record the gap and go on.
+        on_fault: What becomes of a fault of one partition or topic, by kind: it is `set-aside`
+            and the others go on, or it has the worker `stop`.
+        dead_letters_only_max: How many dead letters a stream may get that has stored nothing,
+            before the worker stops over it; 0 for any number.
+        adopt: Take over a copy of a root whose shards went on elsewhere.
+        linger_ms: How long records gather before they are made durable.
+        round_records_max: Records at which they no longer wait.
+        round_bytes_max: Bytes at which they no longer wait; twice that may gather.
+        lock_wait_s: How long a new owner waits for a shard another process holds.
+        broker_wait_s: How long to wait for a broker at the start.
+        stop_timeout_s: How long a clean stop may take.
+        kafka: Settings of librdkafka, by its names.
+        stream: How streams are made that are not there yet.
+    """
+
+    root: Annotated[Path, BeforeValidator(check_root)]
+    topics: Annotated[
+        tuple[str, ...], BeforeValidator(check_list_of_topics), AfterValidator(check_topics)
+    ] = ()
+    topic_pattern: Annotated[str, AfterValidator(check_pattern)] | None = None
+    mode: Literal["group", "static"] = "group"
+    partitions: Annotated[dict[str, tuple[PartitionNumber, ...]], AfterValidator(check_topics)] = (
+        Field(default_factory=dict)
+    )
+    start: Annotated[str | int, BeforeValidator(check_start)] = "earliest"
+    on_overtaken: Literal["stop", "skip"] = "stop"
+    dead_letters_only_max: Annotated[int, Field(ge=0)] = 1000
+    on_fault: FaultSettings = FaultSettings()
+    adopt: bool = False
+    linger_ms: Annotated[int, Field(ge=0, le=60_000)] = 20
+    round_records_max: Annotated[int, Field(ge=1, le=1_000_000)] = 30_000
+    round_bytes_max: Annotated[int, Field(ge=1, le=2**30)] = 32 * 2**20
+    lock_wait_s: Annotated[float, Field(ge=0, le=3600)] = 60.0
+    broker_wait_s: Annotated[float, Field(gt=0, le=3600)] = 15.0
+    stop_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 20.0
+    kafka: Annotated[dict[str, str | int | float | bool], BeforeValidator(check_kafka)] = Field(
+        default_factory=dict
+    )
+    stream: StreamSettings = StreamSettings()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.mode == "static":
+            if not self.partitions or self.topics or self.topic_pattern:
+                message = "mode static takes `partitions`, and neither topics nor topic_pattern"
+                raise ValueError(message)
+        elif self.partitions:
+            message = "`partitions` is for mode static"
+            raise ValueError(message)
+        elif bool(self.topics) == bool(self.topic_pattern):
+            message = "name `topics`, or give a `topic_pattern`"
+            raise ValueError(message)
+        for topic, numbers in self.partitions.items():
+            if not numbers:
+                message = f"partitions.{topic}: is empty; name partitions, or leave the topic out"
+                raise ValueError(message)
+        if BOOTSTRAP not in self.kafka:
+            message = f'kafka: "{BOOTSTRAP}" is missing (or set {ENVIRONMENT_BOOTSTRAP})'
+            raise ValueError(message)
+        return self
+
+    @property
+    def kafka_settings(self) -> dict[str, object]:
+        """The settings of the consumer."""
+        given: dict[str, object] = {GROUP: _GROUP_DEFAULT, **self.kafka}
+        if self.topic_pattern is None or self.topic_pattern.startswith(_INTERNAL):
+            return given
+        left_out = [_INTERNAL, *filter(None, [str(given.get(_LEFT_OUT, ""))])]
+        return {**given, _LEFT_OUT: ",".join(left_out)}
+
+    @property
+    def subscription(self) -> tuple[str, ...]:
+        """What the group subscribes to."""
+        return self.topics if self.topic_pattern is None else (self.topic_pattern,)
+
+    def start_ms(self) -> int | None:
+        """Return the start as a time in milliseconds, None when it is not a time."""
+        return start_ms(self.start)
+
+    def shown(self) -> dict[str, Any]:
+        """Return what is in force, defaults too, as JSON has it, without secrets.
+
+        Of librdkafka's settings those that shardlog sets are there, and those that were given.
+        """
+        kafka = shown_consumer_settings(self.kafka_settings)
+        return {**self.model_dump(mode="json"), "kafka": kafka}

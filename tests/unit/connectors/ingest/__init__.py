@@ -1,0 +1,1 @@
+"""The worker and its parts; where a broker is asked, none answers."""

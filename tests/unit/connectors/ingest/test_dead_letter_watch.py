@@ -1,0 +1,113 @@
+"""Dead letters are told when they come, and a stream that gets nothing else is refused."""
+
+import pytest
+from structlog.testing import CapturingLogger
+
+from connectors.ingest.dead_letter import advice_for, decode_dead_letter
+from connectors.ingest.dead_letter_watch import TELL_EVERY_S, DeadLetterWatch
+from connectors.kafka_client import Partition
+from connectors.settings.stream_settings import MappingRules
+from storage_core import InvalidRequestError
+from tests.unit.connectors.feeds import TOPIC, open_feeds
+from tests.unit.connectors.records import record, shard_records
+
+A, B = Partition(TOPIC, 0), Partition(TOPIC, 1)
+ONLY_MAX = 3
+
+
+@pytest.fixture
+def log():
+    return CapturingLogger()
+
+
+@pytest.fixture
+def watch(log):
+    return DeadLetterWatch(ONLY_MAX, log)
+
+
+def mapped(*messages, rules=None):
+    ((_, records),) = shard_records(list(messages), rules or MappingRules())
+    return records
+
+
+def letters(*offsets):
+    return mapped(*[record(offset, key=b"user-1") for offset in offsets]).dead_letters
+
+
+def told(log):
+    return [
+        (call.kwargs["topic"], call.kwargs["new"], call.kwargs["total"])
+        for call in log.calls
+        if call.args == ("dead letters",)
+    ]
+
+
+def test_first_dead_letter_of_a_topic_is_told_at_once_with_what_to_set(watch, log):
+    watch.note({A: letters(7)}, 100.0)
+    assert told(log) == [(TOPIC, 1, 1)]
+    said = log.calls[0].kwargs
+    assert (said["shard"], said["offset"]) == (0, 7)
+    assert "key of 6 bytes" in said["reason"]
+    assert "key_mode" in said["advice"]
+
+
+def test_those_that_follow_are_counted_and_told_every_ten_seconds(watch, log):
+    watch.note({A: letters(1)}, 0.0)
+    watch.note({A: letters(2, 3)}, 1.0)
+    watch.note({B: letters(1)}, TELL_EVERY_S - 0.1)
+    assert told(log) == [(TOPIC, 1, 1)]
+    watch.tell_if_due(TELL_EVERY_S)
+    watch.tell_if_due(TELL_EVERY_S * 9)
+    assert told(log) == [(TOPIC, 1, 1), (TOPIC, 3, 4)]
+
+
+def test_each_topic_is_told_by_itself(watch, log):
+    watch.note({A: letters(1), Partition("payments", 0): letters(1, 2)}, 0.0)
+    assert told(log) == [(TOPIC, 1, 1), ("payments", 2, 2)]
+
+
+def test_a_round_without_dead_letters_says_nothing(watch, log):
+    watch.note({A: {}}, 0.0)
+    watch.tell_if_due(100.0)
+    assert log.calls == []
+
+
+def test_stream_of_dead_letters_only_is_refused_with_what_to_set(watch, tmp_path):
+    with open_feeds(tmp_path, 2) as feeds:
+        for at, offsets in ((A, (0, 1)), (B, (0,))):
+            records = mapped(*[record(offset, key=b"user-1") for offset in offsets])
+            feeds[at].append(records, records.end)
+            watch.note({at: records.dead_letters}, 0.0)
+        with pytest.raises(InvalidRequestError, match=r"key_mode.*dead_letters_only_max"):
+            watch.refuse_topics_of_nothing_else([A], feeds)
+
+
+def test_stream_that_has_stored_a_record_is_not_refused(watch, tmp_path):
+    with open_feeds(tmp_path, 2) as feeds:
+        records = mapped(*[record(offset, key=b"user-1") for offset in range(9)], record(9))
+        feeds[A].append(records, records.end)
+        watch.refuse_topics_of_nothing_else([A], feeds)
+
+
+@pytest.mark.parametrize("only_max", [0, 10])
+def test_fewer_than_the_bound_and_no_bound_go_on(log, tmp_path, only_max):
+    watch = DeadLetterWatch(only_max, log)
+    with open_feeds(tmp_path, 1) as feeds:
+        records = mapped(*[record(offset, key=b"user-1") for offset in range(9)])
+        feeds[A].append(records, records.end)
+        watch.note({A: records.dead_letters}, 0.0)
+        watch.refuse_topics_of_nothing_else([A], feeds)
+
+
+@pytest.mark.parametrize(
+    ("message", "rules", "setting"),
+    [
+        (record(0, key=b"text"[:3]), MappingRules(), "key_mode"),
+        (record(0, key=None), MappingRules(null_key="dead-letter"), "null_key"),
+        (record(0, value=b"12"), MappingRules(payload_bytes_max=1), "payload_bytes_max"),
+        (record(0, timestamp=(0, -1)), MappingRules(), "primary"),
+    ],
+)
+def test_every_reason_that_a_setting_cures_names_it(message, rules, setting):
+    (raw,) = mapped(message, rules=rules).dead_letters.values()
+    assert f"stream.{setting}" in (advice_for(decode_dead_letter(raw).reason) or "")

@@ -1,0 +1,125 @@
+"""librdkafka's own lines: few of each kind, and none left out without a count."""
+
+import logging
+
+import pytest
+import structlog
+from structlog.testing import CapturingLogger
+
+from connectors.ingest.log_lines import LIBRARY_TELL_EVERY_S, LibraryLines, LogFormat, open_log
+from connectors.kafka_client import LOGGER_NAME, Consumer
+from storage_core.testing import ManualClock
+from tests.unit.connectors.feeds import NOWHERE
+from tests.waiting import await_that
+
+
+class Bench:
+    """A handler of librdkafka's lines, its clock, and what it has told."""
+
+    def __init__(self):
+        self.clock, self.log = ManualClock(), CapturingLogger()
+        self.lines = LibraryLines(self.log, self.clock)
+
+    def says(self, kind, text="text", count=1):
+        """Let librdkafka say the same so often."""
+        for _ in range(count):
+            args = (kind, "shardlog-consumer#consumer-1", text)
+            record = logging.LogRecord(LOGGER_NAME, logging.ERROR, "", 0, "%s [%s] %s", args, None)
+            self.lines.handle(record)
+
+    def told(self):
+        calls, self.log.calls[:] = list(self.log.calls), []
+        return [(call.kwargs["said"].split()[0], call.kwargs.get("left_out", 0)) for call in calls]
+
+
+@pytest.fixture
+def bench():
+    return Bench()
+
+
+def test_first_line_of_each_kind_is_told_at_once(bench):
+    bench.says("FAIL")
+    bench.says("ERROR")
+    assert bench.told() == [("FAIL", 0), ("ERROR", 0)]
+
+
+def test_line_is_told_as_it_was_said(bench):
+    bench.says("FAIL", "broker:9092: Connect failed")
+    (call,) = bench.log.calls
+    assert call.kwargs["said"] == "FAIL [shardlog-consumer#consumer-1] broker:9092: Connect failed"
+
+
+def test_those_of_a_kind_that_follow_are_counted_with_the_next(bench):
+    bench.says("FAIL", count=500)
+    bench.clock.advance(LIBRARY_TELL_EVERY_S)
+    bench.says("FAIL", count=3)
+    assert bench.told() == [("FAIL", 0), ("FAIL", 499)]
+
+
+def test_an_hour_of_complaints_makes_some_hundred_lines_and_all_are_accounted_for(bench):
+    said = 0
+    for _ in range(3600):
+        bench.says("FAIL", count=20)
+        said += 20
+        bench.clock.advance(1)
+    bench.lines.flush()
+    told = bench.told()
+    assert len(told) <= 3600 / LIBRARY_TELL_EVERY_S + 2
+    assert sum(1 + left_out for _, left_out in told) == said
+
+
+def test_what_was_left_out_and_never_followed_is_told_by_a_flush(bench):
+    bench.says("FAIL", count=4)
+    bench.told()
+    bench.lines.flush()
+    bench.lines.flush()
+    assert bench.told() == [("FAIL", 2)]
+
+
+def test_kinds_without_end_do_not_fill_the_memory(bench):
+    for number in range(1000):
+        bench.says(f"KIND{number}")
+    assert len(bench.told()) < 100
+
+
+@pytest.fixture
+def logger():
+    """Return the library's logger; what a test sets up for it is undone."""
+    logger = logging.getLogger(LOGGER_NAME)
+    before = list(logger.handlers)
+    yield logger
+    logger.handlers = before
+    structlog.reset_defaults()
+
+
+@pytest.mark.usefixtures("logger")
+def test_client_whose_broker_is_gone_says_a_few_lines(capsys):
+    open_log(LogFormat.JSON)
+    at_once = {"reconnect.backoff.ms": 5, "reconnect.backoff.max.ms": 5}
+    consumer = Consumer({"bootstrap.servers": NOWHERE, "group.id": "g", **at_once})
+    said: list[str] = []
+
+    def has_said() -> bool:
+        consumer.consume(1, 0.1)
+        lines = capsys.readouterr().err.splitlines()
+        said.extend(line for line in lines if "librdkafka" in line)
+        return bool(said)
+
+    await_that(has_said, "it complains")
+    # From then on it does so some two hundred times a second.
+    consumer.consume(1, 0.5)
+    has_said()
+    consumer.close()
+    assert len(said) <= 4
+    assert "Connection refused" in said[0]
+
+
+def test_log_that_cannot_be_written_stops_no_client(logger):
+    class Closed:
+        def warning(self, *_, **__):
+            message = "I/O operation on closed file"
+            raise ValueError(message)
+
+    logger.handlers = [LibraryLines(Closed(), ManualClock())]
+    logger.propagate = False
+    logger.error("%s [%s] %s", "FAIL", "consumer-1", "gone")

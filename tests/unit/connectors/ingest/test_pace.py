@@ -1,0 +1,131 @@
+"""When a round begins: by what was gathered, by how long ago, and now and then without any."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from connectors.ingest.gathering import Gathering
+from connectors.ingest.pace import CONSUME_RECORDS, Pace
+from connectors.ingest.worker_counts import WorkerCounts
+from connectors.kafka_client import Partition
+from connectors.settings.stream_settings import MappingRules
+from tests.unit.connectors.records import record
+
+HERE = Partition("orders", 0)
+# Only its rules are asked for.
+SHUT: Any = SimpleNamespace(rules=MappingRules())
+
+
+@pytest.fixture
+def pace():
+    return Pace(linger_s=0.02)
+
+
+def gathered(count, since_s=100.0, records_max=10):
+    made = Gathering(WorkerCounts(), "orders", records_max, 2**20)
+    made.add([record(offset) for offset in range(count)], {HERE: SHUT}, since_s)
+    return made
+
+
+def fall_behind(pace):
+    for _ in range(3):
+        pace.note_call(CONSUME_RECORDS, 0.003)
+
+
+def test_records_wait_for_others_for_a_moment(pace):
+    assert not pace.is_due(gathered(1), 100.019)
+    assert pace.is_due(gathered(1), 100.021)
+
+
+def test_records_that_make_a_round_do_not_wait(pace):
+    assert pace.is_due(gathered(10), 100.0)
+
+
+def test_records_wait_longer_while_more_of_them_come(pace):
+    fall_behind(pace)
+    assert not pace.is_due(gathered(1), 100.1)
+    assert pace.is_due(gathered(1), 100.3)
+
+
+def test_small_rounds_keep_a_distance(pace):
+    pace.begun(100.0)
+    assert not pace.is_due(gathered(9, since_s=100.0), 100.059)
+    assert pace.is_due(gathered(9, since_s=100.0), 100.061)
+
+
+def test_record_that_comes_alone_waits_for_a_moment_only(pace):
+    pace.begun(99.0)
+    assert pace.is_due(gathered(1), 100.021)
+
+
+def test_rounds_that_are_not_small_follow_each_other(pace):
+    pace.begun(100.0)
+    assert pace.is_due(gathered(256, since_s=100.0, records_max=1000), 100.021)
+
+
+def next_call(pace, waiting, now_s):
+    return pace.next_call(waiting, now_s, is_round_out=False)
+
+
+def test_idle_worker_waits_for_one_record(pace):
+    assert next_call(pace, gathered(0), 100.0) == (1, 0.1)
+
+
+def test_worker_with_a_round_out_or_records_in_hand_is_not_idle(pace):
+    assert pace.next_call(gathered(0), 100.0, is_round_out=True)[0] > 1
+    assert next_call(pace, gathered(1), 100.0)[0] > 1
+
+
+def test_call_collects_until_records_have_waited_for_long_enough(pace):
+    pace.note_call(1, 0.001)
+    assert next_call(pace, gathered(0), 100.0)[1] == pytest.approx(0.02)
+    assert next_call(pace, gathered(1), 100.008)[1] == pytest.approx(0.012)
+
+
+def test_call_is_short_once_a_round_is_due_and_never_long(pace):
+    assert next_call(pace, gathered(1), 100.5)[1] == pytest.approx(0.005)
+    assert next_call(Pace(linger_s=5), gathered(1), 100)[1] == pytest.approx(0.1)
+
+
+def test_call_ends_when_a_round_is_not_small_any_more(pace):
+    assert next_call(pace, gathered(6), 100.0)[0] == 250
+    assert next_call(pace, gathered(256, records_max=1000), 100.0)[0] == CONSUME_RECORDS
+
+
+def test_worker_that_is_behind_asks_for_much(pace):
+    fall_behind(pace)
+    assert next_call(pace, gathered(0), 100.0)[0] == CONSUME_RECORDS
+
+
+def test_full_call_after_a_pause_is_no_backlog(pace):
+    pace.note_call(CONSUME_RECORDS, 0.003)
+    assert not pace.is_behind
+
+
+def test_calls_that_fill_slowly_are_no_backlog(pace):
+    for _ in range(3):
+        pace.note_call(CONSUME_RECORDS, 0.03)
+    assert not pace.is_behind
+
+
+def test_backlog_is_over_with_the_first_call_that_is_not_full(pace):
+    fall_behind(pace)
+    assert pace.is_behind
+    pace.note_call(CONSUME_RECORDS - 1, 0.003)
+    assert not pace.is_behind
+
+
+def test_idle_worker_looks_where_it_stands_once_a_second(pace):
+    assert not pace.is_due(gathered(0), 100)
+    assert pace.is_look_due(gathered(0), 100)
+    pace.is_idle_round_due(100, has_moved=False)
+    assert not pace.is_look_due(gathered(0), 100.9)
+    assert pace.is_look_due(gathered(0), 101)
+
+
+def test_idle_worker_that_stands_still_asks_about_its_topics_every_ten_seconds(pace):
+    pace.begun(100)
+    assert pace.is_idle_round_due(101, has_moved=True)
+    assert not pace.is_idle_round_due(109, has_moved=False)
+    assert pace.is_idle_round_due(110, has_moved=False)

@@ -1,0 +1,198 @@
+"""What is gathered never has a hole; no broker answers here."""
+
+from concurrent.futures import Future
+
+import pytest
+from structlog.testing import CapturingLogger
+
+from connectors.ingest.commit_round import RoundInFlight, RoundReport
+from connectors.ingest.worker import Worker
+from connectors.kafka_client import Partition, Place, fault_of
+from connectors.settings.loading import load_options
+from connectors.settings.stream_settings import MappingRules
+from storage_core import (
+    BrokerUnavailableError,
+    ForeignDataError,
+    InvalidRequestError,
+    ShardLockedError,
+    StreamReader,
+    UnavailableError,
+)
+from storage_core.testing import ManualClock
+from tests.unit.connectors.feeds import NOWHERE, TOPIC, open_feeds
+from tests.unit.connectors.records import denial, denial_of_all, record
+
+A, B = Partition(TOPIC, 0), Partition(TOPIC, 1)
+
+
+@pytest.fixture
+def worker(tmp_path):
+    settings = [f"root={tmp_path}", f'topics=["{TOPIC}"]', f"kafka.bootstrap.servers={NOWHERE}"]
+    worker = Worker(load_options(None, settings, {}), ManualClock(), CapturingLogger())
+    with open_feeds(tmp_path, 2) as feeds:
+        worker._holdings._ownership.feeds.update(feeds)
+        worker._consumer.begin(dict.fromkeys(feeds, Place(0)))
+        yield worker
+        worker._leave()
+
+
+class AllAreRight:
+    """Every topic is the one its stream was made from."""
+
+    def ask(self, _expected):
+        return dict
+
+
+def fail_in_flight(worker, partition):
+    """Let a round be under way whose commit of a partition is not done in time."""
+    late: Future[int] = Future()
+    late.set_exception(UnavailableError("busy"))
+    worker._in_flight = RoundInFlight(RoundReport(), {late: worker._holdings.feeds[partition]})
+
+
+def test_records_before_a_fault_are_kept_before_it_is_acted_on(worker, tmp_path):
+    worker._identities = AllAreRight()
+    worker._gather([record(0), record(1), denial(), record(5, partition=1)], 0.0)
+    with StreamReader.open(tmp_path, TOPIC) as reader:
+        assert reader.committed() == {0: 2, 1: 0}
+    assert (list(worker._holdings.feeds), worker._gathered.count) == ([B], 1)
+
+
+def test_topic_that_may_not_be_read_stops_no_other(worker):
+    worker._act_on(fault_of(denial_of_all()), 0.0)
+    worker._end_if_all_is_set_aside()
+    assert isinstance(worker._aside.oldest, InvalidRequestError)
+
+
+def test_worker_ends_when_none_of_its_topics_may_be_read(worker):
+    worker._holdings.close([A, B])
+    worker._act_on(fault_of(denial_of_all()), 0.0)
+    with pytest.raises(InvalidRequestError, match="does not let this group read"):
+        worker._end_if_all_is_set_aside()
+
+
+def test_worker_whose_every_partition_is_set_aside_ends_with_the_oldest_fault(worker):
+    oldest = ForeignDataError("made anew", stream=TOPIC)
+    worker._holdings.set_aside([A], oldest)
+    worker._end_if_all_is_set_aside()
+    worker._holdings.set_aside([B], ShardLockedError("held", stream=TOPIC, shard=1))
+    with pytest.raises(ForeignDataError) as told:
+        worker._end_if_all_is_set_aside()
+    assert told.value is oldest
+
+
+def test_records_in_hand_when_their_round_fails_are_fetched_again(worker):
+    worker._holdings.go_back([A])
+    fail_in_flight(worker, B)
+    worker._gather([record(0), record(100, partition=1)], 0.0)
+    assert worker._gathered.take() == {}
+    assert worker.counts.dropped_rounds == 1
+
+
+def test_records_of_others_stay_when_a_round_fails(worker):
+    worker._gather([record(0)], 0.0)
+    fail_in_flight(worker, B)
+    worker._settle()
+    assert list(worker._gathered.take()) == [A]
+
+
+def test_stop_is_heard_while_a_disk_hangs(worker):
+    hanging: Future[int] = Future()
+    worker._in_flight = RoundInFlight(RoundReport(), {hanging: worker._holdings.feeds[A]})
+    worker.stop()
+    worker._hold_back()
+    assert worker._in_flight is not None
+    hanging.set_result(0)
+
+
+def test_streams_of_one_worker_are_fed_by_the_rules_each_was_made_with(worker):
+    feeds = worker._holdings.feeds
+    feeds[B].rules = MappingRules(key_mode="none")
+    text = b"text"
+    worker._gather([record(0, key=text * 2), record(0, key=text * 2, partition=1)], 0.0)
+    taken = worker._gathered.take()
+    assert [list(part.dead_letters) for part in taken[A]] == [[0]]
+    assert [part.rows.num_rows for part in taken[B]] == [1]
+
+
+# --- the ledger -------------------------------------------------------------------------------
+
+
+def ledger(worker):
+    """Return what was consumed, and what became of it."""
+    totals = worker.counts.totals
+    consumed = totals["consumed"]
+    assert consumed == sum(
+        totals[name] for name in ("appended", "duplicates", "dead_letters", "let_go")
+    )
+    return consumed, totals["let_go"]
+
+
+def test_records_made_durable_are_consumed_and_none_is_let_go(worker):
+    worker._identities = AllAreRight()
+    worker._gather([record(0), record(1, key=b"text"), record(0, partition=1)], 0.0)
+    assert ledger(worker) == (0, 0)
+    worker._flush()
+    assert ledger(worker) == (3, 0)
+
+
+def test_records_of_a_partition_that_goes_are_let_go(worker):
+    worker._gather([record(0), record(1), record(0, partition=1)], 0.0)
+    worker._lost([A])
+    assert ledger(worker) == (2, 2)
+    worker._gather([record(2)], 0.0)
+    assert ledger(worker) == (3, 3)
+
+
+def test_records_left_out_after_going_back_are_let_go(worker):
+    worker._holdings.go_back([A])
+    worker._gather([record(0), record(0, partition=1)], 0.0)
+    assert ledger(worker) == (1, 1)
+
+
+class NobodyAnswers:
+    """The broker is away."""
+
+    def ask(self, _expected):
+        message = "no answer"
+        raise BrokerUnavailableError(message)
+
+
+class NoTopicIsKnown:
+    """The cluster has no answer for any topic at the moment."""
+
+    def ask(self, expected):
+        return lambda: dict.fromkeys(expected, BrokerUnavailableError("not now"))
+
+
+@pytest.mark.parametrize("identities", [NobodyAnswers(), NoTopicIsKnown()])
+def test_records_of_a_round_that_is_dropped_are_let_go(worker, identities):
+    worker._identities = identities
+    worker._gather([record(0), record(1, key=b"text"), record(0, partition=1)], 0.0)
+    worker._flush()
+    assert ledger(worker) == (3, 3)
+    assert worker.counts.dropped_rounds == 1
+
+
+def test_records_gathered_twice_count_once_as_stored(worker):
+    worker._identities = AllAreRight()
+    worker._gather([record(0), record(1)], 0.0)
+    worker._gather([record(1), record(2)], 0.0)
+    worker._flush()
+    assert ledger(worker) == (4, 1)
+
+
+def test_records_gathered_when_a_worker_ends_are_let_go(worker):
+    worker._gather([record(0)], 0.0)
+    worker._leave()
+    assert ledger(worker) == (1, 1)
+
+
+# --- the broker is away -----------------------------------------------------------------------
+
+
+def test_worker_without_partitions_notices_that_the_broker_is_away(worker):
+    worker._holdings.close([A, B])
+    for now_s in (0.0, 30.0):
+        worker._watch.look(now_s, is_assigned=worker._holdings.are_any)
+    assert worker._broker.is_away

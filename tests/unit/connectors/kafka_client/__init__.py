@@ -1,0 +1,1 @@
+"""What of librdkafka can be asked without a broker."""

@@ -1,0 +1,1 @@
+"""Settings: what is read, what is refused, what does not count."""

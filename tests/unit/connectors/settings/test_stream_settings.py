@@ -1,0 +1,75 @@
+"""What the file says and a stream that is there does not follow."""
+
+from dataclasses import replace
+
+import pytest
+
+from connectors.settings.stream_settings import (
+    MappingRules,
+    StreamSettings,
+    idle_settings,
+    rules_of,
+)
+from storage_core import StreamOptions, StreamOrigin
+
+MADE = StreamSettings(jitter_ms=5, ahead_max_ms=1000, retention_hours=24).stream_options()
+
+
+INTEGERS = StreamOrigin("kafka", "orders", "id", "integer", "timestamp")
+
+
+def idle(options, origin=INTEGERS, **settings):
+    found = idle_settings(StreamSettings(**settings), options, origin)
+    return {one.name: (one.wanted, one.in_force) for one in found}
+
+
+def test_settings_that_a_stream_was_made_with_are_no_news():
+    assert idle(MADE, jitter_ms=5, ahead_max_ms=1000, retention_hours=24) == {}
+    assert idle(StreamSettings().stream_options()) == {}
+
+
+@pytest.mark.parametrize("given", [{"jitter_ms": 7}, {}])
+def test_another_jitter_is_told_with_both_values_though_it_be_the_default(given):
+    assert idle(MADE, **given) == {"jitter_ms": (given.get("jitter_ms", 0), 5)}
+
+
+def test_what_may_be_altered_is_told_where_the_file_names_it():
+    assert idle(MADE, jitter_ms=5, ahead_max_ms=2000, retention_hours=48) == {
+        "ahead_max_ms": (2000, 1000),
+        "retention_hours": (48, 24),
+    }
+    assert idle(MADE, jitter_ms=5) == {}
+
+
+def test_each_says_how_the_stream_gets_it():
+    wanted = StreamSettings(jitter_ms=1, retention_hours=1.5)
+    jitter, retention = idle_settings(wanted, StreamOptions(), INTEGERS)
+    assert "shardlog drop" in jitter.advice
+    assert "retention_hours=1.5" in retention.advice
+
+
+def test_offsets_have_no_time_to_be_ahead_of():
+    sequence = StreamSettings(primary="offset").stream_options()
+    origin = replace(INTEGERS, primary="offset")
+    assert idle(sequence, origin, primary="offset", ahead_max_ms=None) == {}
+    assert idle(sequence, origin, primary="offset", ahead_max_ms=5) == {}
+
+
+def test_kind_of_keys_and_primary_are_told_with_both_values():
+    assert idle(MADE, jitter_ms=5, key_mode="none", primary="offset") == {
+        "primary": ("offset", "timestamp"),
+        "key_mode": ("none", "integer"),
+    }
+
+
+def test_larger_payloads_than_a_stream_takes_are_told_with_the_command_for_them():
+    (told,) = idle_settings(StreamSettings(payload_bytes_max=2**25), StreamOptions(), INTEGERS)
+    assert (told.wanted, told.in_force) == (2**25, 2**24)
+    assert "payload_bytes_max=33554432`" in told.advice
+
+
+def test_records_become_rows_by_what_their_stream_was_made_with():
+    settings = StreamSettings(
+        key_mode="none", primary="offset", payload_bytes_max=5, null_key="dead-letter"
+    )
+    assert rules_of(settings, MADE, INTEGERS) == MappingRules(null_key="dead-letter")
