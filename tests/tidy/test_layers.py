@@ -95,11 +95,11 @@ def test_every_import_keeps_to_the_layers() -> None:
         ("storage_core/shard.py", "from ..storage_core.block import Block"),
         ("storage_core/shard.py", "from storage_core import fields"),
         ("storage_core/shard.py", "import storage_core.fields.schemas"),
-        ("connectors/worker.py", "import streaming_jobs.options"),
+        ("connectors/worker.py", "import streaming_jobs.source.options"),
         ("connectors/worker.py", "import confluent_kafka"),
         ("connectors/worker.py", "from storage_core.shard import Shard"),
-        ("streaming_jobs/options.py", "from connectors import options"),
-        ("streaming_jobs/options.py", "import rocksdict"),
+        ("streaming_jobs/source/options.py", "from connectors import options"),
+        ("streaming_jobs/source/options.py", "import rocksdict"),
     ],
 )
 def test_breach_of_the_layers_is_found(path: str, source: str) -> None:
@@ -121,7 +121,7 @@ def test_breach_of_the_layers_is_found(path: str, source: str) -> None:
             "from storage_core import Stream\nfrom storage_core import testing",
         ),
         (
-            "streaming_jobs/options.py",
+            "streaming_jobs/source/options.py",
             "import pyspark\nfrom storage_core.testing import ManualClock",
         ),
     ],
