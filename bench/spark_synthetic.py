@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from bench.records import FIRST_PRIMARY, PARTITIONS, payload_array
-from streaming_jobs.columns import arrow_schema, default_columns, spark_schema
+from streaming_jobs.source.spark_columns import arrow_schema, default_columns, spark_schema
 
 BATCH_ROWS: Final = 10_000
 _COLUMNS: Final = default_columns(has_headers=False)

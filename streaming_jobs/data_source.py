@@ -16,16 +16,21 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from storage_core import InvalidRequestError
-from streaming_jobs.batch_reader import RangeReader
-from streaming_jobs.columns import spark_schema
-from streaming_jobs.declared_schema import check_schema
-from streaming_jobs.offsets import SourceOffset
-from streaming_jobs.options import Mode, SourceOptions, parse_source_options, warn_of_idle_options
-from streaming_jobs.plain_errors import plain_errors
 from streaming_jobs.refusing_reader import RefusingReader
-from streaming_jobs.snapshot import take
-from streaming_jobs.stream_look import opened
-from streaming_jobs.stream_reader import TailReader
+from streaming_jobs.source.declared_schema import check_schema
+from streaming_jobs.source.look import opened
+from streaming_jobs.source.offsets import SourceOffset
+from streaming_jobs.source.options import (
+    Mode,
+    SourceOptions,
+    parse_source_options,
+    warn_of_idle_options,
+)
+from streaming_jobs.source.ranges import RangeReader
+from streaming_jobs.source.snapshot import take
+from streaming_jobs.source.spark_columns import spark_schema
+from streaming_jobs.source.tail import TailReader
+from streaming_jobs.spark_errors import plain_errors
 
 
 class ShardlogSource(DataSource):
@@ -70,14 +75,14 @@ class ShardlogSource(DataSource):
         overwrite: bool,  # noqa: FBT001 - as above
     ) -> DataSourceStreamWriter:
         """Return what writes a stream's batches, each once."""
-        from streaming_jobs.sink_writer import stream_writer  # noqa: PLC0415 - readers do without
+        from streaming_jobs.sink.writer import stream_writer  # noqa: PLC0415 - readers do without
 
         with plain_errors():
             return stream_writer(self.options, schema, overwrite)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # type: ignore[explicit-override]  # noqa: FBT001 - Spark's
         """Return what writes one batch."""
-        from streaming_jobs.sink_writer import batch_writer  # noqa: PLC0415 - as above
+        from streaming_jobs.sink.writer import batch_writer  # noqa: PLC0415 - as above
 
         with plain_errors():
             return batch_writer(self.options, schema, overwrite)

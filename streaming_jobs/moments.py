@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from storage_core import INT64_MAX, INT64_MIN, UNITS_PER_SECOND, Unit
-from streaming_jobs.columns import TIMESTAMP_US
 
+TIMESTAMP_US: Final = pa.timestamp("us", tz="UTC")
 _NS_A_US: Final = 1000
 
 Array = Any

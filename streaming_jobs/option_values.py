@@ -32,6 +32,21 @@ _NO_TABLES: Final = (
     "SELECT * FROM … WITH (path = '…', stream = '…', columns = '…') with the table's columns in "
     "its order, INSERT INTO … WITH (path = '…', stream = '…') VALUES …"
 )
+# The options of the source; the sink says of each that it is for reading.
+STARTING: Final = (
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+)
+ENDING: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+LIMITS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+SOURCE_OPTIONS: Final = (
+    *("path", "stream", "subscribe"),
+    *(*STARTING, *ENDING, "snapshot", *LIMITS, "minPartitions", "maxRecordsPerPartition"),
+    *("columns", "includeHeaders", "ids", "keys", "startPrimary", "endPrimary"),
+    *("includeLate", "includeExpired", "failOnDataLoss"),
+)
 _TRUTHS: Final = {"true": True, "false": False}
 _SUFFIXES_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}
 

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from storage_core import InvalidRequestError
-from streaming_jobs.plain_errors import plain_errors
+from streaming_jobs.spark_errors import plain_errors
 
 
 class RefusingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -24,7 +24,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from streaming_jobs.data_source import ShardlogSource
-from streaming_jobs.sink_writer import ShardStreamWriter, stream_writer
+from streaming_jobs.sink.writer import ShardStreamWriter, stream_writer
 from tests.spark.session import make_session
 from tests.spark.sink_lab import NAME, SinkLab
 

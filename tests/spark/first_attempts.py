@@ -26,15 +26,15 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from streaming_jobs.batch_reader import RangeReader
 from streaming_jobs.data_source import ShardlogSource
-from streaming_jobs.sink_writer import (
+from streaming_jobs.sink.writer import (
     ShardBatchWriter,
     ShardStreamWriter,
     batch_writer,
     stream_writer,
 )
-from streaming_jobs.stream_reader import TailReader
+from streaming_jobs.source.ranges import RangeReader
+from streaming_jobs.source.tail import TailReader
 from tests.waiting import await_that
 
 VALUE_BYTES = 100_000

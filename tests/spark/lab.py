@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import spark_partition_id
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tests.unit.streaming_jobs.source_lab import NAME, SourceLab
+from tests.unit.streaming_jobs.source.source_lab import NAME, SourceLab
 
 _QUERY_SECONDS_MAX = 180
 Numbers = list[tuple[int, int]]

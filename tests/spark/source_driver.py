@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from tests.spark.session import make_session
-from tests.unit.streaming_jobs.source_lab import NAME
+from tests.unit.streaming_jobs.source.source_lab import NAME
 
 OFFSETS_A_BATCH = 100
 

@@ -16,7 +16,7 @@ import pytest
 
 from tests.spark.kills import kills
 from tests.spark.source_driver import OFFSETS_A_BATCH
-from tests.unit.streaming_jobs.source_lab import SourceLab
+from tests.unit.streaming_jobs.source.source_lab import SourceLab
 
 PHASES = ("noted", "seen", "planned")
 REPOSITORY = Path(__file__).parents[2]

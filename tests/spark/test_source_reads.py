@@ -8,7 +8,7 @@ from pyspark.errors import AnalysisException, PySparkException
 
 from storage_core import HEADERS_TYPE
 from tests.spark.lab import NAME, first_line, numbers_of
-from tests.unit.streaming_jobs.source_lab import FIRST_MS
+from tests.unit.streaming_jobs.source.source_lab import FIRST_MS
 
 FIRST = datetime.fromtimestamp(FIRST_MS / 1000, UTC).replace(tzinfo=None)
 

@@ -11,7 +11,7 @@ from storage_core import StreamReader
 from tests.spark.twin_driver import ROWS_A_SHARD, SINK
 from tests.tidy.tree import ROOT
 from tests.unit.storage_core.workbench import column_of
-from tests.unit.streaming_jobs.source_lab import SourceLab
+from tests.unit.streaming_jobs.source.source_lab import SourceLab
 
 SECONDS_MAX = 240
 

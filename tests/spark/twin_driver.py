@@ -21,7 +21,7 @@ from pyspark.sql.functions import udf
 
 from tests.spark.session import make_session
 from tests.tidy.tree import ROOT
-from tests.unit.streaming_jobs.source_lab import NAME
+from tests.unit.streaming_jobs.source.source_lab import NAME
 from tests.waiting import await_that
 
 SINK = "written"

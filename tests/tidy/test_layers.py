@@ -178,12 +178,12 @@ MODULES = {"storage_core", "storage_core.format.block", "storage_core.write.shar
             "if TYPE_CHECKING:\n    from storage_core.write.shard import Shard",
         ),
         ("storage_core/upkeep/verify.py", "from storage_core.transactions.turn import Turn"),
-        ("connectors/worker.py", "import streaming_jobs.options"),
+        ("connectors/worker.py", "import streaming_jobs.source.options"),
         ("connectors/worker.py", "import confluent_kafka"),
         ("connectors/worker.py", "from storage_core.write.shard import Shard"),
         ("connectors/worker.py", "from storage_core.write import shard"),
-        ("streaming_jobs/options.py", "from connectors import options"),
-        ("streaming_jobs/options.py", "import rocksdict"),
+        ("streaming_jobs/source/options.py", "from connectors import options"),
+        ("streaming_jobs/source/options.py", "import rocksdict"),
     ],
 )
 def test_breach_of_the_layers_is_found(path: str, source: str) -> None:
@@ -204,7 +204,7 @@ def test_breach_of_the_layers_is_found(path: str, source: str) -> None:
             "connectors/worker.py",
             "from storage_core import Stream\nfrom storage_core.testing import ManualClock",
         ),
-        ("streaming_jobs/options.py", "import pyspark\nfrom storage_core import Stream"),
+        ("streaming_jobs/source/options.py", "import pyspark\nfrom storage_core import Stream"),
     ],
 )
 def test_import_within_the_layers_passes(path: str, source: str) -> None:

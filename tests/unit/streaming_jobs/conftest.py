@@ -2,8 +2,8 @@
 
 import pytest
 
-from streaming_jobs.open_readers import OPEN_READERS
-from tests.unit.streaming_jobs.source_lab import SourceLab
+from streaming_jobs.source.open_readers import OPEN_READERS
+from tests.unit.streaming_jobs.source.source_lab import SourceLab
 
 
 @pytest.fixture

@@ -1,0 +1,223 @@
+"""The commit of the sink: one transaction a batch, decided once, finished by whoever comes.
+
+1. Know the stream again, and the query; refuse a query that began anew under a known name.
+2. Make the query's plan of the batch durable, so that it cannot come again with other rows.
+3. Open the shards concerned, waiting in bounded time for another writer.
+4. Publish the manifest; the first one under the batch's id wins.
+5. Append the staged rows, each shard's at once; note the batch and what it held as done; clear the
+   staging.
+
+    stops after      left                                      who goes on
+    staging          files                                     the next attempt stages anew
+    3                files                                     as above
+    4, or within 5   a manifest, perhaps a part of the rows,   whoever opens the shards next; a
+                     none of a shard's visible                 replay of the batch finishes it
+    5                the batch, done                           a replay is a no-op
+
+A batch that is decided and comes again with other rows is no replay: the query's checkpoint was
+set back, and its new rows would be lost. It is refused.
+
+`abort` comes after any failure, of step 5 too: it removes only files that are in no manifest.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from storage_core import (
+    Contents,
+    ForeignDataError,
+    InvalidRequestError,
+    ShardlogError,
+    StagingArea,
+    Stream,
+    TransactionId,
+    UnavailableError,
+)
+from streaming_jobs.sink.messages import (
+    NOTHING,
+    StagedMessage,
+    is_of_query,
+    merged_parts,
+    query_of,
+)
+from streaming_jobs.sink.open_writers import IDLE_S, OpenWriters
+from streaming_jobs.sink.options import SinkOptions
+from streaming_jobs.sink.target import SinkTarget
+
+_LOG: Final = logging.getLogger("shardlog")
+Messages = Sequence[WriterCommitMessage | None]
+
+# A stream's next commit comes soon; a batch write's may never come.
+KEPT: Final = OpenWriters(IDLE_S)
+NOT_KEPT: Final = OpenWriters(0)
+
+
+def commit(
+    options: SinkOptions,
+    target: SinkTarget,
+    transaction: TransactionId,
+    messages: Sequence[StagedMessage],
+    writers: OpenWriters,
+) -> None:
+    """Make what the tasks of a batch staged durable and visible, once.
+
+    Raises:
+        ShardLockedError: Another writer kept a shard for too long; nothing was decided.
+        ForeignDataError: The tasks wrote elsewhere, or the batch was decided with other rows.
+    """
+    area = target.area()
+    for one in messages:
+        if (one.target, one.transaction) != (target, transaction):
+            text = "a task staged its rows for another stream or batch; run the job again"
+            raise ForeignDataError(text, stream=target.stream)
+    parts = merged_parts(messages)
+    if any(one.is_replay for one in messages):
+        # The tasks that came first have staged what nobody needs: it is decided.
+        parts = {}
+        if not area.is_decided(transaction):
+            text = "the batch was decided, and is not any more; run it again"
+            raise UnavailableError(text, stream=target.stream)
+    contents = _agreed_contents(options, area, transaction, messages)
+    place, purpose = (target.path, target.stream), _purpose(options, transaction)
+    left: frozenset[int] = frozenset()
+    if parts:
+        with writers.lend(place, area, parts, options.lock_wait_s, purpose) as stream:
+            late_before = stream.stats().late_arrivals
+            left = area.publish(transaction, parts, contents)
+            if left and left <= parts.keys():
+                _finish(stream)
+                if not area.sorts_at_once(parts):
+                    _tell_late(transaction, contents, stream.stats().late_arrivals - late_before)
+                return
+    else:
+        left = area.publish(transaction, parts, contents)
+    if left:
+        with writers.lend(place, area, left, options.lock_wait_s, purpose) as stream:
+            _finish(stream)
+
+
+def abort(target: SinkTarget, messages: Messages) -> None:
+    """Remove what was staged for a batch that was not decided."""
+    try:
+        area = target.area()
+    except ForeignDataError:
+        # What failed the job says it already; there is nothing here to clear.
+        return
+    staged = [one for one in messages if isinstance(one, StagedMessage) and one.target == target]
+    for transaction in {one.transaction for one in staged}:
+        area.discard(transaction, [one.parts for one in staged if one.transaction == transaction])
+
+
+def check_query(area: StagingArea, options: SinkOptions, transaction: TransactionId) -> None:
+    """Refuse a query whose checkpoint was deleted, or whose earlier batches are not here.
+
+    Raises:
+        InvalidRequestError: Its batches would be written twice, or some are missing.
+    """
+    query, batch = query_of(transaction), transaction.number or 0
+    for name, shown in options.query_names.items():
+        owner = area.claim(name, query, takes_over=options.resets_query)
+        if owner != query:
+            message = (
+                f"{shown} wrote here as query {owner} and is query {query}: its checkpoint was "
+                "deleted or replaced, so its rows may come a second time; set resetQuery=true "
+                "to let them"
+            )
+            raise InvalidRequestError(message, stream=options.stream)
+    mark = area.mark(transaction.series)
+    if batch > (-1 if mark is None else mark.number) + 1 and not options.resets_query:
+        has = "no batch" if mark is None else f"its batches to {mark.number}"
+        message = (
+            f"batch {batch} of query {query} does not follow: the stream has {has}; others were "
+            "written elsewhere, or the store was set back; set resetQuery=true to go on without"
+        )
+        raise InvalidRequestError(message, stream=options.stream)
+
+
+def staged_messages(messages: Messages) -> list[StagedMessage]:
+    """Return the messages of a job all of whose tasks have succeeded."""
+    staged = [one for one in messages if isinstance(one, StagedMessage)]
+    if not staged or len(staged) != len(messages):
+        message = f"{len(messages) - len(staged)} of {len(messages)} tasks told nothing to commit"
+        raise InvalidRequestError(message)
+    return staged
+
+
+def _agreed_contents(
+    options: SinkOptions,
+    area: StagingArea,
+    transaction: TransactionId,
+    messages: Sequence[StagedMessage],
+) -> Contents:
+    """Return what a batch holds, which agrees with what it held if it comes again.
+
+    Raises:
+        ForeignDataError: It held other rows.
+    """
+    contents = sum((one.contents for one in messages), NOTHING)
+    if not area.is_decided(transaction):
+        return contents
+    known = area.contents(transaction)
+    mark = area.mark(transaction.series)
+    name = _named(transaction)
+    is_too_old = known is None and mark is not None and bool(mark.contents)
+    if known in (None, contents) and not (is_too_old and is_of_query(transaction)):
+        skipped = 0 if mark is None else mark.skipped
+        text = "%s is in stream %r already; its %d rows are not written again (%d such before)"
+        _LOG.warning(text, name, options.stream, contents.rows, skipped)
+        return contents
+    held = "rows that are not remembered any more" if known is None else f"{known.rows} other rows"
+    message = (
+        f"{name} comes with {contents.rows} rows and is in the stream with {held}: was the "
+        "checkpoint set back (restored, or its last files lost), new rows would be dropped; put "
+        "the later files back, or begin with a new checkpoint behind what the stream has. "
+        "onChangedBatch=skip passes it over, for a query that was changed, or never repeats itself"
+    )
+    if options.on_changed == "fail":
+        raise ForeignDataError(message, stream=options.stream)
+    text = (
+        "%s has %d rows, and is in stream %r with %s; they are not written, as onChangedBatch says"
+    )
+    _LOG.warning(text, name, contents.rows, options.stream, held)
+    return known or contents
+
+
+def _purpose(options: SinkOptions, transaction: TransactionId) -> str:
+    """Say for whom shards are held, to those who find them locked."""
+    if not is_of_query(transaction):
+        return "a batch write of Spark's"
+    names = ", ".join(dict.fromkeys(options.query_names.values()))
+    query = f"Spark's query {query_of(transaction)} ({names})"
+    return f"{query}, which lets go {IDLE_S:g} s after its last batch"
+
+
+def _named(transaction: TransactionId) -> str:
+    if is_of_query(transaction):
+        return f"batch {transaction.number} of query {query_of(transaction)}"
+    return f"version {transaction.number} of app {transaction.series.removeprefix('app:')!r}"
+
+
+def _tell_late(transaction: TransactionId, contents: Contents, late: int) -> None:
+    """Warn of a batch that was too large to be sorted as one; it tells what came of that."""
+    if late:
+        _LOG.warning(
+            "%s: %d of %d rows are late; the batch was too large to be sorted as one, so that "
+            "rows may be late among themselves: write less at once (maxOffsetsPerTrigger), or "
+            "repartitionByRange by time",
+            transaction.name,
+            late,
+            contents.rows,
+        )
+
+
+def _finish(stream: Stream) -> None:
+    try:
+        stream.finish_transactions()
+    except ShardlogError as error:
+        message = f"{error.message}; the batch is decided and goes on when the stream is opened"
+        raise type(error)(
+            message, stream=error.stream, shard=error.shard, path=error.path
+        ) from error

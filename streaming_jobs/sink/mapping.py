@@ -1,0 +1,206 @@
+"""From a job's columns to a stream's rows: which schemas the sink takes, and what it makes of them.
+
+    records    primary, secondary, value [, version] [, key, headers, timestamp, timestampType],
+               which are kept beside
+    Kafka's    key (integers: 4 bytes, big-endian) -> secondary, timestamp -> primary, value
+               [, headers, timestampType]; without timestamp the time of writing is the primary
+
+topic, partition, offset, late, state and schema_id say where a row came from or stood, and are
+left out: what the source shows is taken as it comes. A value is binary or text, null is a
+tombstone. Numbers take any whole type that they fit into, a timestamp the stream's unit. What
+would lose something is refused: schemas on the driver, values in the task that meets them.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegralType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from storage_core import InvalidRequestError, Unit
+from streaming_jobs.sink.values import (
+    as_headers,
+    as_secondary,
+    as_time,
+    checked,
+    fitted,
+    now_in,
+    own_times,
+    unchanged,
+)
+
+Form = Literal["records", "kafka"]
+_CAME_FROM: Final = frozenset({"topic", "partition", "offset"})
+_FORMS: Final[dict[Form, tuple[frozenset[str], frozenset[str]]]] = {
+    "records": (
+        frozenset({"primary", "secondary", "value"}),
+        frozenset({"version", "key", "headers", "timestamp", "timestampType"})
+        | frozenset({"late", "state", "schema_id"})
+        | _CAME_FROM,
+    ),
+    "kafka": (
+        frozenset({"key", "value"}),
+        frozenset({"timestamp", "timestampType", "headers"}) | _CAME_FROM,
+    ),
+}
+_WHOLE: Final = (IntegralType,)
+_TYPES: Final[dict[str, tuple[type[DataType], ...]]] = {
+    "primary": (IntegralType, TimestampType),
+    "secondary": _WHOLE,
+    "version": _WHOLE,
+    "value": (BinaryType, StringType),
+    "key": (BinaryType, StringType, IntegralType),
+    "timestamp": (TimestampType,),
+    "timestampType": _WHOLE,
+    "headers": (ArrayType,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMapping:
+    """How batches of one schema become rows of a stream.
+
+    Attributes:
+        form: Which columns say id and time.
+        unit: What the stream's primaries count.
+        carried: What else of the batch is stored.
+        has_time: Whether rows bring their primary; else it is the time of writing.
+    """
+
+    form: Form
+    unit: Unit
+    carried: frozenset[str] = frozenset()
+    has_time: bool = True
+
+    def taken(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the columns of which something is stored."""
+        place = {"key", "timestamp"} if self.form == "kafka" else {"primary", "secondary"}
+        wanted = place | {"value"} | self.carried
+        wanted |= {"timestampType"} if "timestamp" in self.carried else set()
+        return batch.select([name for name in batch.schema.names if name in wanted])
+
+    def rows(self, batch: pa.RecordBatch, now_ns: int) -> pa.RecordBatch:
+        """Return a batch with the columns of the log.
+
+        Raises:
+            InvalidRequestError: A value is null where it may not be, or does not fit. The
+                message names the column.
+        """
+        primary = self._primary(batch, now_ns)
+        columns = {
+            "primary": primary,
+            "secondary": checked(batch, "key", as_secondary)
+            if self.form == "kafka"
+            else checked(batch, "secondary", unchanged),
+            "payload": batch.column("value"),
+        }
+        if "version" in self.carried:
+            columns["version"] = checked(batch, "version", unchanged)
+        if "key" in self.carried:
+            columns["key"] = batch.column("key")
+        if "headers" in self.carried:
+            columns["headers"] = fitted(batch, "headers", as_headers)
+        if "timestamp" in self.carried:
+            columns["timestamp"], columns["timestamp_type"] = own_times(batch, primary, self.unit)
+        return pa.RecordBatch.from_pydict(columns)
+
+    def _primary(self, batch: pa.RecordBatch, now_ns: int) -> Any:  # noqa: ANN401 - an Arrow array
+        if not self.has_time:
+            return now_in(self.unit, now_ns, batch.num_rows)
+        name = "timestamp" if self.form == "kafka" else "primary"
+        return checked(batch, name, as_time(name, self.unit))
+
+
+def mapping_of(schema: StructType, unit: Unit) -> ColumnMapping:
+    """Return how rows of a schema are stored in a stream that counts in a unit.
+
+    Raises:
+        InvalidRequestError: The sink does not take such a schema.
+    """
+    names = schema.fieldNames()
+    form = _form_of(names)
+    for one in schema.fields:
+        accepted = _TYPES.get(one.name)
+        if accepted is not None and not isinstance(one.dataType, accepted):
+            wanted = " or ".join(kind.typeName() for kind in accepted)
+            wanted = wanted.replace("integral", "a whole number")
+            message = f"column {one.name!r} is {one.dataType.simpleString()}; it must be {wanted}"
+            raise InvalidRequestError(message)
+        if one.name == "headers" and not _is_headers(one.dataType):
+            message = (
+                f"column 'headers' is {one.dataType.simpleString()}; it must be "
+                "array<struct<key:string,value:binary>>"
+            )
+            raise InvalidRequestError(message)
+        holds_primary = one.name == ("timestamp" if form == "kafka" else "primary")
+        is_time = holds_primary and isinstance(one.dataType, TimestampType)
+        if is_time and unit == "sequence":
+            message = f"column {one.name!r} is a timestamp, and the stream counts a sequence"
+            raise InvalidRequestError(message)
+        _refuse_key(form, one.name, one.dataType)
+    has_time = form == "records" or "timestamp" in names
+    if not has_time and unit == "sequence":
+        message = (
+            "the stream counts a sequence, so that rows without a primary have no place in it; "
+            "select primary, secondary, value"
+        )
+        raise InvalidRequestError(message)
+    return ColumnMapping(form, unit, _carried(form, schema), has_time)
+
+
+def _carried(form: Form, schema: StructType) -> frozenset[str]:
+    """Return the columns that are stored beside primary, secondary and value."""
+    names = frozenset(schema.fieldNames())
+    carried = names & {"version", "headers"}
+    if "key" in names and not isinstance(schema["key"].dataType, IntegralType):
+        carried |= {"key"}
+    # Kafka's time is the primary, and is kept beside it only where its kind has to be.
+    if "timestamp" in names and (form == "records" or "timestampType" in names):
+        carried |= {"timestamp"}
+    return carried
+
+
+def _refuse_key(form: Form, name: str, kind: DataType) -> None:
+    if name != "key":
+        return
+    if form == "kafka" and isinstance(kind, StringType):
+        message = (
+            "column 'key' is string; streams know integer ids only, and have no dictionary of "
+            "keys: cast it to int, or select primary, secondary, value and the key beside them"
+        )
+        raise InvalidRequestError(message)
+    if form == "records" and isinstance(kind, IntegralType):
+        message = (
+            f"column 'key' is {kind.simpleString()}; beside primary and secondary it must be "
+            "binary or string"
+        )
+        raise InvalidRequestError(message)
+
+
+def _is_headers(kind: DataType) -> bool:
+    one = kind.elementType if isinstance(kind, ArrayType) else None
+    if not isinstance(one, StructType) or sorted(one.names) != ["key", "value"]:
+        return False
+    is_text = isinstance(one["key"].dataType, StringType)
+    return is_text and isinstance(one["value"].dataType, (BinaryType, StringType))
+
+
+def _form_of(names: list[str]) -> Form:
+    given = frozenset(names)
+    if len(given) == len(names):
+        for form, (required, optional) in _FORMS.items():
+            if required <= given <= required | optional:
+                return form
+    message = (
+        f"the sink takes columns primary, secondary, value [, version, key, headers, timestamp], "
+        f"or Kafka's key, value [, timestamp, headers]; select those, not {', '.join(names)}"
+    )
+    raise InvalidRequestError(message)

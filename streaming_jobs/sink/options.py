@@ -1,0 +1,187 @@
+"""The options of the sink, read on the driver before a job starts.
+
+Options that make a stream (`unit`, `shards`, `retention`, `jitter`) are for the moment it is not
+there yet; those that are fixed from then on must agree with a stream that is.
+"""
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+from storage_core import INT64_MAX, InvalidRequestError, StreamOptions, Unit
+from streaming_jobs.option_values import (
+    SOURCE_OPTIONS,
+    OptionValues,
+    foreign_names,
+    listed,
+    refuse,
+    whole_number,
+)
+from streaming_jobs.sink.checkpoint import local_directory
+
+_LOG: Final = logging.getLogger("shardlog")
+_SHARED: Final = (
+    *("path", "stream", "topic", "unit", "shards", "jitter", "retention", "lockWait"),
+    "onChangedBatch",
+)
+_OF_A_BATCH: Final = ("txnAppId", "txnVersion")
+_OF_A_QUERY: Final = ("checkpointLocation", "queryName", "resetQuery")
+# Of Kafka's sink: headers are written where the rows have them.
+_IDLE: Final = ("includeHeaders",)
+# Of the view that rows are inserted into.
+_OF_A_VIEW: Final = ("columns",)
+_TAKEN: Final = (*_IDLE, *_OF_A_VIEW)
+_OF_READING: Final = {name.lower(): "it is for reading; leave it out" for name in SOURCE_OPTIONS}
+_IDLE_SETS_MAX: Final = 64
+OnChanged = Literal["fail", "skip"]
+LOCK_WAIT_DEFAULT_S: Final = 30
+LOCK_WAIT_MAX_S: Final = 3600
+_SPANS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """What a writer was asked for.
+
+    Attributes:
+        path: The root.
+        stream: The stream.
+        creation: How the stream is made if it is not there.
+        fixed: Of these, the ones that were given and never change.
+        lock_wait_s: How long a commit waits for another writer of the shards.
+        app: A batch write's `txnAppId` and `txnVersion`.
+        query_names: Names by which a stream's query is known again.
+        resets_query: Whether those names may pass to a new query.
+        on_changed: What to do with a batch that comes again with other rows.
+        checkpoint: Where the query's checkpoint is, if it is on this machine.
+        columns: Those of the view that is inserted into, if it has its own.
+    """
+
+    path: str
+    stream: str
+    creation: StreamOptions
+    fixed: Mapping[str, object]
+    lock_wait_s: float
+    app: tuple[str, int] | None = None
+    query_names: Mapping[str, str] = field(default_factory=dict)
+    resets_query: bool = False
+    on_changed: OnChanged = "fail"
+    checkpoint: Path | None = None
+    columns: tuple[str, ...] | None = None
+
+
+def parse_batch_options(options: Mapping[str, str]) -> SinkOptions:
+    """Return the options of a batch write.
+
+    Raises:
+        InvalidRequestError: An option is unknown, missing or has a bad value.
+    """
+    known = (*_SHARED, *_OF_A_BATCH)
+    values = OptionValues(options, (*known, *_TAKEN), _OF_READING, listed(known))
+    name, version = values.text("txnAppId"), values.whole("txnVersion", 0)
+    if (name is None) != (version is None):
+        message = "txnAppId and txnVersion go together: the one says nothing without the other"
+        raise InvalidRequestError(message)
+    app = None if name is None or version is None else (name, version)
+    return SinkOptions(**_shared(values), app=app)
+
+
+def parse_stream_options(options: Mapping[str, str]) -> SinkOptions:
+    """Return the options of a streaming write.
+
+    Raises:
+        InvalidRequestError: An option is unknown, missing or has a bad value.
+    """
+    known = (*_SHARED, *_OF_A_QUERY, *_OF_A_BATCH, *_TAKEN)
+    values = OptionValues(options, known, _OF_READING, listed((*_SHARED, *_OF_A_QUERY)))
+    if values.has("txnAppId") or values.has("txnVersion"):
+        message = "txnAppId and txnVersion are for batch writes; a stream's query tells its batches"
+        raise InvalidRequestError(message)
+    checkpoint, name = values.text("checkpointLocation"), values.text("queryName")
+    names = {}
+    if checkpoint is not None:
+        # By the spelling too: a link that was pointed elsewhere leads to another checkpoint.
+        for spelt in _spellings(checkpoint):
+            names[f"checkpoint:{spelt}"] = f"checkpoint {checkpoint!r}"
+    if name is not None:
+        names[f"name:{name}"] = f"query name {name!r}"
+    resets = values.truth("resetQuery", default=False)
+    place = None if checkpoint is None else local_directory(checkpoint)
+    return SinkOptions(**_shared(values), query_names=names, resets_query=resets, checkpoint=place)
+
+
+def warn_of_idle_options(options: Mapping[str, str]) -> None:
+    """Say which options are taken and do nothing: once a process, not with each batch."""
+    idle = {name.lower() for name in _IDLE} & {name.lower() for name in options}
+    names = sorted({*foreign_names(options), *idle})
+    if names:
+        _warn_once(", ".join(names))
+
+
+@lru_cache(maxsize=_IDLE_SETS_MAX)
+def _warn_once(names: str) -> None:
+    _LOG.warning("options for Kafka's sink do nothing here: %s", names)
+
+
+def _shared(values: OptionValues) -> dict[str, Any]:
+    creation, fixed = _creation(values)
+    wait_s = values.whole("lockWait", 0, LOCK_WAIT_MAX_S)
+    stream, topic = values.text("stream"), values.text("topic")
+    path = values.directory("path")
+    if not path:
+        message = "option path is missing: the directory that holds the streams"
+        raise InvalidRequestError(message)
+    if not (stream or topic):
+        message = "option stream is missing: the stream to write to"
+        raise InvalidRequestError(message)
+    if stream and topic and stream != topic:
+        message = f"options stream and topic name different streams, {stream!r} and {topic!r}"
+        raise InvalidRequestError(message)
+    return {
+        "path": path,
+        "stream": stream or topic,
+        "creation": creation,
+        "fixed": fixed,
+        "lock_wait_s": LOCK_WAIT_DEFAULT_S if wait_s is None else wait_s,
+        "columns": values.names("columns"),
+        "on_changed": values.choice("onChangedBatch", get_args(OnChanged), "fail"),
+    }
+
+
+def _creation(values: OptionValues) -> tuple[StreamOptions, dict[str, object]]:
+    given: dict[str, Any] = {}
+    for name in ("shards", "jitter"):
+        number = values.whole(name, 0, INT64_MAX)
+        if number is not None:
+            given[name] = number
+    if values.has("unit"):
+        given["unit"] = values.choice("unit", get_args(Unit), "ms")
+    retention = values.text("retention")
+    if retention is None:
+        return StreamOptions(**given), given
+    return StreamOptions(**given, retention=_span("retention", retention)), given
+
+
+def _span(name: str, text: str) -> timedelta:
+    digits = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz")
+    number = whole_number(digits)
+    seconds = _SPANS.get(text.strip()[len(digits) :])
+    if number is None or number <= 0 or seconds is None:
+        refuse(name, text, "a span of time like 90s, 15m, 12h, 7d, 4w")
+    try:
+        return timedelta(seconds=number * seconds)
+    except OverflowError:
+        refuse(name, text, "a span of time that a clock can hold")
+
+
+def _spellings(location: str) -> tuple[str, ...]:
+    """Return a checkpoint's place as it is spelt, from the root on, and where it really lies."""
+    place = local_directory(location)
+    if place is None:
+        return (location.rstrip("/"),)
+    return os.path.abspath(place), os.path.realpath(place)  # noqa: PTH100 - a link must stay

@@ -1,0 +1,164 @@
+"""The writers that Spark asks for: rows in as Arrow batches, one transaction a batch.
+
+Spark makes a writer on the driver for each batch and sends it to the tasks; commits run in
+another Python process. So a writer is a frozen value: what is open is kept by commit.py.
+"""
+
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from storage_core import InvalidRequestError, TransactionId
+from streaming_jobs.sink.checkpoint import sync_plan
+from streaming_jobs.sink.commit import (
+    KEPT,
+    NOT_KEPT,
+    abort,
+    check_query,
+    commit,
+    staged_messages,
+)
+from streaming_jobs.sink.mapping import ColumnMapping, mapping_of
+from streaming_jobs.sink.messages import StagedMessage, transaction_of_task
+from streaming_jobs.sink.options import (
+    SinkOptions,
+    parse_batch_options,
+    parse_stream_options,
+    warn_of_idle_options,
+)
+from streaming_jobs.sink.target import SinkTarget, find_or_make
+from streaming_jobs.sink.task import stage
+from streaming_jobs.spark_errors import plain_errors
+
+_APPEND_ONLY: Final = (
+    "a log is only appended to: write with mode('append'), or outputMode('append') for a stream, "
+    "not overwrite or complete"
+)
+
+
+@dataclass(frozen=True)
+class ShardBatchWriter(DataSourceArrowWriter):
+    """Writes one DataFrame; with `txnAppId` and `txnVersion` at most once."""
+
+    options: SinkOptions
+    target: SinkTarget
+    mapping: ColumnMapping
+    transaction: TransactionId
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:  # type: ignore[override, explicit-override]  # Spark declares it so
+        """Stage the rows of one task, on an executor."""
+        with plain_errors():
+            return stage(self.target, self.mapping, self.transaction, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:  # type: ignore[explicit-override]
+        """Make the rows of all tasks durable and visible."""
+        with plain_errors():
+            staged = staged_messages(messages)
+            commit(self.options, self.target, self.transaction, staged, NOT_KEPT)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # type: ignore[explicit-override]
+        """Remove what was staged, unless it was committed."""
+        with plain_errors():
+            abort(self.target, messages)
+
+
+@dataclass(frozen=True)
+class ShardStreamWriter(DataSourceStreamArrowWriter):
+    """Writes the micro-batches of a query, each once."""
+
+    options: SinkOptions
+    target: SinkTarget
+    mapping: ColumnMapping
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:  # type: ignore[override, explicit-override]  # Spark declares it so
+        """Stage the rows of one task, on an executor."""
+        with plain_errors():
+            return stage(self.target, self.mapping, transaction_of_task(), iterator)
+
+    def commit(  # type: ignore[explicit-override]
+        self,
+        messages: list[WriterCommitMessage | None],
+        batchId: int,  # noqa: N803 - Spark's
+    ) -> None:
+        """Make the rows of all tasks durable and visible, unless this batch was."""
+        with plain_errors():
+            staged = staged_messages(messages)
+            transaction = staged[0].transaction
+            if transaction.number != batchId:
+                message = f"the tasks staged batch {transaction.number}, and {batchId} is committed"
+                raise InvalidRequestError(message, stream=self.options.stream)
+            check_query(self.target.area(), self.options, transaction)
+            if self.options.checkpoint is not None:
+                sync_plan(self.options.checkpoint, batchId)
+            commit(self.options, self.target, transaction, staged, KEPT)
+
+    def abort(  # type: ignore[explicit-override]
+        self,
+        messages: list[WriterCommitMessage | None],
+        batchId: int,  # noqa: ARG002, N803 - Spark's
+    ) -> None:
+        """Remove what was staged, unless it was committed."""
+        with plain_errors():
+            abort(self.target, messages)
+
+
+def batch_writer(
+    options: Mapping[str, str],
+    schema: StructType,
+    overwrite: bool,  # noqa: FBT001 - as Spark hands it over
+) -> ShardBatchWriter:
+    """Return the writer of one `df.write`; makes the stream if it is not there.
+
+    Raises:
+        InvalidRequestError: An option or the schema does not fit.
+    """
+    if overwrite:
+        raise InvalidRequestError(_APPEND_ONLY)
+    chosen = parse_batch_options(options)
+    warn_of_idle_options(options)
+    target, mapping = _prepare(chosen, schema)
+    if chosen.app is None:
+        transaction = TransactionId(f"write:{secrets.token_hex(16)}")
+    else:
+        transaction = TransactionId(f"app:{chosen.app[0]}", chosen.app[1])
+    return ShardBatchWriter(chosen, target, mapping, transaction)
+
+
+def stream_writer(
+    options: Mapping[str, str],
+    schema: StructType,
+    overwrite: bool,  # noqa: FBT001 - as above
+) -> ShardStreamWriter:
+    """Return the writer of a query's micro-batches; makes the stream if it is not there.
+
+    Raises:
+        InvalidRequestError: An option or the schema does not fit.
+    """
+    if overwrite:
+        raise InvalidRequestError(_APPEND_ONLY)
+    chosen = parse_stream_options(options)
+    warn_of_idle_options(options)
+    return ShardStreamWriter(chosen, *_prepare(chosen, schema))
+
+
+def _prepare(options: SinkOptions, schema: StructType) -> tuple[SinkTarget, ColumnMapping]:
+    if options.columns is not None and options.columns != tuple(schema.fieldNames()):
+        message = (
+            f"option columns names {', '.join(options.columns)}, and the rows have "
+            f"{', '.join(schema.fieldNames())}; to write, leave it out, or insert into a view of it"
+        )
+        raise InvalidRequestError(message)
+    # What is wrong with the columns is told before a stream is made for them.
+    mapping_of(schema, options.creation.unit if "unit" in options.fixed else "ms")
+    area = find_or_make(options)
+    target = SinkTarget(options.path, options.stream, area.root_id, area.incarnation)
+    return target, mapping_of(schema, area.unit)

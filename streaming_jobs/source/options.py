@@ -1,0 +1,269 @@
+"""The options of the source, by Kafka's names where Kafka has one; read on the driver.
+
+Everything is checked here before a job starts. What depends on the stream itself (its shards,
+whether its ids are integers) is checked against it in look.py.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from storage_core import INT64_MAX, INT64_MIN, InvalidRequestError
+from streaming_jobs.option_values import (
+    ENDING,
+    LIMITS,
+    SOURCE_OPTIONS,
+    STARTING,
+    OptionValues,
+    foreign_names,
+    listed,
+    refuse,
+    whole_number,
+)
+from streaming_jobs.source.bounds import EARLIEST, LATEST, Bound, parse_bound
+from streaming_jobs.source.offsets import SourceOffset, decode_offset
+from streaming_jobs.source.row_rules import RowRules
+from streaming_jobs.source.spark_columns import HEADERS, default_columns, known_columns
+
+_LOG: Final = logging.getLogger("shardlog")
+_SNAPSHOT_NOW: Final = "now"
+_INSTEAD: Final = {
+    "assign": "name the stream with subscribe, and choose shards with where('partition in (0, 1)')",
+    "subscribepattern": "name one stream with subscribe; over several, a source for each",
+    "pushdown": (
+        "Spark keeps one set of pushed filters for all uses of a frame, so that a second use has "
+        "the rows of the first; name what is wanted with ids, keys, startPrimary, endPrimary, "
+        "offsets and columns, each frame has its own"
+    ),
+}
+_OF_BATCHES: Final = (*ENDING, "snapshot")
+_TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
+_ID_BITS: Final = 31
+
+Mode = Literal["stream", "batch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """How much of the backlog one batch of a stream takes."""
+
+    offsets_max: int | None = None
+    offsets_min: int | None = None
+    delay_max_ms: int = _TRIGGER_DELAY_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Splitting:
+    """How the offsets of a batch are cut into tasks."""
+
+    partitions_min: int | None = None
+    records_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What a reader was asked for.
+
+    Attributes:
+        path: The root.
+        stream: The stream.
+        starting: Where reading begins.
+        ending: Where it ends.
+        admission: How much a batch of a stream takes.
+        splitting: How batches are cut into tasks.
+        rules: Which rows, and how.
+        fails_on_loss: Whether a loss ends the query, or is told and passed by.
+        snapshot: What is read, in place of the two bounds.
+        takes_snapshot: Whether one is to be taken of them, once.
+    """
+
+    path: str
+    stream: str
+    starting: Bound
+    ending: Bound
+    admission: Admission
+    splitting: Splitting
+    rules: RowRules
+    fails_on_loss: bool
+    snapshot: SourceOffset | None = None
+    takes_snapshot: bool = False
+
+
+def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -> SourceOptions:
+    """Return options as values.
+
+    Args:
+        options: As Spark has them.
+        mode: Whether they are for a stream or a batch; None while that is not known.
+
+    Raises:
+        InvalidRequestError: One is unknown, missing, of no use in this mode, or has a bad value.
+    """
+    values = OptionValues(options, SOURCE_OPTIONS, _INSTEAD, _there(mode))
+    path, stream = _place(values)
+    default = LATEST if mode == "stream" else EARLIEST
+    admission = Admission(
+        values.whole("maxOffsetsPerTrigger", 1),
+        values.whole("minOffsetsPerTrigger", 1),
+        values.span_ms("maxTriggerDelay", _TRIGGER_DELAY_MS),
+    )
+    most, least = admission.offsets_max, admission.offsets_min
+    if most is not None and least is not None and least > most:
+        message = f"option minOffsetsPerTrigger: {least} is above maxOffsetsPerTrigger {most}"
+        raise InvalidRequestError(message)
+    parsed = SourceOptions(
+        path,
+        stream,
+        parse_bound(values, "starting", stream, default),
+        parse_bound(values, "ending", stream, LATEST),
+        admission,
+        Splitting(values.whole("minPartitions", 1), values.whole("maxRecordsPerPartition", 1)),
+        _rules(values),
+        values.truth("failOnDataLoss", default=True),
+        _snapshot(values, stream),
+        _takes_snapshot(values),
+    )
+    _check_mode(values, mode, parsed)
+    return parsed
+
+
+def _there(mode: Mode | None) -> str:
+    """Say which options there are; `load` does not know yet what for, so then for both."""
+    of_both = listed(set(SOURCE_OPTIONS) - {*_OF_BATCHES, *LIMITS})
+    match mode:
+        case "batch":
+            return listed({*SOURCE_OPTIONS} - {*LIMITS})
+        case "stream":
+            return listed({*SOURCE_OPTIONS} - {*_OF_BATCHES})
+        case None:
+            return f"{of_both}; in batches {listed(_OF_BATCHES)}; in streams {listed(LIMITS)}"
+
+
+def warn_of_idle_options(options: Mapping[str, str]) -> None:
+    """Say once which options are taken and do nothing."""
+    foreign = foreign_names(options)
+    if foreign:
+        _LOG.warning("options for Kafka's source do nothing here: %s", ", ".join(foreign))
+
+
+def _place(values: OptionValues) -> tuple[str, str]:
+    path = values.directory("path")
+    if not path:
+        message = 'option path is missing: the root directory, .option("path", …)'
+        raise InvalidRequestError(message)
+    named, subscribed = values.text("stream"), values.text("subscribe")
+    if named and subscribed and named != subscribed:
+        message = f"options stream {named!r} and subscribe {subscribed!r} name different streams"
+        raise InvalidRequestError(message)
+    stream = named or subscribed
+    if not stream:
+        message = 'option stream is missing: the name of the stream, .option("stream", …)'
+        raise InvalidRequestError(message)
+    if "," in stream:
+        refuse("stream", stream, "one stream; a query over several has a source for each")
+    return path, stream
+
+
+def _takes_snapshot(values: OptionValues) -> bool:
+    return (values.text("snapshot") or "").strip().lower() == _SNAPSHOT_NOW
+
+
+def _snapshot(values: OptionValues, stream: str) -> SourceOffset | None:
+    """Return the snapshot that was handed over, None if none was."""
+    wanted = "now, or the text that snapshot(root, stream) gave"
+    if not values.has("snapshot") or _takes_snapshot(values):
+        return None
+    document = values.document("snapshot", wanted)
+    if not isinstance(document, dict):
+        refuse("snapshot", str(values.text("snapshot")), wanted)
+    taken = decode_offset(stream, document)
+    if taken.birth is None or set(taken.birth) != set(taken.ends):
+        refuse("snapshot", str(values.text("snapshot")), wanted)
+    given = [name for name in (*STARTING, *ENDING) if values.has(name)]
+    if given:
+        message = f"option {given[0]}: the snapshot says where reading begins and ends"
+        raise InvalidRequestError(message)
+    return taken
+
+
+def _rules(values: OptionValues) -> RowRules:
+    has_headers = values.truth("includeHeaders", default=False)
+    columns = values.names("columns")
+    if columns is None:
+        columns = default_columns(has_headers=has_headers)
+    elif unknown := sorted(set(columns) - set(known_columns())):
+        message = f"option columns: no {', '.join(unknown)}; there are {', '.join(known_columns())}"
+        raise InvalidRequestError(message)
+    elif has_headers and HEADERS not in columns:
+        columns = (*columns, HEADERS)
+    start, end = values.whole("startPrimary"), values.whole("endPrimary")
+    rules = RowRules(
+        columns,
+        INT64_MIN if start is None else start,
+        INT64_MAX if end is None else end,
+        _ids(values),
+        _keys(values),
+        values.truth("includeLate", default=True),
+        values.truth("includeExpired", default=False),
+    )
+    if rules.start > rules.end:
+        message = f"option startPrimary: {rules.start} is above endPrimary {rules.end}"
+        raise InvalidRequestError(message)
+    return rules
+
+
+def _ids(values: OptionValues) -> tuple[int, ...] | None:
+    """Return ids given as `1,2,3` or as a JSON list."""
+    text = values.text("ids")
+    if text is None:
+        return None
+    parts = text.strip().removeprefix("[").removesuffix("]").split(",")
+    ids = [whole_number(part) for part in parts]
+    found = sorted({number for number in ids if number is not None})
+    if None in ids or any(not -(2**_ID_BITS) <= number < 2**_ID_BITS for number in found):
+        refuse("ids", text, "32-bit integers parted by commas")
+    return tuple(found)
+
+
+def _keys(values: OptionValues) -> tuple[bytes | None, ...] | None:
+    """Return keys given as a JSON list of texts, null among them for no key."""
+    wanted = 'a JSON list of texts or null, like ["a", "b"]'
+    keys = values.document("keys", wanted)
+    if keys is None and not values.has("keys"):
+        return None
+    if not isinstance(keys, list) or not keys:
+        refuse("keys", str(values.text("keys")), wanted)
+    if not all(key is None or isinstance(key, str) for key in keys):
+        refuse("keys", str(values.text("keys")), wanted)
+    return tuple(None if key is None else key.encode() for key in dict.fromkeys(keys))
+
+
+def _check_mode(values: OptionValues, mode: Mode | None, parsed: SourceOptions) -> None:
+    if mode == "stream":
+        if values.has("snapshot"):
+            message = (
+                "option snapshot is for batch reads; startingOffsets takes the same text, "
+                "for a stream that goes on from there"
+            )
+            raise InvalidRequestError(message)
+        given = [name for name in ENDING if values.has(name)]
+        if given:
+            are = f"option {given[0]} is" if len(given) == 1 else f"options {', '.join(given)} are"
+            message = f"{are} for batch reads; a stream has no end"
+            raise InvalidRequestError(message)
+    if mode == "batch":
+        given = [name for name in LIMITS if values.has(name)]
+        if given:
+            _LOG.warning("options for streams do nothing in a batch read: %s", ", ".join(given))
+        _check_leaves_rows("startingOffsets", parsed.starting, LATEST, "latest")
+        _check_leaves_rows("endingOffsets", parsed.ending, EARLIEST, "earliest")
+
+
+def _check_leaves_rows(name: str, bound: Bound, idle: int, word: str) -> None:
+    """Refuse a batch that reads nothing of a shard, as Kafka's source does."""
+    shards = [shard for shard, place in (bound.by_shard or {}).items() if place == idle]
+    if bound.everywhere == idle or shards:
+        where = f"shard {shards[0]} at {word}, {idle}," if shards else word
+        message = f"option {name}: {where} leaves nothing to read in a batch"
+        raise InvalidRequestError(message)

@@ -1,0 +1,147 @@
+"""From the bounds that options ask for to the offsets of each shard.
+
+The driver finds them once. What is not a given offset moves with the log: a task looks for it
+again when it reads (`settled`), so that a frame which Spark has planned once shows in each
+action what is there by then.
+
+A timestamp is looked for among the rows themselves: the least offset whose timestamp is not
+below it. Where the primary is the timestamp, zones skip the blocks that are too early; where
+it is not (primaries that are offsets), timestamps are read from the log's start on.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from storage_core import INT64_MAX, UNITS_PER_SECOND, InvalidRequestError, StreamReader
+from streaming_jobs.source.bounds import EARLIEST, LATEST, Bound, Edge, Move
+from streaming_jobs.source.look import StreamLook, check_same_stream
+from streaming_jobs.source.offsets import decode_offset
+from streaming_jobs.source.replay_request import replay_request
+
+
+def resolve(reader: StreamReader, seen: StreamLook, bound: Bound, stream: str) -> dict[int, Edge]:
+    """Return where a bound lies in each shard.
+
+    Raises:
+        InvalidRequestError: It names shards there are not, leaves some out, lies beyond the
+            end, or no record is as late as a timestamp.
+        ForeignDataError: It comes from a query on a stream that was made anew since.
+    """
+    if bound.everywhere is not None:
+        asked = dict.fromkeys(seen.ends, bound.everywhere)
+    else:
+        asked = dict(bound.by_shard or {})
+    if bound.identity is not None:
+        whole = {stream: {str(n): at for n, at in asked.items()}, "@": bound.identity}
+        check_same_stream(decode_offset(stream, whole), seen, stream)
+    if set(asked) != set(seen.ends):
+        message = f"offsets are given for shards {sorted(asked)}; there are {sorted(seen.ends)}"
+        raise InvalidRequestError(message, stream=stream)
+    if bound.is_time:
+        return {n: _at_time(reader, seen, bound, n, at) for n, at in sorted(asked.items())}
+    return {n: _at_offset(reader, seen, stream, n, at) for n, at in sorted(asked.items())}
+
+
+def resolve_range(
+    reader: StreamReader, seen: StreamLook, starting: Bound, ending: Bound, stream: str
+) -> dict[int, tuple[Edge, Edge]]:
+    """Return the edges of each shard's part between two bounds.
+
+    Raises:
+        InvalidRequestError: As of `resolve`, or a shard's start lies above its end.
+        ForeignDataError: As of `resolve`.
+    """
+    begins = resolve(reader, seen, starting, stream)
+    if starting.is_time:
+        # The first record of a time stays where it is until it expires.
+        begins = {n: replace(edge, move=edge.move or Move()) for n, edge in begins.items()}
+    ends = resolve(reader, seen, ending, stream)
+    for shard, begin in begins.items():
+        end = ends[shard]
+        if begin.offset > end.offset:
+            message = f"the start, offset {begin.offset}, lies above the end, {end.offset}"
+            raise InvalidRequestError(message, stream=stream, shard=shard)
+    return {shard: (begin, ends[shard]) for shard, begin in begins.items()}
+
+
+def settled(
+    reader: StreamReader, shard: int, begin: int, end: int, moves: tuple[Move | None, Move | None]
+) -> tuple[int, int]:
+    """Return the range of a shard that lies between edges of which some move, at this moment."""
+    start_move, end_move = moves
+    if start_move is None and end_move is None:
+        return begin, end
+    committed = max(end, reader.shard(shard).committed())
+    if start_move is not None:
+        begin = max(begin, reader.start(shard))
+        if start_move.time_ms is not None:
+            begin = _first_from(reader, shard, start_move.time_ms, (begin, committed))
+    if end_move is not None:
+        if end_move.time_ms is None:
+            end = committed
+        else:
+            end = _first_from(reader, shard, end_move.time_ms, (end, committed))
+    return begin, max(begin, end)
+
+
+def _first_from(
+    reader: StreamReader, shard: int, timestamp_ms: int, within: tuple[int, int]
+) -> int:
+    """Return the first offset of a time in a range, and the range's end if none has it."""
+    found = first_offset_at(reader, shard, timestamp_ms, within)
+    return within[1] if found is None else found
+
+
+def _at_offset(reader: StreamReader, seen: StreamLook, stream: str, shard: int, asked: int) -> Edge:
+    if asked == EARLIEST:
+        return Edge(reader.start(shard), Move())
+    end = seen.ends[shard]
+    if asked == LATEST:
+        return Edge(end, Move())
+    if asked > end:
+        message = f"offset {asked} lies beyond the end, {end}"
+        raise InvalidRequestError(message, stream=stream, shard=shard)
+    return Edge(asked)
+
+
+def _at_time(
+    reader: StreamReader, seen: StreamLook, bound: Bound, shard: int, timestamp_ms: int
+) -> Edge:
+    found = first_offset_at(reader, shard, timestamp_ms, (None, seen.ends[shard]))
+    if found is not None:
+        return Edge(found)
+    if bound.without_match == "error":
+        message = (
+            f"no record has timestamp {timestamp_ms} or a later one; "
+            "startingOffsetsByTimestampStrategy=latest begins at the end instead"
+        )
+        raise InvalidRequestError(message, shard=shard)
+    return Edge(seen.ends[shard], Move(timestamp_ms))
+
+
+def first_offset_at(
+    reader: StreamReader, shard: int, timestamp_ms: int, within: tuple[int | None, int]
+) -> int | None:
+    """Return the least offset whose timestamp is not below one in milliseconds, if any is."""
+    origin = reader.origin
+    if origin is not None and origin.primary != "timestamp":
+        return _first_by_column(reader, shard, timestamp_ms, within)
+    per_second = UNITS_PER_SECOND[reader.options.unit]
+    least = min(-(-timestamp_ms * per_second // 1000), INT64_MAX)
+    request = replace(replay_request(shard, *within, ("address",)), start=least)
+    for batch in reader.shard(shard).scan(request):
+        return int(batch.column(0)[0].as_py())
+    return None
+
+
+def _first_by_column(
+    reader: StreamReader, shard: int, timestamp_ms: int, within: tuple[int | None, int]
+) -> int | None:
+    request = replay_request(shard, *within, ("address", "timestamp"))
+    for batch in reader.shard(shard).scan(request):
+        stamps = batch.column("timestamp").fill_null(-1).to_numpy()
+        late_enough = np.flatnonzero(stamps >= timestamp_ms)
+        if len(late_enough):
+            return int(batch.column("address")[int(late_enough[0])].as_py())
+    return None

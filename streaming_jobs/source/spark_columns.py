@@ -1,0 +1,107 @@
+"""The columns of the source: Kafka's as Kafka's source has them, then the log's own.
+
+    column         Spark                                   where a row has none
+    key            binary                                  null, or the writer gave none
+    value          binary                                  null is a tombstone
+    topic          string                                  never; the stream where it is not Kafka's
+    partition      int                                     never; the shard
+    offset         bigint                                  never; the address
+    timestamp      timestamp                               the primary, where rows are not Kafka's
+                                                           and it is a time; null: none, or no
+                                                           moment Spark can hold
+    timestampType  int                                     never; -1 where there is no timestamp
+    headers        array<struct<key:string,value:binary>>  null
+    primary        bigint                                  never
+    secondary      int                                     null where ids are not integer keys
+    version        int                                     never; 0 unless the writer gave one
+    late           boolean                                 never; late or ahead
+    state          int                                     never; 0 normal 1 late 2 ahead 3 expired
+    schema_id      int                                     null: values carry no schema
+
+Spark compares the schema of the first batch with what was declared, and reads the rest blindly;
+so there is one table, and both schemas are made from it. All are nullable, as Kafka's are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from streaming_jobs.moments import TIMESTAMP_US
+
+HEADERS: Final = "headers"
+HEADERS_ARROW: Final = pa.list_(
+    pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+)
+_HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its types, and what of a stored row it is made from."""
+
+    spark: DataType
+    arrow: pa.DataType
+    stored: tuple[str, ...] = ()
+
+
+_COLUMNS: Final[dict[str, Column]] = {
+    "key": Column(BinaryType(), pa.binary(), ("key",)),
+    "value": Column(BinaryType(), pa.binary(), ("payload",)),
+    "topic": Column(StringType(), pa.string()),
+    "partition": Column(IntegerType(), pa.int32()),
+    "offset": Column(LongType(), pa.int64(), ("address",)),
+    "timestamp": Column(TimestampType(), TIMESTAMP_US, ("timestamp", "timestamp_type", "primary")),
+    "timestampType": Column(IntegerType(), pa.int32(), ("timestamp", "timestamp_type")),
+    HEADERS: Column(ArrayType(_HEADER), HEADERS_ARROW, ("headers",)),
+    "primary": Column(LongType(), pa.int64(), ("primary",)),
+    "secondary": Column(IntegerType(), pa.int32(), ("secondary",)),
+    "version": Column(IntegerType(), pa.int32(), ("version",)),
+    "late": Column(BooleanType(), pa.bool_(), ("late",)),
+    "state": Column(IntegerType(), pa.int32(), ("state",)),
+    "schema_id": Column(IntegerType(), pa.int32()),
+}
+
+
+def known_columns() -> tuple[str, ...]:
+    """Return the names of all columns."""
+    return tuple(_COLUMNS)
+
+
+def default_columns(*, has_headers: bool) -> tuple[str, ...]:
+    """Return the names of the columns that come unless others are asked for."""
+    return tuple(name for name in _COLUMNS if has_headers or name != HEADERS)
+
+
+def spark_schema(columns: Sequence[str]) -> StructType:
+    """Return the schema that Spark is told."""
+    return StructType([StructField(name, _COLUMNS[name].spark) for name in columns])
+
+
+def arrow_schema(columns: Sequence[str]) -> pa.Schema:
+    """Return the schema that every batch has."""
+    return pa.schema([pa.field(name, _COLUMNS[name].arrow) for name in columns])
+
+
+def arrow_type(column: str) -> pa.DataType:
+    """Return the Arrow type of a column."""
+    return _COLUMNS[column].arrow
+
+
+def stored_columns(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return what of the stored rows these columns are made from."""
+    stored = (name for column in columns for name in _COLUMNS[column].stored)
+    return tuple(dict.fromkeys(stored))

@@ -1,0 +1,204 @@
+"""What one task does: read ranges of shards, and prove that nothing of them is missing.
+
+A range is read as it was stored. Loss is what was there once and is not any more: below the
+log's start, unless the shard was born above it, or a range that was acknowledged and is gone.
+What the source itself no longer had when its turn came (retention had passed) was never here;
+it is a gap in the offsets like those of transactions and compaction, which Kafka's own source
+passes by as well. So is a lost range that an operator has accepted by name.
+"""
+
+import logging
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+
+from storage_core import (
+    ForeignDataError,
+    LostRangeError,
+    ReadRequest,
+    StreamReader,
+    UnavailableError,
+)
+from streaming_jobs.source.look import look
+from streaming_jobs.source.open_readers import OPEN_READERS, OpenReaders, open_place
+from streaming_jobs.source.partitions import AddedShards, ShardRange, SourceTask
+from streaming_jobs.source.replay_request import replay_request
+from streaming_jobs.source.resolving import resolve_range, settled
+from streaming_jobs.source.row_batches import RowBatches, StreamShape
+from streaming_jobs.source.row_rules import RowRules
+
+_LOG: Final = logging.getLogger("shardlog")
+_END_WAIT_S: Final = 30.0
+_PASSES_MAX: Final = 100
+_ADDRESS: Final = "address"
+
+Ranges = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRules:
+    """How tasks of a query read; travels with their code.
+
+    Attributes:
+        rows: Which rows, and with which columns.
+        fails_on_loss: Whether a loss ends the query, or is told and passed by.
+        end_wait_s: How long to wait for a shard to reach a task's end.
+    """
+
+    rows: RowRules
+    fails_on_loss: bool
+    end_wait_s: float = _END_WAIT_S
+
+
+def read_task(
+    task: SourceTask, rules: TaskRules, readers: OpenReaders = OPEN_READERS
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task's ranges, one range after the other."""
+    added = () if task.added is None else added_ranges(task.added)
+    for one in (*task.ranges, *added):
+        yield from read_range(one, rules, readers)
+
+
+def added_ranges(added: AddedShards) -> list[ShardRange]:
+    """Return what is read of shards that were not there when the tasks were planned.
+
+    Raises:
+        ForeignDataError: Another stream is there.
+    """
+    with open_place(added.place) as reader:
+        seen = look(reader, added.place.path)
+        ends = {n: end for n, end in seen.ends.items() if n not in added.known}
+        seen = replace(seen, ends=ends)
+        edges = resolve_range(reader, seen, added.starting, added.ending, added.place.stream)
+    return [
+        ShardRange(added.place, n, seen.lineages[n], begin.offset, end.offset)
+        for n, (begin, end) in edges.items()
+    ]
+
+
+def read_range(
+    one: ShardRange, rules: TaskRules, readers: OpenReaders = OPEN_READERS
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a range.
+
+    1. Find the stream on this machine, and prove that it is the one the driver saw.
+    2. Wait, bounded, until its log reaches the range's end.
+    3. Look for the ends that move.
+    4. Yield the rows as they stand at one moment. If part of the range is gone by then, fail; or
+       where loss may be passed by, tell of it and yield what is left.
+
+    Raises:
+        ForeignDataError: Another stream, or another log of the shard, is there.
+        UnavailableError: The log did not reach the end in time.
+        LostRangeError: Part of the range is gone.
+    """
+    with readers.lease(one.place, one.shard) as reader:
+        _check_lineage(reader, one)
+        _await_end(reader, one, rules.end_wait_s)
+        begin, end = settled(reader, one.shard, one.begin, one.end, one.moves)
+        if rules.rows.is_empty or begin == end:
+            return
+        one = replace(one, begin=begin, end=end)
+        shape = StreamShape.of(reader, one.place.stream)
+        batches = RowBatches(shape, one.shard, rules.rows)
+        if rules.fails_on_loss:
+            yield from batches.of(_whole(reader, one, rules.rows, batches.stored))
+        else:
+            yield from batches.of(_what_is_left(reader, one, rules.rows, batches.stored))
+
+
+def _missing(reader: StreamReader, one: ShardRange) -> Ranges:
+    return tuple(reader.missing(one.shard, one.begin, one.end))
+
+
+def _check_lineage(reader: StreamReader, one: ShardRange) -> None:
+    if reader.lineage(one.shard) != one.lineage:
+        message = f"host {socket.gethostname()} has another log of the shard than the driver saw"
+        raise ForeignDataError(message, stream=one.place.stream, shard=one.shard)
+
+
+def _await_end(reader: StreamReader, one: ShardRange, wait_s: float) -> None:
+    if not reader.wait(one.shard, one.end - 1, wait_s):
+        message = (
+            f"on host {socket.gethostname()} the log did not reach offset {one.end}, "
+            f"which the driver saw, in {wait_s:g} s"
+        )
+        raise UnavailableError(message, stream=one.place.stream, shard=one.shard)
+
+
+def _whole(
+    reader: StreamReader, one: ShardRange, rows: RowRules, columns: tuple[str, ...]
+) -> Iterator[pa.RecordBatch]:
+    """Yield stored rows, all that were ever there, or fail."""
+    try:
+        yield from reader.shard(one.shard).scan(_request(one, rows, columns))
+    except LostRangeError as error:
+        message = (
+            "data were lost: these offsets have expired or are gone before they were read; "
+            "failOnDataLoss=false reads on without them"
+        )
+        raise LostRangeError(
+            message,
+            stream=one.place.stream,
+            shard=one.shard,
+            start=max(error.start or 0, one.begin),
+            end=min(error.end or one.end, one.end),
+        ) from error
+
+
+def _what_is_left(
+    reader: StreamReader, one: ShardRange, rows: RowRules, columns: tuple[str, ...]
+) -> Iterator[pa.RecordBatch]:
+    """Yield stored rows, and tell of those that are gone; once, unless more goes meanwhile."""
+    source = reader.shard(one.shard)
+    request = _request(one, rows, tuple(dict.fromkeys((*columns, _ADDRESS))))
+    missing = told = _told(one, _missing(reader, one), ())
+    reached = one.begin
+    for _ in range(_PASSES_MAX):
+        part = _first_left(missing, reached, one.end)
+        if part is None:
+            _told(one, _missing(reader, one), told)
+            return
+        try:
+            begin, end = part
+            for batch in source.scan(replace(request, start_address=begin, end_address=end)):
+                yield batch
+                reached = batch.column(_ADDRESS)[-1].as_py() + 1
+            reached = end
+        except LostRangeError:
+            missing = _missing(reader, one)
+    message = "the range went on being lost while it was read"
+    raise LostRangeError(
+        message, stream=one.place.stream, shard=one.shard, start=reached, end=one.end
+    )
+
+
+def _request(one: ShardRange, rows: RowRules, columns: tuple[str, ...]) -> ReadRequest:
+    request = replay_request(one.shard, one.begin, one.end, columns or (_ADDRESS,))
+    return replace(request, start=rows.start, end=rows.end, ids=rows.ids)
+
+
+def _told(one: ShardRange, missing: Ranges, told: Ranges) -> Ranges:
+    """Warn of what is missing, unless it was told already; return it."""
+    if missing and missing != told:
+        count = sum(end - begin for begin, end in missing)
+        _LOG.warning(
+            "stream %r shard %d: %d offsets of [%d, %d) were lost and are passed by: %s",
+            *(one.place.stream, one.shard, count, one.begin, one.end),
+            ", ".join(f"[{begin}, {end})" for begin, end in missing),
+        )
+    return missing
+
+
+def _first_left(missing: Ranges, begin: int, end: int) -> tuple[int, int] | None:
+    """Return the first stretch of a range of which nothing is missing."""
+    for lost_begin, lost_end in missing:
+        if lost_end <= begin:
+            continue
+        if begin < lost_begin:
+            return begin, lost_begin
+        begin = max(begin, lost_end)
+    return (begin, end) if begin < end else None

@@ -1,0 +1,117 @@
+"""Streams for tests of the source without Spark: its readers are called as Spark calls them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from storage_core import Stream, StreamOptions, StreamOrigin
+from storage_core.format.shard_state import KEY_START, encode_int, encode_range_end, lost_key
+from storage_core.store.key_value import Batch
+from storage_core.store.rocks import open_store
+from streaming_jobs.source.options import parse_source_options
+from streaming_jobs.source.tail import TailReader
+
+NAME = "events"
+FIRST_MS = 1_700_000_000_000
+
+
+class SourceLab:
+    """One stream, its writer, and readers of the source over it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._writer: Stream | None = None
+
+    @property
+    def writer(self) -> Stream:
+        assert self._writer is not None, "the stream is open for writing"
+        return self._writer
+
+    def create(self, shards=2, **options) -> None:
+        self._writer = Stream.create(self.root, NAME, StreamOptions(shards=shards, **options))
+
+    def create_topic(self, starts=None, key_mode="integer", primary="timestamp") -> None:
+        options = StreamOptions(unit="ms" if primary == "timestamp" else "sequence")
+        origin = StreamOrigin("kafka", "orders", "id", key_mode, primary)
+        Stream.create(self.root, NAME, options, origin=origin).close()
+        self.add_shards(starts or {0: 0})
+
+    def add_shards(self, starts) -> None:
+        self.close()
+        Stream.add_shards(self.root, NAME, starts)
+        self.open()
+
+    def put(self, shard, offsets, **columns) -> None:
+        """Commit rows of a topic's partition."""
+        count = len(offsets)
+        given = {
+            "primary": pa.array([FIRST_MS + at for at in offsets]),
+            "secondary": pa.array([7] * count, pa.int32()),
+            "payload": pa.array([b"v%d" % at for at in offsets], pa.binary()),
+            "key": pa.array([b"\x00\x00\x00\x07"] * count, pa.binary()),
+            "timestamp": pa.array([FIRST_MS + at for at in offsets]),
+            "timestamp_type": pa.array([0] * count, pa.int8()),
+            **columns,
+        }
+        batch = pa.RecordBatch.from_pydict(given)
+        self.writer.append_batch(batch, shard=shard, addresses=np.array(offsets, dtype=np.int64))
+        self.writer.commit()
+
+    def append(self, count, first=0, *, commit=True) -> None:
+        """Append rows whose primaries and payloads tell their number."""
+        for at in range(first, first + count):
+            self.writer.append(FIRST_MS + at, at, b"%d" % at)
+        if commit:
+            self.writer.commit()
+
+    def open(self) -> None:
+        self._writer = Stream.open(self.root, NAME)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def reopen(self) -> None:
+        """Open the stream for writing and close it, so that readers look again."""
+        Stream.open(self.root, NAME).close()
+
+    def lose(self, shard, start, end) -> None:
+        """Write down that a range is lost; nobody has the stream open for writing."""
+        self._alter(shard, lost_key(start), encode_range_end(end, "gone"))
+
+    def cut(self, shard, start) -> None:
+        """Let the log start at an address; nobody has the stream open for writing."""
+        self._alter(shard, KEY_START, encode_int(start))
+
+    def _alter(self, shard, key, value) -> None:
+        store = open_store(self.root / NAME / f"shard-{shard:04d}" / "db", "strict")
+        batch = Batch()
+        batch.put(key, value)
+        store.write(batch)
+        store.sync()
+        store.close()
+
+    def tail(self, **options) -> TailReader:
+        return TailReader(parse_source_options(self.options(**options), "stream"))
+
+    def options(self, **options) -> dict[str, str]:
+        values = {name.lower(): _text(value) for name, value in options.items()}
+        return {"path": str(self.root), "stream": NAME, **values}
+
+
+def rows_of(reader, partitions) -> list[dict]:
+    """Return the rows that tasks read, as plain values."""
+    batches = [batch for one in partitions for batch in reader.read(one)]
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def numbers_of(reader, partitions) -> list[int]:
+    """Return the numbers that payloads tell, sorted."""
+    return sorted(int(row["value"]) for row in rows_of(reader, partitions))
+
+
+def _text(value) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,118 @@
+"""Readers are shared by tasks of one process, few at a time, and not for ever."""
+
+from dataclasses import replace
+
+import pytest
+
+from storage_core import ClosedError, LostRangeError
+from storage_core.testing import ManualClock
+from streaming_jobs.source.open_readers import OpenReaders
+from streaming_jobs.source.partitions import StreamPlace
+from tests.unit.forks import in_fork
+from tests.unit.streaming_jobs.source.source_lab import NAME, SourceLab
+
+
+def place_of(lab):
+    """Return the place of the stream that a lab has made."""
+    from storage_core import StreamReader, root_id  # noqa: PLC0415 - only here
+
+    with StreamReader.open(lab.root, NAME) as reader:
+        incarnation = reader.position().incarnation
+    return StreamPlace(str(lab.root), NAME, root_id(lab.root), incarnation)
+
+
+@pytest.fixture
+def place(lab):
+    lab.create(shards=1)
+    lab.append(3)
+    return place_of(lab)
+
+
+def test_tasks_share_a_reader(place):
+    readers = OpenReaders()
+    with readers.lease(place, 0) as first:
+        pass
+    with readers.lease(place, 0) as second:
+        assert second is first
+
+
+def test_reader_that_was_idle_for_long_is_closed(place, tmp_path):
+    clock = ManualClock()
+    readers = OpenReaders(clock)
+    with readers.lease(place, 0) as first:
+        pass
+    clock.advance(61)
+    other = SourceLab(tmp_path / "other")
+    other.create(shards=1)
+    with readers.lease(place_of(other), 0):
+        assert len(readers) == 1
+    with pytest.raises(ClosedError):
+        first.committed()
+    other.close()
+
+
+def test_no_more_stay_open_than_the_bound(place, tmp_path):
+    readers = OpenReaders(readers_max=1)
+    other = SourceLab(tmp_path / "other")
+    other.create(shards=1)
+    with readers.lease(place, 0), readers.lease(place_of(other), 0):
+        assert len(readers) == 2
+    assert len(readers) == 1
+    other.close()
+
+
+def test_shard_added_later_is_found(lab):
+    lab.create_topic({0: 0})
+    readers = OpenReaders()
+    with readers.lease(place_of(lab), 0):
+        pass
+    lab.add_shards({1: 0})
+    with readers.lease(place_of(lab), 1) as reader:
+        assert sorted(reader.committed()) == [0, 1]
+
+
+def test_reader_that_met_damage_is_not_used_again(place):
+    readers = OpenReaders()
+    error = LostRangeError("gone")
+    with pytest.raises(LostRangeError), readers.lease(place, 0):
+        raise error
+    assert len(readers) == 0
+
+
+def test_stream_made_anew_has_a_reader_of_its_own(lab, place, tmp_path):
+    readers = OpenReaders()
+    with readers.lease(place, 0) as old:
+        pass
+    lab.close()
+    (lab.root / NAME).rename(tmp_path / "away")
+    lab.create(shards=1)
+    anew = place_of(lab)
+    assert replace(anew, incarnation=place.incarnation) == place
+    with readers.lease(anew, 0) as reader:
+        assert reader is not old
+
+
+def test_fork_has_readers_of_its_own(place):
+    def read() -> tuple[int, ...]:
+        with readers.lease(place, 0) as reader:
+            return tuple(reader.refresh().values())
+
+    readers = OpenReaders()
+    with readers.lease(place, 0) as first:
+        first.refresh()
+        # Whoever has the lock is not in the fork.
+        with readers._lock:
+            assert in_fork(read) == (3,)
+    with readers.lease(place, 0) as second:
+        assert second is first
+
+
+def test_fork_that_leaves_a_lease_of_its_parent_changes_nothing(place):
+    readers = OpenReaders(readers_max=0)
+    lease = readers.lease(place, 0)
+    reader = lease.__enter__()
+    error = LostRangeError("gone")
+    assert in_fork(lambda: lease.__exit__(LostRangeError, error, None)) is False
+    assert reader.refresh() == {0: 3}
+    lease.__exit__(None, None, None)
+    assert len(readers) == 0
