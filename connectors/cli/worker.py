@@ -14,9 +14,8 @@ import typer
 
 from connectors.cli.exit_codes import EXIT_AT_ONCE, exit_code_for, one_line
 from connectors.cli.version import installed_version
-from connectors.ingest.file_limit import check_files, raise_file_limit
 from connectors.ingest.log_lines import LogFormat, open_log, tell_library_lines_left_out
-from connectors.ingest.root_check import check_writable
+from connectors.ingest.start_checks import check_files, check_writable, raise_file_limit
 from connectors.ingest.worker import Worker
 from connectors.kafka_client import check_settings
 from connectors.settings.checks import BOOTSTRAP

@@ -5,10 +5,12 @@ none, every thirty while no partition is held. While it is away that is told by 
 whether anybody asks or not. Belongs to the worker's thread.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from storage_core import Clock
+from storage_core import BrokerUnavailableError, Clock
 
 TELL_EVERY_S: Final = 30.0
 
@@ -33,6 +35,16 @@ class BrokerWatch:
     def away_since(self) -> str | None:
         """Since when it has been away; None of one that answers."""
         return None if self._since_s is None else self._since
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Take note of whether what is asked inside is answered."""
+        try:
+            yield
+        except BrokerUnavailableError as error:
+            self.unanswered(str(error))
+            raise
+        self.answered()
 
     def unanswered(self, reason: str) -> None:
         """Take note of a question without an answer."""

@@ -1,11 +1,17 @@
-"""What was consumed and waits for its round: columns, by partition, bounded by the worker."""
+"""What was consumed and waits for its round: columns, by partition, bounded by the worker.
 
-from collections.abc import Iterable, Mapping
+One call brings stretches of records, and faults between them, in their order. The order decides
+what becomes of a record. Those before a fault of their partition are in hand and Kafka may not
+have them any more; they have to be kept before the fault is acted on. Those behind it stem from
+before whatever the fault made the worker do.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from connectors.ingest.mapping import ShardRecords, by_partition, map_partitions
 from connectors.ingest.shard_feed import ShardFeed
 from connectors.ingest.worker_counts import WorkerCounts
-from connectors.kafka_client import Messages, Partition
+from connectors.kafka_client import FIELDS, Messages, Partition, PartitionFault, fault_of
 from connectors.settings.stream_settings import MappingRules
 
 
@@ -76,3 +82,39 @@ class Gathering:
         taken, self._parts = self._parts, {}
         self.count = self._bytes = 0
         return taken
+
+
+def holds_faults(messages: Messages) -> bool:
+    """Tell whether there are error events among the records."""
+    return any(map(FIELDS.error, messages))
+
+
+def stretches(messages: Messages) -> Iterator[tuple[Messages, PartitionFault | None]]:
+    """Yield records with the fault that follows them; behind the last of them there is none.
+
+    Every record comes once, in its order. Error events that concern no partition are left out.
+
+    Raises:
+        ShardlogError: The consumer cannot go on.
+    """
+    records: Messages = []
+    for message in messages:
+        if FIELDS.error(message) is None:
+            records.append(message)
+            continue
+        fault = fault_of(message)
+        if fault is not None:
+            yield records, fault
+            records = []
+    yield records, None
+
+
+def are_of(records: Messages, partitions: Collection[Partition]) -> set[Partition]:
+    """Return those of the partitions that records belong to."""
+    found = set(zip(map(FIELDS.topic, records), map(FIELDS.partition, records), strict=True))
+    return {partition for partition in partitions if partition in found}
+
+
+def without(records: Messages, partitions: Collection[Partition]) -> Messages:
+    """Return the records that belong to none of the partitions."""
+    return [m for m in records if (FIELDS.topic(m), FIELDS.partition(m)) not in partitions]

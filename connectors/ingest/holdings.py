@@ -1,8 +1,8 @@
 """The partitions a worker holds: fetched into open shards, waiting for theirs, or set aside.
 
-Every change of where a partition goes on is here: it comes, it goes, its shard is closed and
-opened again, it goes back, it is set aside. Whatever moves a partition drops what was gathered of
-it and lets Kafka go on at its shard's own next offset, so that what is gathered never has a hole.
+Only this class moves a partition: it comes, it goes, its shard is closed and opened again, it goes
+back, it is set aside. Whatever moves one drops what was gathered of it and lets Kafka go on at its
+shard's own next offset, so that what is gathered never has a hole.
 
 A record may be on its way while its partition moves: inside the call that a rebalance
 interrupts, or in hand, when a round fails meanwhile. Such partitions are *touched*: their next
@@ -12,15 +12,14 @@ Belongs to the worker's thread, and to the time between rounds: the worker has w
 round in flight before it calls anything here.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connectors.ingest.consumed import are_of, without
-from connectors.ingest.gathering import Gathering
-from connectors.ingest.ownership import Ownership
+from connectors.ingest.gathering import Gathering, are_of, without
 from connectors.ingest.set_aside import SetAside, is_of_topic
 from connectors.ingest.shard_feed import ShardFeed
+from connectors.ingest.shard_opening import ShardOpening
 from connectors.kafka_client import Consumer, Messages, Partition, Place
 from storage_core import (
     BrokerUnavailableError,
@@ -56,7 +55,7 @@ class Holdings:
     def __init__(  # noqa: PLR0913 - what a partition's move concerns
         self,
         consumer: Consumer,
-        ownership: Ownership,
+        opening: ShardOpening,
         gathered: Gathering,
         aside: SetAside,
         lock_wait_s: float,
@@ -67,7 +66,7 @@ class Holdings:
 
         Args:
             consumer: Who fetches.
-            ownership: Who opens and closes shards.
+            opening: Who opens shards.
             gathered: What waits for its round.
             aside: What faults have taken out of the way.
             lock_wait_s: How long a partition may wait for its shard.
@@ -75,7 +74,7 @@ class Holdings:
             log: Where it is told.
         """
         self._consumer = consumer
-        self._ownership = ownership
+        self._opening = opening
         self._gathered = gathered
         self._aside = aside
         self._lock_wait_s = lock_wait_s
@@ -83,11 +82,8 @@ class Holdings:
         self._log = log
         self._waiting: dict[Partition, _Waiting] = {}
         self._touched: set[Partition] = set()
-
-    @property
-    def feeds(self) -> Mapping[Partition, ShardFeed]:
-        """The partitions whose shards are open."""
-        return self._ownership.feeds
+        # The partitions whose shards are open.
+        self.feeds: dict[Partition, ShardFeed] = {}
 
     @property
     def are_any(self) -> bool:
@@ -137,13 +133,32 @@ class Holdings:
         self._touched.difference_update(partitions)
         self._gathered.drop(partitions)
         self._aside.forget(partitions)
-        self._ownership.give_back(partitions)
+        self._close(partitions)
         for partition in partitions:
             self._log.info("let go", **_where(partition))
 
     def close_all(self) -> None:
         """Close every shard at the end, whatever it is doing."""
-        self._ownership.give_back(list(self.feeds))
+        self._close(list(self.feeds))
+
+    def _open(self, partition: Partition) -> ShardFeed:
+        feed = self.feeds[partition] = self._opening.open(partition)
+        return feed
+
+    def _close(self, partitions: Iterable[Partition]) -> None:
+        """Close shards; what was appended to them is committed first.
+
+        Raises:
+            ShardlogError: The first failure; all are closed, or poisoned, all the same.
+        """
+        failures: list[ShardlogError] = []
+        for feed in filter(None, [self.feeds.pop(partition, None) for partition in partitions]):
+            try:
+                feed.stream.close()
+            except ShardlogError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
     def _opened(
         self, partitions: Iterable[Partition]
@@ -158,7 +173,7 @@ class Holdings:
             found: ShardFeed | ShardlogError | None = silence or of_topics.get(partition.topic)
             if found is None:
                 try:
-                    found = self._ownership.take(partition)
+                    found = self._open(partition)
                 except BrokerUnavailableError as error:
                     found = silence = error
                 except ShardlogError as error:
@@ -188,7 +203,7 @@ class Holdings:
             if now_s < waiting.next_try_s:
                 continue
             try:
-                feed = self._ownership.take(partition)
+                feed = self._open(partition)
             except ShardlogError as error:
                 if now_s >= waiting.until_s or not isinstance(error, _MAY_PASS):
                     is_of_disk = waiting.poison is not None and isinstance(error, _OF_DISKS)
@@ -255,7 +270,7 @@ class Holdings:
     def _try_again(self, partition: Partition) -> None:
         """Take a partition that is set aside, if its fault is over; else put it off."""
         try:
-            feed = self._ownership.take(partition)
+            feed = self._open(partition)
         except BrokerUnavailableError:
             self._aside.put_off(partition, self._clock.monotonic_s())
         except ShardlogError as error:
@@ -271,7 +286,7 @@ class Holdings:
         self._consumer.pause(partitions)
         for partition in partitions:
             try:
-                self._ownership.give_back([partition])
+                self._close([partition])
             except ShardlogError as error:
                 self._log.warning("closing", **_where(partition), reason=str(error))
 
@@ -282,25 +297,30 @@ class Holdings:
         self._touched.update(partitions)
         self._rewind(partitions)
 
-    def retake(self, partition: Partition) -> ShardFeed | None:
+    def retake(self, partition: Partition) -> bool | None:
         """Judge anew where a partition goes on: overtaken, cut, or made again.
 
         Returns:
-            Its feed, or None when its shard has to be waited for.
+            Whether it goes on where it stood; None when its shard has to be waited for, or is
+            being reopened already.
 
         Raises:
             ShardlogError: It cannot go on; its shard is closed.
         """
-        self._ownership.give_back([partition])
+        feed = self.feeds.get(partition)
+        if feed is None:
+            return None
+        before = feed.next
+        self._close([partition])
         self._touched.add(partition)
         try:
-            feed = self._ownership.take(partition)
+            feed = self._open(partition)
         except UnavailableError as error:
             self._wait_for(partition, error)
             self._consumer.pause([partition])
             return None
         self._rewind([partition])
-        return feed
+        return feed.next == before
 
     def touched_of(self, records: Messages) -> set[Partition]:
         """Return the touched partitions that records belong to."""

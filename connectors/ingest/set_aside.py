@@ -94,19 +94,19 @@ class SetAside:
         return self._faults.keys()
 
     @property
-    def has_partitions(self) -> bool:
-        """Whether any partition is set aside by itself."""
-        return any(at.number != WHOLE_TOPIC for at in self._faults)
-
-    @property
-    def whole_topics(self) -> set[str]:
-        """The topics that are set aside as a whole."""
-        return {at.topic for at in self._faults if at.number == WHOLE_TOPIC}
-
-    @property
     def oldest(self) -> ShardlogError | None:
         """The error of the fault that has lasted longest."""
         return next((fault.error for fault in self._faults.values()), None)
+
+    def fault_of_all(self, topics: Collection[str]) -> ShardlogError | None:
+        """Return the oldest error where faults concern all there is: partitions, or these topics.
+
+        Before partitions are given out, what was refused as a whole topic says nothing of others.
+        """
+        refused = {at.topic for at in self._faults if at.number == WHOLE_TOPIC}
+        has_partitions = any(at.number != WHOLE_TOPIC for at in self._faults)
+        is_all = has_partitions or (bool(topics) and refused.issuperset(topics))
+        return self.oldest if is_all else None
 
     def add(
         self, partitions: Collection[Partition], error: ShardlogError, *, is_for_good: bool = False

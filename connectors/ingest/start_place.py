@@ -1,6 +1,6 @@
 """Where a shard goes on reading its partition, and when it must not.
 
-Pure decisions over what the shard, the broker and the group say; ownership.py asks them.
+Pure decisions over what the shard, the broker and the group say; shard_opening.py asks them.
 """
 
 from collections.abc import Collection
@@ -43,7 +43,6 @@ def check_group_offset(  # noqa: PLR0913 - all that the decision stands on
     group_offset: int,
     metadata: str,
     home: HomeMark | None,
-    root_id: str,
     adopt: bool,
     place: tuple[str, int],
     dropped: Collection[str] = (),
@@ -58,7 +57,6 @@ def check_group_offset(  # noqa: PLR0913 - all that the decision stands on
         group_offset: What the group has committed.
         metadata: What lies beside it.
         home: The shard's own mark; None when there is no shard yet.
-        root_id: The root of this worker.
         adopt: Whether a copy of a root may go on.
         place: Topic and partition.
         dropped: Lineages of shards that were dropped from this root.
@@ -84,7 +82,7 @@ def check_group_offset(  # noqa: PLR0913 - all that the decision stands on
             "another group.id for a second copy"
         )
         raise ForeignDataError(message, stream=topic, shard=number)
-    if mark.root_id != root_id and not adopt:
+    if mark.root_id != home.root_id and not adopt:
         message = (
             f"{ahead}: this root is a copy of {mark.root_id}, which went on; set adopt=true to "
             "go on here and fetch again what Kafka still holds"

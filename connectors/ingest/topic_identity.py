@@ -84,13 +84,8 @@ class TopicIdentities:
         fetch = self._admin.ask_topic_ids(topics)
 
         def answer() -> dict[str, str | InvalidRequestError]:
-            try:
-                found = fetch(ANSWER_WAIT_S)
-            except BrokerUnavailableError as error:
-                self._broker.unanswered(str(error))
-                raise
-            self._broker.answered()
-            return found
+            with self._broker.asking():
+                return fetch(ANSWER_WAIT_S)
 
         return answer
 

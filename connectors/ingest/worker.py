@@ -1,10 +1,9 @@
-"""The ingest worker: consumes, gathers rounds, hands them to the commit path.
+"""The ingest worker: the loop that consumes, gathers, and has rounds made durable.
 
 One thread polls (rebalances, records, errors) and turns records into rows; it alone touches the
-consumer and what it holds. The syncs of a round run on threads of their own while the next one
-is gathered, one round at a time. Whatever closes or moves a shard (a rebalance, a stop, a
-poisoned shard) first waits for the round in flight, bounded; then holdings.py moves it, which
-knows nothing of rounds.
+consumer and what it holds. rounds.py makes durable what was gathered. Whatever closes or moves a
+shard (a rebalance, a stop, a poisoned shard) first waits for the round in flight; then holdings.py
+moves it, which knows nothing of rounds.
 
 Group mode takes what the group gives; static mode takes the partitions of the settings. A
 shard that another process still holds, or a broker that is silent, is tried again until
@@ -13,38 +12,30 @@ shard that another process still holds, or a broker that is silent, is tried aga
 """
 
 from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final
 
 from connectors.ingest.assignment_watch import AssignmentWatch
 from connectors.ingest.broker_watch import BrokerWatch
-from connectors.ingest.commit_round import (
-    RoundInFlight,
-    RoundReport,
-    RoundWork,
-    commit_round,
-    count_records,
-)
-from connectors.ingest.consumed import holds_faults, stretches
+from connectors.ingest.commit_round import RoundReport
 from connectors.ingest.dead_letter_watch import DeadLetterWatch
-from connectors.ingest.file_limit import files_missing
 from connectors.ingest.first_topics import first_topics
-from connectors.ingest.gathering import Gathering
+from connectors.ingest.gathering import Gathering, holds_faults, stretches
 from connectors.ingest.group_offsets import GroupOffsets
 from connectors.ingest.holdings import Holdings
-from connectors.ingest.ownership import Ownership
 from connectors.ingest.pace import CONSUME_RECORDS, WAIT_MOST_S, Pace
 from connectors.ingest.partition_faults import PartitionFaults, refusal_of
 from connectors.ingest.progress import Progress
-from connectors.ingest.root_check import check_writable
+from connectors.ingest.rounds import Rounds
 from connectors.ingest.set_aside import WHOLE_TOPIC, SetAside
 from connectors.ingest.set_aside_notes import SetAsideNotes
+from connectors.ingest.shard_opening import ShardOpening, stream_mark
+from connectors.ingest.start_checks import check_writable, files_missing
 from connectors.ingest.topic_identity import TopicIdentities
 from connectors.ingest.worker_counts import WorkerCounts
 from connectors.kafka_client import Admin, Consumer, Messages, Partition, PartitionFault
 from connectors.settings.options import WorkerOptions
 from storage_core import (
-    BrokerUnavailableError,
     Clock,
     InvalidRequestError,
     ShardlogError,
@@ -53,7 +44,6 @@ from storage_core import (
 
 _UNPOLLED_MAX_S: Final = 2.0
 _REOPENS_MAX: Final = 5
-_COMMITTERS: Final = 4
 # Rounds' worth of records that may gather while one is in flight; then fetching pauses.
 _GATHERED_ROUNDS_MAX: Final = 2
 
@@ -70,7 +60,6 @@ class Worker:
         self._consumer = Consumer(options.kafka_settings)
         self._broker = BrokerWatch(clock, log)
         self._identities = TopicIdentities(self._admin, clock, self._broker)
-        self._committers = ThreadPoolExecutor(_COMMITTERS, "shardlog-commit")
         self.counts = WorkerCounts()
         self._gathered = Gathering(
             self.counts,
@@ -78,24 +67,32 @@ class Worker:
             options.round_records_max,
             options.round_bytes_max,
         )
-        self._ownership = ownership = Ownership(options, self._consumer, self._identities, log)
+        self._opening = ShardOpening(options, self._consumer, self._identities, log)
+        mark_of = partial(stream_mark, options.root)
         notes = SetAsideNotes(options.root)
-        self._aside = SetAside(options.on_fault, notes, ownership.stream_mark, clock, log)
+        self._aside = SetAside(options.on_fault, notes, mark_of, clock, log)
         self._holdings = Holdings(
             self._consumer,
-            ownership,
+            self._opening,
             self._gathered,
             self._aside,
             options.lock_wait_s,
             clock,
             log,
         )
-        self._in_flight: RoundInFlight | None = None
         self._faults = PartitionFaults(log)
         self._watch = AssignmentWatch(options.topics, self._topics_there, log)
         self._dead_letters = DeadLetterWatch(options.dead_letters_only_max, log)
         self._group = GroupOffsets(self._consumer)
         self._pace = Pace(options.linger_ms / 1000)
+        self._rounds = Rounds(
+            self._consumer,
+            self._identities,
+            self._gathered,
+            self._pace,
+            options.stop_timeout_s,
+            self._concluded,
+        )
         self._is_stopping = False
         self._stop_reason = ""
         self._progress = Progress(
@@ -144,7 +141,7 @@ class Worker:
         if options.start == "latest":
             group = str(options.kafka_settings["group.id"])
             wanted = options.subscription or tuple(options.partitions)
-            self._ownership.first_topics = first_topics(options.root, group, wanted, there)
+            self._opening.first_topics = first_topics(options.root, group, wanted, there)
         if options.mode == "static":
             chosen = options.partitions.items()
             self._assigned([Partition(topic, n) for topic, numbers in chosen for n in set(numbers)])
@@ -160,7 +157,7 @@ class Worker:
 
     def _step(self) -> None:
         asked_s = self._clock.monotonic_s()
-        is_round_out = self._in_flight is not None
+        is_round_out = self._rounds.in_flight is not None
         most, wait_s = self._pace.next_call(self._gathered, asked_s, is_round_out=is_round_out)
         messages = self._consumer.consume(most, wait_s)
         now_s = self._clock.monotonic_s()
@@ -168,11 +165,10 @@ class Worker:
         if messages:
             # They came at any time during the call; one that asks for one ends with it.
             self._gather(messages, now_s if most == 1 else asked_s)
-        if self._in_flight is not None and self._in_flight.is_done():
-            self._conclude(self._in_flight)
-        if self._in_flight is None:
+        self._rounds.conclude_if_done()
+        if self._rounds.in_flight is None:
             self._holdings.try_waiting(now_s)
-            self._begin_if_due(now_s)
+            self._rounds.begin_if_due(self._holdings.feeds, now_s)
         elif self._gathered.rounds >= _GATHERED_ROUNDS_MAX:
             self._hold_back()
         self._group.tell_if_due(self._holdings.feeds, now_s)
@@ -183,13 +179,8 @@ class Worker:
 
     def _topics_there(self, wait_s: float) -> Collection[str]:
         """Ask the broker for its topics, and take note of whether it answers."""
-        try:
-            there = self._admin.partitions(wait_s)
-        except BrokerUnavailableError as error:
-            self._broker.unanswered(str(error))
-            raise
-        self._broker.answered()
-        return there
+        with self._broker.asking():
+            return self._admin.partitions(wait_s)
 
     def _end_if_all_is_set_aside(self) -> None:
         """End, rather than look busy, when nothing can be done but to try faults again.
@@ -197,12 +188,10 @@ class Worker:
         Raises:
             ShardlogError: The oldest fault.
         """
-        fault = self._aside.oldest
-        if fault is None or self._is_stopping or self._holdings.are_any_going_on:
+        if self._is_stopping or self._holdings.are_any_going_on:
             return
-        # Before partitions are given out, what was refused as a whole topic says nothing of others.
-        topics, refused = self._options.topics, self._aside.whole_topics
-        if self._aside.has_partitions or (topics and refused.issuperset(topics)):
+        fault = self._aside.fault_of_all(self._options.topics)
+        if fault is not None:
             raise fault
 
     def _gather(self, messages: Messages, now_s: float) -> None:
@@ -220,7 +209,7 @@ class Worker:
         self.counts.brought += len(records)
         if self._holdings.touched_of(records):
             # A round that fails now touches more of them.
-            self._settle()
+            self._rounds.settle()
             brought = len(records)
             records = self._holdings.without_touched(records)
             self.counts.drop(brought - len(records))
@@ -239,7 +228,7 @@ class Worker:
         except UnavailableError:
             raise
         except ShardlogError as error:
-            self._flush()
+            self._rounds.flush(self._holdings.feeds)
             self._holdings.set_aside([fault.partition], error)
 
     def _judge(self, fault: PartitionFault, now_s: float) -> None:
@@ -252,46 +241,14 @@ class Worker:
         self._faults.tell(fault, now_s)
         if not fault.is_refused_offset:
             return
-        self._flush()
-        feed = self._holdings.feeds.get(fault.partition)
-        if feed is None:
-            # Waiting for the round has shown that its disk failed; it is being reopened.
-            return
-        before = feed.next
-        retaken = self._holdings.retake(fault.partition)
-        if retaken is not None:
-            self._faults.judge_refusal(fault.partition, is_same_place=retaken.next == before)
+        self._rounds.flush(self._holdings.feeds)
+        # Waiting for the round may have shown that its disk failed; then it is being reopened.
+        is_same_place = self._holdings.retake(fault.partition)
+        if is_same_place is not None:
+            self._faults.judge_refusal(fault.partition, is_same_place=is_same_place)
 
-    def _begin_if_due(self, now_s: float) -> None:
-        feeds = self._holdings.feeds
-        is_look = self._pace.is_look_due(self._gathered, now_s)
-        if not feeds or not (is_look or self._pace.is_due(self._gathered, now_s)):
-            return
-        positions = self._consumer.positions(feeds)
-        if is_look:
-            has_moved = any(place > feeds[at].next for at, place in positions.items())
-            if not self._pace.is_idle_round_due(now_s, has_moved=has_moved):
-                return
-        self._pace.begun(now_s)
-        self._begin(positions)
-
-    def _begin(self, positions: dict[Partition, int]) -> None:
-        """Hand over what was gathered.
-
-        Positions count all that librdkafka has handed out. Inside one of its callbacks that may
-        be more than `consume` has returned yet, so there none are given.
-        """
-        work = RoundWork(self._gathered.take(), positions, dict(self._holdings.feeds))
-        try:
-            self._in_flight = commit_round(work, self._identities, self._committers)
-        except UnavailableError as error:
-            self.counts.drop(count_records(work.records))
-            self._go_back(self._holdings.feeds.keys(), error)
-
-    def _conclude(self, round_: RoundInFlight) -> None:
-        """Take over what a finished round has moved; go back where it failed."""
-        self._in_flight = None
-        report = round_.acknowledge()
+    def _concluded(self, report: RoundReport) -> None:
+        """Take over what a round has moved; go back where it failed."""
         self.counts.add(report)
         self._faults.forget(report.moved)
         self._aside.moved(report.moved)
@@ -334,7 +291,7 @@ class Worker:
         A pause throws away what was fetched ahead and costs half a second, so it is for disks
         that hang; polling goes on under it, or the group would take the partitions away.
         """
-        round_ = self._in_flight
+        round_ = self._rounds.in_flight
         if round_ is None:
             return
         if not round_.is_done(_UNPOLLED_MAX_S):
@@ -344,9 +301,8 @@ class Worker:
                 if messages:
                     self._gather(messages, self._clock.monotonic_s())
             self._consumer.resume(self._holdings.feeds)
-        # A rebalance may have waited for it meanwhile; a stop waits for it by itself.
-        if self._in_flight is round_ and round_.is_done():
-            self._conclude(round_)
+        # A stop waits for it by itself.
+        self._rounds.conclude_if_done()
 
     def _finish(self) -> None:
         """Make durable what was gathered.
@@ -356,7 +312,7 @@ class Worker:
                 or a shard was busy; nothing is lost, the next owner fetches it again.
         """
         dropped = self.counts.dropped_rounds
-        self._flush()
+        self._rounds.flush(self._holdings.feeds)
         self._group.tell_last(self._holdings.feeds)
         if self.counts.dropped_rounds > dropped:
             message = "the last records consumed were not stored, since no answer came in time"
@@ -369,48 +325,24 @@ class Worker:
         try:
             has_left = self._consumer.close(self._options.stop_timeout_s)
         finally:
-            is_idle = self._in_flight is None or self._in_flight.is_done(_UNPOLLED_MAX_S)
-            self._committers.shutdown(wait=is_idle, cancel_futures=True)
+            self._rounds.end(_UNPOLLED_MAX_S)
             if has_left:
                 self._holdings.close_all()
             else:
                 # Its callbacks may yet close them; the end of the process does so in any case.
                 self._log.warning("the group did not answer, left without it")
 
-    # --- rounds from within other work -----------------------------------------------------
-
-    def _settle(self) -> None:
-        """Wait for the round in flight.
-
-        Raises:
-            UnavailableError: It takes too long; its shards stay as they are, and ours.
-        """
-        if self._in_flight is None:
-            return
-        wait_s = self._options.stop_timeout_s
-        if not self._in_flight.is_done(wait_s):
-            message = f"a round was not durable within {wait_s:g} s; the disk hardly answers"
-            raise UnavailableError(message)
-        self._conclude(self._in_flight)
-
-    def _flush(self) -> None:
-        """Make durable what has been gathered, now."""
-        self._settle()
-        if self._gathered.count and self._holdings.feeds:
-            self._begin({})
-            self._settle()
-
     # --- what the group gives and takes, inside librdkafka's callbacks ---------------------
 
     def _assigned(self, partitions: list[Partition]) -> None:
         """Take them, those whose shard is not free unfetched."""
-        self._settle()
+        self._rounds.settle()
         self._holdings.take(partitions)
 
     def _revoked(self, partitions: list[Partition]) -> None:
         """Make durable what was consumed of them, close them, give them back."""
         try:
-            self._flush()
+            self._rounds.flush(self._holdings.feeds)
             self._group.tell_last(self._holdings.feeds)
             self._holdings.close(partitions)
         finally:
@@ -419,7 +351,7 @@ class Worker:
     def _lost(self, partitions: list[Partition]) -> None:
         """Drop what is not durable of them; another process may own them by now."""
         try:
-            self._settle()
+            self._rounds.settle()
             self._holdings.close(partitions)
         finally:
             self._consumer.let_go(partitions)

@@ -24,7 +24,6 @@ class Producer:
             self._client: Any = rdkafka.Producer(producer_settings(bootstrap, settings or {}))
         self._clock = SystemClock()
         self.acknowledged = 0
-        self.failed = 0
         self.first_failure: str | None = None
 
     def send(  # noqa: PLR0913 - the parts of a record
@@ -109,6 +108,5 @@ class Producer:
         if error is None:
             self.acknowledged += 1
             return
-        self.failed += 1
         if self.first_failure is None:
             self.first_failure = error.str()

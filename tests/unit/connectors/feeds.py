@@ -13,17 +13,25 @@ TOPIC = "orders"
 NOWHERE = "127.0.0.1:1"
 
 
-@contextmanager
-def open_feeds(root: Path, count: int) -> Iterator[dict[Partition, ShardFeed]]:
-    """Make a topic's stream and open so many of its shards, each by itself."""
+def make_stream(root: Path, shards: int) -> None:
+    """Make a topic's stream with so many shards."""
     origin = StreamOrigin("kafka", TOPIC, "id", "integer", "timestamp")
     Stream.create(root, TOPIC, StreamOptions(unit="ms"), origin=origin).close()
-    Stream.add_shards(root, TOPIC, dict.fromkeys(range(count), 0))
+    Stream.add_shards(root, TOPIC, dict.fromkeys(range(shards), 0))
+
+
+def open_feed(root: Path, partition: Partition) -> ShardFeed:
+    """Open one shard by itself."""
+    stream = Stream.open(root, TOPIC, shards=[partition.number])
+    return ShardFeed(partition, stream, "id", HomeMark("root", stream.lineage(partition.number)), 0)
+
+
+@contextmanager
+def open_feeds(root: Path, count: int) -> Iterator[dict[Partition, ShardFeed]]:
+    """Make a topic's stream and open all of its shards, each by itself."""
+    make_stream(root, count)
     with ExitStack() as stack:
-        feeds = {}
-        for number in range(count):
-            stream = stack.enter_context(Stream.open(root, TOPIC, shards=[number]))
-            home = HomeMark("root", stream.lineage(number))
-            partition = Partition(TOPIC, number)
-            feeds[partition] = ShardFeed(partition, stream, "id", home, 0)
+        feeds = {at: open_feed(root, at) for at in (Partition(TOPIC, n) for n in range(count))}
+        for feed in feeds.values():
+            stack.callback(feed.stream.close)
         yield feeds

@@ -21,79 +21,71 @@ from storage_core import (
     UnavailableError,
 )
 from storage_core.testing import ManualClock
-from tests.unit.connectors.feeds import NOWHERE, TOPIC, open_feeds
+from tests.unit.connectors.feeds import NOWHERE, TOPIC, make_stream, open_feed
 from tests.unit.connectors.records import record
 
 A, B, C = (Partition(TOPIC, number) for number in range(3))
 
 
-class ScriptedOwnership:
+class ScriptedOpening:
     """Opens those shards that are free; notes what it was asked for."""
 
-    def __init__(self, shards):
-        self.shards, self.feeds = shards, {}
+    def __init__(self, root):
+        self.root = root
         self.refusals, self.asked = {}, []
-        self.mark = 1
 
-    def take(self, partition):
+    def open(self, partition):
         self.asked.append(partition)
         if partition in self.refusals:
             raise self.refusals[partition]
-        self.feeds[partition] = self.shards[partition]
-        return self.feeds[partition]
-
-    def stream_mark(self, _topic):
-        return self.mark
-
-    def give_back(self, partitions):
-        for partition in partitions:
-            self.feeds.pop(partition, None)
+        return open_feed(self.root, partition)
 
 
 class Bench:
     """Holdings with all that they concern."""
 
-    def __init__(self, shards, root, on_fault="set-aside"):
+    def __init__(self, root, on_fault="set-aside"):
+        make_stream(root, 3)
         settings = {"bootstrap.servers": NOWHERE, "group.id": "any"}
         self.clock, self.log, self.consumer = ManualClock(), CapturingLogger(), Consumer(settings)
-        self.owned = ScriptedOwnership(shards)
+        self.opening = ScriptedOpening(root)
         self.gathered = Gathering(WorkerCounts(), TOPIC, 100, 2**20)
-        ownership: Any = self.owned
+        opening: Any = self.opening
         self.notes = SetAsideNotes(root)
         settings_of_faults = FaultSettings.model_validate(on_fault)
-        self.aside = SetAside(
-            settings_of_faults, self.notes, self.owned.stream_mark, self.clock, self.log
-        )
+        self.aside = SetAside(settings_of_faults, self.notes, lambda _: 1, self.clock, self.log)
         self.holdings = Holdings(
-            self.consumer, ownership, self.gathered, self.aside, 10.0, self.clock, self.log
+            self.consumer, opening, self.gathered, self.aside, 10.0, self.clock, self.log
         )
+
+    def close(self):
+        self.holdings.close_all()
+        self.consumer.close()
 
     def said(self, event):
         found = [call.kwargs for call in self.log.calls if call.args == (event,)]
         return [told.get("shard", told.get("shards")) for told in found]
 
     def try_waiting(self, after_s):
-        self.owned.asked.clear()
+        self.opening.asked.clear()
         self.clock.elapsed_s += after_s
         self.holdings.try_waiting(self.clock.elapsed_s)
-        return self.owned.asked
+        return self.opening.asked
 
 
 @pytest.fixture
 def bench(tmp_path):
-    with open_feeds(tmp_path, 3) as shards:
-        made = Bench(shards, tmp_path)
-        yield made
-        made.consumer.close()
+    made = Bench(tmp_path)
+    yield made
+    made.close()
 
 
 @pytest.fixture
 def strict(tmp_path):
     """A bench on which every fault stops the worker."""
-    with open_feeds(tmp_path, 3) as shards:
-        made = Bench(shards, tmp_path, "stop")
-        yield made
-        made.consumer.close()
+    made = Bench(tmp_path, "stop")
+    yield made
+    made.close()
 
 
 def offsets(records):
@@ -105,20 +97,20 @@ def silent():
 
 
 def test_silent_broker_is_asked_once_and_the_rest_wait(bench):
-    bench.owned.refusals = {B: silent(), C: silent()}
+    bench.opening.refusals = {B: silent(), C: silent()}
     bench.holdings.take([A, B, C])
-    assert bench.owned.asked == [A, B]
+    assert bench.opening.asked == [A, B]
     assert (bench.said("owned"), bench.said("waiting")) == ([0], [1, 2])
 
 
 def test_shard_that_another_holds_keeps_no_neighbour_waiting(bench):
-    bench.owned.refusals = {A: ShardLockedError("held")}
+    bench.opening.refusals = {A: ShardLockedError("held")}
     bench.holdings.take([A, B])
     assert (bench.said("owned"), bench.said("waiting")) == ([1], [0])
 
 
 def test_broker_still_silent_is_asked_about_one_partition_a_turn(bench):
-    bench.owned.refusals = dict.fromkeys((A, B), silent())
+    bench.opening.refusals = dict.fromkeys((A, B), silent())
     bench.holdings.take([A, B])
     assert bench.try_waiting(1) == [A]
     assert bench.try_waiting(0) == [B]
@@ -126,16 +118,16 @@ def test_broker_still_silent_is_asked_about_one_partition_a_turn(bench):
 
 
 def test_partitions_that_waited_for_the_broker_are_opened_when_it_answers(bench):
-    bench.owned.refusals = dict.fromkeys((A, B), silent())
+    bench.opening.refusals = dict.fromkeys((A, B), silent())
     bench.holdings.take([A, B])
-    bench.owned.refusals = {}
+    bench.opening.refusals = {}
     assert bench.try_waiting(1) == [A, B]
     assert bench.said("owned") == [0, 1]
 
 
 @pytest.mark.parametrize("error", [silent(), ShardLockedError("held"), UnavailableError("full")])
 def test_partition_waits_for_its_shard_for_a_bounded_time(bench, error):
-    bench.owned.refusals = {A: error}
+    bench.opening.refusals = {A: error}
     bench.holdings.take([A, B])
     bench.try_waiting(9.9)
     assert bench.said("set aside") == []
@@ -145,7 +137,7 @@ def test_partition_waits_for_its_shard_for_a_bounded_time(bench, error):
 
 
 def test_partition_that_waited_too_long_stops_the_worker_where_that_is_wanted(strict):
-    strict.owned.refusals = {A: ShardLockedError("held")}
+    strict.opening.refusals = {A: ShardLockedError("held")}
     strict.holdings.take([A])
     with pytest.raises(ShardLockedError):
         strict.try_waiting(10.1)
@@ -163,7 +155,7 @@ def test_partition_that_waited_too_long_stops_the_worker_where_that_is_wanted(st
 )
 def test_suspended_shard_that_does_not_open_again_is_told_by_its_cause(bench, error, told):
     bench.holdings.take([A])
-    bench.owned.refusals = {A: error}
+    bench.opening.refusals = {A: error}
     bench.holdings.suspend(A, ShardPoisonedError("full"), 1)
     bench.try_waiting(9.9)
     bench.try_waiting(0.5)

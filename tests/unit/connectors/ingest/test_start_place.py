@@ -21,7 +21,6 @@ def judge(group_offset, mark, home=OURS, *, shard_next=10, adopt=False, dropped=
         group_offset=group_offset,
         metadata="" if mark is None else mark.encode(),
         home=home,
-        root_id=OURS.root_id,
         adopt=adopt,
         place=PLACE,
         dropped=dropped,

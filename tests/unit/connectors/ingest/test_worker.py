@@ -30,7 +30,7 @@ def worker(tmp_path):
     settings = [f"root={tmp_path}", f'topics=["{TOPIC}"]', f"kafka.bootstrap.servers={NOWHERE}"]
     worker = Worker(load_options(None, settings, {}), ManualClock(), CapturingLogger())
     with open_feeds(tmp_path, 2) as feeds:
-        worker._holdings._ownership.feeds.update(feeds)
+        worker._holdings.feeds.update(feeds)
         worker._consumer.begin(dict.fromkeys(feeds, Place(0)))
         yield worker
         worker._leave()
@@ -47,11 +47,13 @@ def fail_in_flight(worker, partition):
     """Let a round be under way whose commit of a partition is not done in time."""
     late: Future[int] = Future()
     late.set_exception(UnavailableError("busy"))
-    worker._in_flight = RoundInFlight(RoundReport(), {late: worker._holdings.feeds[partition]})
+    worker._rounds.in_flight = RoundInFlight(
+        RoundReport(), {late: worker._holdings.feeds[partition]}
+    )
 
 
 def test_records_before_a_fault_are_kept_before_it_is_acted_on(worker, tmp_path):
-    worker._identities = AllAreRight()
+    worker._rounds._identities = AllAreRight()
     worker._gather([record(0), record(1), denial(), record(5, partition=1)], 0.0)
     with StreamReader.open(tmp_path, TOPIC) as reader:
         assert reader.committed() == {0: 2, 1: 0}
@@ -92,16 +94,16 @@ def test_records_in_hand_when_their_round_fails_are_fetched_again(worker):
 def test_records_of_others_stay_when_a_round_fails(worker):
     worker._gather([record(0)], 0.0)
     fail_in_flight(worker, B)
-    worker._settle()
+    worker._rounds.settle()
     assert list(worker._gathered.take()) == [A]
 
 
 def test_stop_is_heard_while_a_disk_hangs(worker):
     hanging: Future[int] = Future()
-    worker._in_flight = RoundInFlight(RoundReport(), {hanging: worker._holdings.feeds[A]})
+    worker._rounds.in_flight = RoundInFlight(RoundReport(), {hanging: worker._holdings.feeds[A]})
     worker.stop()
     worker._hold_back()
-    assert worker._in_flight is not None
+    assert worker._rounds.in_flight is not None
     hanging.set_result(0)
 
 
@@ -129,10 +131,10 @@ def ledger(worker):
 
 
 def test_records_made_durable_are_consumed_and_none_is_let_go(worker):
-    worker._identities = AllAreRight()
+    worker._rounds._identities = AllAreRight()
     worker._gather([record(0), record(1, key=b"text"), record(0, partition=1)], 0.0)
     assert ledger(worker) == (0, 0)
-    worker._flush()
+    worker._rounds.flush(worker._holdings.feeds)
     assert ledger(worker) == (3, 0)
 
 
@@ -167,18 +169,18 @@ class NoTopicIsKnown:
 
 @pytest.mark.parametrize("identities", [NobodyAnswers(), NoTopicIsKnown()])
 def test_records_of_a_round_that_is_dropped_are_let_go(worker, identities):
-    worker._identities = identities
+    worker._rounds._identities = identities
     worker._gather([record(0), record(1, key=b"text"), record(0, partition=1)], 0.0)
-    worker._flush()
+    worker._rounds.flush(worker._holdings.feeds)
     assert ledger(worker) == (3, 3)
     assert worker.counts.dropped_rounds == 1
 
 
 def test_records_gathered_twice_count_once_as_stored(worker):
-    worker._identities = AllAreRight()
+    worker._rounds._identities = AllAreRight()
     worker._gather([record(0), record(1)], 0.0)
     worker._gather([record(1), record(2)], 0.0)
-    worker._flush()
+    worker._rounds.flush(worker._holdings.feeds)
     assert ledger(worker) == (4, 1)
 
 

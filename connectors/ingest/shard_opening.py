@@ -1,15 +1,14 @@
-"""Which partitions this process owns: a shard is opened when one comes, closed when it goes.
+"""How a partition's shard is opened, and where it goes on.
 
-Taking a partition asks, in this order: is the topic the one its stream was made from; does
-the shard's data lie here; where does it go on; does Kafka still have what comes next. Nothing
-is made on disk before the first two are answered.
-
-Belongs to the worker's thread; nothing here runs beside a round.
+Opening asks, in this order: is the topic the one its stream was made from; does the shard's data
+lie here; where does it go on; does Kafka still have what comes next. Nothing is made on disk
+before the first two are answered. Who holds what was opened, holdings.py says.
 """
 
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from connectors.ingest.shard_feed import ShardFeed
@@ -39,8 +38,8 @@ class _Copy:
     origin: StreamOrigin
 
 
-class Ownership:
-    """The shards this process has open, by partition."""
+class ShardOpening:
+    """Opens the shards of partitions. Belongs to the worker's thread, between rounds."""
 
     def __init__(
         self,
@@ -49,24 +48,16 @@ class Ownership:
         identities: TopicIdentities,
         log: Any,  # noqa: ANN401 - a structlog logger has no better type
     ) -> None:
-        """Own nothing."""
+        """Take over the connection; nothing is asked yet."""
         self._options = options
         self._consumer = consumer
         self._identities = identities
         self._log = log
-        self.feeds: dict[Partition, ShardFeed] = {}
         self._told: set[str] = set()
         # With start=latest, the topics it is said of; None for all.
         self.first_topics: Collection[str] | None = None
 
-    def stream_mark(self, topic: str) -> object:
-        """Return what a topic's stream can be told from one made anew by, None if there is none."""
-        try:
-            return describe_stream(self._options.root, topic).incarnation
-        except ShardlogError:
-            return None
-
-    def take(self, partition: Partition) -> ShardFeed:
+    def open(self, partition: Partition) -> ShardFeed:
         """Open a partition's shard and find out where it goes on.
 
         Raises:
@@ -84,31 +75,11 @@ class Ownership:
             Stream.add_shards(self._options.root, partition.topic, starts)
         stream = Stream.open(self._options.root, partition.topic, shards=[partition.number])
         try:
-            feed = self._feed(partition, stream, made.origin)
+            return self._feed(partition, stream, made.origin)
         except BaseException:
             with suppress(ShardlogError):
                 stream.close()
             raise
-        self.feeds[partition] = feed
-        return feed
-
-    def give_back(self, partitions: Iterable[Partition]) -> None:
-        """Close shards; what was appended to them is committed first.
-
-        Raises:
-            ShardlogError: The first failure; all are closed, or poisoned, all the same.
-        """
-        failures: list[ShardlogError] = []
-        for partition in partitions:
-            feed = self.feeds.pop(partition, None)
-            if feed is None:
-                continue
-            try:
-                feed.stream.close()
-            except ShardlogError as error:
-                failures.append(error)
-        if failures:
-            raise failures[0]
 
     def _stream_of(self, partition: Partition, topic_id: str) -> _Copy:
         """Return a topic's stream, which is made if it is not there and the data is ours."""
@@ -213,7 +184,6 @@ class Ownership:
         committed = self._consumer.group_places([partition]).get(partition)
         if committed is None:
             return
-        own_root = home.root_id if home is not None else ""
         dropped: set[str] = set()
         if committed.offset > shard_next:
             for drop in dropped_streams(self._options.root, partition.topic):
@@ -223,7 +193,6 @@ class Ownership:
             group_offset=committed.offset,
             metadata=committed.metadata,
             home=home,
-            root_id=own_root,
             adopt=self._options.adopt,
             place=partition,
             dropped=dropped,
@@ -237,3 +206,11 @@ class Ownership:
                 group_offset=committed.offset,
                 shard_next=shard_next,
             )
+
+
+def stream_mark(root: Path, topic: str) -> object:
+    """Return what a topic's stream can be told from one made anew by, None if there is none."""
+    try:
+        return describe_stream(root, topic).incarnation
+    except ShardlogError:
+        return None

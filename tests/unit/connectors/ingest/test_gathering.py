@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.ingest.consumed import are_of, holds_faults, stretches, without
+from connectors.ingest.gathering import are_of, holds_faults, stretches, without
 from connectors.kafka_client import FIELDS, Partition
 from storage_core import ClientFailedError, InvalidRequestError
 from tests.unit.connectors.records import (

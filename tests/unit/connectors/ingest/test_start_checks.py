@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from connectors.ingest.file_limit import (
+from connectors.ingest.start_checks import (
     FILES_BESIDE_SHARDS,
     check_files,
     files_missing,

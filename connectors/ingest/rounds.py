@@ -1,0 +1,119 @@
+"""The rounds of a worker: what was gathered is made durable, one round at a time.
+
+The syncs of a round run on threads of their own while the next one is gathered. Whoever closes or
+moves a shard first waits for the round in flight, bounded. What a round's report says of the
+partitions the worker acts on; it is told as soon as the round is over.
+
+Belongs to the worker's thread.
+"""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from connectors.ingest.commit_round import (
+    RoundInFlight,
+    RoundReport,
+    RoundWork,
+    commit_round,
+    count_records,
+)
+from connectors.ingest.gathering import Gathering
+from connectors.ingest.pace import Pace
+from connectors.ingest.shard_feed import ShardFeed
+from connectors.ingest.topic_identity import TopicIdentities
+from connectors.kafka_client import Consumer, Partition
+from storage_core import UnavailableError
+
+_COMMITTERS: Final = 4
+
+
+class Rounds:
+    """Begins rounds, waits for them, and hands on what became of them."""
+
+    def __init__(  # noqa: PLR0913 - what a round concerns
+        self,
+        consumer: Consumer,
+        identities: TopicIdentities,
+        gathered: Gathering,
+        pace: Pace,
+        wait_s: float,
+        concluded: Callable[[RoundReport], None],
+    ) -> None:
+        """Have none in flight.
+
+        Args:
+            consumer: Who says where its partitions stand.
+            identities: Who says whether the topics are still the ones.
+            gathered: What waits for its round.
+            pace: When a round is due.
+            wait_s: How long a round in flight may be waited for.
+            concluded: Called with the report of each round that is over.
+        """
+        self._consumer = consumer
+        self._identities = identities
+        self._gathered = gathered
+        self._pace = pace
+        self._wait_s = wait_s
+        self._concluded = concluded
+        self._committers = ThreadPoolExecutor(_COMMITTERS, "shardlog-commit")
+        self.in_flight: RoundInFlight | None = None
+
+    def begin_if_due(self, feeds: Mapping[Partition, ShardFeed], now_s: float) -> None:
+        """Begin a round of what was gathered, or an idle worker's; none is in flight."""
+        is_look = self._pace.is_look_due(self._gathered, now_s)
+        if not feeds or not (is_look or self._pace.is_due(self._gathered, now_s)):
+            return
+        positions = self._consumer.positions(feeds)
+        if is_look:
+            has_moved = any(place > feeds[at].next for at, place in positions.items())
+            if not self._pace.is_idle_round_due(now_s, has_moved=has_moved):
+                return
+        self._pace.begun(now_s)
+        self._begin(feeds, positions)
+
+    def _begin(
+        self, feeds: Mapping[Partition, ShardFeed], positions: Mapping[Partition, int]
+    ) -> None:
+        work = RoundWork(self._gathered.take(), positions, dict(feeds))
+        try:
+            self.in_flight = commit_round(work, self._identities, self._committers)
+        except UnavailableError as error:
+            delayed = dict.fromkeys(work.feeds, error)
+            self._concluded(RoundReport(count_records(work.records), delayed=delayed))
+
+    def conclude_if_done(self) -> None:
+        """Hand on what became of the round in flight, if it is over."""
+        if self.in_flight is not None and self.in_flight.is_done():
+            round_, self.in_flight = self.in_flight, None
+            self._concluded(round_.acknowledge())
+
+    def settle(self) -> None:
+        """Wait for the round in flight.
+
+        Raises:
+            UnavailableError: It takes too long; its shards stay as they are, and ours.
+        """
+        if self.in_flight is not None and not self.in_flight.is_done(self._wait_s):
+            message = f"a round was not durable within {self._wait_s:g} s; the disk hardly answers"
+            raise UnavailableError(message)
+        self.conclude_if_done()
+
+    def flush(self, feeds: Mapping[Partition, ShardFeed]) -> None:
+        """Make durable what has been gathered, now.
+
+        No positions are given: they count all that librdkafka has handed out, and inside one of
+        its callbacks that may be more than `consume` has returned yet.
+
+        Raises:
+            UnavailableError: It takes too long.
+        """
+        self.settle()
+        if self._gathered.count and feeds:
+            self._begin(feeds, {})
+            self.settle()
+
+    def end(self, wait_s: float) -> None:
+        """Let go of the threads; a round that hangs is left to itself after a while."""
+        is_idle = self.in_flight is None or self.in_flight.is_done(wait_s)
+        self._committers.shutdown(wait=is_idle, cancel_futures=True)
