@@ -25,8 +25,8 @@ import pyarrow as pa
 import xxhash
 
 from storage_core.errors import CorruptionError
-from storage_core.format.plain_row import encode_plain_row
 from storage_core.format.record import ENVELOPE, Rows
+from storage_core.ground.arrow import int_array
 
 Codec = Literal["none", "lz4", "zstd"]
 
@@ -135,38 +135,22 @@ def encode_block(  # noqa: PLR0913 - a block's parts
     codec: Codec,
 ) -> bytes:
     """Return the bytes of a block of at least one row (states None: all normal)."""
-    if len(rows) == 1 and codec == "none" and states is None and rows.is_plain:
-        plain = encode_plain_row(
-            block_schema(0), int(rows.secondary[0]), int(rows.primary[0]), rows.payload
-        )
-        return _framed(plain, place, 0, addresses, committed_at_ms, codec)
-    columns = [pa.array(rows.secondary), pa.array(rows.primary), rows.payload]
+    columns = [int_array(rows.secondary), int_array(rows.primary), rows.payload]
     mask = 0
     if rows.version is not None:
         mask |= MASK_VERSION
-        columns.append(pa.array(rows.version))
+        columns.append(int_array(rows.version))
     if states is not None:
         mask |= MASK_STATE
-        columns.append(pa.array(states))
+        columns.append(int_array(states))
     if int(addresses[-1]) - int(addresses[0]) + 1 != len(rows):
         mask |= MASK_ADDRESS
-        columns.append(pa.array(addresses))
+        columns.append(int_array(addresses))
     for name, bit in _MASK_ENVELOPE.items():
         if name in rows.envelope:
             mask |= bit
             columns.append(rows.envelope[name])
     message = pa.RecordBatch.from_arrays(columns, schema=block_schema(mask))
-    return _framed(_serialize(message, codec), place, mask, addresses, committed_at_ms, codec)
-
-
-def _framed(  # noqa: PLR0913 - a header's parts
-    message: bytes | pa.Buffer,
-    place: BlockPlace,
-    mask: int,
-    addresses: npt.NDArray[np.int64],
-    committed_at_ms: int,
-    codec: Codec,
-) -> bytes:
     header = _HEADER.pack(
         _MAGIC,
         BLOCK_FORMAT,
@@ -175,14 +159,14 @@ def _framed(  # noqa: PLR0913 - a header's parts
         mask,
         place.shard,
         place.lineage,
-        len(addresses),
+        len(rows),
         int(addresses[0]),
         int(addresses[-1]),
         committed_at_ms,
         0,
     )
     checksum = _CHECKSUM.pack(xxhash.xxh3_64_intdigest(header))
-    return b"".join((header, checksum, message))
+    return b"".join((header, checksum, _serialize(message, codec)))
 
 
 def _serialize(message: pa.RecordBatch, codec: Codec) -> pa.Buffer:

@@ -72,11 +72,6 @@ class Rows:
         """Return the number of records."""
         return len(self.primary)
 
-    @property
-    def is_plain(self) -> bool:
-        """Tell whether there is nothing but secondary, primary and payloads that are not null."""
-        return self.version is None and not self.envelope and not self.payload.null_count
-
     def slice(self, start: int, end: int) -> "Rows":
         """Return the records from `start` to before `end`, without copying."""
         return Rows(

@@ -22,7 +22,6 @@ import numpy.typing as npt
 
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.record import State
-from storage_core.ground.reductions import largest, least, total
 
 Unit = Literal["s", "ms", "us", "ns", "sequence"]
 WindowWidth = Literal["minute", "hour", "day", "week", "month", "sequence"]
@@ -157,9 +156,8 @@ def summarise(
         states = states[counted]
     if not len(primaries):
         return {}
-    first = scheme.of(least(primaries))
-    last = first if len(primaries) == 1 else scheme.of(largest(primaries))
-    if first == last:
+    first = scheme.of(int(primaries.min()))
+    if first == scheme.of(int(primaries.max())):
         return {first: _summary(addresses, sizes, states)}
     windows = scheme.of_many(primaries)
     order = np.argsort(windows, kind="stable")
@@ -178,7 +176,7 @@ def _summary(
     late = 0 if states is None else int(states.sum())
     normal = addresses if states is None or late == 0 else addresses[states == 0]
     bounds = (int(normal[0]), int(normal[-1])) if len(normal) else (INT64_MAX, -1)
-    return Window(*bounds, len(addresses), late, total(sizes))
+    return Window(*bounds, len(addresses), late, int(sizes.sum()))
 
 
 class WindowTable:

@@ -26,7 +26,6 @@ import numpy.typing as npt
 from storage_core.errors import CorruptionError
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.record import State
-from storage_core.ground.reductions import largest, least
 
 _HEAD: Final = struct.Struct("<8qQ6I")
 _HEAD_BYTES: Final = _HEAD.size
@@ -122,7 +121,7 @@ def primary_spans(
 ) -> tuple[int, int, int, int]:
     """Return least and largest primary of the normal rows, then of the late and ahead rows."""
     if states is None:
-        return least(primaries), largest(primaries), *_EMPTY_SPAN
+        return *_span(primaries), *_EMPTY_SPAN
     normal = primaries[states == 0]
     flagged = primaries[(states == State.LATE) | (states == State.AHEAD)]
     return *_span(normal), *_span(flagged)
@@ -218,8 +217,8 @@ def decode_zone(key_address: int, data: bytes, shard: int) -> Zone:
 
 def encode_secondaries(secondaries: Int32s) -> bytes:
     """Return the set of secondaries as a part: the smaller of bitmap and sorted deltas."""
-    first = least(secondaries)
-    span = largest(secondaries) - first + 1
+    first = int(secondaries.min())
+    span = int(secondaries.max()) - first + 1
     if span == 1:
         return _PART.pack(_TAG_DELTAS, _DELTAS.size) + _DELTAS.pack(first, 1)
     if span <= 8 * len(secondaries):

@@ -4,17 +4,14 @@ The stubs (20.0) lag behind the library: `pa.array` of numpy integers is typed a
 `concat_batches` is unknown. Everything here is typed as it behaves.
 """
 
-import struct
 from collections.abc import Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 _untyped: Any = pa
-_OFFSETS: Final = struct.Struct("<ii")
-_BINARY: Final = pa.binary()
 Array: TypeAlias = "pa.Array[Any]"  # element types differ by column
 
 
@@ -33,15 +30,6 @@ def int_array(values: npt.NDArray[np.integer[Any]]) -> Array:
 def repeated(value: object, kind: pa.DataType, count: int) -> Array:
     """Return an array of one value."""
     array: Array = _untyped.repeat(_untyped.scalar(value, kind), count)
-    return array
-
-
-def single_binary(value: bytes | None) -> Array:
-    """Return a binary array of one value; its bytes are not copied."""
-    if value is None:
-        return nulls(1, pa.binary())
-    buffers = [None, _untyped.py_buffer(_OFFSETS.pack(0, len(value))), _untyped.py_buffer(value)]
-    array: Array = _untyped.Array.from_buffers(_BINARY, 1, buffers, 0)
     return array
 
 

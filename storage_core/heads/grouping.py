@@ -33,9 +33,6 @@ class Judged:
 
 def group(secondaries: Int32s) -> Grouping:
     """Return the distinct secondaries in ascending order and each row's index among them."""
-    if len(secondaries) == 1:
-        # IMPORTANT: a copy; heads keep it longer than a caller keeps the memory of its batch.
-        return Grouping(secondaries.copy(), np.zeros(1, dtype=np.intp))
     least = int(secondaries.min())
     span = int(secondaries.max()) - least + 1
     if span <= _DENSE_SPAN_PER_ROW * len(secondaries) + 1024:

@@ -21,7 +21,6 @@ import numpy as np
 
 from storage_core.format.keys import head_key
 from storage_core.format.shard_state import KEY_HEADS, encode_int
-from storage_core.ground.reductions import is_all
 from storage_core.heads.table import Heads, HeadTable, Int32s, decode_head, encode_heads
 from storage_core.store.key_value import Batch
 
@@ -59,7 +58,7 @@ class ShardHeads:
     def routing_for(self, ids: Int32s) -> Heads:
         """Return the heads that the next rows of these sorted ids are compared with."""
         heads, present = self._routing.find(ids)
-        if not is_all(present):
+        if not present.all():
             self._fill(heads, ~present)
         return heads
 

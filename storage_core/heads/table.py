@@ -20,7 +20,6 @@ import numpy.typing as npt
 
 from storage_core.errors import CorruptionError
 from storage_core.format.keys import INT64_MIN, PREFIX_HEAD
-from storage_core.ground.reductions import is_all
 from storage_core.heads.grouping import Grouping, Judged
 
 _VALUE: Final = struct.Struct("<qqq")
@@ -74,7 +73,6 @@ _ITEM_DTYPE: Final = np.dtype(
     ]
 )
 _KEY_BYTES: Final = 5
-_PRESENT: Final = np.ones(1, dtype=np.bool_)
 
 
 def encode_heads(heads: "Heads") -> list[tuple[bytes, bytes]]:
@@ -118,15 +116,6 @@ def heads_after(
     before: Heads, groups: Grouping, judged: Judged, primaries: Int64s, addresses: Int64s
 ) -> Heads:
     """Return the heads of a batch's secondaries once its rows are in."""
-    if judged.states is None and len(addresses) == 1:
-        is_maximum = primaries[0] == judged.maxima[0]
-        # IMPORTANT: a copy; of one row it is the caller's own memory.
-        return Heads(
-            groups.ids,
-            judged.maxima.copy(),
-            addresses if is_maximum else before.address,
-            addresses,
-        )
     address, last = before.address.copy(), before.last.copy()
     codes = groups.codes
     if judged.states is not None:
@@ -161,9 +150,6 @@ class HeadTable:
     def find(self, ids: Int32s) -> tuple[Heads, npt.NDArray[np.bool_]]:
         """Return the heads of sorted ids, and which of them are in memory."""
         known = self._heads
-        if len(ids) == 1 and (one := self._slot(ids)) is not None:
-            columns = (known.primary, known.address, known.last)
-            return Heads(ids, *(column[one].copy() for column in columns)), _PRESENT
         if len(ids) == len(known.ids) and np.array_equal(ids, known.ids):
             return self.heads, np.ones(len(ids), dtype=np.bool_)
         if not len(known.ids):
@@ -172,7 +158,7 @@ class HeadTable:
         if len(at) and int(at[-1]) == len(known.ids):
             at = np.minimum(at, len(known.ids) - 1)
         present = known.ids[at] == ids
-        if is_all(present):
+        if present.all():
             return Heads(ids, known.primary[at], known.address[at], known.last[at]), present
         found = Heads.none_for(ids)
         chosen = at[present]
@@ -184,10 +170,6 @@ class HeadTable:
     def put(self, heads: Heads) -> None:
         """Remember heads, ids ascending, in place of what was known of them."""
         known = self._heads
-        if len(heads.ids) == 1 and (one := self._slot(heads.ids)) is not None:
-            known.primary[one], known.address[one] = heads.primary, heads.address
-            known.last[one] = heads.last
-            return
         if len(heads.ids) == len(known.ids) and np.array_equal(heads.ids, known.ids):
             # A copy, since the table's own columns are written in place.
             columns = (heads.primary, heads.address, heads.last)
@@ -197,7 +179,7 @@ class HeadTable:
         present = np.zeros(len(heads.ids), dtype=np.bool_)
         if len(known.ids):
             present = known.ids[np.minimum(at, len(known.ids) - 1)] == heads.ids
-        if is_all(present):
+        if present.all():
             known.primary[at], known.address[at] = heads.primary, heads.address
             known.last[at] = heads.last
             return
@@ -213,12 +195,6 @@ class HeadTable:
             np.insert(known.address, where, new.address),
             np.insert(known.last, where, new.last),
         )
-
-    def _slot(self, one: Int32s) -> slice | None:
-        """Return where the head of a single id lies, without the cost of masks for many."""
-        ids, secondary = self._heads.ids, one[0]
-        at = int(ids.searchsorted(secondary))
-        return slice(at, at + 1) if at < len(ids) and ids[at] == secondary else None
 
     def fresh(self, written_through: int) -> Heads:
         """Return the heads that are not on disk as they stand."""

@@ -32,8 +32,6 @@ from storage_core.format.zone import (
     primary_spans,
     state_counts,
 )
-from storage_core.ground.arrow import single_binary
-from storage_core.ground.reductions import total
 from storage_core.store.key_value import Batch
 
 Int64s = npt.NDArray[np.int64]
@@ -105,8 +103,6 @@ class RecordBuilder:
 
     def rows(self) -> Rows:
         """Return what was gathered; it stays until `clear`."""
-        if len(self._payloads) == 1:
-            return _single_row(self._numbers[0], self._payloads[0])
         table = np.frombuffer(b"".join(self._numbers), dtype=_NUMBERS_DTYPE)
         version = table["version"].copy()
         return Rows(
@@ -122,18 +118,6 @@ class RecordBuilder:
         self._numbers = []
         self._payloads = []
         self._bytes = 0
-
-
-def _single_row(numbers: bytes, payload: bytes | None) -> Rows:
-    """Return one record as rows, without the machinery that many would need."""
-    _, _, version = _NUMBERS.unpack(numbers)
-    return Rows(
-        np.frombuffer(numbers, np.int32, 1, 8),
-        np.frombuffer(numbers, np.int64, 1),
-        np.frombuffer(numbers, np.uint16, 1, 12) if version else None,
-        single_binary(payload),
-        {},
-    )
 
 
 def _refused_numbers(primary: object, secondary: object, version: object) -> InvalidRequestError:
@@ -166,7 +150,7 @@ def cut_points(sizes: npt.NDArray[np.integer[Any]], records_max: int, bytes_max:
     read as much beside its rows as a large one. Rows so uneven, or so large, that an even cut makes
     a block of half as much again as its target in bytes are filled up after all.
     """
-    count, size = len(sizes), total(sizes)
+    count, size = len(sizes), int(sizes.sum())
     if count == 1 or (count <= records_max and size <= bytes_max):
         return [0, count]
     records_most, bytes_most = _with_slack(records_max), _with_slack(bytes_max)

@@ -45,7 +45,6 @@ from storage_core.format.windows import (
     summarise,
 )
 from storage_core.format.zone import state_counts
-from storage_core.ground.reductions import total
 from storage_core.heads.grouping import Grouping, Judged, States, group
 from storage_core.heads.table import Heads, heads_after
 from storage_core.store.key_value import Batch
@@ -172,7 +171,7 @@ class ShardWriting:
                 report.expired,
                 report.duplicates,
                 blocks,
-                total(sizes),
+                int(sizes.sum()),
                 self._count_strays(rows),
                 report.dead_letters,
                 sum(one.end - one.start for one in passed),

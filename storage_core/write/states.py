@@ -18,7 +18,6 @@ import numpy as np
 
 from storage_core.format.keys import INT64_MIN
 from storage_core.format.record import State
-from storage_core.ground.reductions import largest
 from storage_core.heads.grouping import Grouping, Int64s, Judged
 
 
@@ -41,15 +40,12 @@ def judge(primaries: Int64s, groups: Grouping, maxima: Int64s, rules: StateRules
         rules: Floor, limit and jitter in force.
     """
     first, last = int(primaries[0]), int(primaries[-1])
-    is_plain = (
+    if (
         first >= rules.floor
         and last <= rules.ahead_limit
-        and first >= largest(maxima)
-        and (len(primaries) == 1 or bool((primaries[1:] >= primaries[:-1]).all()))
-    )
-    if is_plain and len(primaries) == 1:
-        return Judged(None, primaries, 0)
-    if is_plain:
+        and first >= maxima.max()
+        and (primaries[1:] >= primaries[:-1]).all()
+    ):
         after = maxima.copy()
         after[groups.codes] = primaries
         return Judged(None, after, 0)
