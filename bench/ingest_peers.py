@@ -20,7 +20,8 @@ from bench.measure import Contestant, Experiment, Measured, Row
 from bench.processes import seconds_of
 from bench.records import PARTITIONS
 from bench.workspace import KAFKA_TASKS, ChildProcess, child_process, empty_directory
-from connectors.dev_stack.broker import Broker
+from connectors.dev_stack.broker import BROKER
+from connectors.dev_stack.server import Server
 
 _SCRIPTS: Final = Path(__file__).parent / "foreign"
 _QUIX: Final = "quixstreams==3.28.1"
@@ -34,28 +35,26 @@ _RUN_MAX_S: Final = 120.0
 @contextmanager
 def _beside_peers(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
     quix, wax = _installed(workspace, _QUIX), _installed(workspace, _WAX)
-    with Broker(workspace / "broker") as broker:
+    with Server(BROKER, workspace / "broker") as broker:
         topic = fill(broker, SMALL_RECORDS, 100)
 
         def workers(number: int) -> Measured:
-            assert broker.process is not None
-            before = seconds_of(broker.process.pid)
-            measured = _ingest(broker.bootstrap, topic, workspace, number)
-            used = seconds_of(broker.process.pid) - before
+            assert broker.running is not None
+            before = seconds_of(broker.running.program.pid)
+            measured = _ingest(broker.address, topic, workspace, number)
+            used = seconds_of(broker.running.program.pid) - before
             return {**measured, "broker_cpu": used / SMALL_RECORDS}
 
         def quix_streams() -> Measured:
             with empty_directory(workspace) as state:
-                return _run(quix, "quix.py", broker.bootstrap, topic, _QUIX_RECORDS, state)
+                return _run(quix, "quix.py", broker.address, topic, _QUIX_RECORDS, state)
 
         yield {
             "ours": lambda: workers(1),
             "two of ours": lambda: workers(2),
             "quix-streams": quix_streams,
-            "bytewax": lambda: _run(wax, "wax.py", broker.bootstrap, topic, _WAX_RECORDS),
-            "kafka-consumer": lambda: {
-                "rate": consume_rate(broker.bootstrap, topic, SMALL_RECORDS)
-            },
+            "bytewax": lambda: _run(wax, "wax.py", broker.address, topic, _WAX_RECORDS),
+            "kafka-consumer": lambda: {"rate": consume_rate(broker.address, topic, SMALL_RECORDS)},
         }
 
 

@@ -13,7 +13,8 @@ from bench.measure import Contestant, Experiment, Measured, Row
 from bench.records import PARTITIONS
 from bench.void import fast_enough
 from bench.workspace import KAFKA_TASKS, child_process, empty_directory
-from connectors.dev_stack.broker import Broker
+from connectors.dev_stack.broker import BROKER
+from connectors.dev_stack.server import Server
 from connectors.kafka_client import create_topic
 
 SMALL_RECORDS: Final = 2_000_000
@@ -24,14 +25,14 @@ BARE_RATE_MIN: Final = 1_200_000
 @contextmanager
 def filled_topic(workspace: Path, records: int, value_bytes: int) -> Iterator[tuple[str, str]]:
     """Yield a broker's address and a topic of so many records."""
-    with Broker(workspace / "broker") as broker:
-        yield broker.bootstrap, fill(broker, records, value_bytes)
+    with Server(BROKER, workspace / "broker") as broker:
+        yield broker.address, fill(broker, records, value_bytes)
 
 
-def fill(broker: Broker, records: int, value_bytes: int) -> str:
+def fill(broker: Server, records: int, value_bytes: int) -> str:
     """Make a topic of so many records and return its name."""
-    create_topic(broker.bootstrap, "filled", PARTITIONS)
-    arguments = ("produce", broker.bootstrap, "filled", records, value_bytes)
+    create_topic(broker.address, "filled", PARTITIONS)
+    arguments = ("produce", broker.address, "filled", records, value_bytes)
     with child_process(*arguments, module=KAFKA_TASKS) as child:
         child.answer()
     return "filled"

@@ -21,7 +21,8 @@ from bench.records import PARTITIONS
 from bench.stored import await_records, committed
 from bench.void import check_pace
 from bench.workspace import KAFKA_TASKS, child_process, empty_directory
-from connectors.dev_stack.broker import Broker
+from connectors.dev_stack.broker import BROKER
+from connectors.dev_stack.server import Server
 from connectors.kafka_client import create_topic
 from storage_core import SystemClock
 
@@ -34,22 +35,22 @@ _CLOCK: Final = SystemClock()
 
 @contextmanager
 def _latency(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
-    with Broker(workspace / "broker") as broker:
+    with Server(BROKER, workspace / "broker") as broker:
         numbers = iter(range(1000))
 
         def ours() -> Measured:
             topic = f"paced{next(numbers)}"
-            create_topic(broker.bootstrap, topic, PARTITIONS)
+            create_topic(broker.address, topic, PARTITIONS)
             records = PACE * _PACE_SECONDS
             with (
                 empty_directory(workspace) as root,
-                _worker(broker.bootstrap, topic, root, {"stream.key_mode": "none"}),
+                _worker(broker.address, topic, root, {"stream.key_mode": "none"}),
                 child_process(
                     "watch", root, topic, PARTITIONS, records, module=KAFKA_TASKS
                 ) as seen,
             ):
                 seen.answer()
-                achieved = produce_at_pace(broker.bootstrap, topic, records, _VALUE_BYTES, PACE)
+                achieved = produce_at_pace(broker.address, topic, records, _VALUE_BYTES, PACE)
                 check_pace(achieved, PACE)
                 return seen.answer()
 
@@ -61,19 +62,19 @@ def _latency(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
 
 @contextmanager
 def _takeover(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
-    with Broker(workspace / "broker") as broker:
+    with Server(BROKER, workspace / "broker") as broker:
         numbers = iter(range(1000))
 
         def ours() -> Measured:
             topic = f"taken{next(numbers)}"
-            create_topic(broker.bootstrap, topic, 1)
+            create_topic(broker.address, topic, 1)
             with (
                 empty_directory(workspace) as root,
-                _worker(broker.bootstrap, topic, root) as owner,
-                child_process("pace", broker.bootstrap, topic, 1000, 60, module=KAFKA_TASKS),
+                _worker(broker.address, topic, root) as owner,
+                child_process("pace", broker.address, topic, 1000, 60, module=KAFKA_TASKS),
             ):
                 await_records(root, topic, 100)
-                with _worker(broker.bootstrap, topic, root):
+                with _worker(broker.address, topic, root):
                     # The heir is a member before the owner dies.
                     _CLOCK.sleep(3.0)
                     owner.kill()

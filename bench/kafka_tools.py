@@ -9,8 +9,8 @@ import re
 import subprocess
 from typing import Final
 
-from connectors.dev_stack.bundles import KAFKA, KAFKA_VERSION, Bundle
-from connectors.dev_stack.jars import fetched
+from connectors.dev_stack.broker import KAFKA, KAFKA_VERSION
+from connectors.dev_stack.fetch import Bundle, fetched
 from connectors.dev_stack.java import find_java
 
 TOOLS: Final = Bundle(
@@ -22,11 +22,7 @@ TOOLS: Final = Bundle(
     types=("jar",),
     files=1,
     megabytes=1,
-    sha256={
-        f"kafka-tools-{KAFKA_VERSION}.jar": (
-            "8a6939f310a61119cedaffc144119e9b2a374e32a7ec18f78e49ce5aeb71d6b0"
-        ),
-    },
+    sha256="074f92301d7a679305b0f8038c11868fae768b358f8232b5afb3e1a373ce32af",
 )
 _PACKAGE: Final = "org.apache.kafka.tools"
 # A tool is not what is measured: on two processors its JVM must not take them from the others

@@ -17,7 +17,8 @@ from bench.spark_rows import kafkas, ours, warmed
 from bench.stored import await_shards
 from bench.void import check_pace
 from bench.workspace import KAFKA_TASKS, child_process, empty_directory
-from connectors.dev_stack.broker import Broker
+from connectors.dev_stack.broker import BROKER
+from connectors.dev_stack.server import Server
 from connectors.kafka_client import create_topic
 from storage_core import Stream, StreamOptions, StreamReader
 from tests.broker.spark_kafka import connector_jars
@@ -87,17 +88,17 @@ def _small_sink(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
 def _latency(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
     numbers = count()
     with (
-        Broker(workspace / "broker") as broker,
+        Server(BROKER, workspace / "broker") as broker,
         spark_process(workspace, connector_jars()) as spark,
     ):
 
         def follow(*, is_ours: bool = False, through_files: bool = False) -> Measured:
             topic = f"paced{next(numbers)}"
-            create_topic(broker.bootstrap, topic, PARTITIONS)
+            create_topic(broker.address, topic, PARTITIONS)
             with empty_directory(workspace) as root:
                 worker: AbstractContextManager[Any] = nullcontext()
                 if is_ours:
-                    arguments = ("ingest", broker.bootstrap, topic, root, PACE * PACE_SECONDS)
+                    arguments = ("ingest", broker.address, topic, root, PACE * PACE_SECONDS)
                     worker = child_process(*arguments, module=KAFKA_TASKS)
                 with worker:
                     if is_ours:
@@ -105,8 +106,8 @@ def _latency(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
                     measured = spark.run(
                         "follow",
                         source="shardlog" if is_ours else "kafka",
-                        options=ours(root, topic) if is_ours else kafkas(broker.bootstrap, topic),
-                        bootstrap=broker.bootstrap,
+                        options=ours(root, topic) if is_ours else kafkas(broker.address, topic),
+                        bootstrap=broker.address,
                         topic=topic,
                         rate=PACE,
                         seconds=PACE_SECONDS,

@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
+from connectors.dev_stack.broker import BROKER
 from connectors.dev_stack.process import Process
 from connectors.dev_stack.stack import DevStack
 from connectors.kafka_client import Admin
@@ -55,7 +56,7 @@ def _run(place: Path, records: int, rate: int) -> bool:
         _say("starting a Kafka broker (the first time its jars are fetched, 45 MB)")
         stack = DevStack(place / "broker", owner=Process.current())
         running.callback(stack.stop)
-        bootstrap = stack.broker()
+        bootstrap = stack.address(BROKER)
         _say(f"producing {records:,} records of 500 devices at {rate:,} a second, 3 % of them late")
         producer = running.enter_context(
             _command("produce", TELEMETRY, *_produce(bootstrap, records, rate))

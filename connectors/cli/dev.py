@@ -12,15 +12,11 @@ import typer
 
 from connectors.cli.exit_codes import EXIT_UNAVAILABLE
 from connectors.cli.printing import print_table
+from connectors.dev_stack.broker import BROKER
 from connectors.dev_stack.places import dev_directory
 from connectors.dev_stack.process import Process
-from connectors.dev_stack.stack import (
-    BROKER,
-    BROKER_VARIABLE,
-    REGISTRY_VARIABLE,
-    DevStack,
-    is_answering,
-)
+from connectors.dev_stack.registry import REGISTRY
+from connectors.dev_stack.stack import KINDS, DevStack
 from storage_core import InvalidRequestError, UnavailableError
 
 app = typer.Typer(
@@ -65,7 +61,7 @@ def down() -> None:
     """
     ended = DevStack(dev_directory()).stop()
     for name in ended:
-        typer.echo(f"unset {BROKER_VARIABLE if name == BROKER else REGISTRY_VARIABLE}")
+        typer.echo(f"unset {KINDS[name].variable}")
         typer.echo(f"{name} stopped", err=True)
     if not ended:
         typer.echo("nothing was running", err=True)
@@ -81,7 +77,7 @@ def status() -> None:
     if not services:
         message = "nothing runs: start it with `shardlog dev up`"
         raise UnavailableError(message)
-    answers = {name: is_answering(name, found.address) for name, found in services.items()}
+    answers = {name: KINDS[name].is_answering(found.address) for name, found in services.items()}
     rows = [
         (name, found.address, found.process.pid, "yes" if answers[name] else "no")
         for name, found in services.items()
@@ -92,13 +88,12 @@ def status() -> None:
 
 
 def _start(stack: DevStack, *, registry: bool) -> None:
-    started = [(BROKER_VARIABLE, stack.broker())]
-    if registry:
-        started.append((REGISTRY_VARIABLE, stack.registry()))
-    for variable, address in started:
-        if os.environ.get(variable):
-            typer.echo(f"{variable} is set: using {address}, starting none", err=True)
-        typer.echo(f"export {variable}={address}")
+    # All or nothing is printed: half an answer would set half an environment.
+    started = [(kind, stack.address(kind)) for kind in (BROKER, *((REGISTRY,) if registry else ()))]
+    for kind, address in started:
+        if os.environ.get(kind.variable):
+            typer.echo(f"{kind.variable} is set: using {address}, starting none", err=True)
+        typer.echo(f"export {kind.variable}={address}")
 
 
 def _stay(stack: DevStack) -> None:

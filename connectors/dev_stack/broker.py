@@ -1,193 +1,127 @@
-"""A real Kafka broker: one KRaft node in a JVM of its own.
+"""A real Kafka broker: one KRaft node, all its own, and quick where tests would wait.
 
-    <directory>/server.properties  log4j2.properties  broker.log  data/
+    <directory>/server.properties  broker.log  data/
 
-It keeps its ports and its data while the `Broker` lives, through `kill`, `restart` and a later
-`start`; `stop` removes the data. It never outlives its owner (guard.py). Not for use by several
-threads at a time.
+Times that a cluster keeps long to spare itself work are short: a dead member of a group is missed
+after six seconds, retention is looked after every second.
 """
 
-import base64
 import secrets
-import shutil
-import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
-from connectors.dev_stack.answers import is_broker_answering
-from connectors.dev_stack.broker_settings import LOGGING, server_properties
-from connectors.dev_stack.bundles import KAFKA
-from connectors.dev_stack.child import (
-    GuardedProcess,
-    last_telling_line,
-    run_guarded,
-    start_guarded,
-)
-from connectors.dev_stack.jars import fetched
+from connectors.dev_stack.fetch import Bundle, fetched
 from connectors.dev_stack.java import find_java
-from connectors.dev_stack.ports import LOOPBACK, free_ports
-from connectors.dev_stack.process import Process
-from connectors.dev_stack.startup import PORT_TRIES_MAX, PortTakenError, await_answer
-from storage_core import InvalidRequestError, UnavailableError
+from connectors.dev_stack.ports import LOOPBACK, is_open
+from connectors.dev_stack.process import await_end, last_telling_line
+from connectors.dev_stack.server import Server, ServerKind
+from connectors.kafka_client import Admin
+from storage_core import UnavailableError
+
+KAFKA_VERSION: Final = "4.1.1"
+KAFKA: Final = Bundle(
+    name=f"kafka-{KAFKA_VERSION}",
+    # The broker's own dependencies name no logger: without one it dies in silence.
+    dependencies=f"""\
+    <dependency org="org.apache.kafka" name="kafka_2.13" rev="{KAFKA_VERSION}"
+                conf="default->default"/>
+    <dependency org="org.apache.logging.log4j" name="log4j-slf4j-impl" rev="2.24.3"
+                conf="default->default"/>""",
+    # scala-logging is packed as a bundle.
+    types=("jar", "bundle"),
+    files=46,
+    megabytes=45,
+    sha256="3a34e90b2c305fced2b81eb1d737a8f6b0e1fc5831f4ef1a0f8a89c07bd1badd",
+)
 
 _FORMAT_MAX_S: Final = 60.0
 _CLUSTER_ID_BYTES: Final = 16
+_PROPERTIES: Final = """\
+process.roles=broker,controller
+node.id=1
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+num.partitions=1
+auto.create.topics.enable=false
+# There is no second node to hold a copy.
+default.replication.factor=1
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+# Each partition costs a directory and open files; nobody spreads load here.
+offsets.topic.num.partitions=4
+transaction.state.log.num.partitions=4
+share.coordinator.state.topic.num.partitions=1
+group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=1000
+group.consumer.min.session.timeout.ms=1000
+group.consumer.session.timeout.ms=6000
+group.consumer.min.heartbeat.interval.ms=500
+group.consumer.heartbeat.interval.ms=500
+log.retention.check.interval.ms=1000
+log.initial.task.delay.ms=1000
+log.segment.delete.delay.ms=100
+log.cleaner.backoff.ms=1000
+log.cleaner.dedupe.buffer.size=4194304
+transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
+# A restarted controller refuses a broker until the session of its last life is over; a killed
+# broker would take the default of nine seconds to come back.
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=500
+listeners=PLAINTEXT://{broker},CONTROLLER://{controller}
+advertised.listeners=PLAINTEXT://{broker}
+controller.quorum.voters=1@{controller}
+log.dirs={data}
+"""
 
 
-class Broker:
-    """A broker that can be started, killed, restarted and stopped; stopped when left."""
-
-    def __init__(
-        self,
-        directory: Path | None = None,
-        *,
-        properties: Mapping[str, str] | None = None,
-        owner: Process | None = None,
-    ) -> None:
-        """Choose places; nothing is started yet.
-
-        Args:
-            directory: Where it lives; a temporary one by default, removed by `stop`.
-            properties: Broker settings by Kafka's names, over those of the dev stack.
-            owner: Whose end is the broker's; this process by default.
-        """
-        self.directory = Path(directory or tempfile.mkdtemp(prefix="shardlog-broker-")).absolute()
-        self.log = self.directory / "broker.log"
-        self.running: GuardedProcess | None = None
-        self._data = self.directory / "data"
-        self._is_own_directory = directory is None
-        self._extra = dict(properties or {})
-        self._owner = owner
-        self._ports: tuple[int, int] | None = None
-
-    def __enter__(self) -> Self:
-        """Start it."""
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stop it."""
-        self.stop()
-
-    @property
-    def bootstrap(self) -> str:
-        """Return its address, for clients' `bootstrap.servers`."""
-        if self._ports is None:
-            message = "the broker has no address yet: start it"
-            raise InvalidRequestError(message)
-        return f"{LOOPBACK}:{self._ports[0]}"
-
-    @property
-    def process(self) -> Process | None:
-        """Return the JVM that runs, or None."""
-        if self.running is None or not self.running.program.is_alive():
-            return None
-        return self.running.program
-
-    def start(self) -> None:
-        """Start it and return when it answers; on the same data and address if it ran before.
-
-        Raises:
-            UnavailableError: It did not start, or its jars cannot be fetched.
-            InvalidRequestError: It runs, or a JVM or PySpark is missing.
-        """
-        if self.process is not None:
-            message = f"the broker already runs at {self.bootstrap}"
-            raise InvalidRequestError(message)
-        java = [str(find_java()), "-cp", f"{fetched(KAFKA)}/*", *self._options()]
-        for _ in range(PORT_TRIES_MAX - 1):
-            with suppress(PortTakenError):
-                self._start_once(java)
-                return
-        self._start_once(java)
-
-    def kill(self) -> None:
-        """End it as kill -9 does; its data and address stay."""
-        if self.running is not None:
-            self.running.program.kill()
-
-    def restart(self) -> None:
-        """Start it again on the same data and address, ending it in good order if it runs."""
-        if self.process is not None:
-            self.process.stop()
-        self.start()
-
-    def stop(self) -> None:
-        """End it in good order and remove its data; a second call does nothing."""
-        if self.running is not None:
-            self.running.program.stop()
-        shutil.rmtree(self._scratch, ignore_errors=True)
-
-    @property
-    def _scratch(self) -> Path:
-        return self.directory if self._is_own_directory else self._data
-
-    @property
-    def _properties(self) -> Path:
-        return self.directory / "server.properties"
-
-    def _options(self) -> list[str]:
-        logging = (self.directory / "log4j2.properties").as_uri()
-        # A killed JVM would leave its performance counters in the system's temporary directory.
-        return ["-Xmx512m", "-XX:-UsePerfData", f"-Dlog4j2.configurationFile={logging}"]
-
-    def _start_once(self, java: list[str]) -> None:
-        known, ports = self._ports, self._ports or _two(free_ports(2))
-        self._write_settings(ports)
-        self._format(java)
-        self._ports = ports
-        try:
-            self._launch(java)
-        except PortTakenError:
-            # Clients know the address of a broker that has run; one that has not may move.
-            self._ports = known
-            raise
-
-    def _write_settings(self, ports: tuple[int, int]) -> None:
-        self.directory.mkdir(parents=True, exist_ok=True)
-        text = server_properties(ports, self._data, self._extra)
-        self._properties.write_text(text, encoding="utf-8")
-        (self.directory / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
-
-    def _format(self, java: list[str]) -> None:
-        """Have Kafka's own tool prepare an empty data directory."""
-        made = self._data / "meta.properties"
-        if made.exists():
-            return
-        cluster_id = base64.urlsafe_b64encode(secrets.token_bytes(_CLUSTER_ID_BYTES))
-        tool = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "kafka.tools.StorageTool", "format"]
-        # An id must not begin with a dash: it would be taken for an option.
-        arguments = ["-t", "k" + cluster_id.decode()[1:22], "-c", str(self._properties)]
-        run_guarded(
-            [*java, *tool, *arguments],
-            log=self.log,
-            scratch=self._scratch,
-            owner=self._owner or Process.current(),
-            timeout_s=_FORMAT_MAX_S,
-        )
-        if not made.exists():
-            message = f"the broker's data cannot be prepared: {last_telling_line(self.log)}"
-            raise UnavailableError(message, path=self.log)
-
-    def _launch(self, java: list[str]) -> None:
-        self.running = start_guarded(
-            [*java, "kafka.Kafka", str(self._properties)],
-            log=self.log,
-            scratch=self._scratch,
-            owner=self._owner or Process.current(),
-        )
-        address = self.bootstrap
-        await_answer("broker", self.running.program, self.log, lambda: is_broker_answering(address))
+def is_broker_answering(address: str) -> bool:
+    """Tell whether a plaintext broker at `host:port` serves."""
+    host, _, port = address.rpartition(":")
+    # Where nothing listens, a client would go on knocking until its time is over.
+    return is_open(host, int(port)) and Admin({"bootstrap.servers": address}).is_serving()
 
 
-def _two(ports: tuple[int, ...]) -> tuple[int, int]:
-    broker, controller = ports
-    return broker, controller
+def _command(server: Server, ports: tuple[int, ...]) -> list[str]:
+    properties = server.directory / "server.properties"
+    properties.write_text(properties_of(server, ports), encoding="utf-8")
+    # A killed JVM would leave its performance counters in the system's temporary directory.
+    options = ["-Xmx512m", "-XX:-UsePerfData", "-Dorg.apache.logging.log4j.level=WARN"]
+    java = [str(find_java()), "-cp", f"{fetched(KAFKA)}/*", *options]
+    _format(server, java, properties)
+    return [*java, "kafka.Kafka", str(properties)]
+
+
+def properties_of(server: Server, ports: tuple[int, ...]) -> str:
+    """Return the text of the broker's file of properties, for its own and its controller's port."""
+    broker, controller = (f"{LOOPBACK}:{port}" for port in ports)
+    ours = _PROPERTIES.format(broker=broker, controller=controller, data=server.data)
+    # Of a name that stands twice the last wins.
+    return ours + "".join(f"{name}={value}\n" for name, value in server.settings.items())
+
+
+def _format(server: Server, java: list[str], properties: Path) -> None:
+    """Have Kafka's own tool prepare an empty data directory."""
+    made = server.data / "meta.properties"
+    if made.exists():
+        return
+    tool = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "kafka.tools.StorageTool", "format"]
+    # An id must not begin with a dash: it would be taken for an option.
+    cluster_id = f"k{secrets.token_urlsafe(_CLUSTER_ID_BYTES)[1:]}"
+    arguments = ["-t", cluster_id, "-c", str(properties)]
+    await_end(server.run([*java, *tool, *arguments]).program, server.log, _FORMAT_MAX_S)
+    if not made.exists():
+        message = f"the broker's data cannot be prepared: {last_telling_line(server.log)}"
+        raise UnavailableError(message, path=server.log)
+
+
+BROKER: Final = ServerKind(
+    name="broker",
+    variable="KAFKA_BOOTSTRAP",
+    address="{}",
+    command=_command,
+    is_answering=is_broker_answering,
+    ports=2,
+)

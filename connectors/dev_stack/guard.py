@@ -1,6 +1,6 @@
 """The process above a JVM: it ends the JVM when the owner ends, kill -9 included.
 
-child.py runs this file as a script; it imports nothing of ours and so starts in milliseconds:
+process.py runs this file as a script; it imports nothing of ours and so starts in milliseconds:
 
     python -I -S guard.py OWNER_PID OWNER_STARTED SCRATCH LOG COMMAND...
 
@@ -15,17 +15,16 @@ descriptor of its process: unlike a pipe it is not held open by what the owner f
 a parent-death signal it does not depend on the thread that made the call.
 """
 
-import contextlib
 import ctypes
 import os
 import select
 import shutil
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
-_CANNOT_START = 127
 
 
 def main() -> None:
@@ -38,79 +37,74 @@ def main() -> None:
     os.chdir("/")
     freed: list[int] = []
     signal.signal(signal.SIGUSR1, lambda number, _frame: freed.append(number))
-    log_descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     owner = _watch(int(owner_pid), int(owner_started))
-    program = _start(command, log_descriptor)
-    told = (os.getpid(), _started(os.getpid()), program, _started(program))
-    os.write(1, " ".join(map(str, told)).encode())
-    _let_go_of_standard_streams(log_descriptor)
-    _wait(program, owner, freed, scratch)
+    output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    program = _start(command, output)
+    pids = (os.getpid(), program.pid)
+    os.write(1, " ".join(f"{pid} {state_and_start(pid)[1]}" for pid in pids).encode())
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    is_orphaned = _has_outlived(owner, program) and not freed
+    if is_orphaned:
+        os.killpg(program.pid, signal.SIGKILL)
+    code = program.wait()
+    told = f"signal {-code}" if code < 0 else f"exit code {code}"
+    os.write(1, f"the process ended with {told}\n".encode())
+    if is_orphaned and scratch:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def state_and_start(pid: int) -> tuple[str, int]:
+    """Return a process's state and when it began, in ticks since boot.
+
+    Raises:
+        OSError: It is gone.
+    """
+    text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    # The program's name stands in parentheses and may hold anything, these too.
+    fields = text.rpartition(")")[2].split()
+    return fields[0], int(fields[19])
 
 
 def _watch(pid: int, started: int) -> int:
     """Return a descriptor that becomes readable when the owner ends."""
     try:
         descriptor = os.pidfd_open(pid)
-        if _started(pid) == started:
+        if state_and_start(pid)[1] == started:
             return descriptor
     except OSError:
         pass
     sys.exit(f"the owner, process {pid}, is gone")
 
 
-def _started(pid: int) -> int:
-    """Return when a process began, in ticks since boot; it may have ended, but is not reaped."""
-    text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    return int(text.rpartition(")")[2].split()[19])
-
-
-def _start(command: list[str], log: int) -> int:
+def _start(command: list[str], output: int) -> "subprocess.Popen[bytes]":
     guard = os.getpid()
-    pid = os.fork()
-    if pid:
-        # Both sides set it, so that neither runs on before it is set.
-        with contextlib.suppress(OSError):
-            os.setpgid(pid, pid)
-        return pid
-    try:
-        os.setpgid(0, 0)
-        # Sound here: the guard has one thread, and it lives as long as the guard.
+
+    def die_with_the_guard() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
-        if os.getppid() == guard:
-            signal.signal(signal.SIGUSR1, signal.SIG_DFL)
-            _let_go_of_standard_streams(log)
-            os.execv(command[0], command)  # noqa: S606 - no shell is the point
+        if os.getppid() != guard:
+            os._exit(1)
+
+    try:
+        return subprocess.Popen(  # noqa: S603 - our own command
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            process_group=0,
+            preexec_fn=die_with_the_guard,  # noqa: PLW1509 - the guard has one thread
+        )
     except OSError as error:
-        os.write(log, f"ERROR cannot start {command[0]}: {error.strerror}\n".encode())
-    finally:
-        os._exit(_CANNOT_START)
+        sys.exit(f"cannot start {command[0]}: {error.strerror}")
 
 
-def _let_go_of_standard_streams(log: int) -> None:
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    os.close(nothing)
-
-
-def _wait(program: int, owner: int, freed: list[int], scratch: str) -> None:
-    program_descriptor = os.pidfd_open(program)
+def _has_outlived(owner: int, program: "subprocess.Popen[bytes]") -> bool:
+    """Wait until the owner or the program ends; tell whether the program still runs."""
     poller = select.poll()
-    poller.register(program_descriptor, select.POLLIN)
     poller.register(owner, select.POLLIN)
-    ready = {descriptor for descriptor, _ in poller.poll()}
-    if program_descriptor not in ready and freed:
-        poller.unregister(owner)
-        poller.poll()
-    elif program_descriptor not in ready:
-        os.killpg(program, signal.SIGKILL)
-    _, status = os.waitpid(program, 0)
-    code = os.waitstatus_to_exitcode(status)
-    told = f"signal {-code}" if code < 0 else f"exit code {code}"
-    os.write(1, f"the process ended with {told}\n".encode())
-    if scratch and program_descriptor not in ready and not freed:
-        shutil.rmtree(scratch, ignore_errors=True)
+    ended = os.pidfd_open(program.pid)
+    poller.register(ended, select.POLLIN)
+    return ended not in {descriptor for descriptor, _ in poller.poll()}
 
 
 if __name__ == "__main__":

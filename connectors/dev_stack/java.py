@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -26,8 +26,13 @@ def find_java(environment: Mapping[str, str] = os.environ, installed: Path = _IN
     Raises:
         InvalidRequestError: There is none; the message says what was found and how to get one.
     """
+    home = environment.get("JAVA_HOME")
+    on_path = shutil.which("java", path=environment.get("PATH", ""))
+    candidates = [Path(home) / "bin/java"] if home else []
+    candidates += [Path(on_path).absolute()] if on_path else []
+    candidates += sorted(installed.glob("*/bin/java"), reverse=True)
     too_old = []
-    for java in _candidates(environment, installed):
+    for java in candidates:
         version = java_version(_version_text(java))
         if version is not None and version >= JAVA_MIN:
             return java
@@ -41,16 +46,6 @@ def java_version(text: str) -> int | None:
     """Return the major version in what `java -version` prints, or None."""
     found = _VERSION.search(text)
     return int(found[1]) if found else None
-
-
-def _candidates(environment: Mapping[str, str], installed: Path) -> Iterator[Path]:
-    home = environment.get("JAVA_HOME")
-    if home:
-        yield Path(home) / "bin" / "java"
-    on_path = shutil.which("java", path=environment.get("PATH", ""))
-    if on_path:
-        yield Path(on_path).absolute()
-    yield from sorted(installed.glob("*/bin/java"), reverse=True)
 
 
 def _version_text(java: Path) -> str:

@@ -4,32 +4,45 @@ Whoever asks first starts a server, under a lock, and records it; the others get
 With an owner the servers end when the owner does; without one they live until `stop`, but even
 then a process killed while it starts them leaves none. $KAFKA_BOOTSTRAP and $SCHEMA_REGISTRY_URL
 name servers to use in their place.
+
+`stack.json` beside the servers' directories records of each its address, its process and its
+place, so that another process can find and stop it. It is replaced whole.
 """
 
+import json
 import os
 import shutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from connectors.dev_stack.answers import is_broker_answering, is_open, is_registry_answering
-from connectors.dev_stack.broker import Broker
+from connectors.dev_stack.broker import BROKER
+from connectors.dev_stack.fetch import FETCH_MAX_S
 from connectors.dev_stack.file_lock import locked
-from connectors.dev_stack.ivy import FETCH_MAX_S
+from connectors.dev_stack.ports import is_open
 from connectors.dev_stack.process import Process
-from connectors.dev_stack.registry import Registry
-from connectors.dev_stack.state import Service, read_state, write_state
+from connectors.dev_stack.registry import REGISTRY
+from connectors.dev_stack.server import Server, ServerKind
 from storage_core import InvalidRequestError, UnavailableError
 
-BROKER: Final = "broker"
-REGISTRY: Final = "registry"
-BROKER_VARIABLE: Final = "KAFKA_BOOTSTRAP"
-REGISTRY_VARIABLE: Final = "SCHEMA_REGISTRY_URL"
+KINDS: Final = {kind.name: kind for kind in (BROKER, REGISTRY)}
 
+_RECORD_FILE: Final = "stack.json"
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 # Whoever holds the lock may be fetching.
 _LOCK_MAX_S: Final = 2 * FETCH_MAX_S
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A server that was started."""
+
+    address: str
+    process: Process
+    directory: Path
 
 
 class DevStack:
@@ -53,96 +66,90 @@ class DevStack:
         self._owner = owner
         self._environment = environment
 
-    def broker(self) -> str:
-        """Return the address of a broker that answers, starting one if need be.
+    def address(self, kind: ServerKind) -> str:
+        """Return the address of a server that answers, starting one if need be.
 
         Raises:
             UnavailableError: It cannot be started, fetched or reached.
             InvalidRequestError: A JVM or PySpark is missing.
         """
-        given = self._environment.get(BROKER_VARIABLE)
+        given = self._environment.get(kind.variable)
         if given:
-            _check_given(BROKER_VARIABLE, given, given.split(","))
+            _check_given(kind.variable, given)
             return given
         with self._locked():
-            running = self._running(BROKER)
-            if running is not None:
-                return running.address
-            broker = Broker(self.directory / BROKER, owner=self._owner)
-            shutil.rmtree(broker.directory, ignore_errors=True)
-            broker.start()
-            return self._record(BROKER, broker, broker.bootstrap)
-
-    def registry(self) -> str:
-        """Return the URL of a registry that answers, starting one if need be.
-
-        Raises:
-            UnavailableError: It cannot be started, fetched or reached.
-            InvalidRequestError: A JVM or PySpark is missing.
-        """
-        given = self._environment.get(REGISTRY_VARIABLE)
-        if given:
-            addresses = [_host_and_port(url) for url in given.split(",")]
-            _check_given(REGISTRY_VARIABLE, given, addresses)
-            return given
-        with self._locked():
-            running = self._running(REGISTRY)
-            if running is not None:
-                return running.address
-            registry = Registry(self.directory / REGISTRY, owner=self._owner)
-            registry.start()
-            return self._record(REGISTRY, registry, registry.url)
+            running = self.services().get(kind.name)
+            return self._start(kind) if running is None else running.address
 
     def services(self) -> dict[str, Service]:
         """Return the recorded servers whose processes are alive."""
-        recorded = read_state(self.directory)
+        recorded = read_record(self.directory)
         return {name: found for name, found in recorded.items() if found.process.is_alive()}
 
     def stop(self) -> dict[str, Service]:
         """End all recorded servers and remove their data; return those that ran."""
         with self._locked():
-            recorded = read_state(self.directory)
-            ended = {name: found for name, found in recorded.items() if found.process.is_alive()}
-            for service in recorded.values():
+            ended = self.services()
+            for service in read_record(self.directory).values():
                 service.process.stop()
                 shutil.rmtree(service.directory, ignore_errors=True)
-            write_state(self.directory, {})
+            write_record(self.directory, {})
         return ended
 
     def _locked(self) -> AbstractContextManager[None]:
         return locked(self.directory / "stack.lock", "starting the dev stack", _LOCK_MAX_S)
 
-    def _running(self, name: str) -> Service | None:
-        found = read_state(self.directory).get(name)
-        return found if found is not None and found.process.is_alive() else None
-
-    def _record(self, name: str, server: Broker | Registry, address: str) -> str:
+    def _start(self, kind: ServerKind) -> str:
+        server = Server(kind, self.directory / kind.name, owner=self._owner)
+        shutil.rmtree(server.directory, ignore_errors=True)
+        server.start()
         assert server.running is not None, "it was just started"
-        service = Service(address, server.running.program, server.directory)
-        write_state(self.directory, {**read_state(self.directory), name: service})
+        service = Service(server.address, server.running.program, server.directory)
+        write_record(self.directory, {**read_record(self.directory), kind.name: service})
         if self._owner is None:
             server.running.set_free()
-        return address
+        return service.address
 
 
-def is_answering(name: str, address: str) -> bool:
-    """Tell whether a server of the stack serves."""
-    return (is_broker_answering if name == BROKER else is_registry_answering)(address)
+def read_record(directory: Path) -> dict[str, Service]:
+    """Return the recorded servers by name, alive or not.
+
+    Raises:
+        InvalidRequestError: The record is not one of ours.
+    """
+    path = directory / _RECORD_FILE
+    try:
+        recorded = json.loads(path.read_text(encoding="utf-8"))
+        return {
+            name: Service(facts["address"], Process(**facts["process"]), Path(facts["directory"]))
+            for name, facts in recorded.items()
+        }
+    except FileNotFoundError:
+        return {}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        message = "not a record of `shardlog dev`: end its processes by hand, then remove it"
+        raise InvalidRequestError(message, path=path) from error
 
 
-def _check_given(variable: str, given: str, addresses: list[str]) -> None:
-    for address in addresses:
-        host, _, port = address.rpartition(":")
-        if not port.isdecimal():
+def write_record(directory: Path, services: Mapping[str, Service]) -> None:
+    """Put a record in the place of the last."""
+    recorded = {name: asdict(service) for name, service in services.items()}
+    draft = directory / f"{_RECORD_FILE}.draft"
+    draft.write_text(json.dumps(recorded, indent=1, default=str), encoding="utf-8")
+    draft.replace(directory / _RECORD_FILE)
+
+
+def _check_given(variable: str, given: str) -> None:
+    for address in given.split(","):
+        parts = urlsplit(address if "://" in address else f"//{address}")
+        try:
+            port = parts.port or _DEFAULT_PORTS.get(parts.scheme)
+        except ValueError:
+            port = None
+        if port is None:
             message = f"{variable}={given}: {address!r} is not host:port"
             raise InvalidRequestError(message)
-        if is_open(host.strip("[]"), int(port)):
+        if is_open(parts.hostname or "", port):
             return
     message = f"{variable}={given} does not answer: unset it to have one started here"
     raise UnavailableError(message)
-
-
-def _host_and_port(url: str) -> str:
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    return f"{parts.hostname}:{port}"

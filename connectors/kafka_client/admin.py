@@ -44,6 +44,14 @@ class Admin:
         """Return once a broker answers, or that is no longer wanted; `reach.await_broker`."""
         await_broker(self._settings, timeout_s, is_wanted)
 
+    def is_serving(self, timeout_s: float = REQUEST_TIMEOUT_S) -> bool:
+        """Tell whether a broker names itself and a controller, so that it takes what is asked."""
+        try:
+            known = self._client.list_topics(timeout=timeout_s)
+        except rdkafka.KafkaException:
+            return False
+        return bool(known.brokers) and known.controller_id >= 0
+
     def partitions(self, timeout_s: float = REQUEST_TIMEOUT_S) -> dict[str, int]:
         """Return every topic with its number of partitions."""
         with translated("listing topics"):

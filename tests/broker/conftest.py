@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from connectors.dev_stack.broker import BROKER
 from connectors.dev_stack.process import Process
-from connectors.dev_stack.stack import BROKER_VARIABLE, REGISTRY_VARIABLE, DevStack
+from connectors.dev_stack.registry import REGISTRY
+from connectors.dev_stack.stack import DevStack
 from storage_core import ShardlogError
 from tests.broker.docker_stack import broker_container, missing_docker, registry_container
 from tests.broker.lab import Lab
@@ -65,15 +67,15 @@ def dev_stack(tmp_path_factory: pytest.TempPathFactory) -> DevStack:
 @pytest.fixture(scope="session")
 def broker(request: pytest.FixtureRequest, dev_stack: DevStack) -> Iterator[str]:
     """The address of a broker that answers."""
-    with _container(request, BROKER_VARIABLE, broker_container()) as address:
-        yield address or _told(dev_stack.broker)
+    with _container(request, BROKER.variable, broker_container()) as address:
+        yield address or _told(lambda: dev_stack.address(BROKER))
 
 
 @pytest.fixture(scope="session")
 def registry(request: pytest.FixtureRequest, dev_stack: DevStack) -> Iterator[str]:
     """The URL of a schema registry that answers."""
-    with _container(request, REGISTRY_VARIABLE, registry_container()) as address:
-        yield address or _told(dev_stack.registry)
+    with _container(request, REGISTRY.variable, registry_container()) as address:
+        yield address or _told(lambda: dev_stack.address(REGISTRY))
 
 
 @pytest.fixture

@@ -3,8 +3,7 @@
 The connector of Spark 4.2.0 runs on 4.3.0; its token provider has to be the one of 4.0.0.
 """
 
-from connectors.dev_stack.bundles import Bundle
-from connectors.dev_stack.jars import fetched
+from connectors.dev_stack.fetch import Bundle, fetched
 
 _PARTS = (
     ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
@@ -22,6 +21,7 @@ CONNECTOR = Bundle(
     types=("jar",),
     files=len(_PARTS),
     megabytes=11,
+    sha256="cf523816b6184268edf3ef2ead3889f57f40177a6d1ad23435725fb7b5820074",
 )
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_FOREIGN
-from connectors.dev_stack.broker import Broker
+from connectors.dev_stack.broker import BROKER
+from connectors.dev_stack.server import Server
 from tests.broker.lab import Lab, Topic
 from tests.faults.campaign import campaigns, fault_seed
 
@@ -19,21 +20,21 @@ LIBRARY_LINES_A_KILL_MAX = 25
 
 
 @pytest.fixture
-def own_broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path / "broker") as broker:
+def own_broker(tmp_path: Path) -> Iterator[Server]:
+    with Server(BROKER, tmp_path / "broker") as broker:
         yield broker
 
 
 @pytest.fixture
-def own_lab(own_broker: Broker, tmp_path: Path) -> Iterator[Lab]:
-    lab = Lab(own_broker.bootstrap, tmp_path, fault_seed())
+def own_lab(own_broker: Server, tmp_path: Path) -> Iterator[Lab]:
+    lab = Lab(own_broker.address, tmp_path, fault_seed())
     yield lab
     lab.close()
 
 
 @pytest.mark.parametrize("kills", campaigns("SHARDLOG_BROKER_RESTARTS", 1))
 def test_killed_broker_loses_and_doubles_nothing(
-    own_broker: Broker, own_lab: Lab, kills: int
+    own_broker: Server, own_lab: Lab, kills: int
 ) -> None:
     topic = own_lab.topic()
     worker = own_lab.worker(topic)
@@ -41,13 +42,13 @@ def test_killed_broker_loses_and_doubles_nothing(
         for number in range(kills):
             own_lab.await_committed(topic, 3000 * number + own_lab.chance.randrange(1, 1000))
             own_broker.kill()
-            own_broker.restart()
+            own_broker.start()
     own_lab.expect_ledger(topic)
     assert worker.process.poll() is None, worker.said()
     assert len(worker.events("librdkafka")) <= LIBRARY_LINES_A_KILL_MAX * kills, worker.said()
 
 
-def cut_log(broker: Broker, topic: Topic) -> None:
+def cut_log(broker: Server, topic: Topic) -> None:
     """Cut a partition's log to a part of it, as an old copy of the disk would be."""
     (log,) = broker.directory.glob(f"data/{topic.name}-0/*.log")
     with log.open("r+b") as file:
@@ -60,7 +61,7 @@ def cut_log(broker: Broker, topic: Topic) -> None:
     (broker.directory / "data" / ".kafka_cleanshutdown").unlink(missing_ok=True)
 
 
-def spoil_middle(broker: Broker, topic: Topic) -> None:
+def spoil_middle(broker: Server, topic: Topic) -> None:
     """Change a byte in the second of a log's batches, behind Kafka's back."""
     (log,) = broker.directory.glob(f"data/{topic.name}-0/*.log")
     with log.open("r+b") as file:
@@ -76,7 +77,7 @@ def small_batches(lab: Lab, topic: Topic) -> None:
     lab.produce(topic, 3000, settings={"batch.num.messages": "50"})
 
 
-def test_log_that_was_cut_while_no_worker_ran_is_told(own_broker: Broker, own_lab: Lab) -> None:
+def test_log_that_was_cut_while_no_worker_ran_is_told(own_broker: Server, own_lab: Lab) -> None:
     topic = own_lab.topic(partitions=1)
     small_batches(own_lab, topic)
     worker = own_lab.worker(topic)
@@ -84,13 +85,13 @@ def test_log_that_was_cut_while_no_worker_ran_is_told(own_broker: Broker, own_la
     assert worker.stop() == 0
     own_broker.kill()
     cut_log(own_broker, topic)
-    own_broker.restart()
+    own_broker.start()
     again = own_lab.worker(topic)
     assert again.exit_code() == EXIT_FOREIGN, again.said()
     assert "its log was cut" in again.complaint()
 
 
-def test_log_that_was_cut_under_a_running_worker_is_told(own_broker: Broker, own_lab: Lab) -> None:
+def test_log_that_was_cut_under_a_running_worker_is_told(own_broker: Server, own_lab: Lab) -> None:
     topic = own_lab.topic(partitions=1)
     small_batches(own_lab, topic)
     worker = own_lab.worker(topic)
@@ -98,13 +99,13 @@ def test_log_that_was_cut_under_a_running_worker_is_told(own_broker: Broker, own
     before = own_lab.stored(topic)
     own_broker.kill()
     cut_log(own_broker, topic)
-    own_broker.restart()
+    own_broker.start()
     assert worker.exit_code() == EXIT_FOREIGN, worker.said()
     assert "was cut" in worker.complaint()
     assert own_lab.stored(topic) == before
 
 
-def test_log_that_was_cut_and_written_anew_is_told(own_broker: Broker, own_lab: Lab) -> None:
+def test_log_that_was_cut_and_written_anew_is_told(own_broker: Server, own_lab: Lab) -> None:
     topic = own_lab.topic(partitions=1)
     small_batches(own_lab, topic)
     worker = own_lab.worker(topic)
@@ -113,7 +114,7 @@ def test_log_that_was_cut_and_written_anew_is_told(own_broker: Broker, own_lab: 
     assert worker.stop() == 0
     own_broker.kill()
     cut_log(own_broker, topic)
-    own_broker.restart()
+    own_broker.start()
     own_lab.produce(topic, 5000)
     again = own_lab.worker(topic)
     assert again.exit_code() == EXIT_FOREIGN, again.said()
@@ -121,7 +122,7 @@ def test_log_that_was_cut_and_written_anew_is_told(own_broker: Broker, own_lab: 
     assert own_lab.stored(topic) == before
 
 
-def test_records_that_cannot_be_read_are_told(own_broker: Broker, own_lab: Lab) -> None:
+def test_records_that_cannot_be_read_are_told(own_broker: Server, own_lab: Lab) -> None:
     topic = own_lab.topic(partitions=1)
     for _ in range(3):
         own_lab.produce(topic, 10)

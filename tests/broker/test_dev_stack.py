@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from connectors.cli import dev
-from connectors.dev_stack.answers import is_broker_answering, is_registry_answering
-from connectors.dev_stack.broker import Broker
+from connectors.dev_stack.broker import BROKER, is_broker_answering
 from connectors.dev_stack.places import dev_directory
 from connectors.dev_stack.process import Process
+from connectors.dev_stack.registry import is_registry_answering
+from connectors.dev_stack.server import Server
 from connectors.dev_stack.stack import DevStack
 from storage_core import UnavailableError
 
@@ -21,17 +22,18 @@ GONE_MAX_S = 20
 
 START_AND_TELL = """
 import sys
-from connectors.dev_stack.broker import Broker
-broker = Broker()
+from pathlib import Path
+from connectors.dev_stack.broker import BROKER
+from connectors.dev_stack.server import Server
+broker = Server(BROKER, Path(sys.argv[1]))
 broker.start()
-print(broker.process.pid, broker.bootstrap, broker.directory, flush=True)
+print(broker.running.program.pid, broker.address, flush=True)
 sys.stdin.read()
 """
 FETCH_SMALL = """
 import sys
 from pathlib import Path
-from connectors.dev_stack.bundles import Bundle
-from connectors.dev_stack.jars import fetched
+from connectors.dev_stack.fetch import Bundle, fetched
 small = Bundle(
     name="slf4j-api-1.7.36",
     dependencies='<dependency org="org.slf4j" name="slf4j-api" rev="1.7.36" transitive="false"'
@@ -39,8 +41,7 @@ small = Bundle(
     types=("jar",),
     files=1,
     megabytes=1,
-    sha256={"slf4j-api-1.7.36.jar":
-        "d3ef575e3e4979678dc01bf1dcce51021493b4d11fb7f1be8ad982877c16a1c0"},
+    sha256="4f858dece2d3e14d30fecc72fc41c4182a873e965676736fdb1b5bf575ba5f4c",
 )
 print(fetched(small, Path(sys.argv[1])))
 """
@@ -67,27 +68,27 @@ def test_shared_registry_answers(registry):
 
 
 def test_killed_broker_comes_back_with_its_address_and_its_data(tmp_path):
-    with Broker(tmp_path) as broker:
-        address, identity = broker.bootstrap, (tmp_path / "data/meta.properties").read_bytes()
+    with Server(BROKER, tmp_path) as broker:
+        address, identity = broker.address, (tmp_path / "data/meta.properties").read_bytes()
         broker.kill()
         assert not is_broker_answering(address)
-        broker.restart()
+        broker.start()
         assert is_broker_answering(address)
-        assert broker.bootstrap == address
+        assert broker.address == address
         assert (tmp_path / "data/meta.properties").read_bytes() == identity
     assert not (tmp_path / "data").exists()
 
 
-def test_killed_parent_leaves_neither_broker_nor_data():
+def test_killed_parent_leaves_neither_broker_nor_data(tmp_path):
     with subprocess.Popen(
-        [sys.executable, "-c", START_AND_TELL],
+        [sys.executable, "-c", START_AND_TELL, str(tmp_path)],
         cwd=REPOSITORY,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     ) as parent:
         assert parent.stdout is not None
-        pid, address, directory = parent.stdout.readline().split()
+        pid, address = parent.stdout.readline().split()
         jvm = Process.find(int(pid))
         assert jvm is not None
         guard = Process.find(parent_of(jvm))
@@ -96,7 +97,7 @@ def test_killed_parent_leaves_neither_broker_nor_data():
     assert jvm.has_ended_within(GONE_MAX_S)
     assert guard.has_ended_within(GONE_MAX_S)
     assert not is_broker_answering(address)
-    assert not Path(directory).exists()
+    assert not (tmp_path / "data").exists()
 
 
 def parent_of(process: Process) -> int:
@@ -105,10 +106,10 @@ def parent_of(process: Process) -> int:
 
 
 def test_broker_that_cannot_start_quotes_its_log_and_names_it(tmp_path):
-    broker = Broker(tmp_path, properties={"log.retention.ms": "soon"})
+    broker = Server(BROKER, tmp_path, settings={"log.retention.ms": "soon"})
     with pytest.raises(UnavailableError, match=r"soon.*log\.retention\.ms.*broker\.log"):
         broker.start()
-    assert broker.process is None
+    assert broker.running is None
 
 
 def test_two_fetches_at_once_fetch_once(tmp_path):
@@ -125,7 +126,7 @@ def test_detached_broker_outlives_the_command_and_is_found_again(tmp_path, monke
     try:
         told = python("from connectors.cli.dev import up; up()").stdout.strip()
         address = told.removeprefix("export KAFKA_BOOTSTRAP=")
-        assert DevStack(dev_directory()).broker() == address
+        assert DevStack(dev_directory()).address(BROKER) == address
         dev.status()
         assert address in capsys.readouterr().out
     finally:

@@ -7,14 +7,16 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from connectors.cli.exit_codes import EXIT_USAGE
-from connectors.dev_stack.broker import Broker
+from connectors.dev_stack.broker import BROKER
 from connectors.dev_stack.ports import free_ports
+from connectors.dev_stack.server import Server
 from tests.broker.lab import Lab, Topic, WorkerProcess
 from tests.faults.campaign import fault_seed
 
@@ -64,21 +66,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(place / "store.pem"),
     }
-    broker = _At(plain, place / "broker", properties)
-    with broker:
+    with Server(replace(BROKER, address=plain), place / "broker", settings=properties):
         yield {"sasl_plaintext": sasl, "ssl": tls}
-
-
-class _At(Broker):
-    """A broker at an address of ours."""
-
-    def __init__(self, address: str, directory: Path, properties: dict[str, str]) -> None:
-        super().__init__(directory, properties=properties)
-        self._address = address
-
-    @property
-    def bootstrap(self) -> str:  # type: ignore[explicit-override]  # needs Python 3.12
-        return self._address
 
 
 def worker_at(tmp_path: Path, address: str, **kafka: str) -> tuple[Lab, WorkerProcess]:

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from connectors.dev_stack.child import (
+from connectors.dev_stack.process import (
     GuardedProcess,
+    Process,
+    await_end,
     last_telling_line,
-    run_guarded,
     start_guarded,
 )
-from connectors.dev_stack.process import Process
 from storage_core import UnavailableError
 
 SLEEP = [str(shutil.which("sleep")), "60"]
@@ -93,18 +93,16 @@ def test_program_of_an_owner_that_is_gone_is_not_started(scratch):
         start_guarded(SLEEP, log=scratch.parent / "log", scratch=None, owner=owner)
 
 
-def test_program_that_does_not_exist_is_told_in_the_log(tmp_path):
-    log = tmp_path / "log"
-    running = start_guarded(["/no/such"], log=log, scratch=None, owner=Process.current())
-    assert running.guard.has_ended_within(GONE_MAX_S)
-    assert last_telling_line(log) == "ERROR cannot start /no/such: No such file or directory"
+def test_program_that_does_not_exist_is_told(tmp_path):
+    with pytest.raises(UnavailableError, match="cannot start /no/such: No such file or directory"):
+        start_guarded(["/no/such"], log=tmp_path / "log", scratch=None, owner=Process.current())
 
 
 def test_program_that_takes_too_long_is_killed(tmp_path):
-    with pytest.raises(UnavailableError, match="gave up after 0 s"):
-        run_guarded(
-            SLEEP, log=tmp_path / "log", scratch=None, owner=Process.current(), timeout_s=0.1
-        )
+    with sleeping(tmp_path / "scratch", Process.current()) as running:
+        with pytest.raises(UnavailableError, match="gave up after 0 s"):
+            await_end(running.program, tmp_path / "log", 0.1)
+        assert not running.program.is_alive()
 
 
 def test_process_with_a_number_used_again_is_another():

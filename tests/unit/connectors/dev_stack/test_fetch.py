@@ -12,15 +12,13 @@ from threading import Barrier
 
 import pytest
 
-from connectors.dev_stack.bundles import KAFKA, REGISTRY, Bundle
-from connectors.dev_stack.ivy import ivy_jar
-from connectors.dev_stack.jars import fetched
-from connectors.dev_stack.manifest import MANIFEST_FILE
+from connectors.dev_stack.fetch import Bundle, bytes_below, fetched, ivy_jar
 from connectors.dev_stack.places import dev_directory, jars_directory
-from connectors.dev_stack.progress import bytes_below
 from storage_core import CorruptionError, InvalidRequestError, UnavailableError
 
-SMALL = Bundle("small-1", "", ("jar",), files=2, megabytes=1)
+# What `sha256sum a.jar inner/b.jar | sha256sum` prints of the jars below.
+SMALL_SHA256 = "0d3e8e7a18829d60777e51cb78989520a5426d6d8d03329adcadf8fedd119543"
+SMALL = Bundle("small-1", "", ("jar",), files=2, megabytes=1, sha256=SMALL_SHA256)
 
 
 @dataclass
@@ -77,9 +75,8 @@ def test_two_at_once_fetch_once(tmp_path, store):
         lambda place: (place / "a.jar").write_bytes(b"a" * 99),
         lambda place: (place / "a.jar").write_bytes(b"x" * 100),
         lambda place: (place / "inner/b.jar").unlink(),
-        lambda place: (place / MANIFEST_FILE).unlink(),
-        lambda place: (place / MANIFEST_FILE).write_text("{}"),
-        lambda place: (place / MANIFEST_FILE).write_text("[1"),
+        lambda place: (place / "a.jar").rename(place / "c.jar"),
+        lambda place: (place / "other.jar").touch(),
     ],
 )
 def test_damaged_bundle_is_fetched_again(tmp_path, store, harm):
@@ -106,17 +103,17 @@ def test_failed_fetch_leaves_nothing_and_is_repeated(tmp_path, store):
     assert store.calls == 2
 
 
-def test_jar_that_is_not_the_pinned_one_is_refused(tmp_path, store):
-    pinned = replace(SMALL, sha256={"a.jar": "0" * 64})
-    with pytest.raises(CorruptionError, match=r"a\.jar has SHA-256 .* do not run it"):
-        fetched(pinned, tmp_path, store.retrieve)
+def test_bundle_that_is_not_the_one_named_is_refused(tmp_path, store):
+    other = replace(SMALL, sha256="0" * 64)
+    with pytest.raises(CorruptionError, match=r"small-1 has SHA-256 .* do not run it"):
+        fetched(other, tmp_path, store.retrieve)
     assert not (tmp_path / "small-1").exists()
 
 
-def test_cached_bundle_of_other_pins_is_fetched_again(tmp_path, store):
+def test_cached_bundle_of_another_sum_is_fetched_again(tmp_path, store):
     fetched(SMALL, tmp_path, store.retrieve)
     with pytest.raises(CorruptionError):
-        fetched(replace(SMALL, sha256={"c.jar": "0" * 64}), tmp_path, store.retrieve)
+        fetched(replace(SMALL, sha256="0" * 64), tmp_path, store.retrieve)
     assert store.calls == 2
 
 
@@ -124,11 +121,6 @@ def test_cache_that_cannot_be_written_is_told(tmp_path, store):
     (tmp_path / "file").touch()
     with pytest.raises(UnavailableError, match="cannot keep small-1"):
         fetched(SMALL, tmp_path / "file", store.retrieve)
-
-
-def test_main_artifacts_are_pinned():
-    assert {name.partition("-4")[0] for name in KAFKA.sha256} >= {"kafka_2.13", "kafka-clients"}
-    assert all(name.endswith("-all.zip") for name in REGISTRY.sha256)
 
 
 def test_missing_pyspark_is_one_line_with_the_remedy():

@@ -1,0 +1,226 @@
+"""The jars on this machine: fetched once, checked on every use, fetched again when damaged.
+
+They come by the Apache Ivy inside PySpark's wheel (PySpark itself is not imported), which asks
+Maven Central unless $SHARDLOG_IVY_SETTINGS names an Ivy settings file, for those who have a mirror.
+
+A bundle is gathered in a directory of its own beside its place, held to the checksum that stands
+in the source, and renamed into its place. Of several processes that need it at once one fetches,
+under a lock, and the others wait.
+"""
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+from connectors.dev_stack.file_lock import locked
+from connectors.dev_stack.java import find_java
+from connectors.dev_stack.places import jars_directory
+from connectors.dev_stack.process import Process, await_end, last_telling_line, start_guarded
+from storage_core import CorruptionError, InvalidRequestError, UnavailableError
+
+FETCH_MAX_S: Final = 900.0
+
+_LOCK_MAX_S: Final = 2 * FETCH_MAX_S
+_PARTIAL: Final = ".partial"
+_PATTERN: Final = "[artifact]-[revision](-[classifier]).[ext]"
+_LINES: Final = 4
+_BYTES_A_MEGABYTE: Final = 1_000_000
+_IVY_FILE: Final = """\
+<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
+  <info organisation="shardlog" module="dev-stack"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</ivy-module>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Artifacts that are fetched and kept together.
+
+    Attributes:
+        name: Name and version; the directory they are kept in.
+        dependencies: The `dependency` elements of an Ivy file.
+        types: The artifact types that Ivy retrieves; a zip is unpacked.
+        files: How many files that makes.
+        megabytes: How much is fetched, roughly; for the progress bar.
+        sha256: The checksum of all its jars (`jars_sha256`).
+    """
+
+    name: str
+    dependencies: str
+    types: tuple[str, ...]
+    files: int
+    megabytes: int
+    sha256: str
+
+
+def jars_sha256(directory: Path) -> str:
+    """Return one checksum, in hex, of the names and contents of all jars below a directory.
+
+    It is that of what `sha256sum` prints of them in the order of their names.
+    """
+    lines = []
+    for name in sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*.jar")):
+        with (directory / name).open("rb") as file:
+            lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {name}\n")
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def ivy_jar(package: str = "pyspark") -> Path:
+    """Return Ivy's jar in PySpark's wheel.
+
+    Raises:
+        InvalidRequestError: PySpark is not installed.
+    """
+    found = importlib.util.find_spec(package)
+    for folder in (found.submodule_search_locations or []) if found else []:
+        for jar in sorted(Path(folder).glob("jars/ivy-*.jar")):
+            return jar
+    message = f"{package}, whose Ivy fetches the broker, is missing: pip install 'shardlog[spark]'"
+    raise InvalidRequestError(message)
+
+
+def retrieve(bundle: Bundle, directory: Path, on_tick: Callable[[], None]) -> Path:
+    """Fetch a bundle's artifacts.
+
+    Args:
+        bundle: What to fetch.
+        directory: An empty directory to work in; all there may be thrown away afterwards.
+        on_tick: Called a few times a second while it takes.
+
+    Returns:
+        The directory inside that holds the artifacts and nothing else.
+
+    Raises:
+        UnavailableError: Something could not be fetched, or not in time.
+        InvalidRequestError: PySpark or a JVM is missing.
+    """
+    asked, found, log = directory / "ivy.xml", directory / "found", directory / "ivy.log"
+    asked.write_text(_IVY_FILE.format(dependencies=bundle.dependencies), encoding="utf-8")
+    settings = os.environ.get("SHARDLOG_IVY_SETTINGS")
+    command = [
+        *(str(find_java()), "-Xmx256m", "-XX:+UseSerialGC"),
+        *("-cp", str(ivy_jar()), "org.apache.ivy.Main"),
+        *(("-settings", settings) if settings else ()),
+        *("-cache", str(directory / "cache"), "-ivy", str(asked), "-confs", "default"),
+        *("-retrieve", str(found / _PATTERN), "-types", *bundle.types),
+    ]
+    ivy = start_guarded(command, log=log, scratch=directory, owner=Process.current())
+    await_end(ivy.program, log, FETCH_MAX_S, on_tick)
+    files = len(list(found.glob("*")))
+    if files != bundle.files:
+        told = last_telling_line(log)
+        message = f"fetched {files} of {bundle.files} files of {bundle.name}: {told}"
+        raise UnavailableError(message)
+    return found
+
+
+Retrieve = Callable[[Bundle, Path, Callable[[], None]], Path]
+
+
+def fetched(bundle: Bundle, cache: Path | None = None, retrieve: Retrieve = retrieve) -> Path:
+    """Return the directory that holds a bundle, fetching it if it is missing or damaged.
+
+    Args:
+        bundle: What is needed.
+        cache: Where bundles are kept; the user's cache by default.
+        retrieve: How it is fetched.
+
+    Raises:
+        UnavailableError: It could not be fetched, or another process takes too long.
+        CorruptionError: What was fetched is not what the source names.
+        InvalidRequestError: PySpark or a JVM is missing.
+    """
+    cache = jars_directory() if cache is None else cache
+    place = cache / bundle.name
+    if _is_whole(bundle, place):
+        return place
+    try:
+        with locked(cache / f"{bundle.name}.lock", f"fetching {bundle.name}", _LOCK_MAX_S):
+            if not _is_whole(bundle, place):
+                _fetch(bundle, place, retrieve)
+    except OSError as error:
+        message = f"cannot keep {bundle.name}: {error.strerror or error}"
+        raise UnavailableError(message, path=cache) from error
+    return place
+
+
+def _is_whole(bundle: Bundle, place: Path) -> bool:
+    # Another process may be replacing it, and a disk may refuse to read it.
+    with suppress(OSError):
+        return jars_sha256(place) == bundle.sha256
+    return False
+
+
+def _fetch(bundle: Bundle, place: Path, retrieve: Retrieve) -> None:
+    for left in place.parent.glob(f"{bundle.name}.*{_PARTIAL}"):
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(
+        prefix=f"{bundle.name}.", suffix=_PARTIAL, dir=place.parent, ignore_cleanup_errors=True
+    ) as name:
+        partial = Path(name)
+        # Ivy keeps what it fetches in its own cache, and copies it from there.
+        with _progress(bundle, partial / "cache") as tick:
+            gathered = retrieve(bundle, partial, tick)
+        for archive in gathered.glob("*.zip"):
+            with zipfile.ZipFile(archive) as packed:
+                packed.extractall(gathered)  # into a place that is thrown away if the sum is wrong
+            archive.unlink()
+        found = jars_sha256(gathered)
+        if found != bundle.sha256:
+            message = f"{bundle.name} has SHA-256 {found}, not {bundle.sha256}: do not run it"
+            raise CorruptionError(message)
+        if place.exists():
+            place.rename(partial / "damaged")
+        gathered.rename(place)
+
+
+@contextmanager
+def _progress(bundle: Bundle, directory: Path) -> Iterator[Callable[[], None]]:
+    """Show how a directory fills, a bar on a terminal, a few plain lines elsewhere."""
+    console = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+    is_plain, told = not console.is_terminal, 0
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    bar = Progress(
+        *columns, TransferSpeedColumn(), console=console, transient=True, disable=is_plain
+    )
+    total = bundle.megabytes * _BYTES_A_MEGABYTE
+    task = bar.add_task(f"fetching {bundle.name}", total=total)
+    if is_plain:
+        console.print(f"fetching {bundle.name} ({bundle.megabytes} MB), once")
+
+    def tick() -> None:
+        nonlocal told
+        there = bytes_below(directory)
+        bar.update(task, completed=min(total, there))
+        step = _LINES * there // total
+        if is_plain and told < step < _LINES:
+            told = step
+            console.print(f"  {there / _BYTES_A_MEGABYTE:.0f} of {bundle.megabytes} MB")
+
+    with bar:
+        yield tick
+
+
+def bytes_below(directory: Path) -> int:
+    """Return the size of all files of a directory in which others are at work."""
+    total = 0
+    with suppress(FileNotFoundError):
+        for path in directory.rglob("*"):
+            with suppress(FileNotFoundError):
+                total += path.stat().st_size if path.is_file() else 0
+    return total

@@ -1,0 +1,128 @@
+"""The small parts of a server: JVM, ports, lock, the broker's settings, waiting for an answer."""
+
+import shutil
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from connectors.dev_stack import broker
+from connectors.dev_stack.broker import BROKER, is_broker_answering
+from connectors.dev_stack.file_lock import locked
+from connectors.dev_stack.java import find_java, java_version
+from connectors.dev_stack.ports import free_ports, is_free
+from connectors.dev_stack.registry import is_registry_answering
+from connectors.dev_stack.server import PortTakenError, Server, ServerKind
+from storage_core import InvalidRequestError, UnavailableError
+
+
+def fake_java(home: Path, version: str) -> Path:
+    java = home / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-04-15' >&2\n")
+    java.chmod(0o755)
+    return java
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('java version "1.8.0_392"', 8),
+        ('openjdk version "21-ea" 2023-09-19', 21),
+        ("command not found", None),
+    ],
+)
+def test_java_version_is_read_from_what_java_prints(text, version):
+    assert java_version(text) == version
+
+
+def test_java_home_comes_first_and_old_ones_are_passed_over(tmp_path):
+    fake_java(tmp_path / "old", "11.0.1")
+    new = fake_java(tmp_path / "jvm" / "new", "21.0.1")
+    environment = {"JAVA_HOME": str(tmp_path / "old"), "PATH": ""}
+    assert find_java(environment, tmp_path / "jvm") == new
+
+
+def test_missing_jvm_is_one_line_with_the_remedy(tmp_path):
+    fake_java(tmp_path / "old", "1.8.0_392")
+    with pytest.raises(InvalidRequestError, match=r"version 17 .* version 8: install one") as told:
+        find_java({"JAVA_HOME": str(tmp_path / "old"), "PATH": ""}, tmp_path / "none")
+    assert "\n" not in str(told.value)
+
+
+def test_free_ports_differ_and_lie_below_those_of_outgoing_connections():
+    ports = free_ports(5)
+    assert len(set(ports)) == 5
+    assert all(20_000 <= port < 32_768 for port in ports)
+
+
+def test_port_in_use_is_not_free():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert not is_free(server.getsockname()[1])
+
+
+def test_extra_settings_stand_last_and_so_win(tmp_path):
+    server = Server(BROKER, tmp_path, settings={"num.partitions": "3"})
+    lines = broker.properties_of(server, (1, 2)).splitlines()
+    assert lines[-1] == "num.partitions=3"
+    assert "listeners=PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2" in lines
+
+
+def test_nobody_answers_at_a_closed_port():
+    (port,) = free_ports(1)
+    assert not is_broker_answering(f"127.0.0.1:{port}")
+    assert not is_registry_answering(f"http://127.0.0.1:{port}")
+
+
+def shell(script: str, **options) -> ServerKind:
+    """A server that never answers."""
+    command = [str(shutil.which("sh")), "-c", script]
+    return ServerKind(
+        "broker", "V", "{}", lambda _server, _ports: command, lambda _address: False, **options
+    )
+
+
+@pytest.mark.parametrize(
+    ("logged", "error", "tries"),
+    [
+        ("java.net.BindException: Address already in use", PortTakenError, 3),
+        ("FATAL no such setting", UnavailableError, 1),
+    ],
+)
+def test_server_that_ends_while_it_starts_is_quoted(tmp_path, logged, error, tries):
+    server = Server(shell(f"echo {logged}; exit 1"), tmp_path)
+    with pytest.raises(UnavailableError, match=rf"ended while it started: {logged}.*log") as told:
+        server.start()
+    assert type(told.value) is error
+    assert server.log.read_text().count(logged) == tries
+
+
+def test_server_that_never_answers_is_ended(tmp_path):
+    server = Server(shell("sleep 60", start_max_s=0.1), tmp_path)
+    with pytest.raises(UnavailableError, match="did not answer within 0 s"):
+        server.start()
+    assert server.running is not None
+    assert not server.running.program.is_alive()
+
+
+def test_server_that_runs_is_not_started_twice(tmp_path):
+    kind = replace(shell("sleep 60"), is_answering=lambda _: True)
+    with Server(kind, tmp_path) as server:
+        address = server.address
+        with pytest.raises(InvalidRequestError, match=f"already runs at {address}"):
+            server.start()
+        server.kill()
+        server.start()
+        assert server.address == address
+
+
+def test_lock_is_waited_for_only_so_long(tmp_path):
+    path = tmp_path / "lock"
+    with (
+        locked(path, "fetching", 1),
+        pytest.raises(UnavailableError, match="fetching: another process"),
+        locked(path, "fetching", 0.1),
+    ):
+        pass

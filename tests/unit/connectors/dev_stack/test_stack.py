@@ -1,0 +1,70 @@
+"""Who shares a directory shares its servers; those that the environment names come first."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from connectors.dev_stack.broker import BROKER
+from connectors.dev_stack.process import Process
+from connectors.dev_stack.registry import REGISTRY
+from connectors.dev_stack.stack import DevStack, Service, read_record, write_record
+from storage_core import InvalidRequestError, UnavailableError
+
+COMPOSE_FILE = Path(__file__).parents[4] / "docker-compose.yml"
+GONE = Process(os.getpid(), 0)
+
+
+def test_record_is_read_as_it_was_written(tmp_path):
+    services = {"broker": Service("127.0.0.1:1", Process(2, 3), tmp_path / "broker")}
+    write_record(tmp_path, services)
+    assert read_record(tmp_path) == services
+    assert read_record(tmp_path / "none") == {}
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"broker": {}}', '{"broker": 1}'])
+def test_record_that_is_not_ours_is_refused_by_name(tmp_path, text):
+    (tmp_path / "stack.json").write_text(text)
+    with pytest.raises(InvalidRequestError, match=r"stack\.json"):
+        read_record(tmp_path)
+
+
+def test_stack_forgets_what_is_gone_and_removes_its_data(tmp_path):
+    (tmp_path / "broker").mkdir()
+    write_record(tmp_path, {"broker": Service("127.0.0.1:1", GONE, tmp_path / "broker")})
+    stack = DevStack(tmp_path, environment={})
+    assert stack.services() == {}
+    assert stack.stop() == {}
+    assert not (tmp_path / "broker").exists()
+
+
+def test_named_servers_replace_those_of_the_stack(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        given = {"KAFKA_BOOTSTRAP": address, "SCHEMA_REGISTRY_URL": f"http://{address}/x"}
+        stack = DevStack(tmp_path, environment=given)
+        assert stack.address(BROKER) == address
+        assert stack.address(REGISTRY) == f"http://{address}/x"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("given", ["127.0.0.1:1", "nowhere", "no:where"])
+def test_named_broker_that_cannot_be_reached_is_told_by_its_variable(tmp_path, given):
+    stack = DevStack(tmp_path, environment={"KAFKA_BOOTSTRAP": given})
+    with pytest.raises((UnavailableError, InvalidRequestError), match=f"KAFKA_BOOTSTRAP={given}"):
+        stack.address(BROKER)
+
+
+def test_compose_file_pins_its_images_and_checks_their_health():
+    services = YAML(typ="safe").load(COMPOSE_FILE)["services"]
+    assert set(services) == {"kafka", "registry", "worker"}
+    for service in services.values():
+        name, _, tag = service["image"].partition(":")
+        assert name
+        assert tag[0].isdigit()
+        assert service["healthcheck"]["test"][0] in {"CMD", "CMD-SHELL"}
+    assert services["kafka"]["image"] == "apache/kafka:4.1.1"
+    assert "shardlog worker --config" in services["worker"]["command"][-1]
+    assert services["worker"]["depends_on"]["kafka"]["condition"] == "service_healthy"
