@@ -45,19 +45,15 @@ from streaming_jobs.sink.messages import (
 )
 from streaming_jobs.sink.open_writers import IDLE_S, OpenWriters
 from streaming_jobs.sink.options import SinkOptions
-from streaming_jobs.sink.target import SinkTarget
+from streaming_jobs.stream_place import StreamPlace
 
 _LOG: Final = logging.getLogger("shardlog")
 Messages = Sequence[WriterCommitMessage | None]
 
-# A stream's next commit comes soon; a batch write's may never come.
-KEPT: Final = OpenWriters(IDLE_S)
-NOT_KEPT: Final = OpenWriters(0)
-
 
 def commit(
     options: SinkOptions,
-    target: SinkTarget,
+    target: StreamPlace,
     transaction: TransactionId,
     messages: Sequence[StagedMessage],
     writers: OpenWriters,
@@ -81,10 +77,10 @@ def commit(
             text = "the batch was decided, and is not any more; run it again"
             raise UnavailableError(text, stream=target.stream)
     contents = _agreed_contents(options, area, transaction, messages)
-    place, purpose = (target.path, target.stream), _purpose(options, transaction)
+    purpose = _purpose(options, transaction)
     left: frozenset[int] = frozenset()
     if parts:
-        with writers.lend(place, area, parts, options.lock_wait_s, purpose) as stream:
+        with writers.of(target, area, parts, options.lock_wait_s, purpose) as stream:
             late_before = stream.stats().late_arrivals
             left = area.publish(transaction, parts, contents)
             if left and left <= parts.keys():
@@ -95,11 +91,11 @@ def commit(
     else:
         left = area.publish(transaction, parts, contents)
     if left:
-        with writers.lend(place, area, left, options.lock_wait_s, purpose) as stream:
+        with writers.of(target, area, left, options.lock_wait_s, purpose) as stream:
             _finish(stream)
 
 
-def abort(target: SinkTarget, messages: Messages) -> None:
+def abort(target: StreamPlace, messages: Messages) -> None:
     """Remove what was staged for a batch that was not decided."""
     try:
         area = target.area()

@@ -12,7 +12,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from storage_core import Contents, InvalidRequestError, StagedPart, TransactionId
-from streaming_jobs.sink.target import SinkTarget
+from streaming_jobs.stream_place import StreamPlace
 
 _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH_ID: Final = "streaming.sql.batchId"
@@ -32,7 +32,7 @@ class StagedMessage(WriterCommitMessage):
         is_replay: Whether the task found the transaction decided, and staged nothing.
     """
 
-    target: SinkTarget
+    target: StreamPlace
     transaction: TransactionId
     parts: Mapping[int, tuple[StagedPart, ...]]
     contents: Contents = NOTHING

@@ -1,53 +1,14 @@
-"""The stream a sink writes to: found or made on the driver, known again on every executor.
+"""The stream a sink writes to: found or made on the driver, as its options say."""
 
-A target names the root and the stream by their random ids, so that a task or a commit that finds
-something else at the path says so instead of writing there.
-"""
-
-import socket
 from contextlib import suppress
-from dataclasses import dataclass
 
 from storage_core import (
-    ForeignDataError,
     InvalidRequestError,
     ShardLockedError,
     StagingArea,
     Stream,
 )
 from streaming_jobs.sink.options import SinkOptions
-
-
-@dataclass(frozen=True, slots=True)
-class SinkTarget:
-    """A stream by its place and its ids."""
-
-    path: str
-    stream: str
-    root_id: str
-    incarnation: str
-
-    def area(self) -> StagingArea:
-        """Return the stream's staging area on this machine.
-
-        Raises:
-            ForeignDataError: It is not there, or another one is.
-        """
-        try:
-            area = StagingArea.open(self.path, self.stream)
-        except InvalidRequestError as error:
-            message = (
-                f"host {socket.gethostname()} has no stream {self.stream!r} at {self.path}; "
-                f"executors must run on the store's machine: {error.message}"
-            )
-            raise ForeignDataError(message) from error
-        if (area.root_id, area.incarnation) != (self.root_id, self.incarnation):
-            message = (
-                f"what host {socket.gethostname()} has at {self.path} is not the stream that the "
-                "job began with; it was made anew, or is on another machine"
-            )
-            raise ForeignDataError(message, stream=self.stream)
-        return area
 
 
 def find_or_make(options: SinkOptions) -> StagingArea:

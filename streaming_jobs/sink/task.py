@@ -13,13 +13,13 @@ from storage_core import Clock, SystemClock, TransactionId
 from streaming_jobs.sink.contents import contents_of
 from streaming_jobs.sink.mapping import ColumnMapping
 from streaming_jobs.sink.messages import NOTHING, StagedMessage
-from streaming_jobs.sink.target import SinkTarget
+from streaming_jobs.stream_place import StreamPlace
 
 _CLOCK: Final = SystemClock()
 
 
 def stage(
-    target: SinkTarget,
+    target: StreamPlace,
     mapping: ColumnMapping,
     transaction: TransactionId,
     batches: Iterator[pa.RecordBatch],

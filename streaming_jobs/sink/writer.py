@@ -20,8 +20,6 @@ from pyspark.sql.types import StructType
 from storage_core import InvalidRequestError, TransactionId
 from streaming_jobs.sink.checkpoint import sync_plan
 from streaming_jobs.sink.commit import (
-    KEPT,
-    NOT_KEPT,
     abort,
     check_query,
     commit,
@@ -29,15 +27,17 @@ from streaming_jobs.sink.commit import (
 )
 from streaming_jobs.sink.mapping import ColumnMapping, mapping_of
 from streaming_jobs.sink.messages import StagedMessage, transaction_of_task
+from streaming_jobs.sink.open_writers import KEPT, NOT_KEPT
 from streaming_jobs.sink.options import (
     SinkOptions,
     parse_batch_options,
     parse_stream_options,
     warn_of_idle_options,
 )
-from streaming_jobs.sink.target import SinkTarget, find_or_make
+from streaming_jobs.sink.target import find_or_make
 from streaming_jobs.sink.task import stage
 from streaming_jobs.spark_errors import plain_errors
+from streaming_jobs.stream_place import StreamPlace
 
 _APPEND_ONLY: Final = (
     "a log is only appended to: write with mode('append'), or outputMode('append') for a stream, "
@@ -50,7 +50,7 @@ class ShardBatchWriter(DataSourceArrowWriter):
     """Writes one DataFrame; with `txnAppId` and `txnVersion` at most once."""
 
     options: SinkOptions
-    target: SinkTarget
+    target: StreamPlace
     mapping: ColumnMapping
     transaction: TransactionId
 
@@ -76,7 +76,7 @@ class ShardStreamWriter(DataSourceStreamArrowWriter):
     """Writes the micro-batches of a query, each once."""
 
     options: SinkOptions
-    target: SinkTarget
+    target: StreamPlace
     mapping: ColumnMapping
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:  # type: ignore[override, explicit-override]  # Spark declares it so
@@ -150,7 +150,7 @@ def stream_writer(
     return ShardStreamWriter(chosen, *_prepare(chosen, schema))
 
 
-def _prepare(options: SinkOptions, schema: StructType) -> tuple[SinkTarget, ColumnMapping]:
+def _prepare(options: SinkOptions, schema: StructType) -> tuple[StreamPlace, ColumnMapping]:
     if options.columns is not None and options.columns != tuple(schema.fieldNames()):
         message = (
             f"option columns names {', '.join(options.columns)}, and the rows have "
@@ -160,5 +160,5 @@ def _prepare(options: SinkOptions, schema: StructType) -> tuple[SinkTarget, Colu
     # What is wrong with the columns is told before a stream is made for them.
     mapping_of(schema, options.creation.unit if "unit" in options.fixed else "ms")
     area = find_or_make(options)
-    target = SinkTarget(options.path, options.stream, area.root_id, area.incarnation)
+    target = StreamPlace(options.path, options.stream, area.root_id, area.incarnation)
     return target, mapping_of(schema, area.unit)

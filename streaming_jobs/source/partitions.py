@@ -15,28 +15,12 @@ from pyspark.sql.datasource import InputPartition
 from streaming_jobs.source.bounds import Bound, Edge, Move
 from streaming_jobs.source.look import StreamLook
 from streaming_jobs.source.options import Splitting
+from streaming_jobs.stream_place import StreamPlace
 
 OffsetRange = tuple[int, int, int]
 
 # A task costs Spark some 30 ms of a slot, as much as it takes to hand over this many.
 _PACKED_RECORDS: Final = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class StreamPlace:
-    """Where a stream is, and which one it is.
-
-    Attributes:
-        path: The root.
-        stream: The stream's name.
-        root: The root's id.
-        incarnation: The stream's.
-    """
-
-    path: str
-    stream: str
-    root: str
-    incarnation: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,10 +33,11 @@ from streaming_jobs.source.offsets import (
     encode_offset,
 )
 from streaming_jobs.source.options import SourceOptions
-from streaming_jobs.source.partitions import SourceTask, StreamPlace, tasks_of
+from streaming_jobs.source.partitions import SourceTask, tasks_of
 from streaming_jobs.source.resolving import resolve
 from streaming_jobs.source.task import TaskRules, read_task
 from streaming_jobs.spark_errors import plain_errors
+from streaming_jobs.stream_place import StreamPlace
 
 
 class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -23,7 +23,7 @@ from storage_core import (
     UnavailableError,
 )
 from streaming_jobs.source.look import look
-from streaming_jobs.source.open_readers import OPEN_READERS, OpenReaders, open_place
+from streaming_jobs.source.open_readers import OPEN_READERS, OpenReaders
 from streaming_jobs.source.partitions import AddedShards, ShardRange, SourceTask
 from streaming_jobs.source.replay_request import replay_request
 from streaming_jobs.source.resolving import resolve_range, settled
@@ -68,7 +68,7 @@ def added_ranges(added: AddedShards) -> list[ShardRange]:
     Raises:
         ForeignDataError: Another stream is there.
     """
-    with open_place(added.place) as reader:
+    with added.place.reader() as reader:
         seen = look(reader, added.place.path)
         ends = {n: end for n, end in seen.ends.items() if n not in added.known}
         seen = replace(seen, ends=ends)
@@ -95,7 +95,7 @@ def read_range(
         UnavailableError: The log did not reach the end in time.
         LostRangeError: Part of the range is gone.
     """
-    with readers.lease(one.place, one.shard) as reader:
+    with readers.of(one.place, one.shard) as reader:
         _check_lineage(reader, one)
         _await_end(reader, one, rules.end_wait_s)
         begin, end = settled(reader, one.shard, one.begin, one.end, one.moves)

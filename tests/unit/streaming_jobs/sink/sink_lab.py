@@ -21,8 +21,9 @@ from streaming_jobs.sink.mapping import ColumnMapping
 from streaming_jobs.sink.messages import StagedMessage
 from streaming_jobs.sink.open_writers import OpenWriters
 from streaming_jobs.sink.options import parse_stream_options
-from streaming_jobs.sink.target import SinkTarget, find_or_make
+from streaming_jobs.sink.target import find_or_make
 from streaming_jobs.sink.task import stage
+from streaming_jobs.stream_place import StreamPlace
 
 MAPPING = ColumnMapping("records", "ms")
 
@@ -47,7 +48,7 @@ class SinkLab:
         given = {"path": str(root), "stream": "s", "shards": "2", "lockwait": "0", **options}
         self.options = parse_stream_options(given)
         area = find_or_make(self.options)
-        self.target = SinkTarget(str(root), "s", area.root_id, area.incarnation)
+        self.target = StreamPlace(str(root), "s", area.root_id, area.incarnation)
         self.query = query
         self.writers = OpenWriters(0)
 

@@ -309,7 +309,7 @@ def test_task_on_a_host_without_the_root_names_the_host(lab, tmp_path):
 
 def test_task_that_finds_another_root_names_the_host(lab, tmp_path):
     other = SinkLab(tmp_path / "other")
-    with pytest.raises(ForeignDataError, match=r"host .* is not the stream that the job began"):
+    with pytest.raises(ForeignDataError, match=r"host .* has another root of stream 's'"):
         lab.elsewhere(other.root).task(0, [1])
     assert not (other.root / "s" / "staging").exists()
 

@@ -7,7 +7,7 @@ import pytest
 from storage_core import ClosedError, LostRangeError
 from storage_core.testing import ManualClock
 from streaming_jobs.source.open_readers import OpenReaders
-from streaming_jobs.source.partitions import StreamPlace
+from streaming_jobs.stream_place import StreamPlace
 from tests.unit.forks import in_fork
 from tests.unit.streaming_jobs.source.source_lab import NAME, SourceLab
 
@@ -30,86 +30,97 @@ def place(lab):
 
 def test_tasks_share_a_reader(place):
     readers = OpenReaders()
-    with readers.lease(place, 0) as first:
+    with readers.of(place, 0) as first:
         pass
-    with readers.lease(place, 0) as second:
+    with readers.of(place, 0) as second:
         assert second is first
+
+
+def test_reader_that_is_lent_is_not_lent_again(place):
+    readers = OpenReaders()
+    with readers.of(place, 0) as first, readers.of(place, 0) as second:
+        assert second is not first
+    assert len(readers) == 1
+    with pytest.raises(ClosedError):
+        first.committed()
 
 
 def test_reader_that_was_idle_for_long_is_closed(place, tmp_path):
     clock = ManualClock()
     readers = OpenReaders(clock)
-    with readers.lease(place, 0) as first:
+    with readers.of(place, 0) as first:
         pass
     clock.advance(61)
     other = SourceLab(tmp_path / "other")
     other.create(shards=1)
-    with readers.lease(place_of(other), 0):
-        assert len(readers) == 1
+    with readers.of(place_of(other), 0):
+        assert len(readers) == 0
     with pytest.raises(ClosedError):
         first.committed()
     other.close()
 
 
 def test_no_more_stay_open_than_the_bound(place, tmp_path):
-    readers = OpenReaders(readers_max=1)
+    readers = OpenReaders(most=1)
     other = SourceLab(tmp_path / "other")
     other.create(shards=1)
-    with readers.lease(place, 0), readers.lease(place_of(other), 0):
-        assert len(readers) == 2
+    with readers.of(place, 0) as first, readers.of(place_of(other), 0) as second:
+        assert first.committed() != second.committed()
     assert len(readers) == 1
+    with pytest.raises(ClosedError):
+        second.committed()
     other.close()
 
 
 def test_shard_added_later_is_found(lab):
     lab.create_topic({0: 0})
     readers = OpenReaders()
-    with readers.lease(place_of(lab), 0):
+    with readers.of(place_of(lab), 0):
         pass
     lab.add_shards({1: 0})
-    with readers.lease(place_of(lab), 1) as reader:
+    with readers.of(place_of(lab), 1) as reader:
         assert sorted(reader.committed()) == [0, 1]
 
 
 def test_reader_that_met_damage_is_not_used_again(place):
     readers = OpenReaders()
     error = LostRangeError("gone")
-    with pytest.raises(LostRangeError), readers.lease(place, 0):
+    with pytest.raises(LostRangeError), readers.of(place, 0):
         raise error
     assert len(readers) == 0
 
 
 def test_stream_made_anew_has_a_reader_of_its_own(lab, place, tmp_path):
     readers = OpenReaders()
-    with readers.lease(place, 0) as old:
+    with readers.of(place, 0) as old:
         pass
     lab.close()
     (lab.root / NAME).rename(tmp_path / "away")
     lab.create(shards=1)
     anew = place_of(lab)
     assert replace(anew, incarnation=place.incarnation) == place
-    with readers.lease(anew, 0) as reader:
+    with readers.of(anew, 0) as reader:
         assert reader is not old
 
 
 def test_fork_has_readers_of_its_own(place):
     def read() -> tuple[int, ...]:
-        with readers.lease(place, 0) as reader:
+        with readers.of(place, 0) as reader:
             return tuple(reader.refresh().values())
 
     readers = OpenReaders()
-    with readers.lease(place, 0) as first:
+    with readers.of(place, 0) as first:
         first.refresh()
         # Whoever has the lock is not in the fork.
         with readers._lock:
             assert in_fork(read) == (3,)
-    with readers.lease(place, 0) as second:
+    with readers.of(place, 0) as second:
         assert second is first
 
 
 def test_fork_that_leaves_a_lease_of_its_parent_changes_nothing(place):
-    readers = OpenReaders(readers_max=0)
-    lease = readers.lease(place, 0)
+    readers = OpenReaders(most=0)
+    lease = readers.of(place, 0)
     reader = lease.__enter__()
     error = LostRangeError("gone")
     assert in_fork(lambda: lease.__exit__(LostRangeError, error, None)) is False

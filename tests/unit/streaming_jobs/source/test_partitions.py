@@ -11,11 +11,11 @@ from streaming_jobs.source.options import Splitting
 from streaming_jobs.source.partitions import (
     ShardRange,
     SourceTask,
-    StreamPlace,
     pack_ranges,
     split_ranges,
     tasks_of,
 )
+from streaming_jobs.stream_place import StreamPlace
 
 RANGES = st.dictionaries(
     st.integers(0, 20), st.tuples(st.integers(0, 10**6), st.integers(0, 10**6))

@@ -75,7 +75,7 @@ def test_what_is_left_around_lost_ranges_is_read(lab, task, caplog):
 
 def test_range_that_goes_while_it_is_read_is_read_as_it_was(lab, task):
     readers = OpenReaders()
-    with readers.lease(task.place, task.shard) as reader:
+    with readers.of(task.place, task.shard) as reader:
         batches = RowBatches(StreamShape.of(reader, NAME), task.shard, ROWS)
         found = reader.shard(0).scan(replay_request(0, 0, 20, batches.stored))
         first = next(found)
