@@ -1,8 +1,7 @@
 """Made-up telemetry: devices that report a temperature, some of them late.
 
-A plan says everything, its seed included: the same plan gives the same records, byte for byte,
-whatever the size of the batches it is taken in. Chance is drawn in chunks of a fixed size, each
-from the plan's seed and the chunk's own number.
+A plan says everything, its seed included: the same plan gives the same records, byte for byte.
+Chance is drawn in chunks of a fixed size, each from the plan's seed and the chunk's own number.
 
     key      the device, 4 bytes, big-endian: what Kafka's IntegerSerializer writes
     value    {"device":17,"seq":4,"temperature":21.53,"at":1700000000000}, white space before the
@@ -19,6 +18,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from connectors.cli.record_lines import Outgoing
 from storage_core import INT64_MAX, InvalidRequestError
 
 DEVICES_MAX: Final = 2**24
@@ -84,46 +84,8 @@ class TelemetryPlan:
         return int(max(self.records - 1, 0) * 1000 / self.records_per_second)
 
 
-@dataclass(frozen=True, slots=True)
-class TelemetryBatch:
-    """Records as columns of equal length."""
-
-    key: list[bytes]
-    timestamp_ms: list[int]
-    value: list[bytes]
-
-    def __len__(self) -> int:
-        """Return the number of records."""
-        return len(self.key)
-
-    def slice(self, start: int, end: int) -> "TelemetryBatch":
-        """Return the records from `start` to before `end`."""
-        return TelemetryBatch(
-            self.key[start:end], self.timestamp_ms[start:end], self.value[start:end]
-        )
-
-    def plus(self, other: "TelemetryBatch") -> "TelemetryBatch":
-        """Return these records and then the others."""
-        return TelemetryBatch(
-            self.key + other.key, self.timestamp_ms + other.timestamp_ms, self.value + other.value
-        )
-
-
-def batches(plan: TelemetryPlan, rows: int) -> Iterator[TelemetryBatch]:
-    """Yield the plan's records in batches of `rows`, the last one shorter."""
-    _check_range("rows", rows, 1, RECORDS_MAX)
-    waiting = TelemetryBatch([], [], [])
-    for chunk in _chunks(plan):
-        waiting = waiting.plus(chunk)
-        whole = len(waiting) - len(waiting) % rows
-        for start in range(0, whole, rows):
-            yield waiting.slice(start, start + rows)
-        waiting = waiting.slice(whole, len(waiting))
-    if len(waiting):
-        yield waiting
-
-
-def _chunks(plan: TelemetryPlan) -> Iterator[TelemetryBatch]:
+def made_up_records(plan: TelemetryPlan) -> Iterator[Outgoing]:
+    """Yield the plan's records."""
     shares = _cumulative_shares(plan)
     # Of each device the time of its latest record that was not late.
     latest = np.full(plan.devices, _NO_TIME, dtype=np.int64)
@@ -140,7 +102,7 @@ def _chunks(plan: TelemetryPlan) -> Iterator[TelemetryBatch]:
         at = _with_late_ones(latest, device, on_time, wants_late, late_by[:count])
         temperature = 15 + device % 16 + 5 * drawn[2, :count]
         values = _values(plan, device, seq, temperature, at)
-        yield TelemetryBatch(_keys(device), at.tolist(), values)
+        yield from map(Outgoing, _keys(device), values, at.tolist())
 
 
 def _cumulative_shares(plan: TelemetryPlan) -> npt.NDArray[np.float64] | None:

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from connectors import kafka_client
 from connectors.cli.arguments import BOOTSTRAP_DEFAULT, Bootstrap, KafkaSettings, kafka_settings
-from connectors.cli.made_up_records import TelemetryPlan, batches
+from connectors.cli.made_up_records import TelemetryPlan, made_up_records
 from connectors.cli.record_lines import Outgoing, records_from
 from storage_core import BrokerUnavailableError, Environment, InvalidRequestError
 
@@ -115,7 +115,7 @@ def produce(  # noqa: PLR0913 - one parameter an option
     plan = replace(plan, start_ms=first_ms)
     settings = kafka_settings(kafka)
     with ExitStack() as files:
-        outgoing = _telemetry(plan) if lines is None else files.enter_context(_opened(lines))
+        outgoing = made_up_records(plan) if lines is None else files.enter_context(_opened(lines))
         producer = kafka_client.Producer(bootstrap, settings)
         admin = kafka_client.Admin({**settings, "bootstrap.servers": bootstrap})
         notice = None
@@ -216,11 +216,6 @@ class _Run:
 
 def _clamped(step: int) -> int:
     return max(1, min(step, _BATCH_RECORDS))
-
-
-def _telemetry(plan: TelemetryPlan) -> Iterator[Outgoing]:
-    for batch in batches(plan, _BATCH_RECORDS):
-        yield from map(Outgoing, batch.key, batch.value, batch.timestamp_ms)
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """Telemetry: the same plan is the same records, and late ones are late."""
 
 import json
-import struct
 from collections import Counter
 from dataclasses import replace
 
@@ -9,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.cli.made_up_records import TelemetryBatch, TelemetryPlan, batches
+from connectors.cli.made_up_records import TelemetryPlan, made_up_records
+from connectors.cli.record_lines import Outgoing
 from storage_core import InvalidRequestError
 
 # More than one chunk, so that what is carried over its seam is drawn too.
@@ -28,52 +28,51 @@ plans = st.builds(
 )
 
 
-def everything(plan: TelemetryPlan, rows: int = RECORDS_MAX) -> TelemetryBatch:
-    whole = TelemetryBatch([], [], [])
-    for batch in batches(plan, rows):
-        whole = whole.plus(batch)
-    return whole
+def everything(plan: TelemetryPlan) -> list[Outgoing]:
+    return list(made_up_records(plan))
 
 
-def devices_of(batch: TelemetryBatch) -> list[int]:
-    return [struct.unpack(">i", key)[0] for key in batch.key]
+def devices_of(records: list[Outgoing]) -> list[int]:
+    return [int.from_bytes(key or b"", "big") for key, *_ in records]
 
 
-def late_records(batch: TelemetryBatch) -> int:
+def times_of(records: list[Outgoing]) -> list[int]:
+    return [record.timestamp_ms or 0 for record in records]
+
+
+def late_records(records: list[Outgoing]) -> int:
     """Count the records below an earlier one of their device."""
-    latest: dict[bytes, int] = {}
+    latest: dict[int, int] = {}
     late = 0
-    for key, at in zip(batch.key, batch.timestamp_ms, strict=True):
+    for key, at in zip(devices_of(records), times_of(records), strict=True):
         late += at < latest.get(key, 0)
         latest[key] = max(at, latest.get(key, 0))
     return late
 
 
-@given(plans, st.integers(1, RECORDS_MAX))
-def test_the_same_plan_is_the_same_bytes_whatever_the_batch_size(plan, rows):
-    assert everything(plan, rows) == everything(plan)
+@given(plans)
+def test_the_same_plan_is_the_same_bytes(plan):
+    assert everything(plan) == everything(plan)
 
 
-@given(plans, st.integers(1, RECORDS_MAX))
-def test_all_batches_but_the_last_are_full(plan, rows):
-    *full, last = [len(batch) for batch in batches(plan, rows)] or [0]
-    assert set(full) <= {rows}
-    assert sum(full) + last == plan.records
+@given(plans)
+def test_a_plan_has_as_many_records_as_it_says(plan):
+    assert len(everything(plan)) == plan.records
 
 
 @given(plans)
 def test_a_value_says_what_its_key_and_timestamp_say(plan):
-    batch = everything(plan)
-    told = [json.loads(value) for value in batch.value]
-    assert [one["device"] for one in told] == devices_of(batch)
-    assert [one["at"] for one in told] == batch.timestamp_ms
+    records = everything(plan)
+    told = [json.loads(record.value or b"") for record in records]
+    assert [one["device"] for one in told] == devices_of(records)
+    assert [one["at"] for one in told] == times_of(records)
     assert [one["seq"] for one in told] == list(range(plan.records))
 
 
 @given(plans, st.integers(0, RECORDS_MAX))
 def test_a_longer_plan_begins_with_the_records_of_a_shorter_one(plan, records):
     shorter = replace(plan, records=min(records, plan.records))
-    assert everything(plan).slice(0, shorter.records) == everything(shorter)
+    assert everything(plan)[: shorter.records] == everything(shorter)
 
 
 @given(plans)
@@ -83,26 +82,26 @@ def test_no_record_is_late_that_was_not_meant_to_be(plan):
 
 @given(plans)
 def test_where_all_are_late_only_the_first_of_each_device_is_not(plan):
-    batch = everything(replace(plan, late_share=1))
-    assert late_records(batch) == len(batch) - len(set(batch.key))
+    records = everything(replace(plan, late_share=1))
+    assert late_records(records) == len(records) - len(set(devices_of(records)))
 
 
 @given(plans)
 def test_a_late_record_is_late_by_no_more_than_the_plan_says(plan):
-    latest: dict[bytes, int] = {}
-    batch = everything(plan)
-    for key, at in zip(batch.key, batch.timestamp_ms, strict=True):
+    latest: dict[int, int] = {}
+    records = everything(plan)
+    for key, at in zip(devices_of(records), times_of(records), strict=True):
         assert latest.get(key, 0) - at <= plan.late_by_ms_max
         latest[key] = max(at, latest.get(key, 0))
 
 
 def test_the_late_share_is_about_what_the_plan_says():
-    batch = everything(TelemetryPlan(10_000, devices=10, late_share=0.1))
-    assert 900 < late_records(batch) < 1100
+    records = everything(TelemetryPlan(10_000, devices=10, late_share=0.1))
+    assert 900 < late_records(records) < 1100
 
 
 def test_without_skew_all_devices_report_about_equally_often():
-    counts = Counter(everything(TelemetryPlan(10_000, devices=10)).key)
+    counts = Counter(devices_of(everything(TelemetryPlan(10_000, devices=10))))
     assert len(counts) == 10
     assert max(counts.values()) < 1.2 * min(counts.values())
 
@@ -119,18 +118,18 @@ def test_another_seed_is_other_records():
 
 
 def test_timestamps_run_at_the_rate():
-    batch = everything(TelemetryPlan(501, rate=1000, start_ms=10**6))
-    assert batch.timestamp_ms == list(range(10**6, 10**6 + 501))
+    records = everything(TelemetryPlan(501, rate=1000, start_ms=10**6))
+    assert times_of(records) == list(range(10**6, 10**6 + 501))
 
 
 def test_the_span_ends_at_the_last_record():
     plan = TelemetryPlan(501, rate=100)
-    assert everything(plan).timestamp_ms[-1] == plan.start_ms + plan.span_ms
+    assert times_of(everything(plan))[-1] == plan.start_ms + plan.span_ms
 
 
 def test_values_have_the_size_asked_for():
-    values = everything(TelemetryPlan(100, value_bytes=200)).value
-    assert {len(value) for value in values} == {200}
+    records = everything(TelemetryPlan(100, value_bytes=200))
+    assert {len(record.value or b"") for record in records} == {200}
 
 
 @pytest.mark.parametrize(
