@@ -19,7 +19,6 @@ class BrokerWatch:
     """Tells of a broker that is away, at a bounded pace, and of its return."""
 
     def __init__(self, clock: Clock, log: Any) -> None:  # noqa: ANN401 - a structlog logger has no better type
-        """Take the broker for one that answers."""
         self._clock = clock
         self._log = log
         self._since = self._reason = ""

@@ -5,7 +5,7 @@ syncs have begun, so that the next round is consumed while this one becomes dura
 that both turn records into rows would only take the interpreter from each other.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,21 +16,8 @@ from connectors.ingest.topic_identity import TopicIdentities
 from connectors.kafka_client import Partition
 from storage_core import AppendReport, ShardlogError, ShardPoisonedError, UnavailableError
 
-
-@dataclass(frozen=True, slots=True)
-class RoundWork:
-    """What is to be made durable.
-
-    Attributes:
-        records: What was consumed and mapped, by partition, in order.
-        positions: The consumer's next offset of each partition once all of `records` are in;
-            where it lies above the last record, control records were passed.
-        feeds: The partitions owned; they include those of `records`.
-    """
-
-    records: Mapping[Partition, Sequence[ShardRecords]]
-    positions: Mapping[Partition, int]
-    feeds: Mapping[Partition, ShardFeed]
+Gathered = Mapping[Partition, Sequence[ShardRecords]]
+Feeds = Mapping[Partition, ShardFeed]
 
 
 @dataclass(slots=True)
@@ -84,7 +71,6 @@ class RoundInFlight:
     """A round whose syncs are under way. Belongs to the worker's thread."""
 
     def __init__(self, report: RoundReport, commits: Mapping[Future[int], ShardFeed]) -> None:
-        """Take over the syncs."""
         self._report = report
         self._commits = commits
 
@@ -105,7 +91,11 @@ class RoundInFlight:
 
 
 def commit_round(
-    work: RoundWork, identities: TopicIdentities, committers: Executor
+    gathered: Gathered,
+    positions: Mapping[Partition, int],
+    feeds: Feeds,
+    identities: TopicIdentities,
+    committers: Executor,
 ) -> RoundInFlight:
     """Make a round durable, exactly once.
 
@@ -122,56 +112,52 @@ def commit_round(
     or lets them be. A failure of a shard in 4 or 5 poisons that shard alone; reopened, it says how
     far it came. The others of the round go on in each case, and the report names them all. A crash
     anywhere leaves each shard with its rows and its next offset, which move as one.
+
+    Args:
+        gathered: What was consumed and mapped, by partition, in order.
+        positions: The consumer's next offset of each partition once all that was gathered is in;
+            where it lies above the last record, control records were passed.
+        feeds: The partitions held; they include those gathered.
+        identities: Whom the cluster is asked by.
+        committers: The threads that sync.
     """
-    report = RoundReport(count_records(work.records))
-    topics = {feed.partition.topic: feed.topic_id for feed in work.feeds.values()}
+    report = RoundReport(count_records(gathered))
+    topics = {feed.partition.topic: feed.topic_id for feed in feeds.values()}
     compare_ids = identities.ask(topics)  # 1
-    joined = {at: join_records(parts) for at, parts in work.records.items()}  # 2
+    joined = {at: join_records(parts) for at, parts in gathered.items()}  # 2
     wrong = compare_ids()  # 3
-    _blame_topics(wrong, work, report)
+    for topic, error in wrong.items():
+        # For a moment's silence only what has rows here is concerned.
+        for partition in gathered if isinstance(error, UnavailableError) else feeds:
+            if partition.topic == topic:
+                report.blame(partition, error)
     appended: dict[Partition, int] = {}
     for partition, records in joined.items():  # 4
         if partition.topic in wrong:
             continue
-        feed = work.feeds[partition]
-        next_offset = max(records.end, work.positions.get(partition, 0))
+        feed = feeds[partition]
+        next_offset = max(records.end, positions.get(partition, 0))
         with _blaming(feed, report):
             appended_here = feed.append(records, next_offset)
             report.written[partition] = appended_here
             if appended_here.dead_letters:
                 report.dead_letters[partition] = records.dead_letters
             appended[partition] = next_offset
-    for partition, position in _idle_advances(work, wrong):
-        with _blaming(work.feeds[partition], report):
-            work.feeds[partition].advance(position)
-            appended[partition] = position
-    moved = [work.feeds[partition] for partition in appended]
-    commits = {committers.submit(feed.commit): feed for feed in moved}  # 5
+    for partition, position in positions.items():
+        idle = feeds.get(partition)
+        if idle is None or partition in gathered or partition.topic in wrong:
+            continue
+        if position > idle.next:
+            with _blaming(idle, report):
+                idle.advance(position)
+                appended[partition] = position
+    commits = {committers.submit(feeds[at].commit): feeds[at] for at in appended}  # 5
     return RoundInFlight(report, commits)  # 6: acknowledge
 
 
-def count_records(records: Mapping[Partition, Sequence[ShardRecords]]) -> int:
+def count_records(gathered: Gathered) -> int:
     """Return how many records there are, dead letters among them."""
-    return sum(part.count for parts in records.values() for part in parts)
-
-
-def _idle_advances(work: RoundWork, wrong: Collection[str]) -> Iterator[tuple[Partition, int]]:
-    """Yield partitions that moved without records, apart from those of topics that are wrong."""
-    for partition, position in work.positions.items():
-        feed = work.feeds.get(partition)
-        if feed is None or partition in work.records or partition.topic in wrong:
-            continue
-        if position > feed.next:
-            yield partition, position
-
-
-def _blame_topics(wrong: Mapping[str, ShardlogError], work: RoundWork, report: RoundReport) -> None:
-    """Report what is concerned of topics; for a moment's silence only what has rows here."""
-    for topic, error in wrong.items():
-        concerned = work.records if isinstance(error, UnavailableError) else work.feeds
-        for partition in concerned:
-            if partition.topic == topic:
-                report.blame(partition, error)
+    return sum(part.count for parts in gathered.values() for part in parts)
 
 
 @contextmanager

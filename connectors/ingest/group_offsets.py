@@ -7,31 +7,20 @@ then whenever it has moved. What Kafka did not take is told again.
 """
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from connectors.ingest.shard_feed import ShardFeed
-from connectors.kafka_client import Partition, Place
+from connectors.kafka_client import Consumer, Partition
 
 _TELL_EVERY_S: Final = 1.0
 # How long an answer is waited for before the next is asked for.
 _ANSWER_MAX_S: Final = 10.0
 
 
-class GroupConsumer(Protocol):
-    """What of a consumer concerns the group's offsets."""
-
-    def commit_group(self, places: Mapping[Partition, Place], *, is_last: bool = False) -> None:
-        """Tell the group."""
-
-    def take_group_answer(self) -> Mapping[Partition, int] | None:
-        """Return the offsets that Kafka has taken since the last call, None if none were asked."""
-
-
 class GroupOffsets:
     """What the group has been told. Belongs to the worker's thread."""
 
-    def __init__(self, consumer: GroupConsumer) -> None:
-        """Have told nothing."""
+    def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self._told: dict[Partition, int] = {}
         self._due_s = 0.0

@@ -74,7 +74,6 @@ class LibraryLines(logging.Handler):
     """
 
     def __init__(self, log: Any, clock: Clock) -> None:  # noqa: ANN401 - structlog's own type
-        """Hand on to a log."""
         super().__init__()
         self._log = log
         self._clock = clock

@@ -49,8 +49,8 @@ _BASE_FIELDS: Final[Any] = [
     pa.field("timestamp", pa.int64()),
     pa.field("timestamp_type", pa.int8()),
 ]
-_SCHEMA: Final = pa.schema(_BASE_FIELDS)
-_SCHEMA_WITH_HEADERS: Final = _SCHEMA.append(pa.field("headers", HEADERS_TYPE))
+SCHEMA: Final = pa.schema(_BASE_FIELDS)
+_SCHEMA_WITH_HEADERS: Final = SCHEMA.append(pa.field("headers", HEADERS_TYPE))
 
 Offsets = npt.NDArray[np.int64]
 
@@ -190,7 +190,7 @@ class _Columns:
             timestamps,
             pa.array(kinds - np.int8(1)),
         ]
-        schema = _SCHEMA
+        schema = SCHEMA
         if has_headers:
             columns.append(pa.array(headers, HEADERS_TYPE))
             schema = _SCHEMA_WITH_HEADERS

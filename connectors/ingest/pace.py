@@ -29,7 +29,6 @@ class Pace:
     """What decides whether a round is due."""
 
     def __init__(self, linger_s: float) -> None:
-        """Let records gather for so long."""
         self._linger_s = linger_s
         self._begun_s = self._advance_due_s = self._identity_due_s = 0.0
         self._full_calls = 0

@@ -20,7 +20,6 @@ class PartitionFaults:
     """Error events by partition. Belongs to the worker's thread."""
 
     def __init__(self, log: Any) -> None:  # noqa: ANN401 - a structlog logger has no better type
-        """Know of none."""
         self._log = log
         self._told_s: dict[tuple[Partition, str], float] = {}
         self._unreadable_since: dict[Partition, tuple[int, float]] = {}

@@ -14,7 +14,6 @@ from typing import Final
 from connectors.ingest.commit_round import (
     RoundInFlight,
     RoundReport,
-    RoundWork,
     commit_round,
     count_records,
 )
@@ -75,12 +74,14 @@ class Rounds:
     def _begin(
         self, feeds: Mapping[Partition, ShardFeed], positions: Mapping[Partition, int]
     ) -> None:
-        work = RoundWork(self._gathered.take(), positions, dict(feeds))
+        gathered = self._gathered.take()
         try:
-            self.in_flight = commit_round(work, self._identities, self._committers)
+            self.in_flight = commit_round(
+                gathered, positions, feeds, self._identities, self._committers
+            )
         except UnavailableError as error:
-            delayed = dict.fromkeys(work.feeds, error)
-            self._concluded(RoundReport(count_records(work.records), delayed=delayed))
+            delayed = dict.fromkeys(feeds, error)
+            self._concluded(RoundReport(count_records(gathered), delayed=delayed))
 
     def conclude_if_done(self) -> None:
         """Hand on what became of the round in flight, if it is over."""

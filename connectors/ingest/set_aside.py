@@ -84,10 +84,6 @@ class SetAside:
         self._faults: dict[Partition, _Fault] = {}
         self._failures: Counter[Partition] = Counter()
 
-    def __contains__(self, partition: Partition) -> bool:
-        """Tell whether a partition is set aside."""
-        return partition in self._faults
-
     @property
     def partitions(self) -> Collection[Partition]:
         """What is set aside."""

@@ -75,7 +75,6 @@ class SetAsideNotes:
     """The notes under a root."""
 
     def __init__(self, root: Path) -> None:
-        """Look at no file yet."""
         self._directory = root / _DIRECTORY
 
     def write(self, note: SetAsideNote) -> None:

@@ -6,20 +6,14 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from connectors.ingest.mapping import ShardRecords
+from connectors.ingest.mapping import SCHEMA, ShardRecords
 from connectors.ingest.start_place import HomeMark
 from connectors.kafka_client import Partition, Place
 from connectors.settings.stream_settings import MappingRules
 from storage_core import AppendReport, Stream
 
-_NO_ROWS = pa.RecordBatch.from_pydict(
-    {
-        "primary": pa.array([], pa.int64()),
-        "secondary": pa.array([], pa.int32()),
-        "payload": pa.array([], pa.binary()),
-    }
-)
-_NO_OFFSETS = np.empty(0, dtype=np.int64)
+_NO_ROWS: Final = pa.RecordBatch.from_pylist([], schema=SCHEMA)
+_NO_OFFSETS: Final = np.empty(0, dtype=np.int64)
 _DEFAULT_RULES: Final = MappingRules()
 
 

@@ -48,7 +48,6 @@ class ShardOpening:
         identities: TopicIdentities,
         log: Any,  # noqa: ANN401 - a structlog logger has no better type
     ) -> None:
-        """Take over the connection; nothing is asked yet."""
         self._options = options
         self._consumer = consumer
         self._identities = identities

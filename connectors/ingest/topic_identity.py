@@ -27,7 +27,6 @@ class TopicIdentities:
     """Compares topics with the ids their streams were made for. One question at a time."""
 
     def __init__(self, admin: Admin, clock: Clock, broker: BrokerWatch) -> None:
-        """Take over the connection."""
         self._admin = admin
         self._clock = clock
         self._broker = broker

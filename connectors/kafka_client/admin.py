@@ -129,23 +129,6 @@ class Admin:
             raise
         return True
 
-    def delete_topic(self, topic: str) -> None:
-        """Remove a topic."""
-        gone = self._client.delete_topics([topic], operation_timeout=REQUEST_TIMEOUT_S)
-        self._await(gone, f"deleting topic {topic!r}")
-
-    def add_partitions(self, topic: str, total: int) -> None:
-        """Raise a topic's number of partitions."""
-        added = self._client.create_partitions(
-            [_library.NewPartitions(topic, total)], operation_timeout=REQUEST_TIMEOUT_S
-        )
-        self._await(added, f"adding partitions to topic {topic!r}")
-
-    def delete_records(self, ends: Mapping[Partition, int]) -> None:
-        """Remove the records below an offset of each partition, as retention does."""
-        places = [TopicPartition(part.topic, part.number, end) for part, end in ends.items()]
-        self._await(self._client.delete_records(places), "deleting records")
-
     def _await(self, futures: Mapping[Any, Future[Any]], doing: str) -> None:
         for future in futures.values():
             with translated(doing):

@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 import confluent_kafka as rdkafka
 from confluent_kafka import KafkaError, Message
 
-from connectors.kafka_client.settings import REQUEST_TIMEOUT_S, producer_settings
+from connectors.kafka_client.settings import producer_settings
 from connectors.kafka_client.terms import Headers
 from connectors.kafka_client.translate import translated
 from storage_core import BrokerUnavailableError, SystemClock
@@ -19,7 +19,6 @@ class Producer:
     """Sends records and counts what becomes of them. One thread; a context manager."""
 
     def __init__(self, bootstrap: str, settings: Mapping[str, str] | None = None) -> None:
-        """Connect in the background."""
         with translated("kafka settings"):
             self._client: Any = rdkafka.Producer(producer_settings(bootstrap, settings or {}))
         self._clock = SystemClock()
@@ -62,26 +61,7 @@ class Producer:
         with translated("flushing"):
             return int(self._client.flush(timeout_s))
 
-    def begin(self) -> None:
-        """Begin a transaction; the first call makes the producer known to the cluster."""
-        with translated("beginning a transaction"):
-            self._client.begin_transaction()
-
-    def prepare(self) -> None:
-        """Make a producer with a `transactional.id` known to the cluster."""
-        with translated("preparing transactions"):
-            self._client.init_transactions(REQUEST_TIMEOUT_S)
-
-    def end(self, *, is_committed: bool) -> None:
-        """End a transaction."""
-        with translated("ending a transaction"):
-            if is_committed:
-                self._client.commit_transaction(REQUEST_TIMEOUT_S)
-            else:
-                self._client.abort_transaction(REQUEST_TIMEOUT_S)
-
     def __enter__(self) -> Self:
-        """Return the producer."""
         return self
 
     def __exit__(

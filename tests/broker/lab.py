@@ -29,6 +29,7 @@ from typing import IO, Any
 from connectors.kafka_client import FIELDS, Admin, Consumer, Partition, Place, Producer
 from storage_core import InvalidRequestError, StreamReader, SystemClock
 from storage_core.ground.durable_file import encode_document, read_document, replace_durably
+from tests.broker.cluster import Cluster, Transactions
 from tests.waiting import WAIT_MAX_S, await_that
 
 CLOCK = SystemClock()
@@ -182,6 +183,7 @@ class Lab:
         self._directory = directory
         self._workers: list[WorkerProcess] = []
         self.admin = Admin({"bootstrap.servers": bootstrap})
+        self.cluster = Cluster(bootstrap)
 
     def topic(self, partitions: int = 4, **config: str) -> Topic:
         name = f"t{os.getpid()}-{next(_NAMES)}"
@@ -247,13 +249,10 @@ class Lab:
 
     def abort(self, topic: Topic, records: int) -> None:
         """Produce records and abort their transaction."""
-        producer = Producer(self.bootstrap, {"transactional.id": f"{topic.name}-abort"})
-        producer.prepare()
-        producer.begin()
-        for number in range(records):
-            producer.send(topic.name, None, b"%d" % number)
-        producer.flush(WAIT_MAX_S)
-        producer.end(is_committed=False)
+        sent = [(None, b"%d" % number) for number in range(records)]
+        Transactions(self.bootstrap, f"{topic.name}-abort").send(
+            topic.name, sent, is_committed=False
+        )
 
     def move_group(self, topic: Topic, offset: int) -> None:
         """Move the group's offset as a tool would."""

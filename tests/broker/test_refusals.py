@@ -23,7 +23,7 @@ from tests.waiting import WAIT_MAX_S, await_that
 
 
 def recreate(lab: Lab, topic: Topic, partitions: int = 4) -> None:
-    lab.admin.delete_topic(topic.name)
+    lab.cluster.delete_topic(topic.name)
     await_that(lambda: topic.name not in lab.admin.partitions(), "the topic is gone")
     lab.admin.create_topic(topic.name, partitions, {})
 
@@ -72,7 +72,7 @@ def overtaken(lab: Lab, **settings: Any) -> tuple[Topic, Partition]:
     topic = stored_and_stopped(lab, partitions=1, **settings)
     lab.produce(topic, 500)
     (partition,) = topic.partitions()
-    lab.admin.delete_records({partition: 1200})
+    lab.cluster.delete_records(partition, 1200)
     return topic, partition
 
 
@@ -99,7 +99,7 @@ def test_retention_that_overtakes_a_running_worker_is_told(lab: Lab) -> None:
     worker.freeze()
     lab.produce(topic, 100_000)
     (partition,) = topic.partitions()
-    lab.admin.delete_records({partition: 100_100})
+    lab.cluster.delete_records(partition, 100_100)
     lab.produce(topic, 10)
     worker.wake()
     if lab.committed(topic)[0] < 100_110:
@@ -116,7 +116,7 @@ def test_running_worker_goes_on_behind_what_retention_took(lab: Lab) -> None:
     worker.freeze()
     lab.produce(topic, 100_000)
     (partition,) = topic.partitions()
-    lab.admin.delete_records({partition: 100_100})
+    lab.cluster.delete_records(partition, 100_100)
     lab.produce(topic, 10)
     worker.wake()
     lab.await_no_lag(topic)
@@ -133,7 +133,7 @@ def test_retention_over_aborted_records_alone_is_no_loss(lab: Lab) -> None:
     lab.await_no_lag(topic)
     assert worker.stop() == 0
     (partition,) = topic.partitions()
-    lab.admin.delete_records({partition: lab.committed(topic)[0]})
+    lab.cluster.delete_records(partition, lab.committed(topic)[0])
     lab.produce(topic, 10)
     lab.worker(topic)
     lab.await_no_lag(topic)

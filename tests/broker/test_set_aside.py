@@ -15,7 +15,7 @@ from tests.waiting import await_that
 
 
 def recreate(lab: Lab, topic: Topic) -> None:
-    lab.admin.delete_topic(topic.name)
+    lab.cluster.delete_topic(topic.name)
     await_that(lambda: topic.name not in lab.admin.partitions(), "the topic is gone")
     lab.admin.create_topic(topic.name, 2, {})
     topic.produced.clear()
@@ -112,7 +112,7 @@ def test_partition_that_retention_overtook_stops_no_neighbour(lab: Lab) -> None:
     assert worker.stop() == 0, worker.said()
     lab.produce(topic, 200, partition=0)
     lab.produce(topic, 200, partition=1)
-    lab.admin.delete_records({topic.partitions()[1]: 300})
+    lab.cluster.delete_records(topic.partitions()[1], 300)
     again = lab.worker(topic)
     again.await_event("set aside")
     await_that(lambda: lab.committed(topic)[0] == 400, "the neighbour goes on")
@@ -132,4 +132,4 @@ def test_topic_called_like_a_file_of_the_root_is_refused_by_name_and_stops_no_ot
         lab.expect_ledger(good)
         expect_stop(worker, EXIT_USAGE, "root.json", "no stream may be called")
     finally:
-        lab.admin.delete_topic(bad.name)
+        lab.cluster.delete_topic(bad.name)

@@ -6,26 +6,22 @@ their own, so a shard must move past them without a record.
 
 import pytest
 
-from connectors.kafka_client import Producer
+from tests.broker.cluster import Transactions
 from tests.broker.lab import Lab, Topic
 from tests.faults.campaign import campaigns
-from tests.waiting import WAIT_MAX_S
 
 
 def produce_transactions(lab: Lab, topic: Topic, count: int) -> None:
-    producer = Producer(lab.bootstrap, {"transactional.id": topic.name})
-    producer.prepare()
+    transactions = Transactions(lab.bootstrap, topic.name)
     for number in range(count):
         is_committed = lab.chance.random() < 0.5 and number < count - 1
-        producer.begin()
-        for at in range(lab.chance.randrange(1, 200)):
-            key, value = (at % 7).to_bytes(4, "big"), b"%d/%d" % (number, at)
-            producer.send(topic.name, key, value)
-            topic.produced[key, value] += is_committed
-        # NOTE: aborting before the broker knows the transaction's partitions is fatal (2.16).
-        producer.flush(WAIT_MAX_S)
-        producer.end(is_committed=is_committed)
-    topic.produced = +topic.produced
+        sent = [
+            ((at % 7).to_bytes(4, "big"), b"%d/%d" % (number, at))
+            for at in range(lab.chance.randrange(1, 200))
+        ]
+        transactions.send(topic.name, sent, is_committed=is_committed)
+        if is_committed:
+            topic.produced.update(sent)
 
 
 @pytest.mark.parametrize("transactions", campaigns("SHARDLOG_BROKER_TRANSACTIONS", 10))

@@ -89,7 +89,7 @@ def test_partition_added_while_running_is_read_from_its_first_record(lab: Lab) -
     lab.produce(topic, 1000)
     worker = lab.worker(topic, start="latest")
     worker.await_event("owned", 2)
-    lab.admin.add_partitions(topic.name, 3)
+    lab.cluster.add_partitions(topic.name, 3)
     lab.produce(topic, 3000)
     worker.await_event("owned", 3)
     lab.await_no_lag(topic)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from connectors.ingest.commit_round import RoundInFlight, RoundReport, RoundWork, commit_round
+from connectors.ingest.commit_round import RoundInFlight, RoundReport, commit_round
 from connectors.kafka_client import Partition
 from storage_core import (
     AppendReport,
@@ -71,7 +71,7 @@ def round_of(feeds, wrong, positions):
     records = {at: [mapped] for at, mapped in shard_records(messages, topic=TOPIC)}
     identities: Any = ScriptedIdentities(wrong)
     with ThreadPoolExecutor(1) as committers:
-        round_ = commit_round(RoundWork(records, positions, feeds), identities, committers)
+        round_ = commit_round(records, positions, feeds, identities, committers)
     return round_.acknowledge()
 
 

@@ -1,0 +1,59 @@
+"""What others do to a cluster: they remove topics and records, and produce in transactions.
+
+shardlog does neither, so librdkafka is called by itself.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from confluent_kafka import Producer, TopicPartition, admin
+
+from connectors.kafka_client import Partition
+from tests.waiting import WAIT_MAX_S
+
+# NOTE: the stubs of confluent-kafka (2.16) do not export these names.
+_library: Any = admin
+
+
+class Cluster:
+    """Whoever may change topics."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._client = _library.AdminClient({"bootstrap.servers": bootstrap})
+
+    def delete_topic(self, topic: str) -> None:
+        self._await(self._client.delete_topics([topic], operation_timeout=WAIT_MAX_S))
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Raise a topic's number of partitions."""
+        self._await(self._client.create_partitions([_library.NewPartitions(topic, total)]))
+
+    def delete_records(self, partition: Partition, end: int) -> None:
+        """Remove the records below an offset, as retention does."""
+        self._await(self._client.delete_records([TopicPartition(*partition, end)]))
+
+    def _await(self, futures: dict[Any, Any]) -> None:
+        for future in futures.values():
+            future.result(WAIT_MAX_S)
+
+
+class Transactions:
+    """A producer that sends nothing outside of a transaction."""
+
+    def __init__(self, bootstrap: str, name: str) -> None:
+        self._client: Any = Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
+        self._client.init_transactions(WAIT_MAX_S)
+
+    def send(
+        self, topic: str, records: Iterable[tuple[bytes | None, bytes]], *, is_committed: bool
+    ) -> None:
+        """Send records in one transaction, and commit or abort it."""
+        self._client.begin_transaction()
+        for key, value in records:
+            self._client.produce(topic, value, key)
+        # NOTE: aborting before the broker knows the transaction's partitions is fatal (2.16).
+        self._client.flush(WAIT_MAX_S)
+        if is_committed:
+            self._client.commit_transaction(WAIT_MAX_S)
+        else:
+            self._client.abort_transaction(WAIT_MAX_S)
