@@ -27,6 +27,7 @@ from storage_core.format.record import HEADERS_TYPE, Record, State
 from storage_core.format.stream_stats import StreamStats
 from storage_core.format.windows import UNITS_PER_SECOND, Unit
 from storage_core.ground.clock import Clock, SystemClock
+from storage_core.ground.locks import DirectoryLock
 from storage_core.read.request import ReadRequest, ShardReader
 from storage_core.reader import StreamReader
 from storage_core.store.environment import Environment
@@ -52,6 +53,7 @@ __all__ = [
     "ClosedError",
     "Contents",
     "CorruptionError",
+    "DirectoryLock",
     "Drop",
     "Environment",
     "ForeignDataError",

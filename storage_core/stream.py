@@ -19,7 +19,6 @@ from storage_core.catalog.stream_file import (
     StreamFiles,
     create_stream,
     locked,
-    locked_if_free,
     read_stream,
 )
 from storage_core.errors import ClosedError, InvalidRequestError, ShardlogError
@@ -28,6 +27,7 @@ from storage_core.format.record import Rows, rows_from_arrow
 from storage_core.format.stream_stats import StreamStats, stats_of
 from storage_core.ground.durable_file import file_errors
 from storage_core.ground.forking import Home
+from storage_core.ground.locks import DirectoryLock
 from storage_core.reads import StreamReads
 from storage_core.store.environment import Environment
 from storage_core.store.open_files import open_files
@@ -107,11 +107,18 @@ class Stream(StreamReads):
         if origin is None:
             # Before anything is made that could not be opened.
             open_files().require_for_writer(chosen.shards, name)
-        create_stream(Path(root), name, chosen, origin)
+        clock = (environment or Environment()).clock
+        create_stream(Path(root), name, chosen, origin, clock)
         return cls.open(root, name, environment=environment)
 
     @staticmethod
-    def add_shards(root: str | PathLike[str], name: str, starts: Mapping[int, int]) -> None:
+    def add_shards(
+        root: str | PathLike[str],
+        name: str,
+        starts: Mapping[int, int],
+        *,
+        environment: Environment | None = None,
+    ) -> None:
         """Make those shards of a stream with an origin that are not there yet; durable on return.
 
         Any number of processes may call it at once, beside writers and readers. A shard that
@@ -122,12 +129,13 @@ class Stream(StreamReads):
             root: The directory that holds the streams.
             name: The stream.
             starts: For each shard the first address it can ever have.
+            environment: Time, for tests.
 
         Raises:
             InvalidRequestError: There is no such stream, it has no origin, or a number does
                 not fit.
         """
-        add_shards(Path(root), name, starts)
+        add_shards(Path(root), name, starts, (environment or Environment()).clock)
 
     @classmethod
     def open(  # noqa: PLR0913 - what an opener may say
@@ -162,7 +170,7 @@ class Stream(StreamReads):
         outside = environment or Environment()
         files = read_stream(Path(root), name, is_whole=shards is None)
         numbers = _shard_numbers(files, shards)
-        files = files.upgraded()
+        files = files.upgraded(outside.clock)
         if isinstance(give_up_transactions, str):
             give_up_transactions = (give_up_transactions,)
         given_up = frozenset(give_up_transactions)
@@ -185,11 +193,11 @@ class Stream(StreamReads):
             staging = files.staging_directory
             with file_errors(staging, "finishing transactions"):
                 for transaction in given_up:
-                    with locked(files.directory):
+                    with locked(files.directory, outside.clock):
                         give_up(staging, transaction, opened, files.meta.shards)
-                finish_all(staging, opened)
-                with locked_if_free(files.directory) as is_held:
-                    if is_held:
+                finish_all(staging, opened, outside.clock)
+                if (lock := DirectoryLock.if_free(files.directory)) is not None:
+                    with lock:
                         sweep_abandoned(staging, outside.clock)
             undo.pop_all()
         return cls(files, opened, outside)
@@ -283,7 +291,8 @@ class Stream(StreamReads):
         """
         self._refuse_if_closed()
         self._refuse_unrouted()
-        return Transaction(self._files.staging_directory, txn_id, rows_total, self._shards)
+        staging, clock = self._files.staging_directory, self._environment.clock
+        return Transaction(staging, txn_id, rows_total, self._shards, clock)
 
     def finish_transactions(self) -> None:
         """Take over what was staged and published for the open shards, as opening them does.
@@ -293,7 +302,7 @@ class Stream(StreamReads):
         """
         staging = self._files.staging_directory
         with file_errors(staging, "finishing transactions"):
-            finish_all(staging, self._open_shards())
+            finish_all(staging, self._open_shards(), self._environment.clock)
 
     def commit(self) -> dict[int, int]:
         """Make all that was appended before durable; return each shard's committed."""
@@ -333,7 +342,7 @@ class Stream(StreamReads):
     def alter(self, **options: object) -> None:
         """Change options that may change; durable on return."""
         self._refuse_if_closed()
-        self._files = self._files.altered(options)
+        self._files = self._files.altered(options, self._environment.clock)
         for shard in self._shards.values():
             shard.alter(self._files.settings.options)
 

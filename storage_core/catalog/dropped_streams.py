@@ -26,7 +26,6 @@ from storage_core.catalog.root_file import DROPPED_DIRECTORY, FORMAT_VERSION, ch
 from storage_core.catalog.stream_file import StreamFiles, check_name, locked, read_stream
 from storage_core.errors import UnsupportedFormatError
 from storage_core.ground.clock import Clock
-from storage_core.ground.directory_lock import DirectoryLock
 from storage_core.ground.durable_file import (
     encode_document,
     file_errors,
@@ -37,6 +36,7 @@ from storage_core.ground.durable_file import (
     taking_errors,
 )
 from storage_core.store.environment import Environment
+from storage_core.store.writer_lock import WriterLock
 
 _DROPS_FILE: Final = "drops.json"
 _DROPS_MAX: Final = 16
@@ -84,18 +84,16 @@ def drop_stream(
     # A stream may be dropped because shards of it are gone; nobody holds those.
     files = read_stream(Path(root), name, is_whole=False)
     with taking_errors(files.directory, "dropping the stream"), ExitStack() as held:
-        held.enter_context(locked(files.directory))
+        held.enter_context(locked(files.directory, clock))
         # Nobody makes shards meanwhile.
         files = files.reread()
-        locks = []
         for shard in sorted(files.settings.lineages):
-            if not files.shard_directory(shard).exists():
-                continue
-            locks.append(_lock(files, shard, clock))
-            held.callback(locks[-1].release)
+            directory = files.shard_directory(shard)
+            if directory.exists():
+                held.enter_context(
+                    WriterLock.acquire(directory, clock, stream=files.meta.name, shard=shard)
+                )
         place = _set_aside(files, clock)
-        for lock in locks:
-            lock.path = place / lock.path.name
     if keep:
         return place
     with taking_errors(place, "removing the dropped stream"):
@@ -113,15 +111,6 @@ def dropped_streams(root: str | PathLike[str], name: str) -> Sequence[Drop]:
     check_root(Path(root))
     with file_errors(Path(root), "looking for dropped streams"):
         return _read_drops(Path(root) / DROPPED_DIRECTORY / name)
-
-
-def _lock(files: StreamFiles, shard: int, clock: Clock) -> DirectoryLock:
-    return DirectoryLock.acquire(
-        files.shard_directory(shard),
-        started_at_ms=clock.now_ns() // 10**6,
-        stream=files.meta.name,
-        shard=shard,
-    )
 
 
 def _set_aside(files: StreamFiles, clock: Clock) -> Path:

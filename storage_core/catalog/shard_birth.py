@@ -25,10 +25,11 @@ from storage_core.catalog.stream_file import (
 )
 from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import ADDRESS_MAX
+from storage_core.ground.clock import Clock
 from storage_core.ground.durable_file import taking_errors
 
 
-def add_shards(root: Path, name: str, starts: Mapping[int, int]) -> StreamFiles:
+def add_shards(root: Path, name: str, starts: Mapping[int, int], clock: Clock) -> StreamFiles:
     """Make the shards that are not there yet; durable on return.
 
     Raises:
@@ -40,7 +41,7 @@ def add_shards(root: Path, name: str, starts: Mapping[int, int]) -> StreamFiles:
     if files.meta.origin is None:
         message = "the stream routes by secondary; its shards are made with it"
         raise InvalidRequestError(message, stream=name)
-    with taking_errors(files.directory, "adding shards"), locked(files.directory):
+    with taking_errors(files.directory, "adding shards"), locked(files.directory, clock):
         return _add_missing(files.reread(), starts)
 
 

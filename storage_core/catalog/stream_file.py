@@ -12,12 +12,9 @@ are durable, so a listed shard without a directory is damage. A plain stream's s
 with it; those of a stream with an origin are added later (shard_birth.py).
 """
 
-import fcntl
-import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import timedelta
 from pathlib import Path
@@ -40,8 +37,7 @@ from storage_core.errors import (
     UnsupportedFormatError,
 )
 from storage_core.format.windows import Unit, WindowScheme, WindowWidth
-from storage_core.ground.clock import SystemClock
-from storage_core.ground.directory_lock import lock_or_none
+from storage_core.ground.clock import Clock, SystemClock
 from storage_core.ground.durable_file import (
     encode_document,
     file_errors,
@@ -52,6 +48,7 @@ from storage_core.ground.durable_file import (
     taking_errors,
     write_once,
 )
+from storage_core.ground.locks import DirectoryLock
 from storage_core.store.marker import MARKER_FILE, create_marker
 
 # A stream of an earlier version is read as it is, and made one of this when it is written.
@@ -60,8 +57,6 @@ _FORMAT_VERSIONS: Final = (1, FORMAT_VERSION)
 FEATURES: Final[frozenset[str]] = frozenset()
 LINEAGE_BYTES: Final = 16
 _LOCK_WAIT_MAX_S: Final = 60.0
-_LOCK_PAUSE_S: Final = 0.005
-_CLOCK: Final = SystemClock()
 
 STAGING_DIRECTORY: Final = "staging"
 _OPTIONS_FILE: Final = "options.json"
@@ -139,7 +134,7 @@ class StreamFiles:
         """Where unfinished transactions live."""
         return self.directory / STAGING_DIRECTORY
 
-    def altered(self, changes: dict[str, object]) -> Self:
+    def altered(self, changes: dict[str, object], clock: Clock) -> Self:
         """Change options on disk and return what then holds."""
         fixed = {"shards", "unit", "jitter", "window"}
         names = {one.name for one in fields(StreamOptions)} - fixed
@@ -147,7 +142,7 @@ class StreamFiles:
         if unknown:
             message = f"cannot alter {', '.join(unknown)}; what may change: {sorted(names)}"
             raise InvalidRequestError(message, stream=self.meta.name)
-        with taking_errors(self.directory, "changing options"), locked(self.directory):
+        with taking_errors(self.directory, "changing options"), locked(self.directory, clock):
             current = self.reread().settings
             options = replace(current.options, **changes)  # type: ignore[arg-type]  # __post_init__ checks the values
             options.check_retention(self.meta.scheme)
@@ -159,14 +154,14 @@ class StreamFiles:
         replace_durably(self.directory / _OPTIONS_FILE, _encode_settings(settings, self.meta))
         return replace(self, settings=settings)
 
-    def upgraded(self) -> Self:
+    def upgraded(self, clock: Clock) -> Self:
         """Make older versions refuse a stream that this one is about to write; durable on return.
 
         stream.json never changes, so it is options.json that tells them.
         """
         if self.settings.format_version == FORMAT_VERSION:
             return self
-        with taking_errors(self.directory, "upgrading the stream"), locked(self.directory):
+        with taking_errors(self.directory, "upgrading the stream"), locked(self.directory, clock):
             return self.rewritten(self.reread().settings)
 
     def reread(self) -> Self:
@@ -218,7 +213,11 @@ def check_name(name: object) -> None:
 
 
 def create_stream(
-    root: Path, name: str, options: StreamOptions, origin: StreamOrigin | None = None
+    root: Path,
+    name: str,
+    options: StreamOptions,
+    origin: StreamOrigin | None = None,
+    clock: Clock = SystemClock(),
 ) -> StreamFiles:
     """Make a stream's files; durable on return. With an origin it has no shards yet.
 
@@ -239,7 +238,7 @@ def create_stream(
     with taking_errors(directory, "creating the stream"):
         make_directories(directory)
         make_root_file(root)
-        with locked(directory):
+        with locked(directory, clock):
             return _create_files(directory, name, options, origin)
 
 
@@ -342,40 +341,17 @@ def remove_unborn_shard(shard: Path, stream: str, why: str) -> None:
     shutil.rmtree(shard)
 
 
-@contextmanager
-def locked(directory: Path) -> Iterator[None]:
-    """Hold what guards a stream's own files; those inside hold it only for a few syncs.
+def locked(directory: Path, clock: Clock) -> DirectoryLock:
+    """Lock what guards a stream's own files; those inside hold it only for a few syncs.
 
     Raises:
         UnavailableError: Another process, perhaps a frozen one, held it for too long.
     """
-    deadline_s = _CLOCK.monotonic_s() + _LOCK_WAIT_MAX_S
-    while True:
-        with locked_if_free(directory) as is_held:
-            if is_held:
-                yield
-                return
-        if _CLOCK.monotonic_s() >= deadline_s:
-            message = f"waited {_LOCK_WAIT_MAX_S:g} s for another process to let go of the stream"
-            raise UnavailableError(message, path=directory)
-        _CLOCK.sleep(_LOCK_PAUSE_S)
-
-
-@contextmanager
-def locked_if_free(directory: Path) -> Iterator[bool]:
-    """Hold what guards a stream's own files unless somebody has it; tell whether it is held."""
-    descriptor = lock_or_none(directory)
-    if descriptor is None:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        try:
-            # A child forked meanwhile has the descriptor too, and would go on holding it.
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-        finally:
-            os.close(descriptor)
+    lock = DirectoryLock.within(directory, clock, _LOCK_WAIT_MAX_S)
+    if lock is None:
+        message = f"waited {_LOCK_WAIT_MAX_S:g} s for another process to let go of the stream"
+        raise UnavailableError(message, path=directory)
+    return lock
 
 
 def _encode_meta(meta: StreamMeta) -> bytes:

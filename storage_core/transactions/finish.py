@@ -14,6 +14,7 @@ from storage_core.errors import CorruptionError, InvalidRequestError, Unavailabl
 from storage_core.format.record import Rows
 from storage_core.format.shard_state import TransactionProgress
 from storage_core.ground.beside import beside_each_other
+from storage_core.ground.clock import Clock
 from storage_core.store.key_value import Batch
 from storage_core.transactions.manifest import (
     Manifest,
@@ -30,18 +31,18 @@ from storage_core.write.shard import Shard
 _SHARDS_AT_ONCE: Final = 2
 
 
-def finish(manifest: Manifest, shards: Mapping[int, Shard]) -> None:
+def finish(manifest: Manifest, shards: Mapping[int, Shard], clock: Clock) -> None:
     """Append a staged transaction to those of its shards that are open.
 
     Raises:
         CorruptionError: A staged file that is still needed is missing or damaged.
     """
     concerned = [shards[number] for number in manifest.shards if number in shards]
-    beside_each_other(partial(_append_staged, manifest), concerned, _SHARDS_AT_ONCE)
-    clear_if_done(manifest)
+    beside_each_other(partial(_append_staged, manifest, clock), concerned, _SHARDS_AT_ONCE)
+    clear_if_done(manifest, clock)
 
 
-def _append_staged(manifest: Manifest, shard: Shard) -> None:
+def _append_staged(manifest: Manifest, clock: Clock, shard: Shard) -> None:
     number = shard.context.number
     with shard.guard.appending():
         # IMPORTANT: looked at under the lock; a shard forgets what it has only once the manifest
@@ -54,7 +55,7 @@ def _append_staged(manifest: Manifest, shard: Shard) -> None:
         planned = TransactionProgress(0, rows_total, manifest.rows_total, shard.tail.next)
         staged = StagedTransaction(manifest.transaction, planned, manifest.is_numbered)
         append(shard, staged, rows)
-    mark_done(manifest, number)
+    mark_done(manifest, number, clock)
 
 
 def _refuse_if_removed(manifest: Manifest, shard: Shard) -> None:
@@ -68,7 +69,7 @@ def _refuse_if_removed(manifest: Manifest, shard: Shard) -> None:
         raise UnavailableError(message, shard=shard.context.number, path=manifest.directory)
 
 
-def finish_all(staging: Path, shards: Mapping[int, Shard]) -> None:
+def finish_all(staging: Path, shards: Mapping[int, Shard], clock: Clock) -> None:
     """Finish the transactions that earlier owners of these shards did not.
 
     Raises:
@@ -79,9 +80,9 @@ def finish_all(staging: Path, shards: Mapping[int, Shard]) -> None:
     for manifest in manifests:
         for number, shard in shards.items():
             if manifest.transaction == shard.transactions.unfinished():
-                finish(manifest, {number: shard})
+                finish(manifest, {number: shard}, clock)
     for manifest in manifests:
-        finish(manifest, shards)
+        finish(manifest, shards, clock)
     for number, shard in shards.items():
         name = _stranded(shard)
         if name is not None:

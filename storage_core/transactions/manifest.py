@@ -214,20 +214,20 @@ def read_staged_rows(manifest: Manifest, shard: int) -> Iterator[Rows]:
         yield from read_part(manifest.directory, part)
 
 
-def mark_done(manifest: Manifest, shard: int) -> None:
+def mark_done(manifest: Manifest, shard: int, clock: Clock) -> None:
     """Note that a shard has all its rows."""
-    with locked(manifest.directory.parent.parent):
+    with locked(manifest.directory.parent.parent, clock):
         # Where the manifest is gone, another process has noted it, and cleared all away.
         if manifest.is_published:
             (manifest.directory / f"done-{shard:04d}").touch()
 
 
-def clear_if_done(manifest: Manifest) -> None:
+def clear_if_done(manifest: Manifest, clock: Clock) -> None:
     """Clear the staging away once every shard has all its rows."""
     if not all((manifest.directory / f"done-{number:04d}").exists() for number in manifest.shards):
         return
     stream = manifest.directory.parent.parent
-    with locked(stream):
+    with locked(stream, clock):
         if manifest.id is not None:
             # IMPORTANT: the mark before the manifest goes, so that a replay meets one of them.
             _write_mark(stream, manifest.transaction, manifest.id, manifest.contents)

@@ -56,7 +56,7 @@ from storage_core.transactions.series import (
 )
 from storage_core.transactions.sorted_parts import merge_groups
 from storage_core.transactions.staged_rows import StagedPart, StagingWriter
-from storage_core.transactions.turn import Turn
+from storage_core.transactions.turn import is_turn_taken, take_turn
 
 Parts = Mapping[int, tuple[StagedPart, ...]]
 _RETRY_S: Final = 0.05
@@ -245,7 +245,7 @@ class StagingArea:
         deadline_s = self._clock.monotonic_s() + wait_s
         environment = Environment(clock=self._clock, purpose=purpose)
         self._make_staging()
-        with Turn(self._staging, self._clock, deadline_s):
+        with take_turn(self._staging, self._clock, wait_s):
             while True:
                 try:
                     return opener(
@@ -262,13 +262,13 @@ class StagingArea:
     def somebody_waits(self) -> bool:
         """Tell whether another process waits in `open_shards`."""
         self._make_staging()
-        return Turn.is_taken(self._staging)
+        return is_turn_taken(self._staging)
 
     @contextmanager
     def _ours(self, doing: str) -> Iterator[None]:
         """Hold the stream's files, which are still those of the stream that was opened."""
         stream = self._files.directory
-        with file_errors(stream, doing), locked(stream):
+        with file_errors(stream, doing), locked(stream, self._clock):
             # Nothing of one stream is decided in another of its name.
             self._files.reread()
             yield

@@ -30,6 +30,7 @@ from storage_core.errors import (
     UnavailableError,
 )
 from storage_core.format.record import rows_from_arrow
+from storage_core.ground.clock import Clock
 from storage_core.ground.durable_file import file_errors, sync_directory
 from storage_core.ground.forking import Home
 from storage_core.transactions.finish import finish
@@ -53,7 +54,7 @@ class Transaction:
     """Rows gathered under an id; leaving the block without an exception makes them durable."""
 
     def __init__(
-        self, staging: Path, name: str, rows_total: int, shards: Mapping[int, Shard]
+        self, staging: Path, name: str, rows_total: int, shards: Mapping[int, Shard], clock: Clock
     ) -> None:
         """Find out whether this id was seen before.
 
@@ -65,6 +66,7 @@ class Transaction:
         self._name = name
         self._rows_total = rows_total
         self._shards = shards
+        self._clock = clock
         self._writers: dict[int, StagedShardWriter] = {}
         self._builders: dict[int, RecordBuilder] = {}
         self._attempt: Path | None = None
@@ -143,7 +145,7 @@ class Transaction:
                 self._manifest = self._publish()
         if self._manifest is not None:
             with file_errors(self._staging, "finishing a transaction"):
-                finish(self._manifest, self._shards)
+                finish(self._manifest, self._shards, self._clock)
 
     def _publish(self) -> Manifest | None:
         try:
@@ -156,7 +158,7 @@ class Transaction:
             parts = {shard: (writer.finish(),) for shard, writer in self._writers.items()}
             assert self._attempt is not None
             # IMPORTANT: what is done or abandoned is cleared away under this lock too.
-            with locked(self._staging.parent):
+            with locked(self._staging.parent, self._clock):
                 sync_directory(self._attempt)
                 manifest = publish_manifest(self._staging, self._name, parts)
         except BaseException:

@@ -7,11 +7,11 @@ from storage_core.catalog.stream_file import StreamMeta
 from storage_core.format.block import BlockPlace
 from storage_core.format.shard_state import ShardState
 from storage_core.ground.clock import Clock
-from storage_core.ground.directory_lock import DirectoryLock
 from storage_core.heads.shard_heads import ShardHeads
 from storage_core.store.environment import Environment
 from storage_core.store.key_value import KeyValueStore
 from storage_core.store.marker import MarkerWriter
+from storage_core.store.writer_lock import WriterLock
 from storage_core.write.ledger import IsNeeded
 
 
@@ -37,7 +37,7 @@ class ShardContext:
 class OpenedShard:
     """What recovery hands over."""
 
-    lock: DirectoryLock
+    lock: WriterLock
     store: KeyValueStore
     marker: MarkerWriter
     state: ShardState

@@ -55,7 +55,6 @@ from storage_core.format.shard_state import (
     lost_key,
     says_nothing,
 )
-from storage_core.ground.directory_lock import DirectoryLock
 from storage_core.ground.durable_file import sync_directory, taking_errors
 from storage_core.heads.replay import block_groups, replay_block
 from storage_core.heads.shard_heads import ShardHeads
@@ -63,6 +62,7 @@ from storage_core.read.ahead_places import write_ahead_keys
 from storage_core.read.view import ShardBounds, ShardView
 from storage_core.store.key_value import Batch, KeyValueStore
 from storage_core.store.marker import MARKER_FILE, MarkerState, MarkerWriter, create_marker
+from storage_core.store.writer_lock import WriterLock
 from storage_core.write.opened import OpenedShard, ShardContext
 from storage_core.write.upgrade import begun_in_version_1, upgrade_shard
 
@@ -86,11 +86,10 @@ def open_shard(context: ShardContext, give_up: GiveUp) -> OpenedShard:
         CorruptionError: It cannot be opened as it is; the message says what to do.
         ForeignDataError: The store belongs to another lineage.
     """
-    clock = context.environment.clock
     with taking_errors(context.directory, "locking the shard"):
-        lock = DirectoryLock.acquire(
+        lock = WriterLock.acquire(
             context.directory,
-            started_at_ms=clock.now_ns() // 10**6,
+            context.environment.clock,
             stream=context.meta.name,
             shard=context.number,
             purpose=context.environment.purpose,
@@ -106,7 +105,7 @@ def open_shard(context: ShardContext, give_up: GiveUp) -> OpenedShard:
         raise
 
 
-def _recover(context: ShardContext, give_up: GiveUp, lock: DirectoryLock) -> OpenedShard:
+def _recover(context: ShardContext, give_up: GiveUp, lock: WriterLock) -> OpenedShard:
     marker = _open_marker(context, give_up)
     store: KeyValueStore | None = None
     try:
@@ -146,7 +145,7 @@ def _refuse_foreign(context: ShardContext, lineage: bytes | None) -> None:
 
 def _settle(
     context: ShardContext,
-    lock: DirectoryLock,
+    lock: WriterLock,
     store: KeyValueStore,
     marker: MarkerWriter,
     state: ShardState,

@@ -16,6 +16,7 @@ PUBLIC = {
     "AppendReport",
     "Clock",
     "Contents",
+    "DirectoryLock",
     "Drop",
     "Environment",
     "HEADERS_TYPE",

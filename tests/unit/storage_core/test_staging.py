@@ -134,11 +134,11 @@ def test_staging_goes_when_the_last_shard_is_done(root):
     parts = {n: (StagedShardWriter(attempt / f"{n}.arrow").finish(),) for n in (0, 2)}
     manifest = publish_manifest(root, "t", parts)
     assert manifest is not None
-    mark_done(manifest, 0)
-    clear_if_done(manifest)
+    mark_done(manifest, 0, ManualClock())
+    clear_if_done(manifest, ManualClock())
     assert read_manifest(manifest.directory) == manifest
-    mark_done(manifest, 2)
-    clear_if_done(manifest)
+    mark_done(manifest, 2, ManualClock())
+    clear_if_done(manifest, ManualClock())
     assert list(root.iterdir()) == []
 
 
@@ -147,11 +147,11 @@ def test_notes_of_an_earlier_transaction_of_the_id_do_not_count(root):
     (attempt.parent / "done-0000").touch()
     manifest = publish_manifest(root, "t", {0: (StagedShardWriter(attempt / "0").finish(),)})
     assert manifest is not None
-    clear_if_done(manifest)
+    clear_if_done(manifest, ManualClock())
     assert manifest.is_published
-    mark_done(manifest, 0)
+    mark_done(manifest, 0, ManualClock())
     assert staged(root, "t", three_rows()) == manifest
-    clear_if_done(manifest)
+    clear_if_done(manifest, ManualClock())
     assert not manifest.is_published
 
 
@@ -171,14 +171,14 @@ def test_mark_is_written_before_the_manifest_goes(bench):
     parts = {0: (StagedShardWriter(attempt / "0").finish(),)}
     manifest = publish_manifest(bench.staging, transaction, parts)
     assert manifest is not None
-    mark_done(manifest, 0)
+    mark_done(manifest, 0, ManualClock())
     in_the_way = bench.directory / "series"
     in_the_way.touch()
     with pytest.raises(OSError, match=r"Not a directory|File exists"):
-        clear_if_done(manifest)
+        clear_if_done(manifest, ManualClock())
     assert manifest.is_published
     in_the_way.unlink()
-    clear_if_done(manifest)
+    clear_if_done(manifest, ManualClock())
     mark = read_mark(bench.directory, "app")
     assert mark is not None
     assert (manifest.is_published, mark.number) == (False, 1)

@@ -20,8 +20,8 @@ from storage_core import (
     TransactionId,
     UnavailableError,
 )
-from storage_core.ground.directory_lock import OWNER_FILE
 from storage_core.ground.durable_file import encode_document, read_document, replace_durably
+from storage_core.store.writer_lock import OWNER_FILE
 from storage_core.transactions.manifest import transaction_directory
 from storage_core.transactions.series import CONTENTS_KEPT_MAX, Mark
 from storage_core.transactions.staged_rows import BATCH_BYTES_TARGET

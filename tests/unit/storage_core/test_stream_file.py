@@ -1,13 +1,7 @@
 """The files of a stream: made once, read or refused by name; nothing is made by a refusal."""
 
-import errno
-import fcntl
-import os
 import shutil
-import subprocess
-import sys
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -24,10 +18,10 @@ from storage_core.catalog.stream_file import (
     check_name,
     create_stream,
     locked,
-    locked_if_free,
     read_stream,
 )
 from storage_core.ground.durable_file import encode_document, read_document
+from storage_core.testing import ManualClock
 from tests.unit.storage_core.disks import BesideThread
 from tests.unit.storage_core.workbench import flip_bit
 
@@ -271,48 +265,9 @@ def test_altered_limits_hold_at_once(bench):
         bench.append([1], payload=b"1234")
 
 
-FORKED_INSIDE = """
-import os, sys
-from pathlib import Path
-from storage_core.catalog.stream_file import locked, locked_if_free
-
-its_end, ours = os.pipe()
-with locked(Path(sys.argv[1])):
-    child = os.fork()
-    if not child:
-        os.close(ours)
-        os.read(its_end, 1)
-        os._exit(0)
-with locked_if_free(Path(sys.argv[1])) as is_held:
-    print(is_held)
-os.close(ours)
-os.waitpid(child, 0)
-"""
-
-
-def test_child_forked_inside_keeps_the_stream_from_nobody(stream):
-    command = [sys.executable, "-c", FORKED_INSIDE, os.fspath(stream)]
-    assert subprocess.run(command, capture_output=True, check=True).stdout == b"True\n"
-
-
 def test_opening_does_not_wait_to_clear_up_behind_others(bench):
     bench.append([1])
     bench.close()
-    with locked(bench.directory):
+    with locked(bench.directory, ManualClock()):
         bench.open()
     assert bench.primaries() == [1]
-
-
-def descriptors() -> list[str]:
-    return sorted(path.name for path in Path("/proc/self/fd").iterdir())
-
-
-def test_file_system_without_flock_costs_no_descriptor(stream, monkeypatch):
-    def refuse(*_: object) -> None:
-        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
-
-    before = descriptors()
-    monkeypatch.setattr(fcntl, "flock", refuse)
-    with pytest.raises(OSError, match="not supported"), locked_if_free(stream):
-        pass
-    assert descriptors() == before

@@ -13,6 +13,7 @@ from storage_core import (
 )
 from storage_core.format.record import rows_from_arrow
 from storage_core.format.shard_state import STATE_RANGE, TransactionProgress
+from storage_core.testing import ManualClock
 from storage_core.transactions.finish import _write, append, finish
 from storage_core.transactions.manifest import remove_transaction, staged_transactions
 from storage_core.write.ledger import StagedTransaction
@@ -113,7 +114,7 @@ def test_finisher_that_comes_late_adds_nothing_once_the_number_is_forgotten(benc
     bench.stream.finish_transactions()
     publish(bench, TransactionId("app", 2), [1])
     bench.stream.finish_transactions()
-    finish(manifest, {0: bench.shard})
+    finish(manifest, {0: bench.shard}, ManualClock())
     assert (bench.stream.stats().records, bench.remembered()) == (2, ["staged:app/2"])
 
 
@@ -122,7 +123,7 @@ def test_finisher_of_rows_that_somebody_removed_is_told(bench):
     (manifest,) = staged_transactions(bench.staging)
     remove_transaction(manifest.directory)
     with pytest.raises(UnavailableError, match="'staged:once' were removed"):
-        finish(manifest, {0: bench.shard})
+        finish(manifest, {0: bench.shard}, ManualClock())
 
 
 def test_replay_makes_durable_what_was_done_without_it(bench):

@@ -1,77 +1,20 @@
-"""The lock: one holder, whatever is deleted inside the directory, and it says who."""
+"""A shard has one writer, whatever is deleted inside its directory, and it says who."""
 
 import fcntl
 import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from storage_core import CorruptionError, ShardLockedError, UnavailableError
-from storage_core.catalog.stream_file import locked
-from storage_core.ground.directory_lock import OWNER_FILE, DirectoryLock, describe_owner
+from storage_core import CorruptionError, ShardLockedError
+from storage_core.store.writer_lock import OWNER_FILE, WriterLock, describe_owner
+from storage_core.testing import ManualClock
 
 
-def acquire(path) -> DirectoryLock:
-    return DirectoryLock.acquire(path, started_at_ms=5, stream="clicks", shard=3)
-
-
-@pytest.fixture
-def replaced_before_lock(root, monkeypatch):
-    """A directory that is moved away, and made anew, each so many times just before a lock."""
-    path, flock = root / "shard", fcntl.flock
-    path.mkdir()
-    times = [0]
-
-    def replace_and_lock(descriptor: int, operation: int) -> None:
-        if times[0] and operation & fcntl.LOCK_EX:
-            times[0] -= 1
-            path.rename(root / f"moved-{times[0]}")
-            path.mkdir()
-        flock(descriptor, operation)
-
-    monkeypatch.setattr(fcntl, "flock", replace_and_lock)
-    return path, times
-
-
-def is_locked(path) -> bool:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
-def test_lock_is_on_what_the_path_names_though_that_was_replaced_meanwhile(replaced_before_lock):
-    path, times = replaced_before_lock
-    times[0] = 2
-    lock = acquire(path)
-    assert is_locked(path)
-    lock.release()
-
-
-def test_lock_of_a_stream_is_on_what_its_path_names(replaced_before_lock):
-    path, times = replaced_before_lock
-    times[0] = 2
-    with locked(path):
-        assert is_locked(path)
-    assert not is_locked(path)
-
-
-def test_directory_that_is_replaced_without_end_is_told_and_costs_no_descriptor(
-    replaced_before_lock,
-):
-    path, times = replaced_before_lock
-    before = len(list(Path("/proc/self/fd").iterdir()))
-    times[0] = 1000
-    with pytest.raises(UnavailableError, match=r"replaced again and again.*shard"):
-        acquire(path)
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+def acquire(path) -> WriterLock:
+    return WriterLock.acquire(path, ManualClock(), stream="clicks", shard=3)
 
 
 def test_directory_that_is_moved_away_before_the_lock_is_missing(root, monkeypatch):
@@ -110,30 +53,22 @@ def test_released_lock_can_be_had(root):
         lock.release()
 
 
-def test_released_lock_can_be_had_though_a_forked_child_keeps_its_descriptor(root):
-    lock = acquire(root)
-    assert lock._descriptor is not None
-    of_the_child = os.dup(lock._descriptor)
-    lock.release()
-    acquire(root).release()
-    os.close(of_the_child)
-
-
 LOCKED_BY_THE_PARENT = """
 import os, sys
 from pathlib import Path
 from storage_core import ShardLockedError
-from storage_core.ground.directory_lock import DirectoryLock
+from storage_core.store.writer_lock import WriterLock
+from storage_core.testing import ManualClock
 
-how = {"started_at_ms": 5, "stream": "clicks", "shard": 3}
-lock = DirectoryLock.acquire(Path(sys.argv[1]), **how)
+how = {"clock": ManualClock(), "stream": "clicks", "shard": 3}
+lock = WriterLock.acquire(Path(sys.argv[1]), **how)
 child = os.fork()
 if not child:
     lock.release()
     os._exit(0)
 os.waitpid(child, 0)
 try:
-    DirectoryLock.acquire(Path(sys.argv[1]), **how)
+    WriterLock.acquire(Path(sys.argv[1]), **how)
 except ShardLockedError as error:
     print(f"process {os.getpid()} " in str(error))
 """
