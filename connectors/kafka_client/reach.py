@@ -21,12 +21,19 @@ from confluent_kafka import admin as rdadmin
 
 from connectors.kafka_client.settings import LOGGER_NAME, admin_settings
 from connectors.kafka_client.translate import translated
-from storage_core import BrokerUnavailableError, InvalidRequestError, ShardlogError, SystemClock
+from storage_core import (
+    BrokerUnavailableError,
+    Clock,
+    InvalidRequestError,
+    ShardlogError,
+    SystemClock,
+)
 
 _LOOK_EVERY_S: Final = 0.2
 # A broker that starts may refuse for a moment what it takes a moment later.
 _SURE_AFTER_S: Final = 3.0
 _LOOK_CLOSER_S: Final = 2.0
+_CLOCK: Final = SystemClock()
 _library: Any = rdadmin
 
 
@@ -95,6 +102,7 @@ def await_broker(
     is_wanted: Callable[[], bool] = lambda: True,
     *,
     sure_after_s: float = _SURE_AFTER_S,
+    clock: Clock = _CLOCK,
 ) -> None:
     """Return once a broker answers, or once that is no longer wanted.
 
@@ -103,12 +111,12 @@ def await_broker(
         timeout_s: The longest wait.
         is_wanted: Asked again and again; whoever got a signal says no.
         sure_after_s: How long what waiting does not help against has to last.
+        clock: Tells when the time is over.
 
     Raises:
         InvalidRequestError: A setting, name or credential keeps every broker from answering.
         BrokerUnavailableError: None answered in time.
     """
-    clock = SystemClock()
     heard = _Heard()
     with translated("connecting to Kafka"):
         client = _library.AdminClient({**admin_settings(settings), **heard.listening()})

@@ -9,7 +9,8 @@ import threading
 import pytest
 
 from connectors.kafka_client.reach import await_broker
-from storage_core import BrokerUnavailableError, InvalidRequestError
+from storage_core import BrokerUnavailableError, InvalidRequestError, SystemClock
+from storage_core.testing import ManualClock
 
 
 @contextlib.contextmanager
@@ -39,10 +40,6 @@ def hung_up(answer, caller):
         answer(caller)
 
 
-def hang_up(caller):
-    caller.recv(4)
-
-
 def stay_silent(caller):
     while caller.recv(1024):
         pass
@@ -65,11 +62,23 @@ def tls(tmp_path_factory):
     return answer
 
 
-def refusal(kind, servers, wait_s=20.0, sure_after_s=0.0, **settings):
+SYSTEM = SystemClock()
+
+
+class Callers(ManualClock):
+    """A listener that hangs up; by its clock the time is over with the fourth caller."""
+
+    def hang_up(self, caller):
+        caller.recv(4)
+        self.advance(5.0)
+
+
+def refusal(kind, servers, wait_s=20.0, sure_after_s=0.0, clock=SYSTEM, **settings):
     """Return what is said of brokers that do not answer."""
     named = {name.replace("_", "."): value for name, value in settings.items()}
+    settings = {"bootstrap.servers": servers, **named}
     with pytest.raises(kind) as told:
-        await_broker({"bootstrap.servers": servers, **named}, wait_s, sure_after_s=sure_after_s)
+        await_broker(settings, wait_s, sure_after_s=sure_after_s, clock=clock)
     return str(told.value)
 
 
@@ -101,13 +110,14 @@ def test_certificate_that_nobody_knows_is_told_with_what_to_set(tls):
 
 
 def test_listener_that_hangs_up_may_be_a_broker_that_starts():
-    with listening(hang_up) as address:
-        said = refusal(BrokerUnavailableError, address, wait_s=2.0)
+    callers = Callers()
+    with listening(callers.hang_up) as address:
+        said = refusal(BrokerUnavailableError, address, sure_after_s=20.0, clock=callers)
         expect(said, address, "hangs up")
 
 
 def test_listener_that_hangs_up_on_tls_takes_none():
-    with listening(hang_up) as address:
+    with listening(Callers().hang_up) as address:
         said = refusal(InvalidRequestError, address, security_protocol="ssl")
         expect(said, address, "takes no TLS")
 
