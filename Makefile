@@ -77,7 +77,7 @@ check: $(STAMP) ## Check style, formatting, types, spelling, project file and lo
 quick: $(STAMP) ## Run unit, tidy and a short model test, without FUSE, in memory, in under a minute.
 	@place=$$(mktemp -d -p "$(or $(wildcard /dev/shm),$(TMPDIR),/tmp)") && trap 'rm -rf "$$place"' EXIT; \
 		TMPDIR=$$place SHARDLOG_MODEL_EXAMPLES=20 SHARDLOG_EXAMPLES=10 \
-		$(PYTEST) -m 'not fuse and not slow' $(wildcard tests/unit tests/model tests/tidy)
+		$(PYTEST) --dist worksteal -m 'not fuse and not slow' $(wildcard tests/unit tests/model tests/tidy)
 
 test: $(STAMP) ## Run every test; faults that need FUSE are named when they cannot run.
 	$(PYTEST)

@@ -67,13 +67,14 @@ class Known:
 
 def known_from(paths: list[str], sources: dict[str, str]) -> Known:
     """Return what these paths and sources define."""
-    trees = {path: ast.parse(source) for path, source in sources.items()}
-    classes: dict[str, Class] = {}
-    for tree in trees.values():
+    names, classes = {}, dict[str, Class]()
+    # One tree at a time: the collector would walk those that are kept again and again.
+    for path, source in sources.items():
+        tree = ast.parse(source)
+        names[path] = frozenset(_bound_in(tree.body))
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 classes[node.name] = _merged(_class_from(node), classes.get(node.name))
-    names = {path: frozenset(_bound_in(tree.body)) for path, tree in trees.items()}
     return Known(frozenset(paths), names, classes)
 
 

@@ -4,6 +4,8 @@ The store says something else than its blocks do; nothing but a comparison can f
 finding names its kind and key, and its addresses where it is about some.
 """
 
+import copy
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -78,10 +80,11 @@ COUNTED = [
 ]
 
 
-@pytest.fixture
-def filled(make_bench):
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory):
     """Forty blocks of ids 1 and 2: a late row at 30, one ahead at 39, a tombstone."""
-    bench = make_bench(unit="s", jitter=5, ahead_max=10**10, block_records=1)
+    root = tmp_path_factory.mktemp("filled")
+    bench = Workbench(root, "stream", unit="s", jitter=5, ahead_max=10**10, block_records=1)
     primaries = [100 + 10 * number for number in range(40)]
     primaries[30:32] = [50, 387]
     primaries[39] = AHEAD
@@ -103,6 +106,16 @@ def filled(make_bench):
     return bench
 
 
+@pytest.fixture
+def filled(filled_once, root):
+    """A copy of one's own."""
+    bench = copy.copy(filled_once)
+    bench.root = root
+    shutil.copytree(filled_once.root, root, dirs_exist_ok=True)
+    yield bench
+    bench.let_go()
+
+
 def value_of(bench: Workbench, key: bytes) -> bytes:
     store = bench.store()
     (value,) = store.get_many([key])
@@ -115,18 +128,23 @@ def put(bench: Workbench, key: bytes, value: bytes) -> None:
     bench.change((FAMILY_DEFAULT, key, value))
 
 
-def told(bench: Workbench, **limits: int) -> list[Problem]:
+def told(bench: Workbench) -> list[Problem]:
     bench.open()
+    return problems_of(bench)
+
+
+def problems_of(bench: Workbench, **limits: int) -> list[Problem]:
     return list(verify_shard(bench.shard, limits=VerifyLimits(**limits)).problems)
 
 
 def expect(bench: Workbench, kind: Kind, key: bytes, start: int | None = None) -> None:
     """Expect one problem, of a kind, about a key and an address, in one pass and in many."""
+    bench.open()
     for limits in ({}, {"heads": 1, "windows": 1}):
-        (problem,) = told(bench, **limits)
+        (problem,) = problems_of(bench, **limits)
         assert (problem.kind, problem.key, problem.start) == (kind, key, start)
         assert (problem.shard, problem.file) == (0, str(bench.database))
-        bench.close()
+    bench.close()
 
 
 def late_item(bench: Workbench, address: int) -> tuple[bytes, bytes]:

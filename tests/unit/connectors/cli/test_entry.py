@@ -60,8 +60,18 @@ def test_worker_that_starts_is_not_ended_by_who_asks_for_progress(name):
     assert "root: is empty" in ran.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-@pytest.mark.parametrize("name", MOMENTS)
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        *((name, signal.SIGTERM) for name in MOMENTS),
+        *((MOMENTS[0], number) for number in (signal.SIGHUP, signal.SIGINT)),
+        *(
+            pytest.param(name, number, marks=pytest.mark.slow)
+            for name in MOMENTS[1:]
+            for number in (signal.SIGHUP, signal.SIGINT)
+        ),
+    ],
+)
 def test_worker_that_is_stopped_while_it_starts_ends_without_a_word(name, number):
     ran = run_entry(SIGNALLED_AT.format(name=name, signal=number.name), "worker", "--set=root=")
     assert (ran.returncode, ran.stdout, ran.stderr) == (-number, "", "")

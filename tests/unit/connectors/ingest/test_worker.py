@@ -5,6 +5,8 @@ from concurrent.futures import Future
 import pytest
 from structlog.testing import CapturingLogger
 
+from connectors.ingest import assignment_watch
+from connectors.ingest import worker as loop
 from connectors.ingest.commit_round import RoundInFlight, RoundReport
 from connectors.ingest.worker import Worker
 from connectors.kafka_client import Partition, Place, fault_of
@@ -98,7 +100,8 @@ def test_records_of_others_stay_when_a_round_fails(worker):
     assert list(worker._gathered.take()) == [A]
 
 
-def test_stop_is_heard_while_a_disk_hangs(worker):
+def test_stop_is_heard_while_a_disk_hangs(worker, monkeypatch):
+    monkeypatch.setattr(loop, "_UNPOLLED_MAX_S", 0.0)
     hanging: Future[int] = Future()
     worker._rounds.in_flight = RoundInFlight(RoundReport(), {hanging: worker._holdings.feeds[A]})
     worker.stop()
@@ -193,7 +196,8 @@ def test_records_gathered_when_a_worker_ends_are_let_go(worker):
 # --- the broker is away -----------------------------------------------------------------------
 
 
-def test_worker_without_partitions_notices_that_the_broker_is_away(worker):
+def test_worker_without_partitions_notices_that_the_broker_is_away(worker, monkeypatch):
+    monkeypatch.setattr(assignment_watch, "_ANSWER_WAIT_S", 0.1)
     worker._holdings.close([A, B])
     for now_s in (0.0, 30.0):
         worker._watch.look(now_s, is_assigned=worker._holdings.are_any)
