@@ -34,7 +34,7 @@ from storage_core.format.keys import FAMILY_LOG, log_key
 from storage_core.format.record import rows_from_arrow
 from storage_core.store import rocks
 from storage_core.store.open_files import open_files
-from storage_core.write.block_builder import cut_points
+from storage_core.write.cutting import cut_points
 
 SIDE_BYTES: Final = 88
 _SIDE_STRIDE: Final = 4096

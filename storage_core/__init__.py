@@ -25,7 +25,7 @@ from storage_core.format.contents import Contents
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.record import HEADERS_TYPE, Record, State
 from storage_core.format.stream_stats import StreamStats
-from storage_core.format.windows import UNITS_PER_SECOND, Unit
+from storage_core.format.window import UNITS_PER_SECOND, Unit
 from storage_core.ground.clock import Clock, SystemClock
 from storage_core.ground.locks import DirectoryLock
 from storage_core.read.request import ReadRequest, ShardReader

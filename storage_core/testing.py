@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from storage_core.format.marker_slot import MarkerState
 from storage_core.store import marker, rocks
 from storage_core.store.environment import Environment
 from storage_core.store.key_value import Batch, KeyValueStore, Recovery, StoreView
-from storage_core.store.marker import MarkerState, MarkerWriter
+from storage_core.store.marker import MarkerWriter
 
 
 class SimulatedCrash(BaseException):

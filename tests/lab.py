@@ -25,7 +25,7 @@ from typing import Final
 import pyarrow as pa
 
 from storage_core import AppendReport, Environment, Stream, StreamOptions, StreamReader, Transaction
-from storage_core.format.windows import UNITS_PER_SECOND
+from storage_core.format.window import UNITS_PER_SECOND
 from storage_core.ground.arrow import Array
 from storage_core.store.key_value import KeyValueStore, Recovery
 from storage_core.store.marker import MarkerWriter

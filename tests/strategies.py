@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, get_args
 from hypothesis import strategies as st
 
 from storage_core import StreamOptions
-from storage_core.format.windows import Unit
+from storage_core.format.window import Unit
 
 NOW = 1000
 DAY_SECONDS = 86_400

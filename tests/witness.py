@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from storage_core.format.keys import FAMILY_DEFAULT
+from storage_core.format.marker_slot import MarkerState
 from storage_core.format.shard_state import KEY_NEXT, decode_tail
 from storage_core.store.key_value import Batch, KeyValueStore, Recovery, StoreView
-from storage_core.store.marker import MarkerState, MarkerWriter
+from storage_core.store.marker import MarkerWriter
 from storage_core.testing import FaultyDisk
 
 

@@ -11,7 +11,7 @@ from typing import Final, Literal, get_args
 from storage_core.errors import InvalidRequestError
 from storage_core.format.block import Codec
 from storage_core.format.keys import INT64_MAX
-from storage_core.format.windows import UNITS_PER_SECOND, Unit, WindowScheme, width_for
+from storage_core.format.window import UNITS_PER_SECOND, Unit, WindowScheme, width_for
 
 SyncLevel = Literal["commit", "interval"]
 

@@ -36,7 +36,7 @@ from storage_core.errors import (
     UnavailableError,
     UnsupportedFormatError,
 )
-from storage_core.format.windows import Unit, WindowScheme, WindowWidth
+from storage_core.format.window import Unit, WindowScheme, WindowWidth
 from storage_core.ground.clock import Clock, SystemClock
 from storage_core.ground.durable_file import (
     encode_document,

@@ -6,7 +6,7 @@ Integers are big-endian; signed ones have their sign bit flipped, so that -1 sor
     log      address                                        block (block.py)
     default  z address                                      zone (zone.py)
              l window secondary primary address             late or ahead record (late_rows.py)
-             w window                                       window (windows.py)
+             w window                                       window (window.py)
              h secondary                                    head (table.py)
              f secondary primary address                    ahead record's place (ahead_places.py)
              d address                                      dead letter, in the caller's encoding

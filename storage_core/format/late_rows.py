@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from storage_core.format.keys import decode_late_keys, encode_late_keys
 from storage_core.format.record import ENVELOPE, Rows
-from storage_core.format.windows import WindowScheme
+from storage_core.format.window import WindowScheme
 from storage_core.ground.arrow import Array
 
 _HEAD: Final = struct.Struct("<BBBbHIIIqq")

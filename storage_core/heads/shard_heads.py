@@ -1,6 +1,6 @@
 """A writer's two head tables and their way to disk.
 
-Routing heads are as of the last row written; committed heads as of the marker. Heads go to
+Written heads are as of the last row written; committed heads as of the marker. Heads go to
 disk every so many blocks, in the WriteBatch of the block at hand, and only the committed
 ones: what is on disk never speaks of a row above the marker. After a crash the blocks above
 `written_through` are replayed.
@@ -8,7 +8,7 @@ ones: what is on disk never speaks of a row above the marker. After a crash the 
 What is committed the marker says, here as everywhere: a head is committed at the moment the
 marker is, so `latest` never answers older than `committed`.
 
-Two locks guard it from outside: the shard's append lock (routing side); the committed side
+Two locks guard it from outside: the shard's append lock (written side); the committed side
 has a lock of its own, since readers ask it.
 """
 
@@ -47,7 +47,7 @@ class ShardHeads:
         """
         self._load = load
         self._committed_end = committed
-        self._routing = HeadTable()
+        self._written = HeadTable()
         self._committed = HeadTable()
         self._committed_lock = threading.Lock()
         self._pending: deque[tuple[int, Heads]] = deque()
@@ -55,9 +55,9 @@ class ShardHeads:
         self._blocks = 0
         self.written_through = written_through
 
-    def routing_for(self, ids: Int32s) -> Heads:
-        """Return the heads that the next rows of these sorted ids are compared with."""
-        heads, present = self._routing.find(ids)
+    def find(self, ids: Int32s) -> Heads:
+        """Return the heads that the next rows of these sorted ids are judged by."""
+        heads, present = self._written.find(ids)
         if not present.all():
             self._fill(heads, ~present)
         return heads
@@ -86,7 +86,7 @@ class ShardHeads:
     def written(self, end: int, heads: Heads, blocks: int) -> None:
         """Take over the heads after rows were written; `end` is the rows' exclusive end."""
         self._blocks += blocks
-        self._routing.put(heads)
+        self._written.put(heads)
         with self._committed_lock:
             if len(self._pending) > _PENDING_MAX:
                 self._merge_pending()
@@ -126,7 +126,7 @@ class ShardHeads:
         """Note that a batch with heads was written."""
         self._blocks = 0
         self.written_through = through
-        self._routing.evict(through)
+        self._written.evict(through)
         with self._committed_lock:
             self._committed.evict(through)
 

@@ -1,6 +1,6 @@
 """Heads: per secondary the largest primary, its address, and the last normal address.
 
-The writer keeps two tables of one kind: the routing heads, as of the last row written, and
+The writer keeps two tables of one kind: the written heads, as of the last row written, and
 the committed heads, as of the marker. Only the latter go to disk and answer `latest`.
 
     head value: primary i64 | address i64 | last i64

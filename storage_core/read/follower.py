@@ -36,6 +36,7 @@ from storage_core.errors import (
 )
 from storage_core.format.block import BlockPlace
 from storage_core.format.keys import FAMILY_DEFAULT
+from storage_core.format.marker_slot import MarkerState
 from storage_core.format.shard_state import STATE_RANGE, ShardState, decode_state
 from storage_core.ground.clock import Clock
 from storage_core.ground.forking import Home
@@ -47,7 +48,7 @@ from storage_core.read.request import ReadRequest
 from storage_core.read.view import ShardBounds, ShardView
 from storage_core.store import rocks
 from storage_core.store.key_value import EmptyStoreView, StoreView
-from storage_core.store.marker import MARKER_FILE, MarkerReader, MarkerState
+from storage_core.store.marker import MARKER_FILE, MarkerReader
 from storage_core.store.open_files import open_files
 from storage_core.store.private_directory import PrivateDirectory
 from storage_core.store.rocks import RocksStore

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from storage_core.format.windows import Window
+from storage_core.format.window import Window
 
 # So many addresses cost little to look through, whatever windows they belong to.
 ADDRESSES_MIN: Final = 2**16

@@ -1,12 +1,6 @@
 """The marker: the small file that publishes what is committed in a shard.
 
-Two slots of one layout, 4,096 bytes apart, written in turn, each with its own checksum, so
-that a torn write leaves the other slot whole:
-
-    magic 4s | format u16 | spare u16 | sequence u64 | generation u64 | committed i64 |
-    lineage 16s | xxh3-64 of all before
-
-The valid slot with the highest sequence counts. It is recovery's high-water mark and what
+It has two slots (marker_slot.py), written in turn, and is recovery's high-water mark and what
 every reader clips to. Creation, open and close leave both slots valid; a reader that finds
 one invalid retries and then raises, since the other may be the older one. Only an opener
 may go on from one slot.
@@ -15,37 +9,25 @@ One thread writes at a time (the shard's commit lock); any process may read.
 """
 
 import os
-import struct
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
 
-import xxhash
-
 from storage_core.errors import ClosedError, CorruptionError
+from storage_core.format.marker_slot import (
+    SLOT_BYTES,
+    SLOT_STRIDE,
+    MarkerState,
+    decode_slots,
+    encode_slot,
+)
 from storage_core.ground.clock import Clock
 from storage_core.ground.durable_file import file_errors
 
 MARKER_FILE: Final = "marker"
-_MAGIC: Final = b"SLMK"
-_FORMAT: Final = 1
-_BODY: Final = struct.Struct("<4sHHQQq16s")
-_CHECKSUM: Final = struct.Struct("<Q")
-_SLOT_BYTES: Final = _BODY.size + _CHECKSUM.size
-_SLOT_STRIDE: Final = 4096
 _READ_TRIES_MAX: Final = 50
 _READ_PAUSE_S: Final = 0.002
-
-
-@dataclass(frozen=True, slots=True)
-class MarkerState:
-    """What a marker says."""
-
-    sequence: int
-    generation: int
-    committed: int
-    lineage: bytes
 
 
 class MarkerWriter(Protocol):
@@ -67,33 +49,6 @@ class MarkerWriter(Protocol):
     def close(self) -> None:
         """Close the file."""
         ...
-
-
-def encode_slot(state: MarkerState) -> bytes:
-    """Return the bytes of one slot."""
-    body = _BODY.pack(
-        _MAGIC, _FORMAT, 0, state.sequence, state.generation, state.committed, state.lineage
-    )
-    return body + _CHECKSUM.pack(xxhash.xxh3_64_intdigest(body))
-
-
-def decode_slot(data: bytes) -> MarkerState | None:
-    """Return what a slot says, or None if its bytes are not whole."""
-    if len(data) < _SLOT_BYTES:
-        return None
-    body = data[: _BODY.size]
-    (checksum,) = _CHECKSUM.unpack_from(data, _BODY.size)
-    if xxhash.xxh3_64_intdigest(body) != checksum:
-        return None
-    magic, version, _, sequence, generation, committed, lineage = _BODY.unpack(body)
-    if magic != _MAGIC or version != _FORMAT or committed < 0:
-        return None
-    return MarkerState(sequence, generation, committed, lineage)
-
-
-def _decode_slots(data: bytes) -> list[MarkerState]:
-    slots = (decode_slot(data[at : at + _SLOT_BYTES]) for at in (0, _SLOT_STRIDE))
-    return [slot for slot in slots if slot is not None]
 
 
 class MarkerFile:
@@ -122,7 +77,7 @@ class MarkerFile:
 
     def _write(self, state: MarkerState) -> None:
         data = encode_slot(state)
-        written = os.pwrite(self._descriptor, data, (state.sequence & 1) * _SLOT_STRIDE)
+        written = os.pwrite(self._descriptor, data, (state.sequence & 1) * SLOT_STRIDE)
         if written != len(data):
             message = f"wrote {written} of {len(data)} bytes of the marker {self._path}"
             raise OSError(message)
@@ -132,11 +87,11 @@ class MarkerFile:
 
 def create_marker(path: Path, committed: int, lineage: bytes) -> None:
     """Make the marker of a new shard, both slots valid, durable but for its directory entry."""
-    data = bytearray(2 * _SLOT_STRIDE)
+    data = bytearray(2 * SLOT_STRIDE)
     for sequence in (0, 1):
-        at = sequence * _SLOT_STRIDE
+        at = sequence * SLOT_STRIDE
         slot = encode_slot(MarkerState(sequence, 0, committed, lineage))
-        data[at : at + _SLOT_BYTES] = slot
+        data[at : at + SLOT_BYTES] = slot
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
         os.write(descriptor, data)
@@ -159,7 +114,7 @@ def open_marker(path: Path) -> tuple[MarkerFile | None, int]:
     except FileNotFoundError as error:
         message = "the shard's marker is missing; open with give_up_marker to go on without it"
         raise CorruptionError(message, path=path) from error
-    slots = _decode_slots(os.pread(descriptor, 2 * _SLOT_STRIDE, 0))
+    slots = decode_slots(os.pread(descriptor, 2 * SLOT_STRIDE, 0))
     if not slots:
         os.close(descriptor)
         return None, 0
@@ -205,8 +160,8 @@ class MarkerReader:
                 if self._descriptor is None:
                     message = "the reader is closed"
                     raise ClosedError(message, path=self._path)
-                data = os.pread(self._current(self._descriptor), 2 * _SLOT_STRIDE, 0)
-            slots = _decode_slots(data)
+                data = os.pread(self._current(self._descriptor), 2 * SLOT_STRIDE, 0)
+            slots = decode_slots(data)
             if len(slots) == 2:  # noqa: PLR2004 - both slots
                 return max(slots, key=lambda slot: slot.sequence)
             self._clock.sleep(_READ_PAUSE_S)

@@ -30,7 +30,7 @@ from storage_core.errors import (
     UnavailableError,
 )
 from storage_core.format.contents import Contents
-from storage_core.format.windows import Unit
+from storage_core.format.window import Unit
 from storage_core.ground.clock import Clock, SystemClock
 from storage_core.ground.durable_file import file_errors, make_directories
 from storage_core.store.environment import Environment

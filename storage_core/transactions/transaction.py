@@ -46,7 +46,7 @@ from storage_core.transactions.manifest import (
     transaction_directory,
 )
 from storage_core.transactions.staged_rows import StagedShardWriter
-from storage_core.write.block_builder import RecordBuilder
+from storage_core.write.record_builder import RecordBuilder
 from storage_core.write.shard import Shard
 
 

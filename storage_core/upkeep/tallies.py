@@ -25,7 +25,7 @@ from storage_core.format.keys import (
 )
 from storage_core.format.record import State
 from storage_core.format.shard_state import Counters
-from storage_core.format.windows import Window, WindowScheme, summarise
+from storage_core.format.window import Window, WindowScheme, summarise
 from storage_core.ground.arrow import binary_sizes
 from storage_core.heads.grouping import Grouping, group
 from storage_core.heads.replay import replay_rows

@@ -26,7 +26,7 @@ from storage_core.format.keys import (
     window_key,
 )
 from storage_core.format.shard_state import Counters, ShardState
-from storage_core.format.windows import Window
+from storage_core.format.window import Window
 from storage_core.format.zone import Zone
 from storage_core.heads.table import Int32s
 from storage_core.read.view import ShardView

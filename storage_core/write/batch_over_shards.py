@@ -1,8 +1,8 @@
 """A batch whose rows go to several shards: taken by all of them, or by none.
 
 1. Wait for every shard's append lock, in the order of their numbers, each for `wait_max` at most.
-2. In each shard write the records added before, and draft its part of the batch.
-3. Write the drafts, shard by shard.
+2. In each shard write the records added before, and plan its part of the batch.
+3. Write the plans, shard by shard.
 
 What can refuse the batch does so in 1 and 2, and then no row of it is written anywhere. Only a
 disk that fails in 3 leaves a part: the error says in which shards, and is not retriable. An
@@ -45,16 +45,16 @@ def append_over_shards(parts: Sequence[tuple[Shard, Rows]]) -> AppendReport:
 
 
 def _write(parts: Sequence[tuple[Shard, Rows]]) -> AppendReport:
-    drafts = [(shard, shard.draft(rows)) for shard, rows in parts]  # 2
+    plans = [(shard, shard.plan(rows)) for shard, rows in parts]  # 2
     written: dict[int, AppendReport] = {}
 
     def write_rest() -> None:
-        for shard, draft in drafts:
+        for shard, plan in plans:
             if shard.context.number not in written:
-                written[shard.context.number] = shard.commit_path(draft, durable=False)  # 3
+                written[shard.context.number] = shard.commit_path(plan, durable=False)  # 3
 
     try:
-        # A draft written twice is there once.
+        # A plan written twice is there once.
         in_full(write_rest)
     except BaseException as error:
         if len(written) == len(parts):

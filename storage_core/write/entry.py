@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from storage_core.catalog.options import PAYLOAD_BYTES_MAX
 from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import ADDRESS_MAX, FAMILY_DEFAULT, attachment_key
 from storage_core.format.record import Rows
 from storage_core.format.shard_state import encode_source
+from storage_core.heads.grouping import Int64s, States
+from storage_core.heads.table import Heads
 from storage_core.store.key_value import Batch
 
-Int64s = npt.NDArray[np.int64]
 Attachment = tuple[str, bytes, bytes]
 DeadLetter = tuple[int, bytes]
 
@@ -103,6 +103,18 @@ class Entry:
             return rest
         rows = self.rows.slice(rows_stored, len(self.rows))
         return replace(rest, rows=rows, addresses=self.addresses[rows_stored:])
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedEntry:
+    """An entry whose rows have addresses and states (None: all normal), and heads behind them."""
+
+    entry: Entry
+    rows: Rows
+    addresses: Int64s
+    states: States | None
+    heads: Heads | None
+    report: AppendReport
 
 
 def checked_attachments(attachments: object) -> tuple[Attachment, ...]:

@@ -1,12 +1,11 @@
 """Steps 1 and 2 of the commit path: from rows to one batch of puts.
 
-`ShardWriting` is what a shard remembers of its rows between batches (heads, windows); `route`
+`ShardWriting` is what a shard remembers of its rows between batches (heads, windows); `judge`
 and `build` only read it and the state they are given, `accept` moves it once the batch is
 written. One thread at a time (the shard's append lock).
 """
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -36,41 +35,28 @@ from storage_core.format.shard_state import (
     encode_tail,
     pass_key,
 )
-from storage_core.format.windows import (
+from storage_core.format.window import (
     UNITS_PER_SECOND,
     Window,
-    WindowTable,
-    decode_window,
+    WindowScheme,
     encode_window,
     summarise,
 )
 from storage_core.format.zone import state_counts
-from storage_core.heads.grouping import Grouping, Judged, States, group
+from storage_core.heads.grouping import Grouping, group
 from storage_core.heads.table import Heads, heads_after
 from storage_core.store.key_value import Batch
-from storage_core.write.block_builder import cut_points, put_block
-from storage_core.write.entry import AppendReport, Entry
+from storage_core.write.cutting import put_blocks
+from storage_core.write.entry import AppendReport, Entry, JudgedEntry
 from storage_core.write.opened import OpenedShard
 from storage_core.write.states import StateRules, judge
+from storage_core.write.window_table import WindowTable
 
 Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedEntry:
-    """An entry whose rows have states and addresses."""
-
-    entry: Entry
-    rows: Rows
-    addresses: Int64s
-    groups: Grouping | None
-    of_rows: Judged
-    heads: Heads | None
-    report: AppendReport
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Plan:
     """One batch ready to be written, and what holds once it is."""
 
     batch: Batch
@@ -92,19 +78,17 @@ class ShardWriting:
         self._meta = meta
         self._clock_ns = opened.clock.now_ns
         self._heads = opened.heads
-        self._store = opened.store
-        self._windows = WindowTable(self._load_window)
+        self._windows = WindowTable(opened.store.get_many)
 
     def judge(self, entry: Entry, state: ShardState, options: StreamOptions) -> JudgedEntry:
         """Step 1: choose the new rows, give them addresses and states."""
         rows, addresses = entry.rows, entry.addresses
         if rows is None or not len(rows):
-            nothing = Judged(None, np.empty(0, np.int64), 0)
             report = AppendReport(duplicates=entry.duplicates, dead_letters=len(entry.dead_letters))
-            return JudgedEntry(entry, no_rows(), nothing.maxima, None, nothing, None, report)
+            return JudgedEntry(entry, no_rows(), np.empty(0, np.int64), None, None, report)
         groups = group(rows.secondary)
-        heads = self._heads.routing_for(groups.ids)
-        judged = judge(rows.primary, groups, heads.primary, self._rules(state, options))
+        before = self._heads.find(groups.ids)
+        judged = judge(rows.primary, groups, before.primary, self._rules(state, options))
         late, ahead, expired = state_counts(judged.states)
         if addresses is None:
             if expired and judged.states is not None:
@@ -123,41 +107,31 @@ class ShardWriting:
             expired,
             len(entry.dead_letters),
         )
-        return JudgedEntry(entry, rows, addresses, groups, judged, heads, report)
+        heads = heads_after(before, groups, judged, rows.primary, addresses)
+        return JudgedEntry(entry, rows, addresses, judged.states, heads, report)
 
-    def build(self, judged: JudgedEntry, state: ShardState, options: StreamOptions) -> Draft:
+    def build(self, judged: JudgedEntry, state: ShardState, options: StreamOptions) -> Plan:
         """Step 2: turn them into puts."""
-        before = state.tail
-        entry, rows, addresses = judged.entry, judged.rows, judged.addresses
-        states, report = judged.of_rows.states, judged.report
+        before, entry, report = state.tail, judged.entry, judged.report
         batch = Batch()
-        sizes = rows.payload_sizes()
+        sizes = judged.rows.payload_sizes()
         now_ms = self._clock_ns() // 10**6
-        blocks_end, blocks = self._put_blocks(
-            batch, rows, states, addresses, before.blocks_end, options, now_ms
+        blocks_end, blocks = put_blocks(
+            batch,
+            judged,
+            self._place,
+            previous_end=before.blocks_end,
+            now_ms=now_ms,
+            options=options,
         )
-        if states is not None:
-            flagged = np.flatnonzero((states == State.LATE) | (states == State.AHEAD))
-            for key, value in encode_late_rows(
-                rows.take(flagged),
-                states[flagged],
-                addresses[flagged],
-                self._meta.scheme,
-                now_ms,
-            ):
-                batch.put(key, value)
-                if value[0] == State.AHEAD:
-                    batch.put(ahead_key_of(key), b"")
+        _put_flagged(batch, judged, self._meta.scheme, now_ms)
         windows = self._windows.widen(
-            summarise(self._meta.scheme, rows.primary, addresses, sizes, states)
+            summarise(
+                self._meta.scheme, judged.rows.primary, judged.addresses, sizes, judged.states
+            )
         )
         for number, window in windows.items():
             batch.put(window_key(number), encode_window(window))
-        heads = None
-        if judged.groups is not None and judged.heads is not None:
-            heads = heads_after(
-                judged.heads, judged.groups, judged.of_rows, rows.primary, addresses
-            )
         heads_through = self._heads.put_if_due(batch)
         next_address = max(blocks_end if blocks else before.next, before.next)
         next_address = max(next_address, _put_beside(batch, entry))
@@ -172,7 +146,7 @@ class ShardWriting:
                 report.duplicates,
                 blocks,
                 int(sizes.sum()),
-                self._count_strays(rows),
+                self._count_strays(judged.rows),
                 report.dead_letters,
                 sum(one.end - one.start for one in passed),
             )
@@ -189,45 +163,24 @@ class ShardWriting:
             source=state.source if entry.source is None else entry.source.fields,
             passed=(*state.passed, *passed) if passed else state.passed,
         )
-        is_from_builder = entry.is_from_builder
-        return Draft(batch, after, heads, windows, heads_through, blocks, report, is_from_builder)
+        return Plan(
+            batch,
+            after,
+            judged.heads,
+            windows,
+            heads_through,
+            blocks,
+            report,
+            entry.is_from_builder,
+        )
 
-    def accept(self, draft: Draft) -> None:
+    def accept(self, plan: Plan) -> None:
         """Remember what was written."""
-        self._windows.accept(draft.windows)
-        if draft.heads is not None:
-            self._heads.written(draft.state.tail.blocks_end, draft.heads, draft.blocks)
-        if draft.heads_through is not None:
-            self._heads.snapshot_written(draft.heads_through)
-
-    def _put_blocks(  # noqa: PLR0913 - the columns of a batch
-        self,
-        batch: Batch,
-        rows: Rows,
-        states: States | None,
-        addresses: Int64s,
-        previous_end: int,
-        options: StreamOptions,
-        now_ms: int,
-    ) -> tuple[int, int]:
-        """Cut rows into blocks; return the end of the last one and how many they are."""
-        if not len(rows):
-            return previous_end, 0
-        cuts = cut_points(rows.sizes(), options.block_records, options.block_bytes)
-        end = previous_end
-        for first, last in pairwise(cuts):
-            zone = put_block(
-                batch,
-                rows if len(cuts) == 2 else rows.slice(first, last),  # noqa: PLR2004 - one block
-                _part_of(states, first, last),
-                addresses[first:last],
-                self._place,
-                previous_end=end,
-                now_ms=now_ms,
-                options=options,
-            )
-            end = zone.end
-        return end, len(cuts) - 1
+        self._windows.accept(plan.windows)
+        if plan.heads is not None:
+            self._heads.written(plan.state.tail.blocks_end, plan.heads, plan.blocks)
+        if plan.heads_through is not None:
+            self._heads.snapshot_written(plan.heads_through)
 
     def _rules(self, state: ShardState, options: StreamOptions) -> StateRules:
         ahead_max = options.resolved_ahead_max()
@@ -245,9 +198,18 @@ class ShardWriting:
             return 0
         return int(np.count_nonzero((rows.secondary & mask) != self._place.shard))
 
-    def _load_window(self, window: int) -> Window:
-        (data,) = self._store.get_many([window_key(window)])
-        return Window() if data is None else decode_window(data)
+
+def _put_flagged(batch: Batch, judged: JudgedEntry, scheme: WindowScheme, now_ms: int) -> None:
+    """Put the late and ahead rows where reads in order of time find them."""
+    states = judged.states
+    if states is None:
+        return
+    at = np.flatnonzero((states == State.LATE) | (states == State.AHEAD))
+    rows, addresses = judged.rows.take(at), judged.addresses[at]
+    for key, value in encode_late_rows(rows, states[at], addresses, scheme, now_ms):
+        batch.put(key, value)
+        if value[0] == State.AHEAD:
+            batch.put(ahead_key_of(key), b"")
 
 
 def _put_beside(batch: Batch, entry: Entry) -> int:
@@ -273,10 +235,3 @@ def _put_passed(batch: Batch, start: int, end: int) -> tuple[AddressRange, ...]:
         return ()
     batch.put(pass_key(start), encode_range_end(end))
     return (AddressRange(start, end),)
-
-
-def _part_of(states: States | None, first: int, last: int) -> States | None:
-    if states is None:
-        return None
-    part = states[first:last]
-    return part if part.any() else None

@@ -31,6 +31,7 @@ from storage_core.format.keys import (
     prefix_end,
     zone_key,
 )
+from storage_core.format.marker_slot import MarkerState
 from storage_core.format.shard_state import (
     KEY_AHEAD,
     KEY_BORN,
@@ -61,7 +62,7 @@ from storage_core.heads.shard_heads import ShardHeads
 from storage_core.read.ahead_places import write_ahead_keys
 from storage_core.read.view import ShardBounds, ShardView
 from storage_core.store.key_value import Batch, KeyValueStore
-from storage_core.store.marker import MARKER_FILE, MarkerState, MarkerWriter, create_marker
+from storage_core.store.marker import MARKER_FILE, MarkerWriter, create_marker
 from storage_core.store.writer_lock import WriterLock
 from storage_core.write.opened import OpenedShard, ShardContext
 from storage_core.write.upgrade import begun_in_version_1, upgrade_shard
@@ -310,7 +311,7 @@ def _replay_heads(
                 unreadable.append(AddressRange(zone.first, zone.end))
                 continue
             groups = block_groups(block)
-            after = replay_block(block, groups, heads.routing_for(groups.ids))
+            after = replay_block(block, groups, heads.find(groups.ids))
             heads.written(zone.end, after, 1)
     finally:
         view.close()

@@ -26,14 +26,14 @@ from storage_core.read.answer import heads_of, routed_here, scan_view
 from storage_core.read.request import ReadRequest
 from storage_core.read.view import ShardBounds, ShardView, whole_view
 from storage_core.store.key_value import Batch
-from storage_core.write.block_builder import RecordBuilder
 from storage_core.write.duplicates import count_dead_stored, count_stored
 from storage_core.write.entry import AppendReport, Entry, Source
 from storage_core.write.guard import ShardGuard
 from storage_core.write.ledger import ShardTransactions
 from storage_core.write.loss import give_up_loss, knows_loss, note_loss
 from storage_core.write.opened import OpenedShard, ShardContext
-from storage_core.write.plan import Draft, ShardWriting
+from storage_core.write.plan import Plan, ShardWriting
+from storage_core.write.record_builder import RecordBuilder
 from storage_core.write.standing import Standing, is_in_order
 
 
@@ -64,7 +64,7 @@ class Shard:
 
     # --- writing ---------------------------------------------------------------------------
 
-    def commit_path(self, work: Entry | Draft | None, *, durable: bool) -> AppendReport:
+    def commit_path(self, work: Entry | Plan | None, *, durable: bool) -> AppendReport:
         """Write rows and what belongs to them; make all that was written durable.
 
         1. Judge: give each row its state by the heads, the floor and the clock.
@@ -74,7 +74,7 @@ class Shard:
         5. Publish: write the marker with the value taken before the sync, durably.
         6. Acknowledge: callers return, readers see rows up to the marker.
 
-        Without `durable` it stops after step 3. A draft has 1 and 2 behind it. A failure in 1
+        Without `durable` it stops after step 3. A plan has 1 and 2 behind it. A failure in 1
         or 2 changes nothing; a failure from 3 on poisons the shard, and a reopen finds out what
         is there. An interruption (Ctrl-C) from 3 on is raised once the step is done.
 
@@ -130,7 +130,7 @@ class Shard:
         self.commit_if_due()
         return report
 
-    def draft(self, rows: Rows) -> Draft:
+    def plan(self, rows: Rows) -> Plan:
         """Return a batch ready for the commit path, behind all records added before it.
 
         The caller holds the append lock from here until it is written.
@@ -330,18 +330,18 @@ class Shard:
         if len(self._builder):
             self.commit_path(Entry(self._builder.rows(), is_from_builder=True), durable=False)
 
-    def _write(self, draft: Draft, after: Standing) -> None:
+    def _write(self, plan: Plan, after: Standing) -> None:
         """Step 3; if it is interrupted it is done again from the start."""
-        self._store.write(draft.batch)
-        self._remember(draft, after)
+        self._store.write(plan.batch)
+        self._remember(plan, after)
 
-    def _remember(self, draft: Draft, after: Standing) -> None:
-        self._writing.accept(draft)
-        assert self._holds_publishing or after.publishable == draft.state.tail.next
+    def _remember(self, plan: Plan, after: Standing) -> None:
+        self._writing.accept(plan)
+        assert self._holds_publishing or after.publishable == plan.state.tail.next
         # IMPORTANT: before the builder is cleared, or rows would be in neither for a moment.
         self._standing = after
         assert is_in_order(self.committed(), after)
-        if draft.is_from_builder:
+        if plan.is_from_builder:
             self._builder.clear()
 
     def _is_behind(self, batches: int) -> bool:

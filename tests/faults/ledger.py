@@ -6,7 +6,7 @@ ledger reads them after the writer's end and compares them with every row of the
 * nothing promised is missing, nothing is there twice, nothing is out of order;
 * what is there beyond the promises is a row that was appended, whole, in its place, with no row
   of its source missing before it; a transaction is there whole or not at all;
-* `late` is what routing in address order says; addresses rise; `committed` never falls;
+* `late` is what judging in address order says; addresses rise; `committed` never falls;
 * what a reader in another process saw is, to the byte, what the store holds up to that address.
 
 A broken promise raises `BrokenPromiseError`, which names the row.

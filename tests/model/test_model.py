@@ -1,7 +1,7 @@
 """The log against plain lists, under random steps and crashes.
 
 Goal: whatever is done to a stream, in whatever order, every read on every side answers what
-plain lists answer that follow DESIGN's rules in a few lines each (plain_shard.py: routing and
+plain lists answer that follow DESIGN's rules in a few lines each (plain_shard.py: states and
 writing; plain_stream.py: reading). The lists share no code with the log.
 
 Method: a Hypothesis state machine. Each step is one method; it is done to the lists and to a

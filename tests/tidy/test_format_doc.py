@@ -12,8 +12,8 @@ import xxhash
 
 from storage_core.format.block import HEADER_BYTES, Block, BlockPlace, block_checksum, decode_block
 from storage_core.format.keys import log_key, zone_key
+from storage_core.format.marker_slot import decode_slot, encode_slot
 from storage_core.format.zone import Zone, decode_secondaries, decode_zone, encode_zone
-from storage_core.store.marker import decode_slot, encode_slot
 from tests.tidy.tree import ROOT
 
 LINE = re.compile(r"([0-9a-f]{2}(?: [0-9a-f]{2})*)(?: {2,}(\w+)(?: +(.+))?)?")

@@ -1,6 +1,6 @@
 """Rows as a plain list: what every read of a stream must agree with.
 
-`PlainRows` routes row by row, as the table in states.py says, and answers each read by filtering
+`PlainRows` judges row by row, as the table in states.py says, and answers each read by filtering
 and sorting the whole list. It is slow and short; nothing of the log is used.
 """
 

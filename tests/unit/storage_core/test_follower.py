@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from storage_core import LostRangeError
-from storage_core.store.marker import MarkerReader, MarkerState
+from storage_core.format.marker_slot import MarkerState
+from storage_core.store.marker import MarkerReader
 from tests.unit.storage_core.workbench import column_of
 
 

@@ -17,14 +17,14 @@ PLACE = BlockPlace(bytes(16), 0)
 
 @few
 @given(rows(), st.integers(0, 5), st.sampled_from([4, 2**62]))
-def test_replayed_block_gives_the_heads_that_routing_gave(given_rows, jitter, ahead_limit):
+def test_replayed_block_gives_the_heads_that_judging_gave(given_rows, jitter, ahead_limit):
     groups = group(given_rows.secondary)
     before = Heads.none_for(groups.ids)
     in_force = StateRules(-(2**62), ahead_limit, jitter)
-    routed = judge(given_rows.primary, groups, before.primary, in_force)
+    judged = judge(given_rows.primary, groups, before.primary, in_force)
     addresses = np.arange(5, 5 + len(given_rows))
-    data = encode_block(given_rows, routed.states, addresses, PLACE, 0, "none")
+    data = encode_block(given_rows, judged.states, addresses, PLACE, 0, "none")
     block = decode_block(data, PLACE, 5, block_checksum(data))
     replayed = replay_block(block, block_groups(block), Heads.none_for(groups.ids))
-    expected = heads_after(before, groups, routed, given_rows.primary, addresses)
+    expected = heads_after(before, groups, judged, given_rows.primary, addresses)
     assert dict_of(replayed) == dict_of(expected)

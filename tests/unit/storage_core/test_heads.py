@@ -49,10 +49,10 @@ def test_heads_are_what_a_plain_loop_remembers(parts):
         primaries = int64_array([primary for primary, _ in rows])
         groups = group(int32_array([secondary for _, secondary in rows]))
         before, _ = table.find(groups.ids)
-        routed = judge(primaries, groups, before.primary, in_force)
+        judged = judge(primaries, groups, before.primary, in_force)
         addresses = np.arange(address, address + len(rows))
-        table.put(heads_after(before, groups, routed, primaries, addresses))
-        remember_plainly(plain, rows, routed.states, address)
+        table.put(heads_after(before, groups, judged, primaries, addresses))
+        remember_plainly(plain, rows, judged.states, address)
         address += len(rows)
     assert dict_of(table.heads) == plain
 

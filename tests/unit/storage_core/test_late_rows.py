@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from storage_core.format.keys import late_key
 from storage_core.format.late_rows import LateRows, decode_late_rows, encode_late_rows
 from storage_core.format.record import ENVELOPE, Rows
-from storage_core.format.windows import WindowScheme
+from storage_core.format.window import WindowScheme
 from tests.unit.storage_core.strategies import addresses_of, few, int32_array, int64_array, rows
 
 SCHEME = WindowScheme("ms", "day")

@@ -6,32 +6,14 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from storage_core import ClosedError, CorruptionError
-from storage_core.store.marker import (
-    MarkerFile,
-    MarkerReader,
-    MarkerState,
-    create_marker,
-    decode_slot,
-    encode_slot,
-    open_marker,
-)
+from storage_core.store.marker import MarkerFile, MarkerReader, create_marker, open_marker
 from storage_core.testing import ManualClock
-from tests.unit.storage_core.strategies import addresses_one, few
 from tests.unit.storage_core.workbench import flip_bit
 
 LINEAGE = b"lineage of 16 by"
 SLOTS = (0, 4096)
-states = st.builds(
-    MarkerState,
-    st.integers(0, 2**64 - 1),
-    st.integers(0, 2**64 - 1),
-    addresses_one,
-    st.binary(min_size=16, max_size=16),
-)
 
 
 @pytest.fixture
@@ -52,36 +34,6 @@ def publish(path, *ends: int) -> None:
     for end in ends:
         marker.publish(end)
     marker.close()
-
-
-@few
-@given(states)
-def test_slot_comes_back(state):
-    assert decode_slot(encode_slot(state)) == state
-
-
-@few
-@given(st.data(), states)
-def test_slot_with_a_flipped_bit_is_nothing(data, state):
-    slot = bytearray(encode_slot(state))
-    at = data.draw(st.integers(0, len(slot) * 8 - 1))
-    slot[at // 8] ^= 1 << at % 8
-    assert decode_slot(bytes(slot)) is None
-
-
-@few
-@given(st.data(), states)
-def test_slot_that_is_cut_is_nothing(data, state):
-    slot = encode_slot(state)
-    assert decode_slot(slot[: data.draw(st.integers(0, len(slot) - 1))]) is None
-
-
-def test_empty_slot_is_nothing():
-    assert decode_slot(bytes(100)) is None
-
-
-def test_negative_committed_is_nothing():
-    assert decode_slot(encode_slot(MarkerState(1, 1, -1, LINEAGE))) is None
 
 
 def test_new_marker_has_two_slots_and_says_where_it_begins(root):

@@ -6,7 +6,7 @@ import pytest
 
 from storage_core import InvalidRequestError, StreamOptions
 from storage_core.catalog.options import WINDOWS_MAX
-from storage_core.format.windows import WindowScheme
+from storage_core.format.window import WindowScheme
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 import pytest
 
 from storage_core import ShardLockedError, Stream
-from storage_core.store.marker import MarkerFile, MarkerState, decode_slot, open_marker
+from storage_core.format.marker_slot import MarkerState, decode_slot
+from storage_core.store.marker import MarkerFile, open_marker
 from tests.unit.storage_core.hooked_disk import HookedDisk
 from tests.unit.storage_core.workbench import Workbench, flip_bit
 

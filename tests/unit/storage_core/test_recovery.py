@@ -17,7 +17,8 @@ from storage_core import (
     Stream,
     StreamOptions,
 )
-from storage_core.store.marker import MarkerState, create_marker, open_marker
+from storage_core.format.marker_slot import MarkerState
+from storage_core.store.marker import create_marker, open_marker
 from tests.unit.storage_core.workbench import Workbench, flip_bit
 
 

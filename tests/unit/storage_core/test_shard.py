@@ -23,8 +23,9 @@ from storage_core.format.keys import (
     late_key,
     zone_key,
 )
+from storage_core.format.marker_slot import MarkerState
 from storage_core.format.shard_state import KEY_FLOOR, KEY_NEXT, encode_int
-from storage_core.store.marker import MarkerState, MarkerWriter
+from storage_core.store.marker import MarkerWriter
 from tests.unit.storage_core.disks import STALL_MAX_S, BesideThread
 from tests.unit.storage_core.workbench import Workbench, batch_of
 

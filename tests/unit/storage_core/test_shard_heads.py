@@ -1,4 +1,4 @@
-"""A writer's heads: routing ones as of the last row, committed ones as of the marker."""
+"""A writer's heads: written ones as of the last row, committed ones as of the marker."""
 
 import pytest
 
@@ -66,9 +66,9 @@ def largest(found: Heads) -> dict[int, int]:
 ONE = int32_array([1])
 
 
-def test_routing_sees_rows_at_once_readers_only_once_committed(heads, disk):
+def test_writing_sees_rows_at_once_readers_only_once_committed(heads, disk):
     write(heads, 5, _1=10)
-    assert (largest(heads.routing_for(ONE)), disk.committed_heads(heads, ONE)) == ({1: 10}, {})
+    assert (largest(heads.find(ONE)), disk.committed_heads(heads, ONE)) == ({1: 10}, {})
     disk.publish(heads, 5)
     assert disk.committed_heads(heads, ONE) == {1: 10}
 
@@ -113,7 +113,7 @@ def test_unknown_id_is_looked_up_on_disk(heads, disk):
     disk.publish(heads, 5)
     snapshot(heads, disk, 5)
     fresh = disk.heads(5)
-    assert largest(fresh.routing_for(int32_array([1, 2]))) == {1: 10}
+    assert largest(fresh.find(int32_array([1, 2]))) == {1: 10}
     assert disk.committed_heads(fresh, ONE) == {1: 10}
     assert disk.asked == 2
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage_core.format.windows import Window
+from storage_core.format.window import Window
 from storage_core.read.stretches import ADDRESSES_MIN, Stretch, stretches
 from tests.unit.storage_core.strategies import few
 

@@ -13,7 +13,7 @@ from storage_core.format.keys import (
     window_key,
     zone_key,
 )
-from storage_core.format.windows import Window, encode_window
+from storage_core.format.window import Window, encode_window
 from storage_core.format.zone import Zone, decode_zone, encode_secondaries, encode_zone
 from storage_core.heads.table import encode_head
 from tests.unit.storage_core.strategies import int32_array

@@ -47,7 +47,7 @@ from storage_core.format.shard_state import (
     encode_tail,
     pass_key,
 )
-from storage_core.format.windows import Window, decode_window, encode_window
+from storage_core.format.window import Window, decode_window, encode_window
 from storage_core.heads.table import decode_head, encode_head
 from storage_core.store.key_value import Batch
 from storage_core.upkeep.findings import PROBLEMS_MAX, Findings, Kind
@@ -61,7 +61,7 @@ from storage_core.upkeep.verify import (
     VerifyReport,
     verify_shard,
 )
-from storage_core.write.block_builder import put_block
+from storage_core.write.cutting import put_block
 from tests.unit.storage_core.strategies import int32_array
 from tests.unit.storage_core.test_transaction_ids import publish, transact
 from tests.unit.storage_core.workbench import Workbench, batch_of

@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_core.format.keys import INT64_MAX, INT64_MIN
-from storage_core.format.windows import (
+from storage_core.format.window import (
     SEQUENCE_WIDTH,
     Unit,
     Window,
     WindowScheme,
-    WindowTable,
     WindowWidth,
     decode_window,
     encode_window,
@@ -156,32 +155,6 @@ def one_row(address: int, size: int, *, is_late: bool) -> Window:
         if is_late
         else Window(address, address, 1, 0, size)
     )
-
-
-def test_table_forgets_what_was_not_accepted():
-    table = WindowTable(lambda _: Window())
-    table.widen({1: Window(5, 5, 1)})
-    assert table.widen({1: Window(9, 9, 1)}) == {1: Window(9, 9, 1)}
-
-
-def test_table_widens_what_the_store_holds():
-    table = WindowTable(lambda number: Window(number, number, 10))
-    table.accept(table.widen({7: Window(9, 9, 1)}))
-    assert table.widen({7: Window(3, 3, 1)}) == {7: Window(3, 9, 12)}
-
-
-def test_table_remembers_no_more_than_its_capacity():
-    asked: list[int] = []
-
-    def load(number: int) -> Window:
-        asked.append(number)
-        return Window()
-
-    table = WindowTable(load, capacity=2)
-    for number in (1, 2, 3):
-        table.accept(table.widen({number: Window()}))
-    table.widen({1: Window(), 3: Window()})
-    assert asked == [1, 2, 3, 1]
 
 
 @few

@@ -12,7 +12,7 @@ misses nothing.
 """
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Literal
@@ -177,29 +177,3 @@ def _summary(
     normal = addresses if states is None or late == 0 else addresses[states == 0]
     bounds = (int(normal[0]), int(normal[-1])) if len(normal) else (INT64_MAX, -1)
     return Window(*bounds, len(addresses), late, int(sizes.sum()))
-
-
-class WindowTable:
-    """The writer's bounded memory of window summaries over what the store holds.
-
-    One thread at a time (the shard's append lock).
-    """
-
-    def __init__(self, load: Callable[[int], Window], capacity: int = 4096) -> None:
-        """Remember up to `capacity` windows; `load` fetches any other from the store."""
-        self._load = load
-        self._capacity = capacity
-        self._known: dict[int, Window] = {}
-
-    def widen(self, added: dict[int, Window]) -> dict[int, Window]:
-        """Return the windows as they will be, without remembering them yet."""
-        return {
-            number: (self._known.get(number) or self._load(number)).widened(window)
-            for number, window in added.items()
-        }
-
-    def accept(self, windows: dict[int, Window]) -> None:
-        """Remember windows that were written."""
-        self._known.update(windows)
-        while len(self._known) > self._capacity:
-            del self._known[next(iter(self._known))]
