@@ -16,8 +16,6 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from storage_core import InvalidRequestError
-from streaming_jobs.refusing_reader import RefusingReader
-from streaming_jobs.source.declared_schema import check_schema
 from streaming_jobs.source.look import opened
 from streaming_jobs.source.offsets import SourceOffset
 from streaming_jobs.source.options import (
@@ -28,9 +26,9 @@ from streaming_jobs.source.options import (
 )
 from streaming_jobs.source.ranges import RangeReader
 from streaming_jobs.source.snapshot import take
-from streaming_jobs.source.spark_columns import spark_schema
+from streaming_jobs.source.spark_columns import check_schema, spark_schema
 from streaming_jobs.source.tail import TailReader
-from streaming_jobs.spark_errors import plain_errors
+from streaming_jobs.spark_errors import RefusingReader, plain_errors
 
 
 class ShardlogSource(DataSource):

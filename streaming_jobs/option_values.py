@@ -8,7 +8,9 @@ those from Python sources.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any, Final, NoReturn, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -48,7 +50,15 @@ SOURCE_OPTIONS: Final = (
     *("includeLate", "includeExpired", "failOnDataLoss"),
 )
 _TRUTHS: Final = {"true": True, "false": False}
-_SUFFIXES_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}
+_SPANS: Final = {
+    "ms": timedelta(milliseconds=1),
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "min": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+    "w": timedelta(weeks=1),
+}
 
 
 class OptionValues:
@@ -110,17 +120,29 @@ class OptionValues:
             refuse(name, text, _whole_wanted(number, least, most))
         return number
 
-    def span_ms(self, name: str, default: int) -> int:
-        """Return a span of time in milliseconds: `90s`, `15m`, `500ms`, or bare milliseconds."""
+    def span(self, name: str, like: str, least: timedelta, bare: str = "") -> timedelta | None:
+        """Return a span of time, or None if it was not given.
+
+        Args:
+            name: The option.
+            like: Spans as an error shows them.
+            least: The shortest that may be.
+            bare: The unit of a number without one; none may be without if it is empty.
+        """
         text = self.text(name)
         if text is None:
-            return default
-        digits = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz")
-        suffix = text.strip()[len(digits) :] or "ms"
-        number = whole_number(digits)
-        if number is None or number < 0 or suffix not in _SUFFIXES_MS:
-            refuse(name, text, "a span of time like 500ms, 90s, 15m, 1h")
-        return number * _SUFFIXES_MS[suffix]
+            return None
+        digits = text.strip().rstrip(ascii_lowercase)
+        number, unit = whole_number(digits), _SPANS.get(text.strip()[len(digits) :] or bare)
+        if number is None or unit is None:
+            refuse(name, text, f"a span of time like {like}")
+        try:
+            span = number * unit
+        except OverflowError:
+            refuse(name, text, "a span of time that a clock can hold")
+        if span < least:
+            refuse(name, text, f"a span of time like {like}")
+        return span
 
     def directory(self, name: str) -> str | None:
         """Return a directory of this machine, given as a path or a `file:` URI."""

@@ -4,15 +4,21 @@ Spark's Python workers send an exception with its traceback first, so that a mis
 reads `Traceback (most recent call last)` followed by thirty lines. They leave the traceback out
 where an environment variable says so, and end after sending. So it is set when an error that
 explains itself is on its way out, in worker processes only.
+
+An error raised while Spark makes a stream reader is lost behind one of Spark's own; one that is
+raised by the reader's first call reaches the user.
 """
 
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NoReturn
 
-from storage_core import ShardlogError
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+
+from storage_core import InvalidRequestError, ShardlogError
 
 _HIDES_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
 # Every Python worker of Spark imports it before anything else; no other process does.
@@ -28,3 +34,18 @@ def plain_errors() -> Iterator[None]:
         if _WORKERS_OWN in sys.modules:
             os.environ[_HIDES_TRACEBACK] = "1"
         raise
+
+
+class RefusingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream reader whose options are wrong: raises what is wrong, whatever is asked."""
+
+    def __init__(self, error: InvalidRequestError) -> None:
+        """Keep what is wrong."""
+        self._message = str(error)
+
+    def _refuse(self, *_asked: object, **_named: object) -> NoReturn:
+        with plain_errors():
+            raise InvalidRequestError(self._message)
+
+    prepareForTriggerAvailableNow = getDefaultReadLimit = _refuse  # noqa: N815 - Spark's
+    initialOffset = latestOffset = partitions = read = _refuse  # noqa: N815 - as above

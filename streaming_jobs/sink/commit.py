@@ -31,20 +31,16 @@ from storage_core import (
     ForeignDataError,
     InvalidRequestError,
     ShardlogError,
+    StagedPart,
     StagingArea,
     Stream,
     TransactionId,
     UnavailableError,
 )
-from streaming_jobs.sink.messages import (
-    NOTHING,
-    StagedMessage,
-    is_of_query,
-    merged_parts,
-    query_of,
-)
+from streaming_jobs.sink.checkpoint import sync_plan
 from streaming_jobs.sink.open_writers import IDLE_S, OpenWriters
 from streaming_jobs.sink.options import SinkOptions
+from streaming_jobs.sink.task import NOTHING, StagedMessage, is_of_query, query_of
 from streaming_jobs.stream_place import StreamPlace
 
 _LOG: Final = logging.getLogger("shardlog")
@@ -65,17 +61,14 @@ def commit(
         ForeignDataError: The tasks wrote elsewhere, or the batch was decided with other rows.
     """
     area = target.area()
-    for one in messages:
-        if (one.target, one.transaction) != (target, transaction):
-            text = "a task staged its rows for another stream or batch; run the job again"
-            raise ForeignDataError(text, stream=target.stream)
-    parts = merged_parts(messages)
-    if any(one.is_replay for one in messages):
-        # The tasks that came first have staged what nobody needs: it is decided.
-        parts = {}
-        if not area.is_decided(transaction):
-            text = "the batch was decided, and is not any more; run it again"
-            raise UnavailableError(text, stream=target.stream)
+    if any((one.target, one.transaction) != (target, transaction) for one in messages):
+        text = "a task staged its rows for another stream or batch; run the job again"
+        raise ForeignDataError(text, stream=target.stream)
+    if is_of_query(transaction):
+        _check_query(area, options, transaction)
+    if options.checkpoint is not None:
+        sync_plan(options.checkpoint, transaction.number or 0)
+    parts = _parts_of_all(area, options, transaction, messages)
     contents = _agreed_contents(options, area, transaction, messages)
     purpose = _purpose(options, transaction)
     left: frozenset[int] = frozenset()
@@ -107,7 +100,7 @@ def abort(target: StreamPlace, messages: Messages) -> None:
         area.discard(transaction, [one.parts for one in staged if one.transaction == transaction])
 
 
-def check_query(area: StagingArea, options: SinkOptions, transaction: TransactionId) -> None:
+def _check_query(area: StagingArea, options: SinkOptions, transaction: TransactionId) -> None:
     """Refuse a query whose checkpoint was deleted, or whose earlier batches are not here.
 
     Raises:
@@ -140,6 +133,26 @@ def staged_messages(messages: Messages) -> list[StagedMessage]:
         message = f"{len(messages) - len(staged)} of {len(messages)} tasks told nothing to commit"
         raise InvalidRequestError(message)
     return staged
+
+
+def _parts_of_all(
+    area: StagingArea,
+    options: SinkOptions,
+    transaction: TransactionId,
+    messages: Sequence[StagedMessage],
+) -> dict[int, tuple[StagedPart, ...]]:
+    """Return each shard's parts in the order of the messages, none of a batch that is decided."""
+    if any(one.is_replay for one in messages):
+        # The tasks that came first have staged what nobody needs.
+        if not area.is_decided(transaction):
+            text = "the batch was decided, and is not any more; run it again"
+            raise UnavailableError(text, stream=options.stream)
+        return {}
+    merged: dict[int, tuple[StagedPart, ...]] = {}
+    for message in messages:
+        for shard, parts in message.parts.items():
+            merged[shard] = (*merged.get(shard, ()), *parts)
+    return merged
 
 
 def _agreed_contents(

@@ -19,8 +19,6 @@ from streaming_jobs.option_values import (
     OptionValues,
     foreign_names,
     listed,
-    refuse,
-    whole_number,
 )
 from streaming_jobs.sink.checkpoint import local_directory
 
@@ -41,7 +39,6 @@ _IDLE_SETS_MAX: Final = 64
 OnChanged = Literal["fail", "skip"]
 LOCK_WAIT_DEFAULT_S: Final = 30
 LOCK_WAIT_MAX_S: Final = 3600
-_SPANS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,22 +158,8 @@ def _creation(values: OptionValues) -> tuple[StreamOptions, dict[str, object]]:
             given[name] = number
     if values.has("unit"):
         given["unit"] = values.choice("unit", get_args(Unit), "ms")
-    retention = values.text("retention")
-    if retention is None:
-        return StreamOptions(**given), given
-    return StreamOptions(**given, retention=_span("retention", retention)), given
-
-
-def _span(name: str, text: str) -> timedelta:
-    digits = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz")
-    number = whole_number(digits)
-    seconds = _SPANS.get(text.strip()[len(digits) :])
-    if number is None or number <= 0 or seconds is None:
-        refuse(name, text, "a span of time like 90s, 15m, 12h, 7d, 4w")
-    try:
-        return timedelta(seconds=number * seconds)
-    except OverflowError:
-        refuse(name, text, "a span of time that a clock can hold")
+    retention = values.span("retention", "90s, 15m, 12h, 7d, 4w", timedelta(seconds=1))
+    return StreamOptions(**given, retention=retention), given
 
 
 def _spellings(location: str) -> tuple[str, ...]:

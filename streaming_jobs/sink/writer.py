@@ -18,15 +18,12 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from storage_core import InvalidRequestError, TransactionId
-from streaming_jobs.sink.checkpoint import sync_plan
 from streaming_jobs.sink.commit import (
     abort,
-    check_query,
     commit,
     staged_messages,
 )
 from streaming_jobs.sink.mapping import ColumnMapping, mapping_of
-from streaming_jobs.sink.messages import StagedMessage, transaction_of_task
 from streaming_jobs.sink.open_writers import KEPT, NOT_KEPT
 from streaming_jobs.sink.options import (
     SinkOptions,
@@ -35,7 +32,7 @@ from streaming_jobs.sink.options import (
     warn_of_idle_options,
 )
 from streaming_jobs.sink.target import find_or_make
-from streaming_jobs.sink.task import stage
+from streaming_jobs.sink.task import StagedMessage, stage, transaction_of_task
 from streaming_jobs.spark_errors import plain_errors
 from streaming_jobs.stream_place import StreamPlace
 
@@ -96,9 +93,6 @@ class ShardStreamWriter(DataSourceStreamArrowWriter):
             if transaction.number != batchId:
                 message = f"the tasks staged batch {transaction.number}, and {batchId} is committed"
                 raise InvalidRequestError(message, stream=self.options.stream)
-            check_query(self.target.area(), self.options, transaction)
-            if self.options.checkpoint is not None:
-                sync_plan(self.options.checkpoint, batchId)
             commit(self.options, self.target, transaction, staged, KEPT)
 
     def abort(  # type: ignore[explicit-override]

@@ -6,6 +6,7 @@ but up where it is below one, so that a small shard is not starved beside a larg
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from storage_core import Clock, SystemClock
 
@@ -29,7 +30,7 @@ class BatchDelay:
     """
 
     offsets_min: int
-    delay_max_ms: int
+    delay_max: timedelta
     clock: Clock = field(default_factory=SystemClock)
     _let_through_s: float | None = None
 
@@ -37,7 +38,7 @@ class BatchDelay:
         """Tell whether to wait for more."""
         at = self.clock.monotonic_s()
         last = self._let_through_s
-        is_due = last is None or (at - last) * 1000 >= self.delay_max_ms
+        is_due = last is None or at - last >= self.delay_max.total_seconds()
         if not is_due and backlog < self.offsets_min:
             return True
         self._let_through_s = at

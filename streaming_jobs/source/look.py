@@ -42,14 +42,8 @@ def opened(options: SourceOptions) -> Iterator[StreamReader]:
         yield reader
 
 
-def look_at(options: SourceOptions) -> StreamLook:
-    """Return where the stream stands, by one look at each shard's marker."""
-    with opened(options) as reader:
-        return look(reader, options.path)
-
-
 def look(reader: StreamReader, path: str) -> StreamLook:
-    """Return where an open stream stands."""
+    """Return where an open stream stands, by one look at each shard's marker."""
     position = reader.position()
     return StreamLook(
         root_id(path),

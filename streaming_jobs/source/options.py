@@ -7,6 +7,7 @@ whether its ids are integers) is checked against it in look.py.
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final, Literal
 
 from storage_core import INT64_MAX, INT64_MIN, InvalidRequestError
@@ -23,7 +24,7 @@ from streaming_jobs.option_values import (
 )
 from streaming_jobs.source.bounds import EARLIEST, LATEST, Bound, parse_bound
 from streaming_jobs.source.offsets import SourceOffset, decode_offset
-from streaming_jobs.source.row_rules import RowRules
+from streaming_jobs.source.requests import RowRules
 from streaming_jobs.source.spark_columns import HEADERS, default_columns, known_columns
 
 _LOG: Final = logging.getLogger("shardlog")
@@ -38,7 +39,7 @@ _INSTEAD: Final = {
     ),
 }
 _OF_BATCHES: Final = (*ENDING, "snapshot")
-_TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
+_DELAY_MAX: Final = timedelta(minutes=15)
 _ID_BITS: Final = 31
 
 Mode = Literal["stream", "batch"]
@@ -50,7 +51,7 @@ class Admission:
 
     offsets_max: int | None = None
     offsets_min: int | None = None
-    delay_max_ms: int = _TRIGGER_DELAY_MS
+    delay_max: timedelta = _DELAY_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +104,11 @@ def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -
     values = OptionValues(options, SOURCE_OPTIONS, _INSTEAD, _there(mode))
     path, stream = _place(values)
     default = LATEST if mode == "stream" else EARLIEST
+    delay = values.span("maxTriggerDelay", "500ms, 90s, 15m, 1h", timedelta(0), bare="ms")
     admission = Admission(
         values.whole("maxOffsetsPerTrigger", 1),
         values.whole("minOffsetsPerTrigger", 1),
-        values.span_ms("maxTriggerDelay", _TRIGGER_DELAY_MS),
+        _DELAY_MAX if delay is None else delay,
     )
     most, least = admission.offsets_max, admission.offsets_min
     if most is not None and least is not None and least > most:

@@ -14,8 +14,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from streaming_jobs.source.look import look, opened
 from streaming_jobs.source.options import SourceOptions
 from streaming_jobs.source.partitions import AddedShards, SourceTask, tasks_of
+from streaming_jobs.source.requests import RowRules
 from streaming_jobs.source.resolving import resolve_range
-from streaming_jobs.source.row_rules import RowRules
 from streaming_jobs.source.snapshot import edges_of
 from streaming_jobs.source.task import TaskRules, read_task
 from streaming_jobs.spark_errors import plain_errors

@@ -17,7 +17,7 @@ from storage_core import INT64_MAX, UNITS_PER_SECOND, InvalidRequestError, Strea
 from streaming_jobs.source.bounds import EARLIEST, LATEST, Bound, Edge, Move
 from streaming_jobs.source.look import StreamLook, check_same_stream
 from streaming_jobs.source.offsets import decode_offset
-from streaming_jobs.source.replay_request import replay_request
+from streaming_jobs.source.requests import replay_request
 
 
 def resolve(reader: StreamReader, seen: StreamLook, bound: Bound, stream: str) -> dict[int, Edge]:

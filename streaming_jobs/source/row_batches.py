@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from storage_core import State, StreamReader, Unit
 from streaming_jobs.moments import moments
 from streaming_jobs.source.look import shows_ids
-from streaming_jobs.source.row_rules import RowRules
+from streaming_jobs.source.requests import RowRules
 from streaming_jobs.source.spark_columns import (
     arrow_schema,
     arrow_type,

@@ -20,6 +20,9 @@
 
 Spark compares the schema of the first batch with what was declared, and reads the rest blindly;
 so there is one table, and both schemas are made from it. All are nullable, as Kafka's are.
+
+A schema that comes from outside, `.schema(…)` of a query or the columns of a catalog's table, has
+to be the source's own. What a table says beside names and types, as comments, changes no row.
 """
 
 from collections.abc import Sequence
@@ -40,6 +43,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from storage_core import InvalidRequestError
 from streaming_jobs.moments import TIMESTAMP_US
 
 HEADERS: Final = "headers"
@@ -105,3 +109,41 @@ def stored_columns(columns: Sequence[str]) -> tuple[str, ...]:
     """Return what of the stored rows these columns are made from."""
     stored = (name for column in columns for name in _COLUMNS[column].stored)
     return tuple(dict.fromkeys(stored))
+
+
+def check_schema(declared: StructType, columns: Sequence[str]) -> None:
+    """Refuse a schema that is not what the source shows for these columns.
+
+    Raises:
+        InvalidRequestError: It is another; the message has both, and how to read all the same.
+    """
+    own = spark_schema(columns)
+    if _plain(declared) != _plain(own):
+        message = (
+            f"columns are declared as ({_shown(declared)}), but the source has ({_shown(own)}): "
+            f"leave .schema(…) out and choose columns with option columns; {_of_table(declared)}"
+        )
+        raise InvalidRequestError(message)
+
+
+def _of_table(declared: StructType) -> str:
+    names = declared.fieldNames()
+    if (
+        names
+        and set(names) <= set(known_columns())
+        and _plain(declared) == _plain(spark_schema(names))
+    ):
+        return f"a table of these columns is read WITH (…, columns = '{','.join(names)}')"
+    return "a table of such columns cannot be read, a view can"
+
+
+def _plain(schema: StructType) -> list[tuple[object, ...]]:
+    return [(field.name, field.dataType, field.nullable) for field in schema]
+
+
+def _shown(schema: StructType) -> str:
+    shown = (
+        f"{field.name} {field.dataType.simpleString()}{'' if field.nullable else ' not null'}"
+        for field in schema
+    )
+    return ", ".join(shown)

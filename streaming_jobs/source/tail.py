@@ -21,10 +21,10 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from storage_core import CorruptionError
+from storage_core import CorruptionError, StreamReader
 from streaming_jobs.source.admission import BatchDelay, share_out
 from streaming_jobs.source.bounds import Edge
-from streaming_jobs.source.look import StreamLook, check_same_stream, look, look_at, opened
+from streaming_jobs.source.look import StreamLook, check_same_stream, look, opened
 from streaming_jobs.source.offsets import (
     SourceOffset,
     batch_ranges,
@@ -75,8 +75,8 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # type: ignore[explicit-override]  # noqa: N802 - Spark's
         """Take what is there now as the end of the run."""
-        with plain_errors():
-            self._target = look_at(self._options).ends
+        with plain_errors(), opened(self._options) as reader:
+            self._target = look(reader, self._options.path).ends
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # type: ignore[explicit-override]  # noqa: N802 - Spark's
         """Return the end of the next batch; the start itself, verbatim, if there is none."""
@@ -85,10 +85,11 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _latest_offset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         known = decode_offset(self._options.stream, start)
-        seen = look_at(self._options)
-        check_same_stream(known, seen, self._options.stream)
-        self._latest = seen.ends
-        begins = self._begins(known, seen)
+        with opened(self._options) as reader:
+            seen = look(reader, self._options.path)
+            check_same_stream(known, seen, self._options.stream)
+            self._latest = seen.ends
+            begins = self._begins(known, seen, reader)
         ends = self._ends(begins, seen)
         if isinstance(limit, ReadMaxRows):
             reached = share_out(limit.max_rows, begins, ends)
@@ -104,14 +105,15 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             SourceOffset(reached, seen.incarnation, seen.lineages, births),
         )
 
-    def _begins(self, known: SourceOffset, seen: StreamLook) -> dict[int, int]:
+    def _begins(
+        self, known: SourceOffset, seen: StreamLook, reader: StreamReader
+    ) -> dict[int, int]:
         """Return where each shard of the next batch begins; new ones with their first record."""
-        begins = dict(known.ends)
-        added = set(seen.ends if self._target is None else self._target) - set(begins)
-        if added:
-            with opened(self._options) as reader:
-                begins.update({shard: reader.born(shard) for shard in added})
-        return dict(sorted(begins.items()))
+        there = seen.ends if self._target is None else self._target
+        return {
+            shard: known.ends[shard] if shard in known.ends else reader.born(shard)
+            for shard in sorted({*there, *known.ends})
+        }
 
     def _ends(self, begins: Mapping[int, int], seen: StreamLook) -> dict[int, int]:
         """Return how far each shard could be read; never less than it was."""
@@ -140,7 +142,7 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if admission.offsets_min is None or is_all:
             return False
         if self._delay is None:
-            self._delay = BatchDelay(admission.offsets_min, admission.delay_max_ms)
+            self._delay = BatchDelay(admission.offsets_min, admission.delay_max)
         return self._delay.holds_back(sum(ends[shard] - begins[shard] for shard in ends))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # type: ignore[explicit-override]  # noqa: N802 - Spark's
@@ -153,27 +155,18 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self, start: dict[str, Any], end: dict[str, Any]
     ) -> Sequence[InputPartition]:
         """Return the tasks of the batch from one offset to another."""
-        with plain_errors():
-            stream = self._options.stream
+        options, stream = self._options, self._options.stream
+        with plain_errors(), opened(options) as reader:
             until = decode_offset(stream, end)
-            seen = look_at(self._options)
+            seen = look(reader, options.path)
             check_same_stream(until, seen, stream)
-            ranges = self._ranges(decode_offset(stream, start), until)
-            place = StreamPlace(self._options.path, stream, seen.root, seen.incarnation)
-            edges = {n: (Edge(begin), Edge(stop)) for n, (begin, stop) in ranges.items()}
-            return tasks_of(place, seen, edges, self._options.splitting)
-
-    def _ranges(self, start: SourceOffset, end: SourceOffset) -> dict[int, tuple[int, int]]:
-        found = batch_ranges(start, end)
-        unknown = [shard for shard, (begin, _) in found.items() if begin is None]
-        borns: dict[int, int] = {}
-        if unknown:
-            with opened(self._options) as reader:
-                borns = {shard: reader.born(shard) for shard in unknown}
-        return {
-            shard: (borns[shard] if begin is None else begin, stop)
-            for shard, (begin, stop) in found.items()
-        }
+            ranges = batch_ranges(decode_offset(stream, start), until)
+            edges = {
+                n: (Edge(reader.born(n) if begin is None else begin), Edge(stop))
+                for n, (begin, stop) in ranges.items()
+            }
+            place = StreamPlace(options.path, stream, seen.root, seen.incarnation)
+            return tasks_of(place, seen, edges, options.splitting)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[explicit-override]
         """Yield a task's rows; called on executors, with nothing open."""

@@ -25,10 +25,9 @@ from storage_core import (
 from streaming_jobs.source.look import look
 from streaming_jobs.source.open_readers import OPEN_READERS, OpenReaders
 from streaming_jobs.source.partitions import AddedShards, ShardRange, SourceTask
-from streaming_jobs.source.replay_request import replay_request
+from streaming_jobs.source.requests import RowRules, replay_request
 from streaming_jobs.source.resolving import resolve_range, settled
 from streaming_jobs.source.row_batches import RowBatches, StreamShape
-from streaming_jobs.source.row_rules import RowRules
 
 _LOG: Final = logging.getLogger("shardlog")
 _END_WAIT_S: Final = 30.0

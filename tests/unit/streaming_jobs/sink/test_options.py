@@ -49,6 +49,8 @@ def test_options_of_a_new_stream_are_taken():
         ({"jitter": "-1"}, "option jitter: '-1'"),
         ({"retention": "1y"}, "option retention: '1y' is not a span of time like"),
         ({"retention": "0s"}, "option retention"),
+        ({"retention": "500ms"}, "option retention"),
+        ({"retention": "90"}, "option retention: '90' is not a span of time like"),
         ({"retention": f"{9**20}w"}, "option retention"),
         ({"retention": "1h", "unit": "sequence"}, "a sequence has no time"),
         ({"lockWait": "-1"}, "option lockWait: '-1' is not a whole number from 0 to 3600"),

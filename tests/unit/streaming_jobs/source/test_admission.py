@@ -1,5 +1,7 @@
 """How much a batch takes: Kafka's shares, and batches that wait for enough."""
 
+from datetime import timedelta
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,7 +44,7 @@ def test_every_backlog_moves_and_none_passes_its_end(limit, backlogs):
 
 
 def test_batch_waits_until_there_is_enough():
-    delay = BatchDelay(10, 60_000, ManualClock())
+    delay = BatchDelay(10, timedelta(minutes=1), ManualClock())
     assert not delay.holds_back(1)
     assert delay.holds_back(9)
     assert not delay.holds_back(10)
@@ -50,7 +52,7 @@ def test_batch_waits_until_there_is_enough():
 
 def test_batch_waits_no_longer_than_the_delay():
     clock = ManualClock()
-    delay = BatchDelay(10, 60_000, clock)
+    delay = BatchDelay(10, timedelta(minutes=1), clock)
     delay.holds_back(1)
     clock.advance(59)
     assert delay.holds_back(9)

@@ -1,6 +1,7 @@
 """Options of the source: every value is checked before a job starts, every mistake is named."""
 
 import json
+from datetime import timedelta
 
 import pytest
 
@@ -234,4 +235,4 @@ def test_ids_and_keys_are_lists():
     ("text", "delay_ms"), [("500ms", 500), ("90s", 90_000), ("15m", 900_000), ("7", 7)]
 )
 def test_delay_is_a_span_of_time(text, delay_ms):
-    assert parse(maxTriggerDelay=text).admission.delay_max_ms == delay_ms
+    assert parse(maxTriggerDelay=text).admission.delay_max == timedelta(milliseconds=delay_ms)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from storage_core import HEADERS_TYPE
 from streaming_jobs.moments import moments
+from streaming_jobs.source.requests import RowRules
 from streaming_jobs.source.row_batches import RowBatches, StreamShape
-from streaming_jobs.source.row_rules import RowRules
 from streaming_jobs.source.spark_columns import arrow_schema, known_columns
 
 PLAIN = StreamShape("events", "ms", is_kafka=False, has_ids=True)

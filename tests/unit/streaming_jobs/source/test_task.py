@@ -9,9 +9,8 @@ from storage_core import ForeignDataError, LostRangeError, UnavailableError
 from streaming_jobs.source.open_readers import OpenReaders
 from streaming_jobs.source.options import parse_source_options
 from streaming_jobs.source.ranges import RangeReader
-from streaming_jobs.source.replay_request import replay_request
+from streaming_jobs.source.requests import RowRules, replay_request
 from streaming_jobs.source.row_batches import RowBatches, StreamShape
-from streaming_jobs.source.row_rules import RowRules
 from streaming_jobs.source.snapshot import snapshot
 from streaming_jobs.source.task import TaskRules, read_range
 from tests.unit.streaming_jobs.source.source_lab import NAME

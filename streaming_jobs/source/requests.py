@@ -1,8 +1,12 @@
-"""Which rows of a range are shown, and with which columns: what a reader hands to its tasks."""
+"""What is asked of a shard: which rows of a range, and with which columns.
+
+A range is read as it was stored. What has expired since, or lies below the floor, is shown; so the
+same range is always answered alike, or with an error.
+"""
 
 from dataclasses import dataclass
 
-from storage_core import INT64_MAX, INT64_MIN
+from storage_core import INT64_MAX, INT64_MIN, ReadRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +35,10 @@ class RowRules:
     def is_empty(self) -> bool:
         """Tell whether no row can be meant."""
         return self.start > self.end or self.ids == ()
+
+
+def replay_request(
+    shard: int, begin: int | None, end: int, columns: tuple[str, ...]
+) -> ReadRequest:
+    """Return a request for the offsets [begin, end) of a shard; None for the log's start."""
+    return ReadRequest(shard, start_address=begin, end_address=end, columns=columns, order="replay")
