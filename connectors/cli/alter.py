@@ -38,10 +38,6 @@ class _Setting:
     shown: Callable[[object], object] = lambda value: value
 
 
-def _count(text: str) -> int:
-    return int(text)
-
-
 def _count_or_none(text: str) -> int | None:
     return None if text == _NONE else int(text)
 
@@ -63,7 +59,7 @@ def _in_hours(value: object) -> object:
 _SETTINGS: Final[Mapping[str, _Setting]] = {
     "retention_hours": _Setting("retention", _hours, _in_hours),
     "ahead_max_ms": _Setting("ahead_max", _count_or_none),
-    "payload_bytes_max": _Setting("payload_bytes_max", _count),
+    "payload_bytes_max": _Setting("payload_bytes_max", int),
     "records_max": _Setting("records_max", _count_or_none),
     "bytes_max": _Setting("bytes_max", _count_or_none),
     "sync": _Setting("sync", str),

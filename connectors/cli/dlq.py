@@ -6,6 +6,7 @@ shown whole as the value, without a reason.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -13,9 +14,10 @@ from typing import Annotated, Any, Final
 import typer
 
 from connectors.cli.arguments import AsJson, FormatOption, OneStream, Root, StreamName
+from connectors.cli.each_stream import of_each_stream
 from connectors.cli.printing import RowPrinter, print_json, print_table
 from connectors.ingest.dead_letter import DeadLetter, decode_dead_letter
-from storage_core import InvalidRequestError, ShardlogError, StreamReader, list_streams
+from storage_core import InvalidRequestError, StreamReader
 
 app = typer.Typer(
     help="Look at dead letters: records that could not be stored, and why.\n\n"
@@ -43,20 +45,14 @@ def list_(root: Root, stream: OneStream = None, as_json: AsJson = False) -> None
 
     Example: shardlog dlq list ./data telemetry
     """
-    rows: list[tuple[str, int, int, int, str | None]] = []
-    errors: list[ShardlogError] = []
-    for name in list_streams(root) if stream is None else [stream]:
-        try:
-            rows += _summaries(root, name)
-        except ShardlogError as error:
-            errors.append(error)
+    rows, error = of_each_stream(root, stream, partial(_summaries, root))
     if as_json:
         names = ("stream", "shard", "dead_letters", "first_offset", "reason_of_first")
         print_json([dict(zip(names, row, strict=True)) for row in rows])
-    elif rows or not errors:
+    elif rows or error is None:
         print_table(_LIST_COLUMNS, rows)
-    if errors:
-        raise errors[0]
+    if error is not None:
+        raise error
 
 
 @app.command("show")

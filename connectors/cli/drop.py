@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from connectors.cli.arguments import Execute, Root, StreamName
-from connectors.cli.disk_usage import bytes_below, shown_bytes
+from connectors.cli.shown import bytes_below, shown_bytes
 from connectors.ingest.set_aside_notes import SetAsideNotes
 from connectors.kafka_client import Partition
 from storage_core import ShardlogError, StreamReader, describe_stream, drop_stream

@@ -23,7 +23,7 @@ from connectors.cli import (
     worker,
 )
 from connectors.cli.exit_codes import EXIT_INTERRUPTED, EXIT_USAGE, exit_code_for, one_line
-from connectors.cli.version import installed_version
+from connectors.cli.shown import installed_version
 from storage_core import ShardlogError
 
 _HELP: Final = "Kafka topics into a time-indexed shard log, and what is in it."

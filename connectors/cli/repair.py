@@ -11,9 +11,10 @@ from typing import Annotated, Final
 import typer
 
 from connectors.cli.arguments import AsJson, Execute, OneStream, Root, StreamName
+from connectors.cli.each_stream import of_each_stream
 from connectors.cli.exit_codes import EXIT_DAMAGE
 from connectors.cli.printing import print_json, print_table
-from storage_core import InvalidRequestError, Problem, ShardlogError, Stream, list_streams
+from storage_core import InvalidRequestError, Problem, Stream
 
 _COLUMNS: Final = ("stream", "shard", "start", "end", "what is wrong", "file")
 
@@ -35,19 +36,17 @@ def verify(root: Root, stream: OneStream = None, as_json: AsJson = False) -> Non
 
     Example: shardlog verify ./data telemetry
     """
-    found: list[tuple[str, Problem]] = []
-    errors: list[ShardlogError] = []
-    for name in list_streams(root) if stream is None else [stream]:
-        try:
-            found += [(name, problem) for problem in _verified(root, name, as_json=as_json)]
-        except ShardlogError as error:
-            errors.append(error)
+    found, error = of_each_stream(
+        root,
+        stream,
+        lambda name: [(name, problem) for problem in _verified(root, name, as_json=as_json)],
+    )
     if as_json:
         print_json([_fields(name, problem) for name, problem in found])
     elif found:
         print_table(_COLUMNS, [_row(name, problem) for name, problem in found])
-    if errors:
-        raise errors[0]
+    if error is not None:
+        raise error
     if found:
         raise typer.Exit(EXIT_DAMAGE)
 

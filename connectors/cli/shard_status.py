@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from connectors.cli.disk_usage import bytes_below
+from connectors.cli.shown import bytes_below
 from storage_core import UNITS_PER_SECOND, LostRangeError, State, StreamReader, Unit
 
 # Addresses looked at for a first and a last row. Where they hold none, as behind an aborted
@@ -19,7 +19,7 @@ _EDGE_ADDRESSES: Final = 1024
 _WIDENINGS_MAX: Final = 6
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShardStatus:
     """How a shard stands.
 
@@ -52,8 +52,8 @@ class ShardStatus:
     shard: int
     committed: int
     next_offset: int | None
-    log_end: int | None
-    lag: int | None
+    log_end: int | None = None
+    lag: int | None = None
     records: int
     late: int
     ahead: int
@@ -69,7 +69,7 @@ class ShardStatus:
 
 def shard_statuses(
     root: Path, root_id: str, name: str, now_ns: int
-) -> Iterator[tuple[Unit, ShardStatus]]:
+) -> Iterator[tuple[ShardStatus, Unit]]:
     """Yield each shard of a stream, without what Kafka says, with the unit of its primaries.
 
     Args:
@@ -89,9 +89,8 @@ def shard_statuses(
             stats = reader.stats(number)
             following = (reader.source(number) or {}).get("next")
             next_offset = following if isinstance(following, int) else None
-            last = _last_primary(reader, number, end)
+            last = _primary(reader, number, end, is_first=False)
             yield (
-                unit,
                 ShardStatus(
                     root=str(root.absolute()),
                     root_id=root_id,
@@ -99,20 +98,19 @@ def shard_statuses(
                     shard=number,
                     committed=end,
                     next_offset=next_offset,
-                    log_end=None,
-                    lag=None,
                     records=stats.records,
                     late=stats.late_arrivals,
                     ahead=stats.ahead,
                     expired=stats.expired,
                     dead_letters=stats.dead_letters,
                     bytes=bytes_below(root / name / f"shard-{number:04d}"),
-                    first=_first_primary(reader, number, end),
+                    first=_primary(reader, number, end, is_first=True),
                     last=last,
                     age_s=_age_s(last, unit, now_ns),
                     gaps=gaps[number],
                     lost=lost[number],
                 ),
+                unit,
             )
 
 
@@ -129,23 +127,18 @@ def with_log_end(shard: ShardStatus, log_end: int | None, *, is_foreign: bool) -
     return replace(shard, log_end=log_end, lag=lag)
 
 
-def _first_primary(reader: StreamReader, shard: int, end: int) -> int | None:
-    begin = reader.start(shard)
-    for widened in range(_WIDENINGS_MAX):
-        until = min(begin + _EDGE_ADDRESSES * 4**widened, end)
-        found = _edge(reader, shard, begin, until)
-        if found is not None or until >= end:
-            return None if found is None else found[0]
-    return None
-
-
-def _last_primary(reader: StreamReader, shard: int, end: int) -> int | None:
+def _primary(reader: StreamReader, shard: int, end: int, *, is_first: bool) -> int | None:
+    """Return the least primary of the first rows, or the largest of the last."""
     least = reader.start(shard)
     for widened in range(_WIDENINGS_MAX):
-        begin = max(end - _EDGE_ADDRESSES * 4**widened, least)
-        found = _edge(reader, shard, begin, end)
-        if found is not None or begin <= least:
-            return None if found is None else found[1]
+        width = _EDGE_ADDRESSES * 4**widened
+        begin = least if is_first else max(end - width, least)
+        until = min(least + width, end) if is_first else end
+        found = _edge(reader, shard, begin, until)
+        if found is not None:
+            return found[0] if is_first else found[1]
+        if begin <= least and until >= end:
+            return None
     return None
 
 

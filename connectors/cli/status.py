@@ -7,7 +7,7 @@ are asked for where brokers are named; without an answer they are left out, and 
 workers have set aside is told on standard error, a line each.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final
@@ -15,10 +15,10 @@ from typing import Annotated, Final
 import typer
 
 from connectors.cli.arguments import AsJson, KafkaSettings, OneStream, Root, kafka_settings
-from connectors.cli.disk_usage import shown_bytes
+from connectors.cli.each_stream import of_each_stream
 from connectors.cli.printing import print_json, print_lines, print_table
 from connectors.cli.shard_status import ShardStatus, shard_statuses, with_log_end
-from connectors.cli.shown_times import shown_age, shown_primary
+from connectors.cli.shown import shown_age, shown_bytes, shown_primary
 from connectors.ingest.set_aside import WHOLE_TOPIC
 from connectors.ingest.set_aside_notes import SetAsideNote, SetAsideNotes
 from connectors.kafka_client import Admin, Partition
@@ -28,28 +28,29 @@ from storage_core import (
     ShardlogError,
     StreamReader,
     Unit,
-    list_streams,
     root_id,
 )
 
-_COLUMNS: Final = (
-    "stream",
-    "shard",
-    "committed",
-    "log end",
-    "lag",
-    "newest",
-    "records",
-    "late",
-    "size",
-    "dead letters",
-    "first",
-    "last",
-    "ahead",
-    "expired",
-    "gaps",
-    "lost",
-)
+_Cell = str | int | None
+# How each column is told, of a shard and the unit of its primaries.
+_COLUMNS: Final[Mapping[str, Callable[[ShardStatus, Unit], _Cell]]] = {
+    "stream": lambda shard, _: shard.stream,
+    "shard": lambda shard, _: shard.shard,
+    "committed": lambda shard, _: shard.committed,
+    "log end": lambda shard, _: shard.log_end,
+    "lag": lambda shard, _: shard.lag,
+    "newest": lambda shard, _: shown_age(shard.age_s),
+    "records": lambda shard, _: shard.records,
+    "late": lambda shard, _: shard.late,
+    "size": lambda shard, _: shown_bytes(shard.bytes),
+    "dead letters": lambda shard, _: shard.dead_letters,
+    "first": lambda shard, unit: shown_primary(shard.first, unit),
+    "last": lambda shard, unit: shown_primary(shard.last, unit),
+    "ahead": lambda shard, _: shard.ahead,
+    "expired": lambda shard, _: shard.expired,
+    "gaps": lambda shard, _: len(shard.gaps),
+    "lost": lambda shard, _: " ".join(f"[{start},{end})" for start, end in shard.lost) or None,
+}
 # Told only where a shard has something to tell: a row fits a terminal.
 _LEFT_OUT_IF_EMPTY: Final = (
     "log end",
@@ -60,7 +61,6 @@ _LEFT_OUT_IF_EMPTY: Final = (
     "gaps",
     "lost",
 )
-_Row = list[str | int | None]
 
 Brokers = Annotated[
     str | None,
@@ -94,33 +94,36 @@ def status(  # noqa: PLR0913 - one parameter an option
     Example: shardlog status ./data telemetry --json
     """
     own_id, now_ns = root_id(root), Environment().clock.now_ns()
-    shards: list[tuple[Unit, ShardStatus]] = []
-    errors: list[ShardlogError] = []
     notes = [note for note in SetAsideNotes(root).read() if stream in (None, note.stream)]
     brokers = _Brokers(bootstrap, kafka_settings(kafka), broker_wait)
-    for name in list_streams(root) if stream is None else [stream]:
-        try:
-            found = list(shard_statuses(root, own_id, name, now_ns))
-            # IMPORTANT: after the shards, or a worker that goes on is taken for a log that was cut.
-            ends = brokers.log_ends(root, name)
-        except ShardlogError as error:
-            errors.append(error)
-            continue
-        for unit, shard in found:
-            is_foreign = _is_foreign(notes, name, shard.shard)
-            shards.append((unit, with_log_end(shard, ends.get(shard.shard), is_foreign=is_foreign)))
+
+    def look(name: str) -> list[tuple[ShardStatus, Unit]]:
+        found = list(shard_statuses(root, own_id, name, now_ns))
+        # IMPORTANT: after the shards, or a worker that goes on is taken for a log that was cut.
+        ends = brokers.log_ends(root, name)
+        return [
+            (
+                with_log_end(
+                    shard, ends.get(shard.shard), is_foreign=_is_foreign(notes, name, shard.shard)
+                ),
+                unit,
+            )
+            for shard, unit in found
+        ]
+
+    shards, error = of_each_stream(root, stream, look)
     if as_json:
-        print_json([asdict(shard) for _, shard in shards])
-    elif shards or not errors:
+        print_json([asdict(shard) for shard, _ in shards])
+    elif shards or error is None:
         print_lines([f"root {root.absolute()} (id {own_id})"])
-        print_table(*_without_empty([_row(*shard) for shard in shards]))
+        print_table(*_table(shards))
     if brokers.failure is not None:
         typer.echo(f"shardlog: log ends are not known: {brokers.failure}", err=True)
     for note in notes:
         typer.echo(note.line(), err=True)
-    if errors:
-        raise errors[0]
-    for _, shard in shards:
+    if error is not None:
+        raise error
+    for shard, _ in shards:
         _refuse_lost(shard)
 
 
@@ -157,40 +160,20 @@ def _is_foreign(notes: Collection[SetAsideNote], stream: str, shard: int) -> boo
     )
 
 
-def _without_empty(rows: list[_Row]) -> tuple[list[str], list[_Row]]:
-    """Return the names of the columns to show, and the rows with no others."""
-    kept = [
-        at
-        for at, name in enumerate(_COLUMNS)
-        if name not in _LEFT_OUT_IF_EMPTY or any(_says_something(name, row[at]) for row in rows)
-    ]
-    return [_COLUMNS[at] for at in kept], [[row[at] for at in kept] for row in rows]
+def _table(shards: Collection[tuple[ShardStatus, Unit]]) -> tuple[list[str], list[list[_Cell]]]:
+    """Return the names of the columns to show, and the rows."""
+    columns = {name: [told(*shard) for shard in shards] for name, told in _COLUMNS.items()}
+    kept = {
+        name: cells
+        for name, cells in columns.items()
+        if name not in _LEFT_OUT_IF_EMPTY or any(_says_something(name, cell) for cell in cells)
+    }
+    return list(kept), [list(row) for row in zip(*kept.values(), strict=True)]
 
 
-def _says_something(column: str, value: str | int | None) -> bool:
+def _says_something(column: str, value: _Cell) -> bool:
     # A log that ends at 0 is an answer; a counter of 0 is none.
     return value is not None if column == "log end" else bool(value)
-
-
-def _row(unit: Unit, shard: ShardStatus) -> _Row:
-    return [
-        shard.stream,
-        shard.shard,
-        shard.committed,
-        shard.log_end,
-        shard.lag,
-        shown_age(shard.age_s),
-        shard.records,
-        shard.late,
-        shown_bytes(shard.bytes),
-        shard.dead_letters,
-        shown_primary(shard.first, unit),
-        shown_primary(shard.last, unit),
-        shard.ahead,
-        shard.expired,
-        len(shard.gaps),
-        " ".join(f"[{start},{end})" for start, end in shard.lost) or None,
-    ]
 
 
 def _refuse_lost(shard: ShardStatus) -> None:

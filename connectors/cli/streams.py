@@ -6,8 +6,9 @@ A damaged stream does not hide its neighbours: they are listed first, then its e
 from pathlib import Path
 
 from connectors.cli.arguments import AsJson, Root
+from connectors.cli.each_stream import of_each_stream
 from connectors.cli.printing import print_json, print_table
-from storage_core import ShardlogError, StreamReader, list_streams
+from storage_core import StreamReader
 
 _COLUMNS = ("stream", "kind", "shards", "records", "committed", "late", "dead letters")
 
@@ -19,20 +20,14 @@ def streams(root: Root, as_json: AsJson = False) -> None:
 
     Example: shardlog streams ./data --json
     """
-    rows: list[tuple[str, str, int, int, int, int, int]] = []
-    errors: list[ShardlogError] = []
-    for name in list_streams(root):
-        try:
-            rows.append(_row(root, name))
-        except ShardlogError as error:
-            errors.append(error)
+    rows, error = of_each_stream(root, None, lambda name: [_row(root, name)])
     if as_json:
         names = [column.replace(" ", "_") for column in _COLUMNS]
         print_json([dict(zip(names, row, strict=True)) for row in rows])
     else:
         print_table(_COLUMNS, rows)
-    if errors:
-        raise errors[0]
+    if error is not None:
+        raise error
 
 
 def _row(root: Path, name: str) -> tuple[str, str, int, int, int, int, int]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import typer
 
 from connectors.cli.exit_codes import EXIT_AT_ONCE, exit_code_for, one_line
-from connectors.cli.version import installed_version
+from connectors.cli.shown import installed_version
 from connectors.ingest.log_lines import LogFormat, open_log, tell_library_lines_left_out
 from connectors.ingest.start_checks import check_files, check_writable, raise_file_limit
 from connectors.ingest.worker import Worker

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from connectors.cli.shard_status import shard_statuses, with_log_end
-from connectors.cli.status import _is_foreign, _row, _without_empty
+from connectors.cli.status import _is_foreign, _table
 from connectors.ingest.set_aside import WHOLE_TOPIC
 from connectors.ingest.set_aside_notes import SetAsideNote, SetAsideNotes
 from storage_core import Stream, StreamOptions, StreamOrigin, root_id
@@ -237,7 +237,7 @@ def test_what_workers_have_set_aside_is_told_though_its_stream_is_not_there(shar
 
 @pytest.mark.parametrize(("log_end", "lag"), [(117, 7), (110, 0), (109, None), (0, None)])
 def test_lag_to_a_log_that_ends_below_what_is_stored_is_not_known(root, log_end, lag):
-    ((_, stored),) = shard_statuses(root, "id", KAFKA, 0)
+    ((stored, _),) = shard_statuses(root, "id", KAFKA, 0)
     shard = with_log_end(stored, log_end, is_foreign=False)
     assert (shard.next_offset, shard.log_end, shard.lag) == (110, log_end, lag)
 
@@ -249,13 +249,13 @@ def test_lag_to_a_log_that_ends_below_what_is_stored_is_not_known(root, log_end,
 def test_lag_to_a_log_that_is_set_aside_as_foreign_is_not_known(root, noted, kind, lag):
     SetAsideNotes(root).write(SetAsideNote(KAFKA, noted, 0, kind, "made anew"))
     notes = list(SetAsideNotes(root).read())
-    ((_, stored),) = shard_statuses(root, "id", KAFKA, 0)
+    ((stored, _),) = shard_statuses(root, "id", KAFKA, 0)
     shard = with_log_end(stored, 117, is_foreign=_is_foreign(notes, KAFKA, 0))
     assert (shard.log_end, shard.lag) == (117, lag)
 
 
 def test_log_that_ends_at_0_is_shown_and_one_that_is_not_known_is_left_out(root):
-    ((unit, stored),) = shard_statuses(root, "id", KAFKA, 0)
+    ((stored, unit),) = shard_statuses(root, "id", KAFKA, 0)
     emptied = with_log_end(stored, 0, is_foreign=False)
-    assert "log end" in _without_empty([_row(unit, emptied)])[0]
-    assert "log end" not in _without_empty([_row(unit, stored)])[0]
+    assert "log end" in _table([(emptied, unit)])[0]
+    assert "log end" not in _table([(stored, unit)])[0]

@@ -1,0 +1,65 @@
+"""Moments, ages, sizes on disk and the version, as people read them."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from storage_core import UNITS_PER_SECOND, Unit
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_AGE_UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+_SIZE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+_STEP: Final = 1024
+
+
+def shown_primary(primary: int | None, unit: Unit) -> str | int | None:
+    """Return a primary as a time to the second; as a number where it is none, or out of range."""
+    if primary is None or unit not in UNITS_PER_SECOND:
+        return primary
+    try:
+        moment = _EPOCH + timedelta(seconds=primary // UNITS_PER_SECOND[unit])
+    except OverflowError:
+        return primary
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def shown_age(age_s: float | None) -> str | None:
+    """Return an age in the largest unit of which there is at least one."""
+    if age_s is None:
+        return None
+    sign = "-" if age_s <= -1 else ""
+    for name, seconds in _AGE_UNITS:
+        if abs(age_s) >= seconds:
+            return f"{sign}{int(abs(age_s) // seconds)} {name}"
+    return "0 s"
+
+
+def bytes_below(path: Path) -> int:
+    """Return what the files below a directory take; those that go meanwhile count nothing."""
+    total = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            try:
+                # Files are set out in advance; blocks are what the disk gives.
+                total += os.lstat(os.path.join(folder, name)).st_blocks * 512  # noqa: PTH118 - hot
+            except FileNotFoundError:
+                continue
+    return total
+
+
+def shown_bytes(count: int) -> str:
+    """Return a size in the largest unit that leaves a number above one."""
+    size, at = float(count), 0
+    while size >= _STEP and at < len(_SIZE_UNITS) - 1:
+        size, at = size / _STEP, at + 1
+    return f"{count} B" if not at else f"{size:.1f} {_SIZE_UNITS[at]}"
+
+
+def installed_version() -> str:
+    """Return the version of the installed distribution; of a bare checkout nothing is known."""
+    try:
+        return metadata.version("shardlog")
+    except metadata.PackageNotFoundError:
+        return "unknown"
