@@ -208,7 +208,7 @@ class StreamReader(StreamReads):
         self._home.refuse_elsewhere()
         with self._growing:
             self._is_closed = True
-        self._stop_threads()
+        self._threads.stop()
         for follower in self._followers.values():
             follower.close()
 

@@ -4,27 +4,23 @@ Each method builds one `ReadRequest` a shard and passes it to that shard's `Shar
 nothing here knows how a shard answers.
 """
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from heapq import merge
 from operator import index
-from typing import Final, TypeVar
+from typing import Final
 
 import pyarrow as pa
 
 from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import INT64_MAX, INT64_MIN, saturating_add
 from storage_core.format.record import Record
-from storage_core.ground.beside import Work, beside_each_other
+from storage_core.ground.parallel import Threads
 from storage_core.read.columns import READ_COLUMNS
 from storage_core.read.request import Order, ReadRequest, ShardReader
 from storage_core.read.scan import concat_batches, empty_rows, limit_rows, sort_rows
 
 Ids = int | Iterable[int] | None
-_A = TypeVar("_A")
-_B = TypeVar("_B")
 
 _THREADS_MAX: Final = 8
 _IDS_IN_TURN_MAX: Final = 16
@@ -37,9 +33,7 @@ class StreamReads:
     def __init__(self, shard_readers: Callable[[], Mapping[int, ShardReader]]) -> None:
         """Read through what is returned for each shard; it raises once the stream is closed."""
         self._shard_readers = shard_readers
-        self._threads: ThreadPoolExecutor | None = None
-        self._threads_lock = threading.Lock()
-        self._is_stopped = False
+        self._threads = Threads(_THREADS_MAX)
 
     def read(  # noqa: PLR0913 - the contract's signature
         self,
@@ -188,34 +182,8 @@ class StreamReads:
         if request.ids is not None and len(request.ids) <= _IDS_IN_TURN_MAX:
             # An id lies in one shard as a rule; the others answer faster than a thread wakes.
             return [batch for reader, one in asked for batch in reader.scan(one)]
-        parts = self._beside_each_other(lambda one: list(one[0].scan(one[1])), asked)
+        parts = self._threads.each(lambda one: list(one[0].scan(one[1])), asked)
         return [batch for part in parts for batch in part]
-
-    def _beside_each_other(self, do: Callable[[_A], _B], things: Sequence[_A]) -> list[_B]:
-        """Do something to each of several things, in threads where there is more than one."""
-        return beside_each_other(do, things, _THREADS_MAX, self._let_work)
-
-    def _let_work(self, work: Work) -> bool:
-        """Let a thread of the pool work; tell whether one can be had."""
-        with self._threads_lock:
-            if self._is_stopped:
-                return False
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(_THREADS_MAX, "shardlog")
-            try:
-                self._threads.submit(work)
-            except RuntimeError:
-                # The interpreter is ending, or the system has no more threads.
-                return False
-        return True
-
-    def _stop_threads(self) -> None:
-        """Let go of the threads for good; a call under way goes on in its caller's."""
-        with self._threads_lock:
-            self._is_stopped = True
-            threads, self._threads = self._threads, None
-        if threads is not None:
-            threads.shutdown(wait=True)
 
     def _all_ids(self) -> set[int]:
         ids: set[int] = set()

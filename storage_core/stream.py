@@ -307,7 +307,7 @@ class Stream(StreamReads):
     def commit(self) -> dict[int, int]:
         """Make all that was appended before durable; return each shard's committed."""
         shards = self._open_shards()
-        self._beside_each_other(Shard.commit, [s for s in shards.values() if s.needs_commit])
+        self._threads.each(Shard.commit, [s for s in shards.values() if s.needs_commit])
         return {number: shard.committed() for number, shard in shards.items()}
 
     def pass_over(self, shard: int, end: int, *, source: dict[str, Any] | None = None) -> None:
@@ -413,7 +413,7 @@ class Stream(StreamReads):
             for shard in self._shards.values():
                 each.callback(shard.close)
         self._is_closed = True
-        self._stop_threads()
+        self._threads.stop()
 
     def __enter__(self) -> Self:
         """Return the stream."""

@@ -13,8 +13,8 @@ from typing import Final
 from storage_core.errors import CorruptionError, InvalidRequestError, UnavailableError
 from storage_core.format.record import Rows
 from storage_core.format.shard_state import TransactionProgress
-from storage_core.ground.beside import beside_each_other
 from storage_core.ground.clock import Clock
+from storage_core.ground.parallel import Threads
 from storage_core.store.key_value import Batch
 from storage_core.transactions.manifest import (
     Manifest,
@@ -38,7 +38,8 @@ def finish(manifest: Manifest, shards: Mapping[int, Shard], clock: Clock) -> Non
         CorruptionError: A staged file that is still needed is missing or damaged.
     """
     concerned = [shards[number] for number in manifest.shards if number in shards]
-    beside_each_other(partial(_append_staged, manifest, clock), concerned, _SHARDS_AT_ONCE)
+    with Threads(_SHARDS_AT_ONCE) as threads:
+        threads.each(partial(_append_staged, manifest, clock), concerned)
     clear_if_done(manifest, clock)
 
 
