@@ -16,13 +16,13 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from storage_core import InvalidRequestError
+from streaming_jobs.option_values import warn_of_idle_options
 from streaming_jobs.source.look import opened
 from streaming_jobs.source.offsets import SourceOffset
 from streaming_jobs.source.options import (
     Mode,
     SourceOptions,
     parse_source_options,
-    warn_of_idle_options,
 )
 from streaming_jobs.source.ranges import RangeReader
 from streaming_jobs.source.snapshot import take
@@ -47,7 +47,7 @@ class ShardlogSource(DataSource):
         with plain_errors():
             options = parse_source_options(self.options)
             with opened(options) as reader:
-                warn_of_idle_options(self.options)
+                warn_of_idle_options(self.options, "Kafka's source")
                 if options.takes_snapshot:
                     bounds = (options.starting, options.ending)
                     self._taken = take(reader, options.path, options.stream, bounds)

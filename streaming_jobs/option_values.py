@@ -7,8 +7,10 @@ those from Python sources.
 """
 
 import json
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import lru_cache
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any, Final, NoReturn, TypeVar
@@ -17,6 +19,9 @@ from urllib.parse import unquote, urlsplit
 from storage_core import INT64_MAX, INT64_MIN, InvalidRequestError
 
 _T = TypeVar("_T", bound=str)
+_D = TypeVar("_D", list[Any], dict[str, Any])
+_LOG: Final = logging.getLogger("shardlog")
+_IDLE_SETS_MAX: Final = 64
 _FOREIGN: Final = "kafka."
 _FOREIGN_NAMES: Final = frozenset(
     {
@@ -86,7 +91,9 @@ class OptionValues:
         self._known = frozenset(known)
         if _OF_A_TABLE in self._values or not self._values:
             raise InvalidRequestError(_NO_TABLES)
-        unknown = set(self._values) - {name.lower() for name in known} - set(foreign_names(options))
+        unknown = (
+            set(self._values) - {name.lower() for name in known} - set(_foreign_names(options))
+        )
         if unknown:
             raise InvalidRequestError(
                 _unknown(sorted(unknown), instead or {}, there or listed(known))
@@ -144,6 +151,20 @@ class OptionValues:
             refuse(name, text, f"a span of time like {like}")
         return span
 
+    def place(self, also: str) -> tuple[str, str]:
+        """Return the root and the name of the stream, which may stand under another option too."""
+        path, named, other = self.directory("path"), self.text("stream"), self.text(also)
+        if not path:
+            message = 'option path is missing: the root directory, .option("path", …)'
+            raise InvalidRequestError(message)
+        if named and other and named != other:
+            message = f"options stream {named!r} and {also} {other!r} name different streams"
+            raise InvalidRequestError(message)
+        if not (named or other):
+            message = 'option stream is missing: the name of the stream, .option("stream", …)'
+            raise InvalidRequestError(message)
+        return path, named or other or ""
+
     def directory(self, name: str) -> str | None:
         """Return a directory of this machine, given as a path or a `file:` URI."""
         text = self.text(name)
@@ -174,18 +195,36 @@ class OptionValues:
             refuse(name, text, "different names parted by commas")
         return found
 
-    def document(self, name: str, wanted: str) -> Any:  # noqa: ANN401 - what JSON holds
-        """Return what a JSON text holds, or None if the option was not given."""
+    def document(self, name: str, kind: type[_D], wanted: str) -> _D | None:
+        """Return the list or object that a JSON text holds, or None if it was not given."""
         text = self.text(name)
         if text is None:
             return None
         try:
-            return json.loads(text)
+            found = json.loads(text)
         except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, kind):
             refuse(name, text, wanted)
+        return found
 
 
-def foreign_names(options: Mapping[str, str]) -> list[str]:
+def warn_of_idle_options(
+    options: Mapping[str, str], of_whom: str, idle: Iterable[str] = ()
+) -> None:
+    """Say which options are taken and do nothing: once a process, not with each batch."""
+    names = sorted({name.lower() for name in idle} & {name.lower() for name in options})
+    names = sorted({*_foreign_names(options), *names})
+    if names:
+        _warn_once(of_whom, ", ".join(names))
+
+
+@lru_cache(maxsize=_IDLE_SETS_MAX)
+def _warn_once(of_whom: str, names: str) -> None:
+    _LOG.warning("options for %s do nothing here: %s", of_whom, names)
+
+
+def _foreign_names(options: Mapping[str, str]) -> list[str]:
     """Return names of options that are for Kafka's source and sink."""
     names = sorted(name.lower() for name in options)
     return [name for name in names if name.startswith(_FOREIGN) or name in _FOREIGN_NAMES]

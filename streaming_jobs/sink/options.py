@@ -4,12 +4,10 @@ Options that make a stream (`unit`, `shards`, `retention`, `jitter`) are for the
 there yet; those that are fixed from then on must agree with a stream that is.
 """
 
-import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
@@ -17,12 +15,10 @@ from storage_core import INT64_MAX, InvalidRequestError, StreamOptions, Unit
 from streaming_jobs.option_values import (
     SOURCE_OPTIONS,
     OptionValues,
-    foreign_names,
     listed,
 )
 from streaming_jobs.sink.checkpoint import local_directory
 
-_LOG: Final = logging.getLogger("shardlog")
 _SHARED: Final = (
     *("path", "stream", "topic", "unit", "shards", "jitter", "retention", "lockWait"),
     "onChangedBatch",
@@ -30,12 +26,11 @@ _SHARED: Final = (
 _OF_A_BATCH: Final = ("txnAppId", "txnVersion")
 _OF_A_QUERY: Final = ("checkpointLocation", "queryName", "resetQuery")
 # Of Kafka's sink: headers are written where the rows have them.
-_IDLE: Final = ("includeHeaders",)
+IDLE: Final = ("includeHeaders",)
 # Of the view that rows are inserted into.
 _OF_A_VIEW: Final = ("columns",)
-_TAKEN: Final = (*_IDLE, *_OF_A_VIEW)
+_TAKEN: Final = (*IDLE, *_OF_A_VIEW)
 _OF_READING: Final = {name.lower(): "it is for reading; leave it out" for name in SOURCE_OPTIONS}
-_IDLE_SETS_MAX: Final = 64
 OnChanged = Literal["fail", "skip"]
 LOCK_WAIT_DEFAULT_S: Final = 30
 LOCK_WAIT_MAX_S: Final = 3600
@@ -112,36 +107,13 @@ def parse_stream_options(options: Mapping[str, str]) -> SinkOptions:
     return SinkOptions(**_shared(values), query_names=names, resets_query=resets, checkpoint=place)
 
 
-def warn_of_idle_options(options: Mapping[str, str]) -> None:
-    """Say which options are taken and do nothing: once a process, not with each batch."""
-    idle = {name.lower() for name in _IDLE} & {name.lower() for name in options}
-    names = sorted({*foreign_names(options), *idle})
-    if names:
-        _warn_once(", ".join(names))
-
-
-@lru_cache(maxsize=_IDLE_SETS_MAX)
-def _warn_once(names: str) -> None:
-    _LOG.warning("options for Kafka's sink do nothing here: %s", names)
-
-
 def _shared(values: OptionValues) -> dict[str, Any]:
     creation, fixed = _creation(values)
     wait_s = values.whole("lockWait", 0, LOCK_WAIT_MAX_S)
-    stream, topic = values.text("stream"), values.text("topic")
-    path = values.directory("path")
-    if not path:
-        message = "option path is missing: the directory that holds the streams"
-        raise InvalidRequestError(message)
-    if not (stream or topic):
-        message = "option stream is missing: the stream to write to"
-        raise InvalidRequestError(message)
-    if stream and topic and stream != topic:
-        message = f"options stream and topic name different streams, {stream!r} and {topic!r}"
-        raise InvalidRequestError(message)
+    path, stream = values.place("topic")
     return {
         "path": path,
-        "stream": stream or topic,
+        "stream": stream,
         "creation": creation,
         "fixed": fixed,
         "lock_wait_s": LOCK_WAIT_DEFAULT_S if wait_s is None else wait_s,

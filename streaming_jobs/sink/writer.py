@@ -18,6 +18,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from storage_core import InvalidRequestError, TransactionId
+from streaming_jobs.option_values import warn_of_idle_options
 from streaming_jobs.sink.commit import (
     abort,
     commit,
@@ -26,10 +27,10 @@ from streaming_jobs.sink.commit import (
 from streaming_jobs.sink.mapping import ColumnMapping, mapping_of
 from streaming_jobs.sink.open_writers import KEPT, NOT_KEPT
 from streaming_jobs.sink.options import (
+    IDLE,
     SinkOptions,
     parse_batch_options,
     parse_stream_options,
-    warn_of_idle_options,
 )
 from streaming_jobs.sink.target import find_or_make
 from streaming_jobs.sink.task import StagedMessage, stage, transaction_of_task
@@ -110,16 +111,9 @@ def batch_writer(
     schema: StructType,
     overwrite: bool,  # noqa: FBT001 - as Spark hands it over
 ) -> ShardBatchWriter:
-    """Return the writer of one `df.write`; makes the stream if it is not there.
-
-    Raises:
-        InvalidRequestError: An option or the schema does not fit.
-    """
-    if overwrite:
-        raise InvalidRequestError(_APPEND_ONLY)
+    """Return the writer of one `df.write`; makes the stream if it is not there."""
     chosen = parse_batch_options(options)
-    warn_of_idle_options(options)
-    target, mapping = _prepare(chosen, schema)
+    target, mapping = _prepare(options, chosen, schema, is_append=not overwrite)
     if chosen.app is None:
         transaction = TransactionId(f"write:{secrets.token_hex(16)}")
     else:
@@ -132,19 +126,17 @@ def stream_writer(
     schema: StructType,
     overwrite: bool,  # noqa: FBT001 - as above
 ) -> ShardStreamWriter:
-    """Return the writer of a query's micro-batches; makes the stream if it is not there.
-
-    Raises:
-        InvalidRequestError: An option or the schema does not fit.
-    """
-    if overwrite:
-        raise InvalidRequestError(_APPEND_ONLY)
+    """Return the writer of a query's micro-batches; makes the stream if it is not there."""
     chosen = parse_stream_options(options)
-    warn_of_idle_options(options)
-    return ShardStreamWriter(chosen, *_prepare(chosen, schema))
+    return ShardStreamWriter(chosen, *_prepare(options, chosen, schema, is_append=not overwrite))
 
 
-def _prepare(options: SinkOptions, schema: StructType) -> tuple[StreamPlace, ColumnMapping]:
+def _prepare(
+    given: Mapping[str, str], options: SinkOptions, schema: StructType, *, is_append: bool
+) -> tuple[StreamPlace, ColumnMapping]:
+    if not is_append:
+        raise InvalidRequestError(_APPEND_ONLY)
+    warn_of_idle_options(given, "Kafka's sink", IDLE)
     if options.columns is not None and options.columns != tuple(schema.fieldNames()):
         message = (
             f"option columns names {', '.join(options.columns)}, and the rows have "

@@ -88,7 +88,7 @@ def parse_bound(options: OptionValues, side: Side, stream: str, default: int) ->
         name = "startingOffsetsByTimestampStrategy"
         strategy = options.choice(name, ("error", "latest"), "error")
     everywhere = options.whole(f"{side}Timestamp", 0)
-    times = options.document(f"{side}OffsetsByTimestamp", _SHAPE_TIME % stream)
+    times = options.document(f"{side}OffsetsByTimestamp", dict, _SHAPE_TIME % stream)
     offsets = _parse_offsets(options, side, stream, default)
     if everywhere is not None:
         return Bound(everywhere, is_time=True, without_match=strategy)
@@ -106,9 +106,7 @@ def _parse_offsets(options: OptionValues, side: Side, stream: str, default: int)
         return Bound(default)
     if text.strip().lower() in ("earliest", "latest"):
         return Bound(EARLIEST if text.strip().lower() == "earliest" else LATEST)
-    document = options.document(name, wanted)
-    if not isinstance(document, dict):
-        refuse(name, text, wanted)
+    document = options.document(name, dict, wanted) or {}
     identity = document.pop("@", None)
     if identity is not None and not isinstance(identity, dict):
         refuse(name, text, wanted)
@@ -116,8 +114,10 @@ def _parse_offsets(options: OptionValues, side: Side, stream: str, default: int)
     return Bound(by_shard=shards, identity=identity)
 
 
-def _by_shard(name: str, document: object, stream: str, least: int, wanted: str) -> dict[int, int]:
-    if not isinstance(document, dict) or not all(isinstance(v, dict) for v in document.values()):
+def _by_shard(
+    name: str, document: Mapping[str, Any], stream: str, least: int, wanted: str
+) -> dict[int, int]:
+    if not all(isinstance(v, dict) for v in document.values()):
         refuse(name, str(document), wanted)
     if set(document) != {stream}:
         message = f"option {name}: it speaks of {sorted(document)}; the stream is {stream!r}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from storage_core import ForeignDataError, InvalidRequestError, StreamReader, root_id
 from streaming_jobs.source.offsets import SourceOffset
 from streaming_jobs.source.options import SourceOptions
+from streaming_jobs.stream_place import StreamPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +19,12 @@ class StreamLook:
     """A stream at one moment.
 
     Attributes:
-        root: The root's id.
-        incarnation: The stream's.
+        place: Where it is, and which one it is.
         lineages: Each shard's.
         ends: Each shard's committed.
     """
 
-    root: str
-    incarnation: str
+    place: StreamPlace
     lineages: Mapping[int, str]
     ends: Mapping[int, int]
 
@@ -42,12 +41,11 @@ def opened(options: SourceOptions) -> Iterator[StreamReader]:
         yield reader
 
 
-def look(reader: StreamReader, path: str) -> StreamLook:
+def look(reader: StreamReader, path: str, stream: str) -> StreamLook:
     """Return where an open stream stands, by one look at each shard's marker."""
     position = reader.position()
     return StreamLook(
-        root_id(path),
-        position.incarnation,
+        StreamPlace(path, stream, root_id(path), position.incarnation),
         {shard: place.lineage for shard, place in position.shards.items()},
         {shard: place.address for shard, place in position.shards.items()},
     )
@@ -69,16 +67,17 @@ def check_stream(reader: StreamReader, options: SourceOptions) -> None:
         raise InvalidRequestError(message)
 
 
-def check_same_stream(known: SourceOffset, seen: StreamLook, stream: str) -> None:
+def check_same_stream(known: SourceOffset, seen: StreamLook) -> None:
     """Refuse to go on where another stream, or another log of a shard, has taken the place.
 
     Raises:
         ForeignDataError: The stream or a shard was made anew.
     """
-    if known.incarnation is not None and known.incarnation != seen.incarnation:
+    stream, incarnation = seen.place.stream, seen.place.incarnation
+    if known.incarnation not in (None, incarnation):
         message = (
             "the stream was made anew since this offset was written: it is incarnation "
-            f"{seen.incarnation}, the offset is of {known.incarnation}; "
+            f"{incarnation}, the offset is of {known.incarnation}; "
             "a new checkpoint begins anew"
         )
         raise ForeignDataError(message, stream=stream)

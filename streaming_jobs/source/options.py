@@ -17,7 +17,6 @@ from streaming_jobs.option_values import (
     SOURCE_OPTIONS,
     STARTING,
     OptionValues,
-    foreign_names,
     listed,
     refuse,
     whole_number,
@@ -102,7 +101,9 @@ def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -
         InvalidRequestError: One is unknown, missing, of no use in this mode, or has a bad value.
     """
     values = OptionValues(options, SOURCE_OPTIONS, _INSTEAD, _there(mode))
-    path, stream = _place(values)
+    path, stream = values.place("subscribe")
+    if "," in stream:
+        refuse("stream", stream, "one stream; a query over several has a source for each")
     default = LATEST if mode == "stream" else EARLIEST
     delay = values.span("maxTriggerDelay", "500ms, 90s, 15m, 1h", timedelta(0), bare="ms")
     admission = Admission(
@@ -142,31 +143,6 @@ def _there(mode: Mode | None) -> str:
             return f"{of_both}; in batches {listed(_OF_BATCHES)}; in streams {listed(LIMITS)}"
 
 
-def warn_of_idle_options(options: Mapping[str, str]) -> None:
-    """Say once which options are taken and do nothing."""
-    foreign = foreign_names(options)
-    if foreign:
-        _LOG.warning("options for Kafka's source do nothing here: %s", ", ".join(foreign))
-
-
-def _place(values: OptionValues) -> tuple[str, str]:
-    path = values.directory("path")
-    if not path:
-        message = 'option path is missing: the root directory, .option("path", …)'
-        raise InvalidRequestError(message)
-    named, subscribed = values.text("stream"), values.text("subscribe")
-    if named and subscribed and named != subscribed:
-        message = f"options stream {named!r} and subscribe {subscribed!r} name different streams"
-        raise InvalidRequestError(message)
-    stream = named or subscribed
-    if not stream:
-        message = 'option stream is missing: the name of the stream, .option("stream", …)'
-        raise InvalidRequestError(message)
-    if "," in stream:
-        refuse("stream", stream, "one stream; a query over several has a source for each")
-    return path, stream
-
-
 def _takes_snapshot(values: OptionValues) -> bool:
     return (values.text("snapshot") or "").strip().lower() == _SNAPSHOT_NOW
 
@@ -176,10 +152,7 @@ def _snapshot(values: OptionValues, stream: str) -> SourceOffset | None:
     wanted = "now, or the text that snapshot(root, stream) gave"
     if not values.has("snapshot") or _takes_snapshot(values):
         return None
-    document = values.document("snapshot", wanted)
-    if not isinstance(document, dict):
-        refuse("snapshot", str(values.text("snapshot")), wanted)
-    taken = decode_offset(stream, document)
+    taken = decode_offset(stream, values.document("snapshot", dict, wanted) or {})
     if taken.birth is None or set(taken.birth) != set(taken.ends):
         refuse("snapshot", str(values.text("snapshot")), wanted)
     given = [name for name in (*STARTING, *ENDING) if values.has(name)]
@@ -231,12 +204,10 @@ def _ids(values: OptionValues) -> tuple[int, ...] | None:
 def _keys(values: OptionValues) -> tuple[bytes | None, ...] | None:
     """Return keys given as a JSON list of texts, null among them for no key."""
     wanted = 'a JSON list of texts or null, like ["a", "b"]'
-    keys = values.document("keys", wanted)
-    if keys is None and not values.has("keys"):
+    keys = values.document("keys", list, wanted)
+    if keys is None:
         return None
-    if not isinstance(keys, list) or not keys:
-        refuse("keys", str(values.text("keys")), wanted)
-    if not all(key is None or isinstance(key, str) for key in keys):
+    if not keys or not all(key is None or isinstance(key, str) for key in keys):
         refuse("keys", str(values.text("keys")), wanted)
     return tuple(None if key is None else key.encode() for key in dict.fromkeys(keys))
 

@@ -100,7 +100,6 @@ def pack_ranges(ranges: Iterable[OffsetRange], splitting: Splitting) -> list[lis
 
 
 def tasks_of(
-    place: StreamPlace,
     seen: StreamLook,
     edges: Mapping[int, tuple[Edge, Edge]],
     splitting: Splitting,
@@ -120,7 +119,7 @@ def tasks_of(
         for n, begin, end in each:
             start_move, end_move = (edge.move for edge in edges[n])
             moves = (start_move, end_move if (begin, end) == last[n] else None)
-            own.append(ShardRange(place, n, seen.lineages[n], begin, end, moves))
+            own.append(ShardRange(seen.place, n, seen.lineages[n], begin, end, moves))
         tasks.append(SourceTask(tuple(own)))
     if added is not None:
         tail = tasks.pop() if tasks else SourceTask(())

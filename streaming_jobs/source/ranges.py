@@ -19,7 +19,6 @@ from streaming_jobs.source.resolving import resolve_range
 from streaming_jobs.source.snapshot import edges_of
 from streaming_jobs.source.task import TaskRules, read_task
 from streaming_jobs.spark_errors import plain_errors
-from streaming_jobs.stream_place import StreamPlace
 
 
 class RangeReader(DataSourceReader):
@@ -36,17 +35,16 @@ class RangeReader(DataSourceReader):
         with plain_errors(), opened(options) as reader:
             if self._rows.is_empty:
                 return []
-            seen = look(reader, options.path)
+            seen = look(reader, options.path, options.stream)
             starting, ending = options.starting, options.ending
-            place = StreamPlace(options.path, options.stream, seen.root, seen.incarnation)
             if options.snapshot is not None:
-                edges = edges_of(options.snapshot, seen, options.stream)
-                return tasks_of(place, seen, edges, options.splitting)
-            edges = resolve_range(reader, seen, starting, ending, options.stream)
+                edges = edges_of(options.snapshot, seen)
+                return tasks_of(seen, edges, options.splitting)
+            edges = resolve_range(reader, seen, starting, ending)
             added = None
             if reader.origin is not None and None not in (starting.everywhere, ending.everywhere):
-                added = AddedShards(place, frozenset(seen.ends), starting, ending)
-            return tasks_of(place, seen, edges, options.splitting, added)
+                added = AddedShards(seen.place, frozenset(seen.ends), starting, ending)
+            return tasks_of(seen, edges, options.splitting, added)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[explicit-override]
         """Yield a task's rows; called on executors, with nothing open."""

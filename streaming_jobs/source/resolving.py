@@ -20,7 +20,7 @@ from streaming_jobs.source.offsets import decode_offset
 from streaming_jobs.source.requests import replay_request
 
 
-def resolve(reader: StreamReader, seen: StreamLook, bound: Bound, stream: str) -> dict[int, Edge]:
+def resolve(reader: StreamReader, seen: StreamLook, bound: Bound) -> dict[int, Edge]:
     """Return where a bound lies in each shard.
 
     Raises:
@@ -28,23 +28,24 @@ def resolve(reader: StreamReader, seen: StreamLook, bound: Bound, stream: str) -
             end, or no record is as late as a timestamp.
         ForeignDataError: It comes from a query on a stream that was made anew since.
     """
+    stream = seen.place.stream
     if bound.everywhere is not None:
         asked = dict.fromkeys(seen.ends, bound.everywhere)
     else:
         asked = dict(bound.by_shard or {})
     if bound.identity is not None:
         whole = {stream: {str(n): at for n, at in asked.items()}, "@": bound.identity}
-        check_same_stream(decode_offset(stream, whole), seen, stream)
+        check_same_stream(decode_offset(stream, whole), seen)
     if set(asked) != set(seen.ends):
         message = f"offsets are given for shards {sorted(asked)}; there are {sorted(seen.ends)}"
         raise InvalidRequestError(message, stream=stream)
     if bound.is_time:
         return {n: _at_time(reader, seen, bound, n, at) for n, at in sorted(asked.items())}
-    return {n: _at_offset(reader, seen, stream, n, at) for n, at in sorted(asked.items())}
+    return {n: _at_offset(reader, seen, n, at) for n, at in sorted(asked.items())}
 
 
 def resolve_range(
-    reader: StreamReader, seen: StreamLook, starting: Bound, ending: Bound, stream: str
+    reader: StreamReader, seen: StreamLook, starting: Bound, ending: Bound
 ) -> dict[int, tuple[Edge, Edge]]:
     """Return the edges of each shard's part between two bounds.
 
@@ -52,16 +53,16 @@ def resolve_range(
         InvalidRequestError: As of `resolve`, or a shard's start lies above its end.
         ForeignDataError: As of `resolve`.
     """
-    begins = resolve(reader, seen, starting, stream)
+    begins = resolve(reader, seen, starting)
     if starting.is_time:
         # The first record of a time stays where it is until it expires.
         begins = {n: replace(edge, move=edge.move or Move()) for n, edge in begins.items()}
-    ends = resolve(reader, seen, ending, stream)
+    ends = resolve(reader, seen, ending)
     for shard, begin in begins.items():
         end = ends[shard]
         if begin.offset > end.offset:
             message = f"the start, offset {begin.offset}, lies above the end, {end.offset}"
-            raise InvalidRequestError(message, stream=stream, shard=shard)
+            raise InvalidRequestError(message, stream=seen.place.stream, shard=shard)
     return {shard: (begin, ends[shard]) for shard, begin in begins.items()}
 
 
@@ -93,7 +94,7 @@ def _first_from(
     return within[1] if found is None else found
 
 
-def _at_offset(reader: StreamReader, seen: StreamLook, stream: str, shard: int, asked: int) -> Edge:
+def _at_offset(reader: StreamReader, seen: StreamLook, shard: int, asked: int) -> Edge:
     if asked == EARLIEST:
         return Edge(reader.start(shard), Move())
     end = seen.ends[shard]
@@ -101,7 +102,7 @@ def _at_offset(reader: StreamReader, seen: StreamLook, stream: str, shard: int, 
         return Edge(end, Move())
     if asked > end:
         message = f"offset {asked} lies beyond the end, {end}"
-        raise InvalidRequestError(message, stream=stream, shard=shard)
+        raise InvalidRequestError(message, stream=seen.place.stream, shard=shard)
     return Edge(asked)
 
 

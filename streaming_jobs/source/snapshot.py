@@ -36,24 +36,24 @@ def take(
     reader: StreamReader, path: str, stream: str, bounds: tuple[Bound, Bound] = _ALL
 ) -> SourceOffset:
     """Return what lies between two bounds of an open stream at this moment."""
-    seen = look(reader, path)
-    edges = resolve_range(reader, seen, *bounds, stream)
+    seen = look(reader, path, stream)
+    edges = resolve_range(reader, seen, *bounds)
     begins = {shard: begin.offset for shard, (begin, _) in edges.items()}
     ends = {shard: end.offset for shard, (_, end) in edges.items()}
-    return SourceOffset(ends, seen.incarnation, seen.lineages, begins)
+    return SourceOffset(ends, seen.place.incarnation, seen.lineages, begins)
 
 
-def edges_of(taken: SourceOffset, seen: StreamLook, stream: str) -> dict[int, tuple[Edge, Edge]]:
+def edges_of(taken: SourceOffset, seen: StreamLook) -> dict[int, tuple[Edge, Edge]]:
     """Return the edges of a snapshot, once it is known to be of this stream.
 
     Raises:
         ForeignDataError: It was taken of another stream, or of another log of a shard.
         InvalidRequestError: It ends above the log.
     """
-    check_same_stream(taken, seen, stream)
+    check_same_stream(taken, seen)
     births = taken.birth or {}
     for shard, end in taken.ends.items():
         if end > seen.ends[shard]:
             message = f"the snapshot ends at offset {end}, beyond the log's, {seen.ends[shard]}"
-            raise InvalidRequestError(message, stream=stream, shard=shard)
+            raise InvalidRequestError(message, stream=seen.place.stream, shard=shard)
     return {shard: (Edge(births[shard]), Edge(end)) for shard, end in taken.ends.items()}

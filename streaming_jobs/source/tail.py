@@ -37,7 +37,6 @@ from streaming_jobs.source.partitions import SourceTask, tasks_of
 from streaming_jobs.source.resolving import resolve
 from streaming_jobs.source.task import TaskRules, read_task
 from streaming_jobs.spark_errors import plain_errors
-from streaming_jobs.stream_place import StreamPlace
 
 
 class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -56,12 +55,11 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where the query begins; resolved once, since `latest` moves on."""
         if self._initial is None:
             with plain_errors(), opened(self._options) as reader:
-                seen = look(reader, self._options.path)
-                stream = self._options.stream
-                begins = resolve(reader, seen, self._options.starting, stream)
+                seen = look(reader, self._options.path, self._options.stream)
+                begins = resolve(reader, seen, self._options.starting)
                 ends = {shard: edge.offset for shard, edge in begins.items()}
-                offset = SourceOffset(ends, seen.incarnation, seen.lineages)
-                self._initial = encode_offset(stream, offset)
+                offset = SourceOffset(ends, seen.place.incarnation, seen.lineages)
+                self._initial = encode_offset(self._options.stream, offset)
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # type: ignore[explicit-override]  # noqa: N802 - Spark's
@@ -76,18 +74,15 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # type: ignore[explicit-override]  # noqa: N802 - Spark's
         """Take what is there now as the end of the run."""
         with plain_errors(), opened(self._options) as reader:
-            self._target = look(reader, self._options.path).ends
+            self._target = look(reader, self._options.path, self._options.stream).ends
 
+    @plain_errors()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # type: ignore[explicit-override]  # noqa: N802 - Spark's
         """Return the end of the next batch; the start itself, verbatim, if there is none."""
-        with plain_errors():
-            return self._latest_offset(start, limit)
-
-    def _latest_offset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         known = decode_offset(self._options.stream, start)
         with opened(self._options) as reader:
-            seen = look(reader, self._options.path)
-            check_same_stream(known, seen, self._options.stream)
+            seen = look(reader, self._options.path, self._options.stream)
+            check_same_stream(known, seen)
             self._latest = seen.ends
             begins = self._begins(known, seen, reader)
         ends = self._ends(begins, seen)
@@ -102,7 +97,7 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         births = {shard: birth.get(shard, begin) for shard, begin in begins.items()}
         return encode_offset(
             self._options.stream,
-            SourceOffset(reached, seen.incarnation, seen.lineages, births),
+            SourceOffset(reached, seen.place.incarnation, seen.lineages, births),
         )
 
     def _begins(
@@ -158,15 +153,14 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options, stream = self._options, self._options.stream
         with plain_errors(), opened(options) as reader:
             until = decode_offset(stream, end)
-            seen = look(reader, options.path)
-            check_same_stream(until, seen, stream)
+            seen = look(reader, options.path, stream)
+            check_same_stream(until, seen)
             ranges = batch_ranges(decode_offset(stream, start), until)
             edges = {
                 n: (Edge(reader.born(n) if begin is None else begin), Edge(stop))
                 for n, (begin, stop) in ranges.items()
             }
-            place = StreamPlace(options.path, stream, seen.root, seen.incarnation)
-            return tasks_of(place, seen, edges, options.splitting)
+            return tasks_of(seen, edges, options.splitting)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[explicit-override]
         """Yield a task's rows; called on executors, with nothing open."""

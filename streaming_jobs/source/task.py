@@ -68,10 +68,10 @@ def added_ranges(added: AddedShards) -> list[ShardRange]:
         ForeignDataError: Another stream is there.
     """
     with added.place.reader() as reader:
-        seen = look(reader, added.place.path)
+        seen = look(reader, added.place.path, added.place.stream)
         ends = {n: end for n, end in seen.ends.items() if n not in added.known}
         seen = replace(seen, ends=ends)
-        edges = resolve_range(reader, seen, added.starting, added.ending, added.place.stream)
+        edges = resolve_range(reader, seen, added.starting, added.ending)
     return [
         ShardRange(added.place, n, seen.lineages[n], begin.offset, end.offset)
         for n, (begin, end) in edges.items()

@@ -87,8 +87,8 @@ def test_empty_ranges_make_no_task():
 @given(RANGES, SPLITTINGS)
 def test_one_range_of_each_shard_reads_on_where_its_end_moves(ranges, splitting):
     edges = {n: (Edge(at), Edge(at + size, Move())) for n, (at, size) in ranges.items()}
-    seen = StreamLook("root", "inc", dict.fromkeys(ranges, "lin"), {})
-    tasks = tasks_of(PLACE, seen, edges, splitting)
+    seen = StreamLook(PLACE, dict.fromkeys(ranges, "lin"), {})
+    tasks = tasks_of(seen, edges, splitting)
     found = [one for task in tasks for one in task.ranges]  # type: ignore[attr-defined]  # ours
     reading_on = [(one.shard, one.end) for one in found if one.moves[1]]
     assert sorted(reading_on) == sorted((n, at + size) for n, (at, size) in ranges.items())
