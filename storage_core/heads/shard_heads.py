@@ -3,7 +3,7 @@
 Written heads are as of the last row written; committed heads as of the marker. Heads go to
 disk every so many blocks, in the WriteBatch of the block at hand, and only the committed
 ones: what is on disk never speaks of a row above the marker. After a crash the blocks above
-`written_through` are replayed.
+the address up to which they were written are replayed.
 
 What is committed the marker says, here as everywhere: a head is committed at the moment the
 marker is, so `latest` never answers older than `committed`.
@@ -36,14 +36,14 @@ class ShardHeads:
         self,
         load: Callable[[list[bytes]], list[bytes | None]],
         committed: Callable[[], int],
-        written_through: int,
+        publishable: int,
     ) -> None:
         """Start with what is on disk.
 
         Args:
             load: Looks head keys up in the writer's store.
             committed: Says what the marker says at this moment.
-            written_through: The address up to which heads are on disk.
+            publishable: The end that is published next.
         """
         self._load = load
         self._committed_end = committed
@@ -51,9 +51,8 @@ class ShardHeads:
         self._committed = HeadTable()
         self._committed_lock = threading.Lock()
         self._pending: deque[tuple[int, Heads]] = deque()
-        self._being_published = written_through
         self._blocks = 0
-        self.written_through = written_through
+        self.taken = publishable
 
     def find(self, ids: Int32s) -> Heads:
         """Return the heads that the next rows of these sorted ids are judged by."""
@@ -92,11 +91,11 @@ class ShardHeads:
                 self._merge_pending()
             self._pending.append((end, heads))
 
-    def taken_to_publish(self, publishable: Callable[[], int]) -> int:
+    def take(self, publishable: Callable[[], int]) -> int:
         """Return the end that `publishable` says, which is `published` next."""
         with self._committed_lock:
-            self._being_published = publishable()
-            return self._being_published
+            self.taken = publishable()
+            return self.taken
 
     def published(self) -> None:
         """Note that the marker has moved, so that what waits for it stays short."""
@@ -104,19 +103,23 @@ class ShardHeads:
             if len(self._pending) > _PENDING_MAX:
                 self._apply_pending()
 
-    def put_if_due(self, batch: Batch) -> int | None:
+    def put_if_due(self, batch: Batch, written_through: int) -> int | None:
         """Add the heads that are not on disk to a batch, if enough blocks have passed.
 
+        Args:
+            batch: What is written with the block at hand.
+            written_through: The address up to which heads are on disk.
+
         Returns:
-            What `written_through` is once the batch is written, or None.
+            That address once the batch is written, or None if it stays.
         """
         if self._blocks < BLOCKS_PER_SNAPSHOT:
             return None
         with self._committed_lock:
             through = self._apply_pending()
-            if through <= self.written_through:
+            if through <= written_through:
                 return None
-            fresh = self._committed.fresh(self.written_through)
+            fresh = self._committed.fresh(written_through)
         for key, value in encode_heads(fresh):
             batch.put(key, value)
         batch.put(KEY_HEADS, encode_int(through))
@@ -125,7 +128,6 @@ class ShardHeads:
     def snapshot_written(self, through: int) -> None:
         """Note that a batch with heads was written."""
         self._blocks = 0
-        self.written_through = through
         self._written.evict(through)
         with self._committed_lock:
             self._committed.evict(through)
@@ -146,8 +148,8 @@ class ShardHeads:
         them.
         """
         self._apply_pending()
-        taken = [entry for entry in self._pending if entry[0] <= self._being_published]
-        open_ = [entry for entry in self._pending if entry[0] > self._being_published]
+        taken = [entry for entry in self._pending if entry[0] <= self.taken]
+        open_ = [entry for entry in self._pending if entry[0] > self.taken]
         self._pending = deque([*_merged(taken), *_merged(open_)])
 
     def _fill(self, heads: Heads, missing: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:

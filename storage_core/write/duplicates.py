@@ -8,6 +8,7 @@ have been forwarded and cleared. Neither may lie below the shard's birth.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import ADDRESS_MAX
 from storage_core.read.view import ShardView
+from storage_core.write.entry import Entry
 
 
 def checked_addresses(addresses: object, count: int) -> npt.NDArray[np.int64]:
@@ -44,14 +46,30 @@ def checked_addresses(addresses: object, count: int) -> npt.NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def count_stored(view: ShardView, addresses: npt.NDArray[np.int64], tail: int) -> int:
-    """Return how many rows at the front are stored already; the rest lie at or above the tail.
+def new_part(entry: Entry, view: ShardView, tail: int) -> Entry:
+    """Return an entry without the rows and dead letters that are stored, counted as duplicates.
 
     Raises:
         LostRangeError: Some lie in a lost range, which only a repair fills.
         InvalidRequestError: Some lie below the tail where nothing was ever stored.
         CorruptionError: A block that may hold them cannot be read.
     """
+    rows, addresses, stored = entry.rows, entry.addresses, 0
+    if rows is not None and addresses is not None:
+        stored = _count_stored(view, addresses, tail)
+        rows, addresses = rows.slice(stored, len(rows)), addresses[stored:]
+    dead = _count_dead_stored(view, [address for address, _ in entry.dead_letters], tail)
+    return replace(
+        entry,
+        rows=rows,
+        addresses=addresses,
+        dead_letters=entry.dead_letters[dead:],
+        duplicates=stored + dead,
+    )
+
+
+def _count_stored(view: ShardView, addresses: npt.NDArray[np.int64], tail: int) -> int:
+    """Return how many rows at the front are stored already; the rest lie at or above the tail."""
     count = int(np.searchsorted(addresses, tail))
     if count == 0:
         return 0
@@ -80,13 +98,8 @@ def count_stored(view: ShardView, addresses: npt.NDArray[np.int64], tail: int) -
     return count
 
 
-def count_dead_stored(view: ShardView, addresses: Sequence[int], tail: int) -> int:
-    """Return how many of ascending dead letters' addresses lie below the tail.
-
-    Raises:
-        LostRangeError: Some lie in a lost range, which only a repair fills.
-        InvalidRequestError: Some lie below the shard's birth.
-    """
+def _count_dead_stored(view: ShardView, addresses: Sequence[int], tail: int) -> int:
+    """Return how many of ascending dead letters' addresses lie below the tail."""
     old = [address for address in addresses if address < tail]
     if old:
         _refuse_unborn(view, old[0])

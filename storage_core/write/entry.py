@@ -5,7 +5,7 @@ functions are the door for what callers bring beside their rows; they change not
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -91,18 +91,6 @@ class Entry:
         if self.addresses is not None and len(self.addresses):
             first = int(self.addresses[0])
         return min(first, self.dead_letters[0][0]) if self.dead_letters else first
-
-    def without_stored(self, rows_stored: int, dead_stored: int) -> "Entry":
-        """Return the entry without its first rows and dead letters, counted as duplicates."""
-        rest = replace(
-            self,
-            dead_letters=self.dead_letters[dead_stored:],
-            duplicates=rows_stored + dead_stored,
-        )
-        if rows_stored == 0 or self.rows is None or self.addresses is None:
-            return rest
-        rows = self.rows.slice(rows_stored, len(self.rows))
-        return replace(rest, rows=rows, addresses=self.addresses[rows_stored:])
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from storage_core.catalog.stream_file import StreamMeta
+from storage_core.errors import ShardlogError
 from storage_core.format.block import BlockPlace
 from storage_core.format.shard_state import ShardState
 from storage_core.ground.clock import Clock
@@ -44,3 +45,17 @@ class OpenedShard:
     publishable: int
     heads: ShardHeads
     clock: Clock
+
+    def close(self, *, is_poisoned: bool) -> None:
+        """Close what is open; a second run closes what an interrupted one has left."""
+        try:
+            self.store.close()
+        except ShardlogError:
+            # A poisoned store reports its old failure again; the caller was told.
+            if not is_poisoned:
+                raise
+        finally:
+            try:
+                self.marker.close()
+            finally:
+                self.lock.release()

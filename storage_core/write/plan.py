@@ -132,7 +132,7 @@ class ShardWriting:
         )
         for number, window in windows.items():
             batch.put(window_key(number), encode_window(window))
-        heads_through = self._heads.put_if_due(batch)
+        heads_through = self._heads.put_if_due(batch, state.heads_through)
         next_address = max(blocks_end if blocks else before.next, before.next)
         next_address = max(next_address, _put_beside(batch, entry))
         passed = _put_passed(batch, before.next, entry.passes_to)

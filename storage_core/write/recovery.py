@@ -163,8 +163,7 @@ def _settle(
         lost.append(AddressRange(tail.next, committed))
         tail = replace(tail, next=committed)
     publishable = committed if _begun(state) is not None else tail.next
-    heads = ShardHeads(store.get_many, lambda: marker.state.committed, state.heads_through)
-    heads.taken_to_publish(lambda: publishable)
+    heads = ShardHeads(store.get_many, lambda: marker.state.committed, publishable)
     state = replace(state, tail=tail)
     lost.extend(_replay_heads(context, store, state, heads))
     known = set(state.lost)

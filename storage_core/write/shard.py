@@ -26,9 +26,10 @@ from storage_core.read.answer import heads_of, routed_here, scan_view
 from storage_core.read.request import ReadRequest
 from storage_core.read.view import ShardBounds, ShardView, whole_view
 from storage_core.store.key_value import Batch
-from storage_core.write.duplicates import count_dead_stored, count_stored
+from storage_core.write.duplicates import new_part
 from storage_core.write.entry import AppendReport, Entry, Source
 from storage_core.write.guard import ShardGuard
+from storage_core.write.interval import SyncInterval
 from storage_core.write.ledger import ShardTransactions
 from storage_core.write.loss import give_up_loss, knows_loss, note_loss
 from storage_core.write.opened import OpenedShard, ShardContext
@@ -44,7 +45,7 @@ class Shard:
         """Take over a recovered shard."""
         self.context = context
         self.options = options
-        self._lock = opened.lock
+        self._opened = opened
         self._store = opened.store
         self._marker = opened.marker
         self._heads = opened.heads
@@ -57,10 +58,8 @@ class Shard:
         self._builder = RecordBuilder(options)
         wait_max_s = options.wait_max.total_seconds()
         self.guard = ShardGuard(context.meta.name, context.number, wait_max_s)
-        self._batches_synced = 0
-        self._syncs_by_interval = options.sync == "interval"
-        self._holds_publishing = False
-        self._synced_at_s = context.environment.clock.monotonic_s()
+        self._synced = 0
+        self._interval = SyncInterval(opened.clock, options)
 
     # --- writing ---------------------------------------------------------------------------
 
@@ -91,7 +90,7 @@ class Shard:
                     before = self._standing.state
                     judged = self._writing.judge(work, before, self.options)  # 1
                     work = self._writing.build(judged, before, self.options)  # 2
-                after = self._standing.after(work.state, holds_publishing=self._holds_publishing)
+                after = self._standing.after(work.state)
                 guard.finish(guard.append_lock, partial(self._write, work, after))  # 3
                 wanted, report = after.batches, work.report
 
@@ -99,18 +98,18 @@ class Shard:
             # IMPORTANT: the tail is taken before the sync; rows written during the sync may
             # not be durable and must not be published.
             batches = self._standing.batches
-            durable_end = self._heads.taken_to_publish(lambda: self._standing.publishable)
+            durable_end = self._heads.take(lambda: self._standing.publishable)
             self._store.sync()  # 4
-            self._batches_synced = batches
+            self._synced = batches
             if durable_end > self.committed():
                 self._marker.publish(durable_end)  # 5
-                assert is_in_order(self.committed(), self._standing)
+                assert self._is_in_order()
                 self._heads.published()  # 6
 
         if durable:
             with guard.committing():
                 if self._is_behind(wanted):
-                    self._synced_at_s = self.context.environment.clock.monotonic_s()
+                    self._interval.begin()
                     guard.finish(guard.commit_lock, make_durable)
         return report
 
@@ -119,7 +118,7 @@ class Shard:
         with self.guard.append_lock:
             if self._builder.add(primary, secondary, payload, version):
                 self._seal()
-        if self._syncs_by_interval:
+        if self._interval.is_on:
             self.commit_if_due()
 
     def append(self, entry: Entry) -> AppendReport:
@@ -144,7 +143,9 @@ class Shard:
         """Make everything taken so far durable and return committed."""
         with self.guard.append_lock:
             self._seal()
-        self._await_interval()
+        if self._interval.is_on and self._is_behind(self._standing.batches):
+            # Under no lock. Whoever syncs meanwhile begins behind what the caller wrote.
+            self._interval.await_end()
         self.commit_path(None, durable=True)
         return self.committed()
 
@@ -166,6 +167,20 @@ class Shard:
         finally:
             self.guard.append_lock.release()
 
+    def commit_if_due(self) -> None:
+        """At sync level `interval`, commit once one is over, unless somebody is at it."""
+        interval, lock = self._interval, self.guard.commit_lock
+        if not interval.is_on or not interval.is_over:
+            return
+        if self._standing.is_holding or not lock.take_if_free():
+            return
+        try:
+            # The rows are taken, whatever others have done to the shard since.
+            if self.guard.is_usable and interval.is_over:
+                self.commit_path(None, durable=True)
+        finally:
+            lock.release()
+
     @contextmanager
     def publishing_at_end(self) -> Iterator[None]:
         """Commit what stands before; show what is written inside only once the block is left.
@@ -177,7 +192,7 @@ class Shard:
         if self.transactions.unfinished() is None:
             self.commit_path(None, durable=True)
         begin = self._standing.batches
-        self._holds_publishing = True
+        self._standing = self._standing.holding(is_holding=True)
         try:
             yield
             self._standing = self._standing.all_publishable()
@@ -186,7 +201,7 @@ class Shard:
                 self.guard.fail(error)
             raise
         finally:
-            self._holds_publishing = False
+            self._standing = self._standing.holding(is_holding=False)
         self.commit_path(None, durable=True)
 
     def accept_loss(self, start: int, end: int) -> None:
@@ -196,10 +211,9 @@ class Shard:
             InvalidRequestError: It holds no lost range, or only a part of one.
         """
         with self.guard.appending():
-            known = self._standing.state
-            batch, state = give_up_loss(known, start, end, self.context.number)
+            change = give_up_loss(self._standing.state, start, end, self.context.number)
             with self.guard.committing():
-                self.guard.finish(self.guard.commit_lock, partial(self._write_loss, batch, state))
+                self.guard.finish(self.guard.commit_lock, partial(self._write_loss, *change))
 
     def pass_over(self, end: int, source: Source | None) -> None:
         """Move the tail to an end; the source no longer has what lies between. Durable on return.
@@ -255,23 +269,14 @@ class Shard:
         if routed_here(request, self.context.meta.route_mask, strays) is None:
             self.guard.refuse_if_closed()
             return
-        view = self._view_for(request)
-        try:
+        with self._reading(self._view_for(request)) as view:
             for batch, _ in scan_view(view, request):
                 yield batch
-        except CorruptionError:
-            self._note_unreadable(view)
-            raise
-        finally:
-            view.close()
 
     def dead_letters(self) -> Iterator[tuple[int, bytes]]:
         """Yield the committed dead letters by address."""
-        view = self.view()
-        try:
+        with self._reading(self.view()) as view:
             yield from view.dead_letters(0, view.bounds.committed)
-        finally:
-            view.close()
 
     def view(self) -> ShardView:
         """Return the shard at this moment; it is not to be asked for heads."""
@@ -299,7 +304,7 @@ class Shard:
         """Take over changed options."""
         with self.guard.appending():
             self.options = options
-            self._syncs_by_interval = options.sync == "interval"
+            self._interval.alter(options)
             self._builder.limit(options)
             self.guard.wait_max_s = options.wait_max.total_seconds()
 
@@ -337,16 +342,21 @@ class Shard:
 
     def _remember(self, plan: Plan, after: Standing) -> None:
         self._writing.accept(plan)
-        assert self._holds_publishing or after.publishable == plan.state.tail.next
         # IMPORTANT: before the builder is cleared, or rows would be in neither for a moment.
         self._standing = after
-        assert is_in_order(self.committed(), after)
+        assert self._is_in_order()
         if plan.is_from_builder:
             self._builder.clear()
 
     def _is_behind(self, batches: int) -> bool:
         """Tell whether so many batches are not all durable, or not all published."""
-        return self._batches_synced < batches or self.committed() < self._standing.publishable
+        return self._synced < batches or self.committed() < self._standing.publishable
+
+    def _is_in_order(self) -> bool:
+        """Tell whether the marks of progress are as standing.py says; each is read once."""
+        committed, taken, synced = self.committed(), self._heads.taken, self._synced
+        standing = self._standing
+        return is_in_order(committed, taken, standing) and synced <= standing.batches
 
     def _commit_and_let_go(self) -> None:
         if self.guard.is_usable:
@@ -359,19 +369,8 @@ class Shard:
         self._let_go()
 
     def _let_go(self) -> None:
-        """Close what is open; a second run closes what an interrupted one has left."""
         self.guard.close()
-        try:
-            self._store.close()
-        except ShardlogError:
-            # A poisoned store reports its old failure again; the caller was told.
-            if self.guard.poison is None:
-                raise
-        finally:
-            try:
-                self._marker.close()
-            finally:
-                self._lock.release()
+        self._opened.close(is_poisoned=self.guard.poison is not None)
 
     def _write_loss(self, batch: Batch, state: ShardState) -> None:
         self._store.write(batch)
@@ -386,50 +385,26 @@ class Shard:
             step = partial(self._write_loss, *note_loss(known, block))
             self.guard.finish(self.guard.commit_lock, step)
 
-    def _note_unreadable(self, view: ShardView) -> None:
-        """Record what a view found; its error is told, whatever becomes of writing it down."""
-        with suppress(ShardlogError):
-            self.note_lost(view.unreadable)
+    @contextmanager
+    def _reading(self, view: ShardView) -> Iterator[ShardView]:
+        """Close a view behind its reader, and record what of it cannot be read."""
+        try:
+            yield view
+        except CorruptionError:
+            # Its error is told, whatever becomes of writing it down.
+            with suppress(ShardlogError):
+                self.note_lost(view.unreadable)
+            raise
+        finally:
+            view.close()
 
     def _new_part(self, entry: Entry) -> Entry:
         """Return an entry without the rows that are stored already."""
         tail = self.tail.next
         if entry.first_address(tail) >= tail:
             return entry
-        view = self.view()
-        try:
-            rows = 0 if entry.addresses is None else count_stored(view, entry.addresses, tail)
-            dead = [address for address, _ in entry.dead_letters]
-            return entry.without_stored(rows, count_dead_stored(view, dead, tail))
-        except CorruptionError:
-            self._note_unreadable(view)
-            raise
-        finally:
-            view.close()
-
-    def _rest_of_interval_s(self) -> float:
-        interval_s = self.options.sync_interval.total_seconds()
-        return self._synced_at_s + interval_s - self.context.environment.clock.monotonic_s()
-
-    def _await_interval(self) -> None:
-        """At sync level `interval`, let the rest of the interval pass. Under no lock."""
-        # Whoever syncs meanwhile begins behind what the caller wrote, and syncs it too.
-        if self._syncs_by_interval and self._is_behind(self._standing.batches):
-            self.context.environment.clock.sleep(max(0.0, self._rest_of_interval_s()))
-
-    def commit_if_due(self) -> None:
-        """At sync level `interval`, commit once one is over, unless somebody is at it."""
-        if not self._syncs_by_interval:
-            return
-        lock = self.guard.commit_lock
-        if self._rest_of_interval_s() > 0 or self._holds_publishing or not lock.take_if_free():
-            return
-        try:
-            # The rows are taken, whatever others have done to the shard since.
-            if self.guard.is_usable and self._rest_of_interval_s() <= 0:
-                self.commit_path(None, durable=True)
-        finally:
-            lock.release()
+        with self._reading(self.view()) as view:
+            return new_part(entry, view, tail)
 
     def _view_for(self, request: ReadRequest) -> ShardView:
         if request.order != "newest":

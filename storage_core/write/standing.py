@@ -2,11 +2,14 @@
 
 `Standing` is one frozen value that the shard replaces whole, under its append lock, once a
 batch is written. Whoever asks takes it by one read and needs no lock; what it says of rows
-above committed is not to be shown. Committed itself is kept by the marker, and by nothing else:
+above committed is not to be shown. Committed itself is kept by the marker, and by nothing else;
+what a sync takes before it begins, under the commit lock, are an end that it will publish
+(the heads keep it, shard_heads.py) and a number of batches that are durable behind it:
 
-    heads on disk <= committed <= publishable <= next        addresses, exclusive ends
+    heads on disk <= committed <= taken <= publishable <= next        addresses, exclusive ends
+    synced <= batches                                                 batches since the opening
 
-Every mark only grows, so the line holds for any thread that reads it from left to right.
+Every mark only grows, so both lines hold for any thread that reads them from left to right.
 """
 
 from dataclasses import dataclass, replace
@@ -23,27 +26,33 @@ class Standing:
         publishable: The end that the next commit publishes; below the tail's while a
             transaction holds its rows back.
         batches: How many batches were written since the shard was opened.
+        is_holding: Whether what is written now is held back.
     """
 
     state: ShardState
     publishable: int
     batches: int = 0
+    is_holding: bool = False
 
-    def after(self, state: ShardState, *, holds_publishing: bool) -> "Standing":
+    def after(self, state: ShardState) -> "Standing":
         """Return where the shard stands once a batch is written."""
-        publishable = self.publishable if holds_publishing else state.tail.next
-        return Standing(state, publishable, self.batches + 1)
+        publishable = self.publishable if self.is_holding else state.tail.next
+        return replace(self, state=state, publishable=publishable, batches=self.batches + 1)
 
     def with_state(self, state: ShardState) -> "Standing":
         """Return where the shard stands once something beside rows has changed."""
         return replace(self, state=state)
 
+    def holding(self, *, is_holding: bool) -> "Standing":
+        """Return where the shard stands once it begins to hold rows back, or gives up."""
+        return replace(self, is_holding=is_holding)
+
     def all_publishable(self) -> "Standing":
         """Return where the shard stands once a transaction holds nothing back any more."""
-        return replace(self, publishable=self.state.tail.next)
+        return replace(self, publishable=self.state.tail.next, is_holding=False)
 
 
-def is_in_order(committed: int, standing: Standing) -> bool:
-    """Tell whether the marks are in order; committed was read before the standing."""
+def is_in_order(committed: int, taken: int, standing: Standing) -> bool:
+    """Tell whether the marks are in order; they were read in the order of the arguments."""
     state = standing.state
-    return state.heads_through <= committed <= standing.publishable <= state.tail.next
+    return state.heads_through <= committed <= taken <= standing.publishable <= state.tail.next

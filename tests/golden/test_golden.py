@@ -85,7 +85,7 @@ def test_heads_of_the_store_are_in_force(stream, expected, secondary):
 
 
 def test_store_has_heads_on_disk(stream):
-    assert stream._shards[0]._heads.written_through > 30
+    assert stream._shards[0]._standing.state.heads_through > 30
 
 
 @pytest.mark.parametrize("name", ["done", "begun"])

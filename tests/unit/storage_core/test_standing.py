@@ -35,20 +35,20 @@ def standing(*, heads: int, publishable: int, tail: int) -> Standing:
 
 
 @pytest.mark.parametrize(
-    ("heads", "committed", "publishable", "tail"),
-    [(6, 5, 5, 9), (0, 6, 5, 9), (0, 5, 10, 9), (10, 9, 9, 9)],
+    ("heads", "committed", "taken", "publishable", "tail"),
+    [(6, 5, 5, 5, 9), (0, 6, 5, 5, 9), (0, 5, 6, 5, 9), (0, 5, 5, 10, 9), (10, 9, 9, 9, 9)],
 )
-def test_marks_out_of_order_are_seen(heads, committed, publishable, tail):
-    assert is_in_order(5, standing(heads=5, publishable=7, tail=9))
+def test_marks_out_of_order_are_seen(heads, committed, taken, publishable, tail):
+    assert is_in_order(5, 6, standing(heads=5, publishable=7, tail=9))
     wrong = standing(heads=heads, publishable=publishable, tail=tail)
-    assert not is_in_order(committed, wrong)
+    assert not is_in_order(committed, taken, wrong)
 
 
 def test_held_rows_are_publishable_only_once_all_are_in():
     state = ShardState(Tail(9, 9, ShardState().tail.counters))
-    held = Standing(ShardState(), 0).after(state, holds_publishing=True)
+    held = Standing(ShardState(), 0).holding(is_holding=True).after(state)
     assert (held.publishable, held.batches) == (0, 1)
-    assert held.all_publishable() == Standing(ShardState(), 0).after(state, holds_publishing=False)
+    assert held.all_publishable() == Standing(ShardState(), 0).after(state)
 
 
 def test_what_was_taken_is_never_out_of_sight_of_commit(bench):
