@@ -12,7 +12,7 @@ JOBS ?= 2
 KIND ?=
 N ?=
 FAULTS_spark := tests/spark/test_source_kill.py tests/spark/test_sink_kill.py
-FAULTS_properties := tests/unit
+FAULTS_properties := tests/unit tests/log
 
 # Tests, demo and benchmarks start hundreds of processes; each saves half a second of compiling.
 export PYTHONDONTWRITEBYTECODE :=
@@ -74,10 +74,10 @@ check: $(STAMP) ## Check style, formatting, types, spelling, project file and lo
 	$(BIN)/validate-pyproject pyproject.toml
 	$(BIN)/uv lock --check
 
-quick: $(STAMP) ## Run unit, tidy and a short model test, without FUSE, in memory, in under a minute.
+quick: $(STAMP) ## Run units, scenarios, tidy and a short model test, without FUSE, in under a minute.
 	@place=$$(mktemp -d -p "$(or $(wildcard /dev/shm),$(TMPDIR),/tmp)") && trap 'rm -rf "$$place"' EXIT; \
 		TMPDIR=$$place SHARDLOG_MODEL_EXAMPLES=20 SHARDLOG_EXAMPLES=10 \
-		$(PYTEST) --dist worksteal -m 'not fuse and not slow' $(wildcard tests/unit tests/model tests/tidy)
+		$(PYTEST) --dist worksteal -m 'not fuse and not slow' $(wildcard tests/unit tests/log tests/model tests/tidy)
 
 test: $(STAMP) ## Run every test; faults that need FUSE are named when they cannot run.
 	$(PYTEST)

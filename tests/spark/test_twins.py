@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from storage_core import StreamReader
+from tests.log.workbench import column_of
 from tests.spark.twin_driver import ROWS_A_SHARD, SINK
 from tests.tidy.tree import ROOT
-from tests.unit.storage_core.workbench import column_of
 from tests.unit.streaming_jobs.source.source_lab import SourceLab
 
 SECONDS_MAX = 240

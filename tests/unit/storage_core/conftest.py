@@ -1,64 +1,14 @@
-"""Fixtures of the unit tests.
+"""Fixtures of the log's unit tests."""
 
-Stores live in memory where the machine has a file system for it: what a disk may lose is the
-business of the fault tests, and here only costs time.
-"""
-
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from storage_core.store.rocks import RocksStore, open_store
-from tests.unit.storage_core.disks import ReinedDisk
-from tests.unit.storage_core.topics import TopicCopy
-from tests.unit.storage_core.workbench import Workbench
+from tests.log.fixtures import bench, disk, hooked, lasting_bench, make_bench, root
 
-MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of one's own is made in it
-
-
-@pytest.fixture
-def root() -> Iterator[Path]:
-    """An empty folder that is gone afterwards."""
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        yield Path(folder)
-
-
-@pytest.fixture
-def make_bench(root: Path) -> Iterator[Callable[..., Workbench]]:
-    """Make workbenches, each with a stream of one shard unless told otherwise."""
-    benches: list[Workbench] = []
-
-    def make(**options: Any) -> Workbench:
-        benches.append(Workbench(root, f"stream-{len(benches)}", **options))
-        return benches[-1]
-
-    yield make
-    for bench in benches:
-        bench.let_go()
-
-
-@pytest.fixture(scope="module")
-def lasting_bench() -> Iterator[Workbench]:
-    """A workbench with a stream of one shard, shared by all tests of a module."""
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        bench = Workbench(Path(folder), "stream", unit="sequence", jitter=2)
-        yield bench
-        bench.let_go()
-
-
-@pytest.fixture
-def bench(make_bench: Callable[..., Workbench]) -> Workbench:
-    """A workbench with a stream of one shard."""
-    return make_bench()
-
-
-@pytest.fixture
-def disk() -> ReinedDisk:
-    """A disk that the test holds by the reins, with a clock turned by hand."""
-    return ReinedDisk()
+__all__ = ["bench", "disk", "hooked", "lasting_bench", "make_bench", "root"]
 
 
 @pytest.fixture
@@ -73,19 +23,3 @@ def store(path: Path) -> Iterator[RocksStore]:
     store = open_store(path, "strict")
     yield store
     store.close()
-
-
-@pytest.fixture
-def copy(root: Path) -> Iterator[TopicCopy]:
-    """A topic's copy without shards."""
-    copy = TopicCopy(root)
-    yield copy
-    copy.let_go()
-
-
-@pytest.fixture
-def filled(copy: TopicCopy) -> TopicCopy:
-    """A topic's copy with shard 3, born at 100, open for writing."""
-    copy.add({3: 100})
-    copy.open(3)
-    return copy

@@ -5,7 +5,7 @@ import pytest
 from storage_core import Environment
 from storage_core.ground.clock import SystemClock
 from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
-from tests.unit.storage_core.workbench import Workbench
+from tests.log.workbench import Workbench
 
 
 def test_manual_clock_moves_when_told_only():

@@ -1,0 +1,1 @@
+"""How streams and shards begin, and what an opening makes of what it finds."""

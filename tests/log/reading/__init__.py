@@ -1,0 +1,1 @@
+"""What reads answer, from the writer and from other processes."""

@@ -1,0 +1,418 @@
+"""A reader beside a writer: it shows what is committed, all of it, and never anything else."""
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from storage_core import (
+    ClosedError,
+    CorruptionError,
+    Environment,
+    ForeignDataError,
+    InvalidRequestError,
+    Position,
+    StreamReader,
+    UnavailableError,
+)
+from storage_core.format.keys import zone_key
+from storage_core.store.marker import create_marker
+from storage_core.testing import ManualClock
+from tests.log.disks import BesideThread
+from tests.log.workbench import Workbench, column_of, flip_bit
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def reader(bench, clock):
+    """A reader of the workbench's stream, whose pauses take no time."""
+    environment = Environment(clock=clock)
+    with StreamReader.open(bench.root, bench.name, environment=environment) as reader:
+        yield reader
+
+
+def shown(reader: StreamReader) -> list[int]:
+    return column_of(reader.read(), "primary")
+
+
+# --- what it shows ----------------------------------------------------------------------------
+
+
+def test_each_read_shows_what_is_committed_when_it_begins(bench, reader):
+    for primary in range(3):
+        bench.append([primary])
+        bench.commit()
+        assert shown(reader) == list(range(primary + 1))
+
+
+def test_rows_that_are_not_committed_are_never_shown(bench, reader):
+    bench.append([10])
+    bench.commit()
+    bench.append([20, 5])
+    reader.refresh()
+    assert (shown(reader), reader.committed()) == ([10], {0: 1})
+    assert reader.latest()[1].primary == 10
+    assert reader.earliest(None, 0) == 10
+    assert column_of(reader.tail(0, 0, 3), "primary") == [10]
+
+
+def test_rows_of_a_transaction_are_shown_at_its_end_together(bench, reader):
+    with bench.stream.transaction("t", 2) as transaction:
+        transaction.append(1, 1, b"")
+        transaction.append(2, 1, b"")
+        assert (shown(reader), reader.latest()) == ([], {})
+    assert (shown(reader), reader.latest()[1].primary) == ([1, 2], 2)
+
+
+@pytest.mark.parametrize("quiet", ["flush", "close", "idle"])
+def test_rewritten_state_is_seen_though_the_writer_is_quiet_after_it(bench, reader, quiet):
+    bench.append([1])
+    bench.commit()
+    assert reader.refresh() == {0: 1}
+    bench.append(range(2, 100))
+    bench.commit()
+    if quiet == "flush":
+        bench.shard._store._database.flush()
+    elif quiet == "close":
+        bench.close()
+    assert (reader.refresh(), len(shown(reader))) == ({0: 99}, 99)
+    assert reader.latest()[1].primary == 99
+
+
+def test_reader_follows_the_next_writer_to_a_new_generation(bench, reader):
+    bench.append([1])
+    bench.commit()
+    before = instance(reader) if shown(reader) else None
+    bench.append([2])
+    bench.crash()
+    bench.open()
+    assert shown(reader) == [1, 2]
+    assert instance(reader) is not before
+
+
+def instance(reader: StreamReader) -> object:
+    """Return the store through which the reader sees shard 0."""
+    return reader._followers[0]._store
+
+
+def test_instance_stays_while_the_generation_does(bench, reader):
+    bench.append([1])
+    bench.commit()
+    before = instance(reader) if shown(reader) else None
+    bench.append([2])
+    bench.commit()
+    assert (shown(reader), instance(reader) is before) == ([1, 2], True)
+
+
+class CountingStore:
+    """A store that counts how often it was told to follow the writer."""
+
+    def __init__(self, store) -> None:
+        self._store = store
+        self.catch_ups = 0
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+    def catch_up(self) -> None:
+        self.catch_ups += 1
+        self._store.catch_up()
+
+
+def test_reader_catches_up_twice_for_each_new_marker_and_not_without(bench, reader):
+    bench.append([1])
+    bench.commit()
+    reader.refresh()
+    counting = CountingStore(instance(reader))
+    reader._followers[0]._store = counting
+    reader.refresh()
+    assert counting.catch_ups == 0
+    bench.append([2])
+    bench.commit()
+    reader.refresh()
+    assert counting.catch_ups == 2
+
+
+def test_reader_of_a_stream_without_a_writer(bench):
+    bench.append([2, 1])
+    bench.close()
+    with bench.read_beside() as reader:
+        assert (shown(reader), reader.committed()) == ([1, 2], {0: 2})
+
+
+def test_reader_of_a_stream_that_was_never_written(bench):
+    with bench.read_beside() as reader:
+        assert (shown(reader), reader.refresh()) == ([], {0: 0})
+
+
+def test_many_readers_and_threads_read_side_by_side(bench):
+    bench.append(range(100))
+    bench.commit()
+    with bench.read_beside() as one, bench.read_beside() as two:
+        counts: list[int] = []
+        asks = [lambda reads=reads: counts.append(len(shown(reads))) for reads in (one, two) * 2]
+        with BesideThread(asks[0]), BesideThread(asks[1]), BesideThread(asks[2]):
+            asks[3]()
+    assert counts == [100] * 4
+
+
+def test_accepted_loss_is_seen_by_an_open_reader(bench, reader):
+    bench.append([1])
+    bench.append([2])
+    bench.close()
+    bench.damage_block(1)
+    bench.open().accept_loss(0, 1, 2)
+    assert shown(reader) == [1]
+
+
+# --- waiting ----------------------------------------------------------------------------------
+
+
+def test_wait_ends_at_once_for_what_is_committed(bench, reader, clock):
+    bench.append([1])
+    bench.commit()
+    assert reader.wait(0, 0, timeout=60)
+    assert clock.elapsed_s == 0
+
+
+def test_wait_ends_without_it_when_time_is_up(reader, clock):
+    assert not reader.wait(0, 0, timeout=60)
+    assert clock.elapsed_s == pytest.approx(60)
+    assert not reader.wait(0, 0, timeout=0)
+
+
+def test_wait_ends_when_the_writer_commits(bench):
+    with bench.read_beside() as reader:
+        begun = threading.Event()
+
+        def commit() -> None:
+            begun.wait()
+            bench.append([1])
+            bench.commit()
+
+        with BesideThread(commit):
+            begun.set()
+            assert reader.wait(0, 0, timeout=10)
+
+
+@pytest.mark.parametrize(("shard", "address", "timeout"), [(1, 0, 1), (0, "0", 1), (0, 0, "1")])
+def test_wait_without_meaning_is_refused(reader, shard, address, timeout):
+    with pytest.raises(InvalidRequestError):
+        reader.wait(shard, address, timeout)
+
+
+def test_position_names_incarnation_lineages_and_ends(bench, reader):
+    bench.append([1])
+    bench.commit()
+    position = reader.position()
+    stream = json.loads((bench.directory / "stream.json").read_text())
+    options = json.loads((bench.directory / "options.json").read_text())
+    assert position.incarnation == stream["incarnation"]
+    assert (position.shards[0].lineage, position.shards[0].address) == (options["shards"]["0"], 1)
+    assert Position.from_json(position.to_json()) == position
+
+
+# --- its end ----------------------------------------------------------------------------------
+
+
+def test_private_folder_lies_outside_the_root_and_goes_with_the_reader(bench, reader):
+    reader.refresh()
+    made = reader._followers[0]._private
+    assert made is not None
+    private = made.path
+    assert private.is_dir()
+    assert bench.root not in private.parents
+    reader.close()
+    assert not private.exists()
+
+
+CALLS = {
+    "read": lambda reader: reader.read(),
+    "scan": lambda reader: list(reader.scan()),
+    "tail": lambda reader: list(reader.tail(0)),
+    "latest": lambda reader: reader.latest(),
+    "earliest": lambda reader: reader.earliest(None, 0),
+    "available": lambda reader: reader.available(None, 0, 1),
+    "refresh": lambda reader: reader.refresh(),
+    "committed": lambda reader: reader.committed(),
+    "wait": lambda reader: reader.wait(0, 0, 1),
+    "position": lambda reader: reader.position(),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_closed_reader_refuses_every_call(reader, call):
+    reader.close()
+    reader.close()
+    with pytest.raises(ClosedError, match="the reader is closed"):
+        CALLS[call](reader)
+
+
+def test_scan_begun_before_the_close_ends_with_an_error_not_short(make_bench):
+    bench = make_bench(block_records=1)
+    bench.append(range(100))
+    bench.commit()
+    reader = bench.read_beside()
+    scan = reader.scan()
+    next(scan)
+    reader.close()
+    with pytest.raises(ClosedError):
+        list(scan)
+
+
+def test_read_that_a_close_overtakes_says_so_and_leaves_no_threads(make_bench):
+    reader, threads = make_bench(shards=2).read_beside(), set(threading.enumerate())
+
+    def overtaken() -> dict:
+        followers = dict(reader._followers)
+        reader.close()
+        return followers
+
+    reader._shard_readers = overtaken
+    with pytest.raises(ClosedError, match="the reader is closed"):
+        reader.read()
+    assert set(threading.enumerate()) <= threads
+
+
+# --- what it refuses to show ------------------------------------------------------------------
+
+
+def test_unreadable_block_is_told_after_a_bounded_time(bench, reader, clock):
+    bench.append([1])
+    bench.append([2])
+    bench.close()
+    bench.damage_block(1)
+    with pytest.raises(CorruptionError, match=r"cannot be read.*shard 0, addresses \[1, 2\)"):
+        shown(reader)
+    assert 0 < clock.elapsed_s < 10
+    assert column_of(reader.tail(0, 0, 1), "primary") == [1]
+
+
+def test_hole_in_the_chain_of_zones_is_told_never_passed_over(bench, reader):
+    for primary in range(3):
+        bench.append([primary])
+    bench.close()
+    bench.change(deletes=[zone_key(1)])
+    with pytest.raises(CorruptionError, match=r"chain of zones is broken.*addresses \[1, 2\)"):
+        list(reader.scan())
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda reads: reads.earliest(None, 0),
+        lambda reads: reads.read([1], limit=1),
+        lambda reads: reads.for_each([1], 0, None, lambda record: record.primary > 0),
+    ],
+)
+def test_bounded_read_asks_for_no_zone_of_later_days(bench, reader, ask):
+    day, rows = 86_400_000, 70_000
+    for first in (0, day):
+        bench.append(range(first, first + rows))
+    bench.close()
+    bench.change(deletes=[zone_key(rows + rows // 14 * 11)])
+    ask(reader)
+    with pytest.raises(CorruptionError, match="chain of zones is broken"):
+        reader.read()
+
+
+def test_store_that_does_not_reach_the_marker_is_told(bench, reader, clock):
+    bench.append([1])
+    bench.commit()
+    bench.append([2])
+    bench.commit()
+    bench.crash()
+    bench.cut_log(1)
+    with pytest.raises(CorruptionError, match=r"does not reach.*shard 0, addresses \[0, 2\)"):
+        shown(reader)
+    assert 0 < clock.elapsed_s < 10
+    bench.open()
+    assert column_of(reader.tail(0, 0, 1), "primary") == [1]
+
+
+def test_marker_with_a_bad_slot_is_told_until_a_writer_mends_it(bench, reader):
+    bench.append([1])
+    bench.close()
+    flip_bit(bench.marker, 20)
+    with pytest.raises(CorruptionError, match=r"slot.*damaged"):
+        reader.committed()
+    bench.open()
+    assert reader.committed() == {0: 1}
+
+
+def test_marker_that_went_back_is_told(bench, reader):
+    bench.append([1])
+    older = bench.marker.read_bytes()
+    bench.commit()
+    assert reader.committed() == {0: 1}
+    bench.let_go()
+    rewrite(bench.marker, older)
+    with pytest.raises(CorruptionError, match=r"went back.*addresses \[0, 1\)"):
+        in_place_of(bench, reader)
+
+
+def rewrite(path: Path, data: bytes) -> None:
+    """Change a file in place, as those see it who have it open."""
+    with path.open("r+b") as file:
+        file.write(data)
+
+
+def in_place_of(bench: Workbench, reader: StreamReader) -> None:
+    """Let the shard's marker be of an older generation, then look."""
+    state = reader._followers[0]._seen
+    assert state is not None
+    create_marker(bench.marker, 0, state.lineage)
+    reader.committed()
+
+
+def test_marker_of_another_lineage_is_foreign(bench, reader):
+    bench.close()
+    create_marker(bench.marker, 0, bytes(16))
+    with pytest.raises(ForeignDataError, match="another lineage"):
+        reader.committed()
+
+
+def test_store_that_a_reader_may_not_open_is_told_by_its_path(bench, reader):
+    bench.append([1])
+    bench.close()
+    config = bench.database / "rocksdict-config.json"
+    config.unlink()
+    config.mkdir()
+    with pytest.raises(
+        UnavailableError, match=r"opening as a reader: .*rocksdict-config\.json.*db"
+    ):
+        shown(reader)
+
+
+def test_missing_marker_is_told_when_the_reader_opens(bench):
+    bench.close()
+    bench.marker.unlink()
+    with pytest.raises(CorruptionError, match="marker is missing"):
+        bench.read_beside()
+
+
+def open_files() -> int:
+    """Return how many descriptors this process has."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_reader_that_cannot_open_a_later_shard_keeps_no_descriptor(make_bench):
+    bench = make_bench(shards=4)
+    (bench.directory / "shard-0003" / "marker").unlink()
+    before = open_files()
+    with pytest.raises(CorruptionError, match="marker is missing"):
+        bench.read_beside()
+    assert open_files() <= before
+
+
+def test_marker_that_the_system_refuses_is_told_when_the_reader_opens(bench):
+    bench.close()
+    bench.marker.unlink()
+    bench.marker.symlink_to(bench.marker)
+    with pytest.raises(UnavailableError, match=r"opening.*symbolic links"):
+        bench.read_beside()

@@ -1,0 +1,82 @@
+"""One shard of a reader's stream: what answers requests for it, and what of it is still there."""
+
+import pytest
+
+from storage_core import ClosedError, InvalidRequestError, ReadRequest
+from storage_core.format.keys import FAMILY_DEFAULT
+from storage_core.format.shard_state import KEY_START, encode_int, encode_range_end, lost_key
+from tests.log.workbench import column_of
+
+
+@pytest.fixture
+def bench(make_bench):
+    """Ten rows in blocks of two, which nobody writes any more."""
+    bench = make_bench(block_records=2)
+    bench.append(range(10))
+    bench.close()
+    return bench
+
+
+def start_at(bench, address):
+    bench.change((FAMILY_DEFAULT, KEY_START, encode_int(address)))
+
+
+def lose(bench, start, end):
+    bench.change((FAMILY_DEFAULT, lost_key(start), encode_range_end(end)))
+
+
+def test_shard_answers_requests(bench):
+    with bench.read_beside() as reader:
+        shard = reader.shard(0)
+        request = ReadRequest(0, start_address=3, end_address=5, order="replay")
+        assert shard.committed() == 10
+        assert column_of(shard.scan(request), "primary") == [3, 4]
+
+
+def test_nothing_is_missing_of_a_whole_shard(bench):
+    with bench.read_beside() as reader:
+        assert (reader.born(0), reader.start(0), reader.missing(0, 0, 10)) == (0, 0, [])
+
+
+def test_what_lies_below_the_start_and_what_is_lost_is_missing(bench):
+    start_at(bench, 3)
+    lose(bench, 6, 8)
+    with bench.read_beside() as reader:
+        assert (reader.born(0), reader.start(0)) == (0, 3)
+        assert reader.missing(0, 0, 10) == [(0, 3), (6, 8)]
+        assert reader.missing(0, 2, 7) == [(2, 3), (6, 7)]
+        assert reader.missing(0, 3, 6) == reader.missing(0, 8, 20) == []
+
+
+def test_open_reader_sees_what_went_meanwhile(bench):
+    with bench.read_beside() as reader:
+        assert reader.missing(0, 0, 10) == []
+        start_at(bench, 4)
+        bench.open().close()
+        assert (reader.start(0), reader.missing(0, 0, 10)) == (4, [(0, 4)])
+
+
+def test_nothing_is_missing_below_a_shards_birth(filled):
+    with filled.read_beside() as reader:
+        assert (reader.born(3), reader.start(3), reader.missing(3, 0, 200)) == (100, 100, [])
+        filled.append(3, [104])
+        filled.stream.commit()
+        assert (reader.born(3), reader.start(3), reader.missing(3, 0, 200)) == (100, 100, [])
+
+
+CALLS = {
+    "shard": lambda reader, shard: reader.shard(shard),
+    "born": lambda reader, shard: reader.born(shard),
+    "start": lambda reader, shard: reader.start(shard),
+    "missing": lambda reader, shard: reader.missing(shard, 0, 1),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_shard_that_is_not_there_is_refused(bench, call):
+    reader = bench.read_beside()
+    with pytest.raises(InvalidRequestError, match="there is no shard 7; there are"):
+        CALLS[call](reader, 7)
+    reader.close()
+    with pytest.raises(ClosedError, match="the reader is closed"):
+        CALLS[call](reader, 0)

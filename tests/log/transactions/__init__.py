@@ -1,0 +1,1 @@
+"""All rows at once or none, once per id."""

@@ -1,0 +1,414 @@
+"""Transactions: all rows at once or none, once per id, finished by whoever opens the shards."""
+
+import shutil
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from datetime import timedelta
+from functools import partial
+
+import numpy as np
+import pytest
+
+from storage_core import (
+    ClosedError,
+    CorruptionError,
+    InvalidRequestError,
+    ShardPoisonedError,
+    UnavailableError,
+)
+from storage_core.transactions.manifest import MANIFEST_FILE, transaction_directory
+from tests.log.disks import BesideThread, ReinedDisk
+from tests.log.workbench import Workbench, batch_of, flip_bit
+
+SHORT = timedelta(milliseconds=20)
+
+
+def transact(bench: Workbench, name: str, primaries: list[int], secondary: int = 1) -> None:
+    """Append single records in a transaction."""
+    with bench.stream.transaction(name, len(primaries)) as transaction:
+        for primary in primaries:
+            transaction.append(primary, secondary, b"")
+
+
+def transact_in_parts(bench: Workbench, total: int, *parts: object, name: str = "t") -> None:
+    """Append batches in a transaction; a part that is an error is raised."""
+    with bench.stream.transaction(name, total) as transaction:
+        for part in parts:
+            if isinstance(part, Exception):
+                raise part
+            transaction.append_batch(part)  # type: ignore[arg-type]  # a test may hand over anything
+
+
+def staged_files(bench: Workbench) -> list[str]:
+    return sorted(path.name for path in bench.staging.rglob("*")) if bench.staging.exists() else []
+
+
+# --- all or nothing ---------------------------------------------------------------------------
+
+
+def test_rows_are_durable_and_visible_when_the_block_is_left(bench):
+    transact(bench, "t", [1, 2, 3])
+    assert (bench.primaries(), bench.stream.committed()) == ([1, 2, 3], {0: 3})
+    bench.crash()
+    bench.open()
+    assert bench.primaries() == [1, 2, 3]
+
+
+def test_nothing_is_visible_inside_the_block(bench):
+    with bench.stream.transaction("t", 2) as transaction:
+        transaction.append(1, 1, b"")
+        transaction.append_batch(batch_of([2]))
+        bench.commit()
+        assert bench.primaries() == []
+
+
+def test_single_records_and_batches_keep_the_order_of_their_calls(bench):
+    with bench.stream.transaction("t", 4) as transaction:
+        transaction.append(5, 1, b"")
+        transaction.append_batch(batch_of([6, 7], version=0))
+        transaction.append(8, 1, b"")
+    assert bench.arrivals() == [5, 6, 7, 8]
+
+
+def test_exception_in_the_block_leaves_nothing(bench):
+    with pytest.raises(KeyError):
+        transact_in_parts(bench, 1, batch_of([1]), KeyError())
+    assert (bench.commit(), staged_files(bench)) == ({0: 0}, [])
+    transact(bench, "t", [7])
+    assert bench.primaries() == [7]
+
+
+@pytest.mark.parametrize("staged", [0, 1, 3])
+def test_wrong_total_is_refused_and_leaves_nothing(bench, staged):
+    with pytest.raises(InvalidRequestError, match=f"staged {staged} rows of 2"):
+        transact_in_parts(bench, 2, batch_of(range(staged)))
+    assert (bench.commit(), staged_files(bench)) == ({0: 0}, [])
+
+
+def test_refused_record_fails_the_whole_transaction(bench):
+    with pytest.raises(InvalidRequestError):
+        transact(bench, "t", [1, 2**63])
+    assert (bench.commit(), staged_files(bench)) == ({0: 0}, [])
+
+
+def test_columns_of_a_transaction_are_the_same_in_each_batch(bench):
+    with pytest.raises(InvalidRequestError, match="differ"):
+        transact_in_parts(bench, 2, batch_of([1], key=b"k"), batch_of([2]))
+    assert (bench.commit(), staged_files(bench)) == ({0: 0}, [])
+
+
+def test_batch_refused_for_one_shard_changes_nothing_in_the_others(make_bench):
+    bench = make_bench(shards=2)
+    with bench.stream.transaction("t", 3) as transaction:
+        transaction.append(1, 1, b"")
+        with pytest.raises(InvalidRequestError, match="differ from the transaction's first batch"):
+            transaction.append_batch(batch_of([2, 2], secondary=[0, 1], key=[b"k", b"k"]))
+        transaction.append_batch(batch_of([3, 3], secondary=[0, 1]))
+    assert bench.primaries() == [3, 1, 3]
+
+
+def test_what_was_appended_before_is_committed_first(bench):
+    bench.append([1])
+    bench.stream.append(2, 1, b"")
+    transact(bench, "t", [3])
+    assert bench.arrivals() == [1, 2, 3]
+
+
+def test_envelope_and_versions_go_through_a_transaction(bench):
+    with bench.stream.transaction("t", 1) as transaction:
+        transaction.append_batch(batch_of([1], key=b"k", timestamp=None, version=7, payload=None))
+    row = bench.stream.read(columns=("key", "timestamp", "version", "payload")).to_pylist()
+    assert row == [{"key": b"k", "timestamp": None, "version": 7, "payload": None}]
+
+
+def test_rows_of_several_shards_all_arrive_where_they_belong(make_bench):
+    bench = make_bench(shards=4, block_records=2)
+    with bench.stream.transaction("t", 12) as transaction:
+        for number in range(8):
+            transaction.append(number, number, b"")
+        transaction.append_batch(batch_of(range(8, 12), secondary=[0, 1, 2, 3]))
+    assert bench.stream.committed() == {0: 3, 1: 3, 2: 3, 3: 3}
+    assert staged_files(bench) == []
+
+
+@pytest.mark.parametrize("secondary", [np.int64(1), np.int32(1), True])
+def test_any_integer_is_routed_as_append_routes_it(make_bench, secondary):
+    bench = make_bench(shards=2)
+    with bench.stream.transaction("t", 1) as transaction:
+        transaction.append(1, secondary, b"")
+    assert bench.stream.committed() == {0: 0, 1: 1}
+
+
+@pytest.mark.parametrize("secondary", ["1", None, 1.0])
+def test_secondary_that_is_no_integer_is_refused(bench, secondary):
+    with pytest.raises(InvalidRequestError, match="secondary"):
+        transact(bench, "t", [1], secondary)
+
+
+def test_row_of_a_shard_that_is_not_open_is_refused(make_bench):
+    bench = make_bench(shards=2)
+    bench.reopen(shards=[0])
+    with pytest.raises(InvalidRequestError, match="shard 1 is not open"):
+        transact(bench, "t", [1], secondary=1)
+    assert staged_files(bench) == []
+
+
+def test_transaction_without_rows_is_remembered(bench):
+    transact(bench, "t", [])
+    with pytest.raises(InvalidRequestError, match="made with 0 rows, not 1"):
+        bench.stream.transaction("t", 1)
+
+
+def test_transaction_that_was_left_takes_no_more(bench):
+    with bench.stream.transaction("t", 1) as transaction:
+        transaction.append(1, 1, b"")
+    with pytest.raises(ClosedError, match="'t' was left"):
+        transaction.append(2, 1, b"")
+    with pytest.raises(ClosedError):
+        transaction.append_batch(batch_of([2]))
+
+
+# --- once per id ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("between", [lambda _: None, Workbench.reopen], ids=["at once", "reopened"])
+def test_replay_is_a_no_op(bench, between):
+    transact(bench, "t", [1, 2])
+    between(bench)
+    assert bench.stream.transaction("t", 2).is_replay
+    transact(bench, "t", [8, 9])
+    assert bench.primaries() == [1, 2]
+
+
+@pytest.mark.parametrize("total", [0, 1, 3, -1])
+def test_id_used_again_with_another_total_is_refused(bench, total):
+    transact(bench, "t", [1, 2])
+    with pytest.raises(InvalidRequestError, match=f"made with 2 rows, not {total}"):
+        bench.stream.transaction("t", total)
+
+
+def test_replay_is_known_where_only_some_shards_are_open(make_bench):
+    bench = make_bench(shards=2)
+    with bench.stream.transaction("t", 2) as transaction:
+        transaction.append_batch(batch_of([1, 2], secondary=[0, 1]))
+    bench.reopen(shards=[1])
+    assert bench.stream.transaction("t", 2).is_replay
+
+
+def test_other_ids_are_other_transactions(bench):
+    for name in ("t", "T", "t ", "t/u", "ü"):
+        transact(bench, name, [1])
+    assert bench.primaries() == [1] * 5
+
+
+def test_failed_attempt_leaves_another_of_its_id_alone(bench):
+    with bench.stream.transaction("t", 1) as first:
+        first.append_batch(batch_of([1]))
+        with pytest.raises(KeyError):
+            transact_in_parts(bench, 1, batch_of([2]), KeyError())
+    assert bench.primaries() == [1]
+
+
+def test_of_two_attempts_the_first_to_leave_is_the_transaction(bench):
+    with bench.stream.transaction("t", 1) as second:
+        second.append_batch(batch_of([2]))
+        transact(bench, "t", [1])
+    assert bench.primaries() == [1]
+    assert staged_files(bench) == []
+
+
+def test_rows_cleared_away_before_they_were_published_are_told(bench):
+    transaction = bench.stream.transaction("t", 1)
+    transaction.append_batch(batch_of([1]))
+    shutil.rmtree(bench.staging)
+    with pytest.raises(UnavailableError, match="gone before they were published"):
+        transaction.__exit__(None, None, None)
+    transact(bench, "t", [1])
+    assert bench.primaries() == [1]
+
+
+def beside_each_other(*calls: Callable[[int], object], rounds: int) -> None:
+    """Make calls on threads of their own, each so many times."""
+    with ExitStack() as threads:
+        for call in calls:
+            threads.enter_context(BesideThread(partial(list, map(call, range(rounds)))))
+
+
+def transact_in_two_shards(bench: Workbench, name: str) -> None:
+    parts = [batch_of([1, 2], secondary=[0, 1])] * 4
+    transact_in_parts(bench, 8, *parts, name=name)
+
+
+def test_transactions_of_many_threads_land_once_while_others_finish_them(make_bench):
+    bench = make_bench(shards=2, block_records=1)
+    beside_each_other(
+        lambda n: transact_in_two_shards(bench, f"a-{n}"),
+        lambda n: transact_in_two_shards(bench, f"b-{n}"),
+        lambda _: bench.stream.finish_transactions(),
+        lambda _: bench.stream.finish_transactions(),
+        rounds=15,
+    )
+    assert len(bench.primaries()) == 2 * 15 * 8
+    assert staged_files(bench) == []
+
+
+def test_attempts_that_are_left_by_an_error_disturb_no_others_of_their_id(bench):
+    def leave_by_an_error(_: int) -> None:
+        with suppress(ZeroDivisionError):
+            transact_in_parts(bench, 1, batch_of([1]), ZeroDivisionError())
+
+    beside_each_other(*[leave_by_an_error] * 3, rounds=60)
+    assert staged_files(bench) == []
+
+
+def test_one_transaction_of_many_threads_lands_once(make_bench):
+    bench = make_bench(shards=2)
+
+    def transact_the_same(number: int) -> None:
+        transact_in_two_shards(bench, f"t-{number}")
+
+    beside_each_other(*[transact_the_same] * 3, rounds=15)
+    assert len(bench.primaries()) == 15 * 8
+    assert staged_files(bench) == []
+
+
+# --- finished by whoever opens ----------------------------------------------------------------
+
+
+def cut_short(bench: Workbench, disk: ReinedDisk, call: str) -> None:
+    """Let a transaction of six rows fail at its first write or at its sync; the process is gone."""
+    bench.append([1])
+    bench.commit()
+    disk.failing = {call}
+    with pytest.raises(ShardPoisonedError):
+        transact(bench, "t", [10, 11, 12, 13, 14, 15])
+    disk.failing = set()
+    bench.crash()
+
+
+@pytest.fixture
+def small_blocks(make_bench, disk):
+    return make_bench(disk=disk, block_records=2)
+
+
+@pytest.mark.parametrize("call", ["write", "sync", "third write"])
+def test_opener_finishes_what_was_cut_short(small_blocks, disk, call):
+    cut_short(small_blocks, disk, call)
+    small_blocks.open()
+    assert small_blocks.primaries() == [1, 10, 11, 12, 13, 14, 15]
+    assert staged_files(small_blocks) == []
+    transact(small_blocks, "t", [10, 11, 12, 13, 14, 15])
+    assert small_blocks.stream.stats().records == 7
+
+
+def test_heads_below_a_transaction_of_many_blocks_survive_its_end_and_a_reopen(make_bench, disk):
+    bench = make_bench(disk=disk, block_records=1)
+    for secondary in range(5):
+        bench.append([1000], secondary=[secondary])
+        bench.commit()
+    disk.failing = {"third write"}
+    parts = [batch_of([2000] * count, secondary=[500] * count) for count in (26, 40, 5)]
+    with pytest.raises(ShardPoisonedError):
+        transact_in_parts(bench, 71, *parts)
+    disk.failing = set()
+    bench.crash()
+    bench.open()
+    bench.reopen()
+    assert bench.stream.verify().is_clean
+    assert len(bench.stream.latest(range(5))) == 5
+
+
+@pytest.mark.parametrize("call", ["write", "sync", "third write"])
+def test_reader_sees_none_of_what_was_cut_short(small_blocks, disk, call):
+    cut_short(small_blocks, disk, call)
+    with small_blocks.read_beside() as reader:
+        assert reader.read()["primary"].to_pylist() == [1]
+        assert reader.latest()[1].primary == 1
+
+
+def test_staged_rows_that_are_gone_stop_the_open_until_given_up(small_blocks, disk):
+    cut_short(small_blocks, disk, "third write")
+    shutil.rmtree(small_blocks.staging)
+    with pytest.raises(CorruptionError, match=r"'t' is unfinished.*give_up_transactions"):
+        small_blocks.open()
+    small_blocks.open(give_up_transactions=["t"])
+    assert small_blocks.primaries() == [1]
+    assert small_blocks.stream.stats().records == 1
+    assert small_blocks.stream.verify().is_clean
+
+
+def test_damaged_staged_file_stops_the_open_until_given_up(small_blocks, disk):
+    cut_short(small_blocks, disk, "write")
+    flip_bit(next(small_blocks.staging.rglob("*.arrow")), 50)
+    with pytest.raises(CorruptionError, match=r"'t' is missing or damaged.*shard 0"):
+        small_blocks.open()
+    small_blocks.open(give_up_transactions=["t"])
+    assert small_blocks.primaries() == [1]
+    assert staged_files(small_blocks) == []
+
+
+def test_id_that_was_given_up_can_be_used_anew(small_blocks, disk):
+    cut_short(small_blocks, disk, "third write")
+    small_blocks.open(give_up_transactions=["t"])
+    transact(small_blocks, "t", [20])
+    small_blocks.append([5])
+    small_blocks.commit()
+    assert small_blocks.arrivals() == [1, 20, 5]
+    assert small_blocks.primaries() == [1, 5, 20]
+    assert small_blocks.stream.verify().is_clean
+
+
+def test_late_rows_of_a_transaction_go_when_it_is_given_up(small_blocks, disk):
+    small_blocks.append([100])
+    cut_short(small_blocks, disk, "third write")
+    small_blocks.open(give_up_transactions=["t"])
+    assert small_blocks.primaries() == [1, 100]
+    assert small_blocks.stream.stats().late_arrivals == 1
+    assert small_blocks.stream.verify().is_clean
+
+
+def test_giving_up_spares_a_transaction_that_is_done(bench):
+    transact(bench, "t", [1])
+    bench.append([2], source={"next": 2})
+    bench.crash()
+    bench.open(give_up_transactions=["t"])
+    assert (bench.primaries(), bench.stream.source(0)) == ([1, 2], {"next": 2})
+    transact(bench, "t", [1])
+    assert bench.primaries() == [1, 2]
+
+
+def test_giving_up_what_is_unknown_changes_nothing(bench):
+    bench.append([1])
+    bench.reopen(give_up_transactions=["t", "u"])
+    assert bench.primaries() == [1]
+
+
+def test_open_of_some_shards_finishes_its_part_only(make_bench, disk):
+    bench = make_bench(disk=disk, shards=2)
+    disk.failing = {"write"}
+    with pytest.raises(ShardPoisonedError):
+        transact_in_parts(bench, 2, batch_of([1, 2], secondary=[0, 1]))
+    disk.failing = set()
+    bench.crash()
+    bench.open(shards=[1])
+    assert (bench.primaries(), bench.stream.committed()) == ([2], {1: 1})
+    bench.close()
+    bench.open(shards=[0])
+    assert bench.primaries() == [1]
+    assert staged_files(bench) == []
+
+
+def test_damaged_manifest_is_told_by_its_path(small_blocks, disk):
+    cut_short(small_blocks, disk, "write")
+    flip_bit(transaction_directory(small_blocks.staging, "t") / MANIFEST_FILE, 20)
+    with pytest.raises(CorruptionError, match=r"manifest\.json"):
+        small_blocks.open()
+    small_blocks.open(give_up_transactions=["t"])
+
+
+def test_transaction_waits_for_the_shard_no_longer_than_allowed(make_bench):
+    bench = make_bench(wait_max=SHORT)
+    with bench.held_by_another_thread(), pytest.raises(UnavailableError):
+        transact(bench, "t", [1])
+    transact(bench, "t", [1])
+    assert bench.primaries() == [1]

@@ -1,0 +1,255 @@
+"""The vocabulary of the unit tests: a stream on a bench, used, broken and looked at.
+
+bench.append([10, 20])          two rows of id 1, primaries 10 and 20
+bench.commit()                  durable and visible
+bench.crash()                   the process is gone; nothing was committed on the way
+bench.reopen()                  close, if open, and open again
+bench.cut_log(20)               the end of the write-ahead log is gone
+bench.damage_block(first)       one bit of a stored block is flipped
+bench.primaries()               what `read` shows
+rows_of(batches)                batches as a list of dictionaries
+"""
+
+import shutil
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from storage_core import AppendReport, Environment, Stream, StreamOptions, StreamReader
+from storage_core.format.keys import (
+    FAMILY_DEFAULT,
+    FAMILY_LOG,
+    PREFIX_DONE,
+    PREFIX_PLACE,
+    log_key,
+    prefix_end,
+)
+from storage_core.format.record import ENVELOPE
+from storage_core.format.shard_state import KEY_HEADS, encode_int
+from storage_core.store.key_value import Batch
+from storage_core.store.rocks import RocksStore, open_store
+from storage_core.write.shard import Shard
+from tests.log.disks import STALL_MAX_S, BesideThread, ReinedDisk
+
+TYPES: Mapping[str, pa.DataType] = {
+    "primary": pa.int64(),
+    "secondary": pa.int32(),
+    "payload": pa.binary(),
+    "version": pa.uint16(),
+    **ENVELOPE,
+}
+
+
+def batch_of(primary: Iterable[int], **columns: Any) -> pa.RecordBatch:
+    """Return a batch; a column given as one value is the same in each row."""
+    primaries = list(primary)
+    given = {"secondary": 1, "payload": b"x", **columns, "primary": primaries}
+    return pa.RecordBatch.from_pydict(
+        {
+            name: pa.array(
+                value if isinstance(value, list | range) else [value] * len(primaries),
+                TYPES[name],
+            )
+            for name, value in given.items()
+        }
+    )
+
+
+def rows_of(batches: pa.Table | Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
+    """Return the rows of batches or of a table."""
+    if isinstance(batches, pa.Table):
+        return batches.to_pylist()
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def column_of(batches: pa.Table | Iterable[pa.RecordBatch], name: str) -> list[Any]:
+    """Return one column of batches or of a table."""
+    return [row[name] for row in rows_of(batches)]
+
+
+def flip_bit(path: Path, byte: int, bit: int = 0) -> None:
+    """Change one bit of a file; a negative byte counts from the end."""
+    data = bytearray(path.read_bytes())
+    data[byte] ^= 1 << bit
+    path.write_bytes(data)
+
+
+class Workbench:
+    """One stream, and what may befall it."""
+
+    def __init__(
+        self,
+        root: Path,
+        name: str,
+        *,
+        environment: Environment | None = None,
+        disk: ReinedDisk | None = None,
+        **options: Any,
+    ) -> None:
+        self.root = root
+        self.name = name
+        self.environment = disk.environment if disk is not None else environment
+        options.setdefault("shards", 1)
+        self.stream = Stream.create(
+            root, name, StreamOptions(**options), environment=self.environment
+        )
+
+    # --- use ---------------------------------------------------------------------------------
+
+    def append(self, primary: Iterable[int], **columns: Any) -> AppendReport:
+        """Append a batch; `addresses`, `source`, `shard`, `attachments` go to the call."""
+        call = {
+            key: columns.pop(key)
+            for key in ("addresses", "source", "shard", "attachments")
+            if key in columns
+        }
+        return self.stream.append_batch(batch_of(primary, **columns), **call)
+
+    def commit(self) -> dict[int, int]:
+        return self.stream.commit()
+
+    def primaries(self, **request: Any) -> list[int]:
+        """Return the primaries that `read` shows, in its order."""
+        return column_of(self.stream.read(**request), "primary")
+
+    def arrivals(self, **request: Any) -> list[int]:
+        """Return the primaries that `scan` shows, in its order."""
+        return column_of(self.stream.scan(**request), "primary")
+
+    def tail(self, name: str, start: int = 0, end: int | None = None) -> list[Any]:
+        """Return one column of what `tail` shows of shard 0."""
+        return column_of(self.stream.tail(0, start, end), name)
+
+    @contextmanager
+    def held_by_another_thread(self, shard: int = 0) -> Iterator[None]:
+        """Let another thread be inside a shard, where only one can append."""
+        inside, leave = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with self.stream._shards[shard].guard.appending():
+                inside.set()
+                assert leave.wait(STALL_MAX_S)
+
+        with BesideThread(hold):
+            assert inside.wait(STALL_MAX_S)
+            yield
+            leave.set()
+
+    def read_beside(self) -> StreamReader:
+        """Return a reader as another process has it."""
+        return StreamReader.open(self.root, self.name)
+
+    # --- ends and beginnings -----------------------------------------------------------------
+
+    def close(self) -> None:
+        self.stream.close()
+
+    def open(self, **how: Any) -> Stream:
+        """Open the stream again; it must be closed."""
+        how.setdefault("environment", self.environment)
+        self.stream = Stream.open(self.root, self.name, **how)
+        return self.stream
+
+    def reopen(self, **how: Any) -> Stream:
+        self.close()
+        return self.open(**how)
+
+    def crash(self) -> None:
+        """Let the process be gone: its files are what the kernel had of them at this moment."""
+        stores = [path for path in self.directory.glob("shard-*/db") if path.is_dir()]
+        for store in stores:
+            shutil.copytree(store, store.with_name("db-at-crash"))
+        self.let_go()
+        for store in stores:
+            shutil.rmtree(store)
+            store.with_name("db-at-crash").rename(store)
+
+    def let_go(self) -> None:
+        """Free locks and files without a commit, whatever state the stream is in."""
+        for shard in self.shards():
+            shard.abandon()
+
+    def shards(self) -> list[Shard]:
+        return list(self.stream._shards.values())
+
+    @property
+    def shard(self) -> Shard:
+        return self.stream._shards[0]
+
+    # --- what lies on the disk ---------------------------------------------------------------
+
+    @property
+    def directory(self) -> Path:
+        return self.root / self.name
+
+    @property
+    def shard_directory(self) -> Path:
+        return self.directory / "shard-0000"
+
+    @property
+    def database(self) -> Path:
+        return self.shard_directory / "db"
+
+    @property
+    def marker(self) -> Path:
+        return self.shard_directory / "marker"
+
+    @property
+    def staging(self) -> Path:
+        return self.directory / "staging"
+
+    def remembered(self, shard: int = 0) -> list[str]:
+        """Return the ids of transactions that a shard knows as done, oldest first."""
+        view = self.stream._shards[shard].view()
+        by_place = [name for _, name in view.meta_items(PREFIX_PLACE, prefix_end(PREFIX_PLACE))]
+        by_name = [key[1:] for key, _ in view.meta_items(PREFIX_DONE, prefix_end(PREFIX_DONE))]
+        view.close()
+        assert sorted(by_place) == sorted(by_name)
+        return [name.decode() for name in by_place]
+
+    def store(self) -> RocksStore:
+        """Open the store of shard 0 behind the stream's back; the stream must be closed."""
+        return open_store(self.database, "strict")
+
+    def change(
+        self,
+        *puts: tuple[str, bytes, bytes],
+        deletes: Iterable[bytes] = (),
+        deleted_blocks: Iterable[int] = (),
+    ) -> None:
+        """Put and delete keys behind the stream's back."""
+        batch = Batch()
+        for family, key, value in puts:
+            batch.put(key, value, family)
+        for key in deletes:
+            batch.delete(key)
+        for first in deleted_blocks:
+            batch.delete(log_key(first), FAMILY_LOG)
+        store = self.store()
+        store.write(batch)
+        store.close()
+
+    def call_heads_written(self, through: int) -> None:
+        """Let the next open replay no block below an address, so that it reads none of them."""
+        self.change((FAMILY_DEFAULT, KEY_HEADS, encode_int(through)))
+
+    def damage_block(self, first: int) -> None:
+        """Flip a bit of a block; its own checksum is all that can tell."""
+        store = self.store()
+        item = store.view().at_or_after(FAMILY_LOG, log_key(first))
+        store.close()
+        assert item is not None
+        self.change((FAMILY_LOG, item[0], item[1][:-1] + bytes([item[1][-1] ^ 1])))
+
+    def write_ahead_log(self) -> Path:
+        """Return the newest write-ahead log of shard 0."""
+        return max(self.database.glob("*.log"))
+
+    def cut_log(self, bytes_off: int) -> None:
+        """Cut bytes off the end of the newest write-ahead log; the stream must have crashed."""
+        log = self.write_ahead_log()
+        log.write_bytes(log.read_bytes()[:-bytes_off])

@@ -1,0 +1,1 @@
+"""What is appended and committed, by one caller and by many."""

@@ -1,0 +1,369 @@
+"""The writer of a shard: what is taken, written, durable and visible, and in which state."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from storage_core import (
+    AppendReport,
+    CorruptionError,
+    InvalidRequestError,
+)
+from storage_core.format.keys import (
+    FAMILY_DEFAULT,
+    INT64_MAX,
+    INT64_MIN,
+    attachment_key,
+    dead_letter_key,
+    done_key,
+    head_key,
+    late_key,
+    zone_key,
+)
+from storage_core.format.marker_slot import MarkerState
+from storage_core.format.shard_state import KEY_FLOOR, KEY_NEXT, encode_int
+from storage_core.store.marker import MarkerWriter
+from tests.log.disks import STALL_MAX_S, BesideThread
+from tests.log.workbench import Workbench, batch_of
+
+COLUMNS = ["primary", "secondary", "payload"]
+
+
+@pytest.fixture
+def reined(make_bench, disk):
+    """A workbench whose disk the test holds by the reins."""
+    return make_bench(disk=disk)
+
+
+# --- taken, written, durable, visible ---------------------------------------------------------
+
+
+def test_nothing_is_shown_before_its_commit(bench):
+    bench.append([1, 2])
+    bench.stream.append(3, 1, b"")
+    assert (bench.primaries(), bench.stream.committed()) == ([], {0: 0})
+    assert bench.commit() == {0: 3}
+    assert bench.primaries() == [1, 2, 3]
+
+
+class Publishing:
+    """A marker that asks something at the moment it is published."""
+
+    def __init__(self, marker: MarkerWriter, ask: Callable[[], object]) -> None:
+        self._marker = marker
+        self._ask = ask
+        self.answers: list[object] = []
+
+    @property
+    def state(self) -> MarkerState:
+        return self._marker.state
+
+    def publish(self, committed: int) -> None:
+        self.answers.append(self._ask())
+        self._marker.publish(committed)
+
+    def write_both(self, state: MarkerState) -> None:
+        self._marker.write_both(state)
+
+    def close(self) -> None:
+        self._marker.close()
+
+
+def test_commit_beside_one_that_is_publishing_waits_for_it(bench):
+    shard = bench.shard
+    shard._marker = Publishing(shard._marker, lambda: shard.needs_commit)
+    bench.append([1])
+    bench.commit()
+    assert (shard._marker.answers, shard.needs_commit) == ([True], False)
+
+
+def test_read_of_a_damaged_block_tells_it_though_another_thread_is_syncing(reined, disk):
+    reined.append([1])
+    reined.close()
+    reined.call_heads_written(through=1)
+    reined.damage_block(0)
+    reined.open()
+    reined.append([2])
+    disk.stall()
+    with BesideThread(reined.commit):
+        assert disk.stalled.wait(STALL_MAX_S)
+        with pytest.raises(CorruptionError, match=r"cannot be read.*addresses \[0, 1\)"):
+            reined.arrivals(end=1)
+        disk.go_on()
+
+
+@pytest.mark.parametrize(
+    ("rows", "newest"),
+    [([(1000, 7), (5, 9)], {7: 1000, 9: 5}), ([(1000, 7), (2000, 9), (5, 7)], {7: 1000, 9: 2000})],
+)
+def test_buffer_that_a_caller_uses_again_changes_nothing_that_was_appended(bench, rows, newest):
+    primary, secondary = np.zeros(1, np.int64), np.zeros(1, np.int32)
+    for primary[0], secondary[0] in rows:
+        columns: list[Any] = [pa.array(primary), pa.array(secondary), pa.array([b""])]
+        bench.stream.append_batch(pa.RecordBatch.from_arrays(columns, names=COLUMNS))
+    secondary[0] = 16 - secondary[0]
+    bench.commit()
+    found = {key: record.primary for key, record in bench.stream.latest().items()}
+    assert found == newest
+    assert bench.stream.verify().is_clean
+
+
+def test_commit_without_anything_new_is_quiet(reined, disk):
+    reined.append([1])
+    reined.commit()
+    disk.reset()
+    assert reined.commit() == {0: 1}
+    assert disk.syncs == 0
+
+
+def test_full_builder_writes_by_itself_unseen(make_bench):
+    bench = make_bench(block_records=3)
+    for primary in range(7):
+        bench.stream.append(primary, 1, b"")
+    assert (bench.shard.tail.next, bench.primaries()) == (6, [])
+
+
+def test_builder_full_of_bytes_writes_by_itself(make_bench):
+    bench = make_bench(block_bytes=10)
+    for _ in range(4):
+        bench.stream.append(1, 1, b"12345")
+    assert bench.shard.tail.next == 4
+
+
+def test_single_records_and_batches_keep_the_order_of_their_calls(bench):
+    bench.stream.append(5, 1, b"")
+    bench.append([6, 7])
+    bench.stream.append(8, 1, b"")
+    bench.commit()
+    assert bench.arrivals() == [5, 6, 7, 8]
+
+
+def test_large_batch_is_cut_into_even_blocks(make_bench):
+    bench = make_bench(block_records=100)
+    bench.append(range(1010))
+    bench.commit()
+    rows = [batch.num_rows for batch in bench.stream.tail(0)]
+    assert rows == [112, 112, 112, 112, 113, 112, 112, 112, 113]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        (2**63, 1, b""),
+        (1, 2**31, b""),
+        (1, 1, "text"),
+        (1, 1, b"123456"),
+        (1, 1, b"", -1),
+        (None, 1, b""),
+    ],
+)
+def test_refused_record_changes_nothing(make_bench, record):
+    bench = make_bench(payload_bytes_max=5)
+    bench.stream.append(1, 1, b"12345")
+    with pytest.raises(InvalidRequestError):
+        bench.stream.append(*record)
+    assert bench.commit() == {0: 1}
+
+
+def test_refused_batch_changes_nothing(make_bench):
+    bench = make_bench(payload_bytes_max=5)
+    with pytest.raises(InvalidRequestError, match="payload of row 1 has 6 bytes"):
+        bench.append([1, 2], payload=[b"", b"123456"])
+    with pytest.raises(InvalidRequestError, match="colour"):
+        bench.stream.append_batch(batch_of([1]).append_column("colour", batch_of([1])["payload"]))
+    assert (bench.commit(), bench.stream.stats().records) == ({0: 0}, 0)
+
+
+# --- what is written with rows ----------------------------------------------------------------
+
+
+def test_source_is_kept_with_its_rows_and_the_newest_counts(bench):
+    for epoch in (1, 2):
+        bench.append([epoch], source={"next": epoch, "epoch": epoch})
+    bench.append([3])
+    bench.reopen()
+    assert bench.stream.source(0) == {"next": 2, "epoch": 2}
+
+
+def test_attachments_are_kept_with_their_rows(bench):
+    bench.append([1], attachments=[("default", b"xnote", b"1"), ("default", b"xnote2", b"2")])
+    bench.close()
+    store = bench.store()
+    assert store.get_many([attachment_key(b"xnote"), attachment_key(b"xnote2")]) == [b"1", b"2"]
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "attachments",
+    [
+        5,
+        [5],
+        [("log", b"k", b"v")],
+        [("default", "k", b"v")],
+        [("default", b"k")],
+    ],
+)
+def test_attachment_that_does_not_fit_is_refused_with_its_rows(bench, attachments):
+    with pytest.raises(InvalidRequestError, match="attachment"):
+        bench.append([1], attachments=attachments)
+    assert bench.commit() == {0: 0}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        b"",
+        b"m",
+        KEY_NEXT,
+        head_key(1),
+        zone_key(0),
+        done_key("mine"),
+        dead_letter_key(5),
+        late_key(0, 1, 10**12, 0),
+        late_key(2**62, 1, INT64_MAX, 0)[:9],
+    ],
+)
+def test_attachment_under_any_key_changes_no_answer(bench, key):
+    bench.append([10, 2**62], attachments=[("default", key, b"?")])
+    bench.append([5])
+    bench.commit()
+    for _ in range(2):
+        assert (bench.primaries(), bench.arrivals()) == ([5, 10, 2**62], [10, 2**62, 5])
+        assert bench.stream.latest(1)[1].primary == 2**62
+        assert list(bench.stream.dead_letters(0)) == []
+        assert not bench.stream.transaction("mine", 1).is_replay
+        assert bench.stream.verify().is_clean
+        bench.reopen()
+
+
+@pytest.mark.parametrize(
+    "source", [5, [1], "next", {"next": -1}, {"next": "1"}, {"next": 2**63}, {"raw": b"bytes"}]
+)
+def test_source_that_does_not_fit_is_refused_with_its_rows(bench, source):
+    with pytest.raises(InvalidRequestError, match="source"):
+        bench.append([1], source=source)
+    assert (bench.commit(), bench.stream.source(0)) == ({0: 0}, None)
+
+
+@pytest.mark.parametrize(
+    "append",
+    [
+        lambda bench: bench.append([], source={"epoch": 5}),
+        lambda bench: bench.append([], attachments=[("default", b"xnote", b"1")]),
+        lambda bench: bench.append([1], addresses=[0], source={"epoch": 5}),
+    ],
+    ids=["source", "attachment", "source of duplicates"],
+)
+def test_commit_syncs_what_moves_no_tail(reined, disk, append):
+    reined.append([1], addresses=[0])
+    reined.commit()
+    append(reined)
+    disk.reset()
+    reined.commit()
+    assert disk.syncs == 1
+
+
+# --- states -----------------------------------------------------------------------------------
+
+
+def test_report_tells_what_became_of_each_row(make_bench, disk):
+    bench = make_bench(disk=disk, jitter=5, unit="s", ahead_max=100)
+    now = disk.clock.now_ns() // 10**9
+    report = bench.append([now, now - 3, now - 50, now + 101, now + 1])
+    assert report == AppendReport(appended=5, late=1, absorbed=1, ahead=1)
+    bench.commit()
+    assert bench.tail("state") == [0, 0, 1, 2, 0]
+    assert bench.tail("late") == [False, False, True, True, False]
+
+
+def test_row_ahead_does_not_make_its_id_late(make_bench, disk):
+    bench = make_bench(disk=disk, unit="s", ahead_max=0)
+    now = disk.clock.now_ns() // 10**9
+    assert bench.append([now + 10**9, now - 10]).late == 0
+
+
+def test_clock_that_moves_on_makes_rows_normal(make_bench, disk):
+    bench = make_bench(disk=disk, unit="s", ahead_max=0)
+    soon = disk.clock.now_ns() // 10**9 + 60
+    assert bench.append([soon]).ahead == 1
+    disk.clock.advance(60)
+    assert bench.append([soon]).ahead == 0
+
+
+def test_sequence_knows_no_ahead(make_bench):
+    assert make_bench(unit="sequence").append([INT64_MAX, INT64_MIN]).ahead == 0
+
+
+def with_floor(bench: Workbench, floor: int) -> None:
+    """Let everything below a primary be expired."""
+    bench.close()
+    bench.change((FAMILY_DEFAULT, KEY_FLOOR, encode_int(floor)))
+    bench.open()
+
+
+def test_expired_row_without_an_address_is_counted_and_dropped(bench):
+    with_floor(bench, 100)
+    assert bench.append([99, 100]) == AppendReport(appended=1, expired=1)
+    assert bench.commit() == {0: 1}
+    assert bench.primaries() == [100]
+
+
+def test_expired_row_with_an_address_is_kept_for_the_replay_only(bench):
+    with_floor(bench, 100)
+    assert bench.append([99, 100], addresses=[5, 6]) == AppendReport(appended=2, expired=1)
+    bench.commit()
+    assert (bench.primaries(), bench.arrivals()) == ([100], [100])
+    assert bench.tail("state") == [3, 0]
+
+
+def test_batch_of_expired_rows_only_writes_no_block(bench):
+    with_floor(bench, 100)
+    assert bench.append([1, 2]) == AppendReport(expired=2)
+    assert bench.commit() == {0: 0}
+    assert bench.stream.stats().expired == 2
+
+
+def test_rows_below_a_new_floor_are_hidden_but_replayed(bench):
+    bench.append([1, 100, 50])
+    with_floor(bench, 60)
+    assert (bench.primaries(), bench.arrivals()) == ([100], [100])
+    assert bench.tail("primary") == [1, 100, 50]
+    assert bench.stream.latest()[1].primary == 100
+
+
+def test_heads_are_restored_by_a_reopen(make_bench):
+    bench = make_bench(jitter=2)
+    bench.append([10])
+    bench.reopen()
+    assert bench.append([9, 7]) == AppendReport(appended=2, absorbed=1, late=1)
+
+
+def test_heads_are_restored_by_a_crash_of_what_was_not_committed(bench):
+    bench.append([10])
+    bench.crash()
+    bench.open()
+    assert bench.append([9]).late == 1
+
+
+def test_heads_survive_many_blocks_and_reopens(make_bench):
+    bench = make_bench(block_records=1)
+    for round_number in range(3):
+        bench.append(range(round_number * 40, round_number * 40 + 40), secondary=list(range(40)))
+        bench.commit()
+        bench.append([1000], secondary=99)
+        bench.reopen()
+    assert bench.append([79] * 40, secondary=list(range(40))).late == 40
+
+
+@pytest.mark.parametrize("column", ["key", "headers"])
+def test_large_keys_and_headers_make_small_blocks(bench, column):
+    large = bytes(2**14)
+    value = large if column == "key" else [{"key": "k", "value": large}]
+    bench.stream.append_batch(batch_of([1] * 256, **{column: [value] * 256}))
+    bench.stream.commit()
+    blocks = list(bench.stream.tail(0, columns=[column]))
+    assert sum(block.num_rows for block in blocks) == 256
+    assert max(block.nbytes for block in blocks) <= 2**20

@@ -1,0 +1,97 @@
+"""Goal: a call that a signal handler's exception leaves is done in full or has done nothing.
+
+Method: interrupt it at the places where the interpreter looks for signals. Behind each the shard
+must serve another thread at once, and nobody may find half of anything. `EVERY` is 1 for a
+campaign; a batch has a thousand places, and neighbours are alike.
+"""
+
+import os
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from storage_core import UnavailableError
+from tests.log.disks import BesideThread
+from tests.log.workbench import Workbench
+from tests.log.writing.interruptions import interrupted_everywhere
+
+ROWS = 3
+OTHER = 2
+EVERY = int(os.environ.get("SHARDLOG_INTERRUPT_EVERY", "7"))
+BUSY = {"sync": "interval", "sync_interval": timedelta(milliseconds=1)}
+
+
+def serves_another_thread(bench: Workbench, place: int) -> None:
+    """Append and commit beside the test; no wait is long enough to be noticed."""
+
+    def use() -> None:
+        bench.stream.append(place, OTHER, b"")
+        bench.commit()
+
+    with BesideThread(use):
+        pass
+
+
+def expect_whole(bench: Workbench, places: list[int], rows: int) -> None:
+    """Find the rows of the others, and those of an interrupted call together or not at all."""
+    bench.reopen()
+    assert bench.primaries(ids=OTHER) == places
+    counts = Counter(bench.primaries(ids=1))
+    assert set(counts.values()) <= {rows}
+    assert bench.stream.verify().is_clean
+
+
+def append_and_commit(bench: Workbench, place: int) -> None:
+    bench.stream.append(place, 1, b"x")
+    bench.commit()
+
+
+CALLS = {
+    "append": (lambda bench, place: bench.stream.append(place, 1, b"x"), 1, 1),
+    "append_batch": (lambda bench, place: bench.append([place] * ROWS), ROWS, EVERY),
+    "commit": (append_and_commit, 1, EVERY),
+}
+
+
+@pytest.mark.parametrize("options", [{"block_records": 2, **BUSY}, {}], ids=["sealing", "plain"])
+@pytest.mark.parametrize("name", CALLS)
+def test_interrupted_call_leaves_no_lock_and_nothing_by_half(make_bench, name, options):
+    bench = make_bench(wait_max=timedelta(seconds=1), **options)
+    call, rows, every = CALLS[name]
+    places = []
+    for place in interrupted_everywhere(lambda place: call(bench, place), every):
+        serves_another_thread(bench, place)
+        places.append(place)
+    expect_whole(bench, places, rows)
+
+
+def test_interrupted_batch_over_shards_is_in_all_of_them_or_in_none(make_bench):
+    bench = make_bench(shards=2)
+    for _ in interrupted_everywhere(
+        lambda place: bench.append([place] * 2, secondary=[2, 3]), 4 * EVERY
+    ):
+        with BesideThread(lambda: bench.append([-1] * 2, secondary=[4, 5])):
+            pass
+    bench.reopen()
+    assert bench.primaries(ids=2) == bench.primaries(ids=3)
+    assert bench.stream.verify().is_clean
+
+
+def test_interrupted_close_can_be_repeated_and_loses_nothing(bench):
+    taken = [-1]
+    bench.stream.append(-1, 1, b"x")
+    for place in interrupted_everywhere(lambda _: bench.close(), 3 * EVERY):
+        bench.reopen()
+        assert bench.primaries() == taken
+        bench.stream.append(place, 1, b"x")
+        taken.append(place)
+    assert bench.open().read().num_rows == len(taken)
+
+
+def test_call_inside_another_one_of_its_thread_is_refused(bench):
+    with bench.shard.guard.append_lock, pytest.raises(UnavailableError, match="signal handlers"):
+        bench.stream.append(1, 1, b"")
+    bench.stream.append(2, 1, b"")
+    bench.commit()
+    assert bench.primaries() == [2]

@@ -1,0 +1,1 @@
+"""Tests of the room `catalog`, a file a module."""

@@ -1,0 +1,1 @@
+"""Tests of the room `format`, a file a module."""

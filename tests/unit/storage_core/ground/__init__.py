@@ -1,0 +1,1 @@
+"""Tests of the room `ground`, a file a module."""

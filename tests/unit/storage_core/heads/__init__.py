@@ -1,0 +1,1 @@
+"""Tests of the room `heads`, a file a module."""

@@ -1,0 +1,1 @@
+"""Tests of the room `read`, a file a module."""

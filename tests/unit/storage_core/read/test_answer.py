@@ -1,0 +1,50 @@
+"""A scan that goes on behind what it has yielded: nothing twice, nothing left out."""
+
+import random
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from storage_core.read.answer import resumed, scan_view
+from storage_core.read.request import ReadRequest
+from storage_core.read.view import ShardView
+from tests.log.workbench import rows_of
+
+Row = dict[str, Any]
+COLUMNS = ("primary", "secondary", "address")
+
+
+@pytest.fixture(scope="module")
+def view(lasting_bench):
+    """Small blocks: primaries that repeat within and across them, some rows late."""
+    bench = lasting_bench
+    chance = random.Random(3)
+    for block in range(36):
+        primaries = [block + chance.randrange(-6, 3) for _ in range(4)]
+        bench.append(primaries, secondary=[chance.randrange(3) for _ in primaries])
+    bench.commit()
+    view = bench.shard.view()
+    yield view
+    view.close()
+
+
+def rest(view: ShardView, request: ReadRequest, reached: int | None) -> list[Row]:
+    """Return what a scan yields that goes on from there."""
+    going_on = request if reached is None else resumed(request, reached)
+    if going_on is None:
+        return []
+    return rows_of(batch for batch, _ in scan_view(view, going_on))
+
+
+@pytest.mark.parametrize("bounds", [{}, {"start": 5, "end": 25}, {"ids": (1,)}])
+@pytest.mark.parametrize("order", ["arrival", "replay", "time"])
+def test_scan_cut_off_behind_any_batch_goes_on_with_the_next_row(view, order, bounds):
+    end = view.bounds.committed
+    request = ReadRequest(0, order=order, columns=COLUMNS, end_address=end, **bounds)
+    whole = rest(view, request, None)
+    scan = list(scan_view(view, request))
+    assert len(scan) > 1
+    for count in range(1, len(scan) + 1):
+        seen = rows_of(batch for batch, _ in islice(scan, count))
+        assert seen + rest(view, request, scan[count - 1][1]) == whole

@@ -1,0 +1,302 @@
+"""The newest row of each id: one block an id, whatever else the shard holds and whoever writes."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from storage_core import ReadRequest, ShardPoisonedError, StreamReader
+from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG, PREFIX_AHEAD, head_key
+from storage_core.format.shard_state import KEY_AHEAD
+from storage_core.heads.shard_heads import BLOCKS_PER_SNAPSHOT
+from storage_core.heads.table import encode_head
+from storage_core.read.latest import scan_newest
+from storage_core.read.view import ShardView
+from storage_core.store.key_value import StoreView
+from tests.log.disks import ReinedDisk
+from tests.log.transactions.test_transaction import transact_in_parts
+from tests.log.workbench import Workbench, batch_of, rows_of
+from tests.unit.storage_core.read.test_follower import OvertakenMarker
+from tests.unit.storage_core.strategies import int32_array
+
+NOW = ReinedDisk().clock.now_ns() // 10**9
+DAY = 86400
+ALL = ReadRequest(0, order="newest", columns=("secondary", "primary", "address"))
+
+
+class CountingStore:
+    """A view of a store that counts what is looked up in each family."""
+
+    def __init__(self, store: StoreView) -> None:
+        self._store = store
+        self.asked = {FAMILY_DEFAULT: 0, FAMILY_LOG: 0}
+
+    def items(self, family: str, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        for item in self._store.items(family, start, end):
+            self.asked[family] += 1
+            yield item
+
+    def at_or_before(self, family: str, key: bytes) -> tuple[bytes, bytes] | None:
+        self.asked[family] += 1
+        return self._store.at_or_before(family, key)
+
+    def at_or_after(self, family: str, key: bytes) -> tuple[bytes, bytes] | None:
+        self.asked[family] += 1
+        return self._store.at_or_after(family, key)
+
+    def close(self) -> None:
+        self._store.close()
+
+
+def counted(view: ShardView) -> CountingStore:
+    """Let what a view looks up be counted from now on."""
+    store = CountingStore(view._store)
+    view._store = view._blocks._store = store
+    return store
+
+
+def newest(view: ShardView, request: ReadRequest = ALL) -> dict[int, int]:
+    """Return the primary of each id's newest row."""
+    rows = rows_of(scan_newest(view, request))
+    return {row["secondary"]: row["primary"] for row in rows}
+
+
+def of_writer(bench: Workbench) -> ShardView:
+    return bench.shard.view_with_heads(None)
+
+
+# --- beside a writer --------------------------------------------------------------------------
+
+
+def test_view_of_a_writer_that_went_on_reads_a_block_an_id(bench):
+    for at in range(100):
+        bench.append([at, at], secondary=[1, 2])
+    bench.commit()
+    view = of_writer(bench)
+    store = counted(view)
+    for at in range(100, 200):
+        bench.append([at, at], secondary=[1, 2])
+        bench.commit()
+    assert newest(view) == {1: 99, 2: 99}
+    assert store.asked[FAMILY_LOG] == 1
+    assert newest(of_writer(bench)) == {1: 199, 2: 199}
+
+
+def test_view_whose_heads_left_memory_finds_them_on_disk_of_its_moment(bench):
+    bench.append([5], secondary=7)
+    bench.commit()
+    bench.shard._heads._committed._capacity = 2
+    for at in range(2 * BLOCKS_PER_SNAPSHOT):
+        bench.append([at], secondary=100 + at)
+        bench.commit()
+    assert 7 not in bench.shard._heads._committed.heads.ids.tolist()
+    view = of_writer(bench)
+    for at in range(10, 10 + 2 * BLOCKS_PER_SNAPSHOT):
+        bench.append([at], secondary=7)
+        bench.commit()
+    assert newest(view)[7] == 5
+
+
+def test_older_of_two_views_of_a_reader_does_not_take_the_newers_heads(bench):
+    for at in range(3 * BLOCKS_PER_SNAPSHOT):
+        bench.append([at])
+        bench.commit()
+    with bench.read_beside() as reader:
+        older, _ = reader._followers[0]._moment()
+        bench.append([1000])
+        bench.commit()
+        newer, _ = reader._followers[0]._moment()
+        assert newest(newer) == {1: 1000}
+        store = counted(older)
+        assert newest(older) == {1: 3 * BLOCKS_PER_SNAPSHOT - 1}
+        assert store.asked[FAMILY_LOG] <= BLOCKS_PER_SNAPSHOT + 2
+
+
+def test_reader_that_saw_the_heads_on_disk_move_replays_blocks_once_all_the_same(bench):
+    def fill(blocks: int) -> None:
+        for at in range(blocks):
+            bench.append([at])
+            bench.commit()
+
+    fill(1)
+    with bench.read_beside() as reader:
+        follower = reader._followers[0]
+        before, state = follower._moment()
+        newest(before)
+        fill(3 * BLOCKS_PER_SNAPSHOT - BLOCKS_PER_SNAPSHOT // 2)
+        first, moved = follower._moment()
+        newest(first)
+        assert state.heads_through < moved.heads_through < first.bounds.committed - 1
+        again, _ = follower._moment()
+        store = counted(again)
+        newest(again)
+        assert store.asked[FAMILY_LOG] == 1
+
+
+def test_reader_whose_store_is_ahead_of_the_marker_it_read_answers_from_its_heads(bench):
+    for at in range(3 * BLOCKS_PER_SNAPSHOT):
+        bench.append([at])
+        bench.commit()
+
+    def write_heads() -> None:
+        for at in range(1000, 1000 + 2 * BLOCKS_PER_SNAPSHOT):
+            bench.append([at])
+            bench.commit()
+
+    with bench.read_beside() as reader:
+        follower = reader._followers[0]
+        marker: Any = OvertakenMarker(follower._marker, write_heads)
+        follower._marker = marker
+        view, state = follower._moment()
+        assert view.bounds.committed == state.heads_through > 3 * BLOCKS_PER_SNAPSHOT
+        store = counted(view)
+        assert newest(view) == {1: 1000 + state.heads_through - 3 * BLOCKS_PER_SNAPSHOT - 1}
+        assert store.asked[FAMILY_LOG] <= BLOCKS_PER_SNAPSHOT
+
+
+# --- beside late rows -------------------------------------------------------------------------
+
+
+def test_late_rows_of_other_ids_cost_nothing(make_bench):
+    bench = make_bench(unit="s")
+    long_ago = NOW - 200 * DAY
+    bench.append([long_ago] * 50, secondary=list(range(50)))
+    for day in range(1, 100):
+        bench.append([long_ago + day * DAY + 100, long_ago + day * DAY], secondary=99)
+    bench.commit()
+    view = of_writer(bench)
+    store = counted(view)
+    assert newest(view) == {99: long_ago + 99 * DAY + 100} | dict.fromkeys(range(50), long_ago)
+    assert store.asked[FAMILY_LOG] == 2
+    assert store.asked[FAMILY_DEFAULT] < 100
+
+
+# --- beside ahead rows ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clocked(make_bench):
+    """A stream in seconds that calls ahead what lies more than ten of them above its clock."""
+    return make_bench(unit="s", disk=ReinedDisk(), ahead_max=10)
+
+
+def test_ahead_rows_of_others_and_of_long_ago_cost_a_look_an_id(clocked):
+    for at in range(100):
+        clocked.append([NOW + 1000 + at] * 5, secondary=[1, 2, 3, 4, 1000 + at])
+    clocked.append([NOW] * 3, secondary=[1, 2, 5])
+    clocked.commit()
+    view = clocked.shard.view_with_heads(IDS)
+    store = counted(view)
+    assert newest(view, OF_IDS) == {1: NOW + 1099, 2: NOW + 1099, 5: NOW}
+    assert store.asked[FAMILY_LOG] == 2
+    assert store.asked[FAMILY_DEFAULT] < 15
+
+
+IDS = int32_array([1, 2, 5, 6])
+OF_IDS = replace(ALL, ids=(1, 2, 5, 6))
+
+
+def test_ahead_rows_above_committed_are_passed_over(clocked):
+    clocked.append([NOW, NOW + 20, NOW + 30])
+    clocked.commit()
+    clocked.append([NOW + 50, NOW + 60])
+    clocked.append([NOW + 70], secondary=2)
+    assert newest(of_writer(clocked)) == {1: NOW + 30}
+    with clocked.read_beside() as reader:
+        assert {one: row.primary for one, row in reader.latest().items()} == {1: NOW + 30}
+
+
+def keys_of_ahead_rows(bench: Workbench) -> list[bytes]:
+    """Return the keys by which ahead rows are found; the stream must be closed."""
+    store = bench.store()
+    view = store.view()
+    keys = [key for key, _ in view.items(FAMILY_DEFAULT, PREFIX_AHEAD, b"g")]
+    store.close()
+    return keys
+
+
+def test_store_without_keys_of_ahead_rows_answers_and_gets_them_when_opened(clocked):
+    clocked.append([NOW, NOW + 40, NOW + 30, NOW - 9], secondary=[1, 1, 1, 1])
+    clocked.append([NOW + 80, NOW + 90, NOW], secondary=[2, -3, 5])
+    clocked.commit()
+    expected = {1: NOW + 40, 2: NOW + 80, -3: NOW + 90, 5: NOW}
+    clocked.close()
+    keys = keys_of_ahead_rows(clocked)
+    assert len(keys) == 4
+    clocked.change(deletes=[*keys, KEY_AHEAD])
+    with clocked.read_beside() as reader:
+        assert {one: row.primary for one, row in reader.latest().items()} == expected
+        assert {one: row.primary for one, row in reader.latest([2, 5]).items()} == {
+            2: NOW + 80,
+            5: NOW,
+        }
+        assert newest_below(reader, NOW + 39) == {1: NOW + 30, 5: NOW}
+    clocked.open()
+    assert newest(of_writer(clocked)) == expected
+    clocked.close()
+    assert keys_of_ahead_rows(clocked) == keys
+
+
+def newest_below(reader: StreamReader, end: int) -> dict[int, int]:
+    rows = rows_of(reader.shard(0).scan(replace(ALL, end=end)))
+    return {row["secondary"]: row["primary"] for row in rows}
+
+
+def test_ahead_rows_of_a_transaction_that_is_given_up_leave_nothing(make_bench, disk):
+    bench = make_bench(unit="s", disk=disk, ahead_max=10, block_records=1)
+    bench.append([NOW, NOW + 20])
+    disk.failing = {"third write"}
+    with pytest.raises(ShardPoisonedError):
+        transact_in_parts(bench, 71, *(batch_of([NOW + count] * count) for count in (26, 40, 5)))
+    disk.failing = set()
+    bench.crash()
+    shutil.rmtree(bench.staging)
+    assert len(keys_of_ahead_rows(bench)) > 1
+    bench.open(give_up_transactions=["t"])
+    assert newest(of_writer(bench)) == {1: NOW + 20}
+    bench.close()
+    assert len(keys_of_ahead_rows(bench)) == 1
+
+
+# --- where heads do not answer ----------------------------------------------------------------
+
+
+def test_id_whose_newest_rows_were_given_up_has_the_one_before(make_bench):
+    bench = make_bench(jitter=2)
+    for at in range(50):
+        bench.append([at, at], secondary=[1, 2])
+    bench.append([60, 70], secondary=[1, 3])
+    bench.close()
+    bench.damage_block(100)
+    bench.open().accept_loss(0, 100, 102)
+    view = of_writer(bench)
+    store = counted(view)
+    assert newest(view) == {1: 49, 2: 49}
+    assert store.asked[FAMILY_LOG] < 10
+    with bench.read_beside() as reader:
+        assert {one: row.primary for one, row in reader.latest().items()} == {1: 49, 2: 49}
+
+
+def test_bounded_search_ends_once_the_ids_own_rows_allow(make_bench):
+    bench = make_bench(jitter=3)
+    for at in range(200):
+        bench.append([at, at - 2])
+    bench.commit()
+    view = of_writer(bench)
+    store = counted(view)
+    assert newest(view, replace(ALL, end_address=300)) == {1: 149}
+    assert newest(view, replace(ALL, end=80)) == {1: 80}
+    assert newest(view, replace(ALL, end=80, start=80, versions=(5,))) == {}
+    assert store.asked[FAMILY_LOG] < 20
+
+
+def test_head_that_points_at_another_row_does_not_decide_and_verify_tells(bench):
+    bench.append([1, 2], secondary=[1, 2])
+    bench.close()
+    bench.call_heads_written(through=2)
+    bench.change((FAMILY_DEFAULT, head_key(1), encode_head(1, 1, 1)))
+    bench.open()
+    assert bench.stream.latest(1)[1].address == 0
+    assert [problem.kind for problem in bench.stream.verify().problems].count("head") > 0

@@ -1,0 +1,1 @@
+"""Tests of the room `store`, a file a module."""

@@ -1,0 +1,1 @@
+"""Tests of the room `transactions`, a file a module."""

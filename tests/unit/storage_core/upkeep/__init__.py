@@ -1,0 +1,1 @@
+"""Tests of the room `upkeep`, a file a module."""

@@ -1,0 +1,168 @@
+"""Verify: a clean store is told clean, and each kind of damage is named with its place."""
+
+from dataclasses import replace
+
+import pytest
+
+from storage_core import ClosedError
+from storage_core.format.keys import (
+    FAMILY_DEFAULT,
+    FAMILY_LOG,
+    head_key,
+    prefix_end,
+    window_key,
+    zone_key,
+)
+from storage_core.format.window import Window, encode_window
+from storage_core.format.zone import Zone, decode_zone, encode_secondaries, encode_zone
+from storage_core.heads.table import encode_head
+from tests.log.workbench import Workbench
+from tests.unit.storage_core.strategies import int32_array
+
+
+@pytest.fixture
+def filled(bench):
+    """Blocks [0, 3) and [3, 5), the latter with a late row."""
+    bench.append([1, 2, 30])
+    bench.append([40, 7])
+    bench.close()
+    return bench
+
+
+def zone_of(bench: Workbench, first: int) -> Zone:
+    store = bench.store()
+    item = store.view().at_or_after(FAMILY_DEFAULT, zone_key(first))
+    store.close()
+    assert item is not None
+    return decode_zone(first, item[1], 0)
+
+
+def late_keys(bench: Workbench) -> list[bytes]:
+    store = bench.store()
+    keys = [key for key, _ in store.view().items(FAMILY_DEFAULT, b"l", prefix_end(b"l"))]
+    store.close()
+    return keys
+
+
+def problems(bench: Workbench) -> list[tuple[int | None, int | None, str]]:
+    """Return where verify found what; every line names shard and file."""
+    report = bench.open().verify()
+    assert report.is_clean == (not report.problems)
+    assert {(one.shard, one.file) for one in report.problems} <= {(0, str(bench.database))}
+    return [(one.start, one.end, one.what) for one in report.problems]
+
+
+def test_clean_store_is_told_clean_with_what_was_read(filled):
+    report = filled.open().verify()
+    assert report.is_clean
+    assert (report.blocks, report.rows, report.late_rows) == (2, 5, 1)
+
+
+def test_report_covers_all_shards(make_bench):
+    bench = make_bench(shards=4)
+    bench.append(range(8), secondary=list(range(8)))
+    bench.commit()
+    report = bench.stream.verify()
+    assert (report.is_clean, report.blocks, report.rows) == (True, 4, 8)
+
+
+def test_rows_that_are_written_and_not_committed_are_verified_too(bench):
+    bench.append([1, 20, 3])
+    report = bench.stream.verify()
+    assert (report.is_clean, report.blocks, report.late_rows) == (True, 1, 1)
+
+
+def test_damaged_block_is_told_as_lost(filled):
+    filled.damage_block(3)
+    assert problems(filled) == [(3, 5, "acknowledged addresses are gone")]
+
+
+def test_block_that_went_bad_under_an_open_stream_is_told_and_noted(filled):
+    filled.call_heads_written(through=5)
+    filled.damage_block(0)
+    start, end, what = problems(filled)[0]
+    assert (start, end) == (0, 3)
+    assert "cannot be read" in what
+    assert filled.stream.lost_ranges() == {0: [(0, 3)]}
+
+
+def test_block_swapped_with_another_is_told(filled):
+    store = filled.store()
+    blocks = dict(store.view().items(FAMILY_LOG, b"", None))
+    store.close()
+    (first, one), (second, two) = blocks.items()
+    filled.change((FAMILY_LOG, first, two), (FAMILY_LOG, second, one))
+    assert [place[:2] for place in problems(filled)] == [(0, 3), (3, 5)]
+
+
+def test_missing_block_is_told(filled):
+    filled.change(deleted_blocks=[3])
+    assert [place[:2] for place in problems(filled)] == [(3, 5)]
+
+
+def test_missing_zone_is_told_as_a_broken_chain(filled):
+    filled.call_heads_written(through=5)
+    filled.change(deletes=[zone_key(0)])
+    ((start, end, what),) = problems(filled)
+    assert (start, end, what.split(" (")[0]) == (0, 3, "the chain of zones is broken")
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"primary_min": 2}, "primaries differ"),
+        ({"flagged_max": 8}, "primaries differ"),
+        ({"late": 0}, "counts differ"),
+        ({"tombstones": 1}, "counts differ"),
+        ({"committed_at_ms": 5}, "time of storing"),
+        ({"parts": encode_secondaries(int32_array([9]))}, "set of secondaries"),
+    ],
+)
+def test_zone_that_differs_from_its_block_is_told(filled, changes, what):
+    zone = replace(zone_of(filled, 3), **changes)
+    filled.change((FAMILY_DEFAULT, zone_key(3), encode_zone(zone)))
+    ((start, end, told),) = problems(filled)
+    assert (start, end) == (3, 5)
+    assert what in told
+
+
+def test_missing_late_row_is_told(filled):
+    filled.change(deletes=late_keys(filled))
+    assert problems(filled) == [(4, 5, "a late or ahead row has no copy in order of time")]
+
+
+def test_late_row_too_many_is_told(filled):
+    (key,) = late_keys(filled)
+    filled.change((FAMILY_DEFAULT, key[:-1] + b"\x01", bytes(34)))
+    assert problems(filled) == [(1, 2, "a copy belongs to no late or ahead row")]
+
+
+def test_late_row_of_another_place_is_told(filled):
+    (key,) = late_keys(filled)
+    filled.change((FAMILY_DEFAULT, key[:-1] + b"\x01", bytes(34)), deletes=[key])
+    assert [place[:2] for place in problems(filled)] == [(4, 5), (1, 2)]
+
+
+def test_one_problem_does_not_hide_the_next(filled):
+    filled.damage_block(0)
+    filled.damage_block(3)
+    assert [place[:2] for place in problems(filled)] == [(0, 3), (3, 5)]
+
+
+def test_closed_stream_cannot_be_verified(bench):
+    bench.close()
+    with pytest.raises(ClosedError):
+        bench.stream.verify()
+
+
+def test_window_that_does_not_cover_its_rows_is_told(filled):
+    filled.change((FAMILY_DEFAULT, window_key(0), encode_window(Window(3, 3, 5))))
+    ((start, end, what),) = problems(filled)
+    assert (start, end, what) == (0, 4, "window 0 does not cover its rows")
+
+
+def test_head_that_is_behind_its_rows_is_told(filled):
+    filled.call_heads_written(through=5)
+    filled.change((FAMILY_DEFAULT, head_key(1), encode_head(30, 2, 2)))
+    ((start, end, what),) = problems(filled)
+    assert (start, end, what) == (3, 4, "the head of id 1 is behind")
