@@ -19,7 +19,6 @@ TOOLS: Final = Bundle(
     dependencies=f"""\
     <dependency org="org.apache.kafka" name="kafka-tools" rev="{KAFKA_VERSION}"
                 transitive="false" conf="default->default"/>""",
-    types=("jar",),
     files=1,
     megabytes=1,
     sha256="074f92301d7a679305b0f8038c11868fae768b358f8232b5afb3e1a373ce32af",

@@ -27,8 +27,6 @@ KAFKA: Final = Bundle(
                 conf="default->default"/>
     <dependency org="org.apache.logging.log4j" name="log4j-slf4j-impl" rev="2.24.3"
                 conf="default->default"/>""",
-    # scala-logging is packed as a bundle.
-    types=("jar", "bundle"),
     files=46,
     megabytes=45,
     sha256="3a34e90b2c305fced2b81eb1d737a8f6b0e1fc5831f4ef1a0f8a89c07bd1badd",
@@ -48,12 +46,9 @@ default.replication.factor=1
 offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
 # Each partition costs a directory and open files; nobody spreads load here.
 offsets.topic.num.partitions=4
 transaction.state.log.num.partitions=4
-share.coordinator.state.topic.num.partitions=1
 group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms=1000
 group.consumer.min.session.timeout.ms=1000

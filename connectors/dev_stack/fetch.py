@@ -34,6 +34,8 @@ FETCH_MAX_S: Final = 900.0
 _LOCK_MAX_S: Final = 2 * FETCH_MAX_S
 _PARTIAL: Final = ".partial"
 _PATTERN: Final = "[artifact]-[revision](-[classifier]).[ext]"
+# A "bundle" is a jar too; a zip is unpacked.
+_TYPES: Final = ("jar", "bundle", "zip")
 _LINES: Final = 4
 _BYTES_A_MEGABYTE: Final = 1_000_000
 _IVY_FILE: Final = """\
@@ -54,7 +56,6 @@ class Bundle:
     Attributes:
         name: Name and version; the directory they are kept in.
         dependencies: The `dependency` elements of an Ivy file.
-        types: The artifact types that Ivy retrieves; a zip is unpacked.
         files: How many files that makes.
         megabytes: How much is fetched, roughly; for the progress bar.
         sha256: The checksum of all its jars (`jars_sha256`).
@@ -62,7 +63,6 @@ class Bundle:
 
     name: str
     dependencies: str
-    types: tuple[str, ...]
     files: int
     megabytes: int
     sha256: str
@@ -81,33 +81,19 @@ def jars_sha256(directory: Path) -> str:
 
 
 def ivy_jar(package: str = "pyspark") -> Path:
-    """Return Ivy's jar in PySpark's wheel.
-
-    Raises:
-        InvalidRequestError: PySpark is not installed.
-    """
+    """Return Ivy's jar in PySpark's wheel, or say that it is not installed."""
     found = importlib.util.find_spec(package)
-    for folder in (found.submodule_search_locations or []) if found else []:
-        for jar in sorted(Path(folder).glob("jars/ivy-*.jar")):
+    if found is not None and found.origin is not None:
+        for jar in sorted(Path(found.origin).parent.glob("jars/ivy-*.jar")):
             return jar
     message = f"{package}, whose Ivy fetches the broker, is missing: pip install 'shardlog[spark]'"
     raise InvalidRequestError(message)
 
 
 def retrieve(bundle: Bundle, directory: Path, on_tick: Callable[[], None]) -> Path:
-    """Fetch a bundle's artifacts.
+    """Fetch a bundle's artifacts into a directory of their own below an empty one; return it.
 
-    Args:
-        bundle: What to fetch.
-        directory: An empty directory to work in; all there may be thrown away afterwards.
-        on_tick: Called a few times a second while it takes.
-
-    Returns:
-        The directory inside that holds the artifacts and nothing else.
-
-    Raises:
-        UnavailableError: Something could not be fetched, or not in time.
-        InvalidRequestError: PySpark or a JVM is missing.
+    `on_tick` is called a few times a second while it takes.
     """
     asked, found, log = directory / "ivy.xml", directory / "found", directory / "ivy.log"
     asked.write_text(_IVY_FILE.format(dependencies=bundle.dependencies), encoding="utf-8")
@@ -117,7 +103,7 @@ def retrieve(bundle: Bundle, directory: Path, on_tick: Callable[[], None]) -> Pa
         *("-cp", str(ivy_jar()), "org.apache.ivy.Main"),
         *(("-settings", settings) if settings else ()),
         *("-cache", str(directory / "cache"), "-ivy", str(asked), "-confs", "default"),
-        *("-retrieve", str(found / _PATTERN), "-types", *bundle.types),
+        *("-retrieve", str(found / _PATTERN), "-types", *_TYPES),
     ]
     ivy = start_guarded(command, log=log, scratch=directory, owner=Process.current())
     await_end(ivy.program, log, FETCH_MAX_S, on_tick)
@@ -221,6 +207,5 @@ def bytes_below(directory: Path) -> int:
     total = 0
     with suppress(FileNotFoundError):
         for path in directory.rglob("*"):
-            with suppress(FileNotFoundError):
-                total += path.stat().st_size if path.is_file() else 0
+            total += path.stat().st_size
     return total

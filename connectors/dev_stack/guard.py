@@ -2,7 +2,7 @@
 
 process.py runs this file as a script; it imports nothing of ours and so starts in milliseconds:
 
-    python -I -S guard.py OWNER_PID OWNER_STARTED SCRATCH LOG COMMAND...
+    python -I -S guard.py OWNER SCRATCH LOG COMMAND...
 
 It detaches, starts the command in a process group of its own with its output in LOG, prints number
 and start of itself and of the command, and waits for what comes first:
@@ -10,9 +10,9 @@ and start of itself and of the command, and waits for what comes first:
 * the command ends: so does the guard;
 * the owner ends: the group is killed and SCRATCH, if any, removed. SIGUSR1 frees it before that.
 
-When the guard itself is killed, the kernel kills the command. The owner is watched through a
-descriptor of its process: unlike a pipe it is not held open by what the owner forked, and unlike
-a parent-death signal it does not depend on the thread that made the call.
+When the guard itself is killed, the kernel kills the command. OWNER is a descriptor of the owner's
+process, readable when that ends: unlike a pipe it is not held open by what the owner forked, and
+unlike a parent-death signal it does not depend on the thread that made the call.
 """
 
 import ctypes
@@ -29,7 +29,7 @@ _PR_SET_PDEATHSIG = 1
 
 def main() -> None:
     """Start the command and outlive it."""
-    owner_pid, owner_started, scratch, log, *command = sys.argv[1:]
+    owner, scratch, log, *command = sys.argv[1:]
     if os.fork():
         # Whoever called need not wait for the guard: it belongs to init.
         os._exit(0)
@@ -37,14 +37,13 @@ def main() -> None:
     os.chdir("/")
     freed: list[int] = []
     signal.signal(signal.SIGUSR1, lambda number, _frame: freed.append(number))
-    owner = _watch(int(owner_pid), int(owner_started))
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     program = _start(command, output)
     pids = (os.getpid(), program.pid)
     os.write(1, " ".join(f"{pid} {state_and_start(pid)[1]}" for pid in pids).encode())
     os.dup2(output, 1)
     os.dup2(output, 2)
-    is_orphaned = _has_outlived(owner, program) and not freed
+    is_orphaned = _has_outlived(int(owner), program) and not freed
     if is_orphaned:
         os.killpg(program.pid, signal.SIGKILL)
     code = program.wait()
@@ -64,17 +63,6 @@ def state_and_start(pid: int) -> tuple[str, int]:
     # The program's name stands in parentheses and may hold anything, these too.
     fields = text.rpartition(")")[2].split()
     return fields[0], int(fields[19])
-
-
-def _watch(pid: int, started: int) -> int:
-    """Return a descriptor that becomes readable when the owner ends."""
-    try:
-        descriptor = os.pidfd_open(pid)
-        if state_and_start(pid)[1] == started:
-            return descriptor
-    except OSError:
-        pass
-    sys.exit(f"the owner, process {pid}, is gone")
 
 
 def _start(command: list[str], output: int) -> "subprocess.Popen[bytes]":

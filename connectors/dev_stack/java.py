@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -20,20 +19,19 @@ _ADVICE: Final = (
 )
 
 
-def find_java(environment: Mapping[str, str] = os.environ, installed: Path = _INSTALLED) -> Path:
+def find_java(installed: Path = _INSTALLED) -> Path:
     """Return the first `java` that is new enough.
 
     Raises:
         InvalidRequestError: There is none; the message says what was found and how to get one.
     """
-    home = environment.get("JAVA_HOME")
-    on_path = shutil.which("java", path=environment.get("PATH", ""))
+    home, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
     candidates = [Path(home) / "bin/java"] if home else []
     candidates += [Path(on_path).absolute()] if on_path else []
     candidates += sorted(installed.glob("*/bin/java"), reverse=True)
     too_old = []
     for java in candidates:
-        version = java_version(_version_text(java))
+        version = java_version(java)
         if version is not None and version >= JAVA_MIN:
             return java
         too_old.append(f"{java} is {'no JVM' if version is None else f'version {version}'}")
@@ -42,17 +40,13 @@ def find_java(environment: Mapping[str, str] = os.environ, installed: Path = _IN
     raise InvalidRequestError(message)
 
 
-def java_version(text: str) -> int | None:
-    """Return the major version in what `java -version` prints, or None."""
-    found = _VERSION.search(text)
-    return int(found[1]) if found else None
-
-
-def _version_text(java: Path) -> str:
+def java_version(java: Path) -> int | None:
+    """Return the major version that a `java` says it is, or None."""
     try:
         answer = subprocess.run(  # noqa: S603 - the JVM that we are about to run
             [java, "-version"], capture_output=True, text=True, timeout=_ANSWER_MAX_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return answer.stderr + answer.stdout
+        return None
+    found = _VERSION.search(answer.stderr + answer.stdout)
+    return int(found[1]) if found else None

@@ -5,22 +5,21 @@ $SHARDLOG_STATE or $XDG_STATE_HOME/shardlog or ~/.local/state/shardlog   dev/
 """
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 
-def jars_directory(environment: Mapping[str, str] = os.environ) -> Path:
+def jars_directory() -> Path:
     """Return where fetched jars are kept."""
-    return _place(environment, "SHARDLOG_CACHE", "XDG_CACHE_HOME", ".cache") / "jars"
+    return _place("SHARDLOG_CACHE", "XDG_CACHE_HOME", ".cache") / "jars"
 
 
-def dev_directory(environment: Mapping[str, str] = os.environ) -> Path:
+def dev_directory() -> Path:
     """Return where `shardlog dev` runs its processes and records them."""
-    return _place(environment, "SHARDLOG_STATE", "XDG_STATE_HOME", ".local/state") / "dev"
+    return _place("SHARDLOG_STATE", "XDG_STATE_HOME", ".local/state") / "dev"
 
 
-def _place(environment: Mapping[str, str], own: str, shared: str, below_home: str) -> Path:
-    if environment.get(own):
-        return Path(environment[own]).absolute()
-    shared_place = environment.get(shared)
+def _place(own: str, shared: str, below_home: str) -> Path:
+    if os.environ.get(own):
+        return Path(os.environ[own]).absolute()
+    shared_place = os.environ.get(shared)
     return (Path(shared_place) if shared_place else Path.home() / below_home) / "shardlog"

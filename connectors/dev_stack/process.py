@@ -31,7 +31,8 @@ _ENDED_STATES: Final = ("Z", "X")
 _QUOTE_CHARS_MAX: Final = 300
 _LOG_BYTES_READ_MAX: Final = 1 << 20
 _TELLING: Final = re.compile(r"\b(?:ERROR|FATAL|FAILED|UNRESOLVED)|Exception\b|Error\b|not found")
-_STACK_FRAME: Final = re.compile(r"\s*at |\s*\.\.\. \d+ more")
+# Empty lines, and those of a stack.
+_PASSED_OVER: Final = re.compile(r"\s*(?:$|at |\.\.\. \d+ more)")
 _ENDING: Final = "the process ended with "
 
 
@@ -69,7 +70,7 @@ class Process:
 
     def has_ended_within(self, timeout_s: float) -> bool:
         """Wait until it ends, at most so long; say whether it did."""
-        with self._descriptor() as descriptor:
+        with self.descriptor() as descriptor:
             if descriptor is None:
                 return True
             poller = select.poll()
@@ -78,7 +79,7 @@ class Process:
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal; one that is gone gets none."""
-        with self._descriptor() as descriptor, suppress(ProcessLookupError):
+        with self.descriptor() as descriptor, suppress(ProcessLookupError):
             if descriptor is not None:
                 signal.pidfd_send_signal(descriptor, number)
 
@@ -94,7 +95,8 @@ class Process:
         self.has_ended_within(_KILL_MAX_S)
 
     @contextmanager
-    def _descriptor(self) -> Iterator[int | None]:
+    def descriptor(self) -> Iterator[int | None]:
+        """Open what becomes readable when it ends; None when it has ended."""
         try:
             descriptor = os.pidfd_open(self.pid)
         except ProcessLookupError:
@@ -133,26 +135,29 @@ def start_guarded(
     Raises:
         UnavailableError: It could not be started.
     """
-    identity = [str(owner.pid), str(owner.started)]
-    start = [sys.executable, "-I", "-S", guard.__file__, *identity, str(scratch or ""), str(log)]
-    try:
-        done = subprocess.run(  # noqa: S603 - our own script
-            [*start, *command],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_GUARD_START_MAX_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        message = f"{Path(command[0]).name} was not started within {_GUARD_START_MAX_S:.0f} s"
-        raise UnavailableError(message) from error
+    name, places = Path(command[0]).name, (str(scratch or ""), str(log))
+    with owner.descriptor() as watched:
+        if watched is None:
+            message = f"{name} was not started: its owner, process {owner.pid}, is gone"
+            raise UnavailableError(message)
+        try:
+            done = subprocess.run(  # noqa: S603 - our own script
+                [sys.executable, "-I", "-S", guard.__file__, str(watched), *places, *command],
+                pass_fds=(watched,),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_GUARD_START_MAX_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            message = f"{name} was not started within {_GUARD_START_MAX_S:.0f} s"
+            raise UnavailableError(message) from error
     match [int(number) for number in done.stdout.split()]:
         case [guard_pid, guard_started, pid, started]:
             return GuardedProcess(Process(pid, started), Process(guard_pid, guard_started))
         case _:
-            told = done.stderr.strip() or last_telling_line(log)
-            message = f"{Path(command[0]).name} was not started: {told}"
+            message = f"{name} was not started: {done.stderr.strip() or last_telling_line(log)}"
             raise UnavailableError(message, path=log)
 
 
@@ -181,7 +186,7 @@ def last_telling_line(log: Path) -> str:
     with suppress(FileNotFoundError), log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - _LOG_BYTES_READ_MAX))
         text = file.read().decode("utf-8", "replace")
-    lines = [line.strip() for line in text.splitlines() if not _STACK_FRAME.match(line)]
-    told = [line for line in lines if line and not line.startswith(_ENDING)]
+    lines = [line.strip() for line in text.splitlines() if not _PASSED_OVER.match(line)]
+    told = [line for line in lines if not line.startswith(_ENDING)]
     telling = [line for line in told if _TELLING.search(line)]
     return (telling or told or lines or ["its log is empty"])[-1][:_QUOTE_CHARS_MAX]

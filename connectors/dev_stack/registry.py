@@ -12,7 +12,6 @@ from connectors.dev_stack.fetch import Bundle, fetched
 from connectors.dev_stack.java import find_java
 from connectors.dev_stack.ports import LOOPBACK
 from connectors.dev_stack.server import Server, ServerKind
-from storage_core import UnavailableError
 
 _VERSION: Final = "2.6.13.Final"
 _BUNDLE: Final = Bundle(
@@ -22,7 +21,6 @@ _BUNDLE: Final = Bundle(
                 transitive="false" conf="default->default">
       <artifact name="apicurio-registry-app" type="zip" ext="zip" m:classifier="all"/>
     </dependency>""",
-    types=("zip",),
     files=1,
     megabytes=139,
     sha256="7aa4f6a1990eee32d46ecc0cb5178ad58ea844ab641a15fc8893b036fb3a8482",
@@ -42,15 +40,11 @@ def is_registry_answering(address: str) -> bool:
 
 
 def _command(server: Server, ports: tuple[int, ...]) -> list[str]:
-    home = fetched(_BUNDLE)
-    jars = sorted(home.glob("*-runner.jar"))
-    if not jars:
-        message = "the registry's archive holds no runner"
-        raise UnavailableError(message, path=home)
+    jar = fetched(_BUNDLE) / f"apicurio-registry-app-{_VERSION}-runner.jar"
     (port,) = ports
     settings = {"quarkus.http.host": LOOPBACK, "quarkus.http.port": str(port), **server.settings}
     options = [f"-D{name}={value}" for name, value in settings.items()]
-    return [str(find_java()), "-Xmx512m", "-XX:-UsePerfData", *options, "-jar", str(jars[0])]
+    return [str(find_java()), "-Xmx512m", "-XX:-UsePerfData", *options, "-jar", str(jar)]
 
 
 REGISTRY: Final = ServerKind(

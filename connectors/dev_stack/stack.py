@@ -5,8 +5,8 @@ With an owner the servers end when the owner does; without one they live until `
 then a process killed while it starts them leaves none. $KAFKA_BOOTSTRAP and $SCHEMA_REGISTRY_URL
 name servers to use in their place.
 
-`stack.json` beside the servers' directories records of each its address, its process and its
-place, so that another process can find and stop it. It is replaced whole.
+`stack.json` beside the servers' directories records of each its address and its process, so that
+another process can find and stop it. It is replaced whole.
 """
 
 import json
@@ -42,29 +42,20 @@ class Service:
 
     address: str
     process: Process
-    directory: Path
 
 
 class DevStack:
     """The servers of one directory. Any process may make one; all methods may wait for it."""
 
-    def __init__(
-        self,
-        directory: Path,
-        *,
-        owner: Process | None = None,
-        environment: Mapping[str, str] = os.environ,
-    ) -> None:
+    def __init__(self, directory: Path, *, owner: Process | None = None) -> None:
         """Name the place; nothing is started yet.
 
         Args:
             directory: Where the servers live and are recorded.
             owner: Whose end is theirs; None lets them live on.
-            environment: Where the names of other servers are looked up.
         """
         self.directory = directory.absolute()
         self._owner = owner
-        self._environment = environment
 
     def address(self, kind: ServerKind) -> str:
         """Return the address of a server that answers, starting one if need be.
@@ -73,7 +64,7 @@ class DevStack:
             UnavailableError: It cannot be started, fetched or reached.
             InvalidRequestError: A JVM or PySpark is missing.
         """
-        given = self._environment.get(kind.variable)
+        given = os.environ.get(kind.variable)
         if given:
             _check_given(kind.variable, given)
             return given
@@ -90,9 +81,9 @@ class DevStack:
         """End all recorded servers and remove their data; return those that ran."""
         with self._locked():
             ended = self.services()
-            for service in read_record(self.directory).values():
+            for name, service in read_record(self.directory).items():
                 service.process.stop()
-                shutil.rmtree(service.directory, ignore_errors=True)
+                shutil.rmtree(self.directory / name, ignore_errors=True)
             write_record(self.directory, {})
         return ended
 
@@ -104,7 +95,7 @@ class DevStack:
         shutil.rmtree(server.directory, ignore_errors=True)
         server.start()
         assert server.running is not None, "it was just started"
-        service = Service(server.address, server.running.program, server.directory)
+        service = Service(server.address, server.running.program)
         write_record(self.directory, {**read_record(self.directory), kind.name: service})
         if self._owner is None:
             server.running.set_free()
@@ -121,7 +112,7 @@ def read_record(directory: Path) -> dict[str, Service]:
     try:
         recorded = json.loads(path.read_text(encoding="utf-8"))
         return {
-            name: Service(facts["address"], Process(**facts["process"]), Path(facts["directory"]))
+            KINDS[name].name: Service(facts["address"], Process(**facts["process"]))
             for name, facts in recorded.items()
         }
     except FileNotFoundError:
@@ -135,7 +126,7 @@ def write_record(directory: Path, services: Mapping[str, Service]) -> None:
     """Put a record in the place of the last."""
     recorded = {name: asdict(service) for name, service in services.items()}
     draft = directory / f"{_RECORD_FILE}.draft"
-    draft.write_text(json.dumps(recorded, indent=1, default=str), encoding="utf-8")
+    draft.write_text(json.dumps(recorded, indent=1), encoding="utf-8")
     draft.replace(directory / _RECORD_FILE)
 
 

@@ -18,7 +18,6 @@ CONNECTOR = Bundle(
         ' conf="default->default"/>'
         for org, name, rev in _PARTS
     ),
-    types=("jar",),
     files=len(_PARTS),
     megabytes=11,
     sha256="cf523816b6184268edf3ef2ead3889f57f40177a6d1ad23435725fb7b5820074",

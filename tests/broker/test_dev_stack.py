@@ -38,7 +38,6 @@ small = Bundle(
     name="slf4j-api-1.7.36",
     dependencies='<dependency org="org.slf4j" name="slf4j-api" rev="1.7.36" transitive="false"'
     ' conf="default->default"/>',
-    types=("jar",),
     files=1,
     megabytes=1,
     sha256="4f858dece2d3e14d30fecc72fc41c4182a873e965676736fdb1b5bf575ba5f4c",

@@ -18,7 +18,7 @@ from storage_core import CorruptionError, InvalidRequestError, UnavailableError
 
 # What `sha256sum a.jar inner/b.jar | sha256sum` prints of the jars below.
 SMALL_SHA256 = "0d3e8e7a18829d60777e51cb78989520a5426d6d8d03329adcadf8fedd119543"
-SMALL = Bundle("small-1", "", ("jar",), files=2, megabytes=1, sha256=SMALL_SHA256)
+SMALL = Bundle("small-1", "", files=2, megabytes=1, sha256=SMALL_SHA256)
 
 
 @dataclass
@@ -128,13 +128,17 @@ def test_missing_pyspark_is_one_line_with_the_remedy():
         ivy_jar("no_such_package")
 
 
-def test_places_follow_the_environment():
-    given = {"SHARDLOG_CACHE": "/c", "SHARDLOG_STATE": "/s", "XDG_CACHE_HOME": "/x"}
-    assert jars_directory(given) == Path("/c/jars")
-    assert dev_directory(given) == Path("/s/dev")
-    assert jars_directory({"XDG_CACHE_HOME": "/x"}) == Path("/x/shardlog/jars")
-    assert jars_directory({}) == Path.home() / ".cache/shardlog/jars"
-    assert dev_directory({}) == Path.home() / ".local/state/shardlog/dev"
+def test_places_follow_the_environment(monkeypatch):
+    for name in ("SHARDLOG_CACHE", "SHARDLOG_STATE", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert jars_directory() == Path.home() / ".cache/shardlog/jars"
+    assert dev_directory() == Path.home() / ".local/state/shardlog/dev"
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
+    assert jars_directory() == Path("/x/shardlog/jars")
+    monkeypatch.setenv("SHARDLOG_CACHE", "/c")
+    monkeypatch.setenv("SHARDLOG_STATE", "/s")
+    assert jars_directory() == Path("/c/jars")
+    assert dev_directory() == Path("/s/dev")
 
 
 def test_bytes_below_a_directory_that_is_not_there_yet_are_none(tmp_path):

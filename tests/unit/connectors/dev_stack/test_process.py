@@ -89,7 +89,7 @@ def test_guard_ends_with_its_program(scratch):
 def test_program_of_an_owner_that_is_gone_is_not_started(scratch):
     with owner_process() as owner:
         pass
-    with pytest.raises(UnavailableError, match=f"process {owner.pid}, is gone"):
+    with pytest.raises(UnavailableError, match=f"its owner, process {owner.pid}, is gone"):
         start_guarded(SLEEP, log=scratch.parent / "log", scratch=None, owner=owner)
 
 

@@ -17,16 +17,24 @@ from connectors.dev_stack.server import PortTakenError, Server, ServerKind
 from storage_core import InvalidRequestError, UnavailableError
 
 
-def fake_java(home: Path, version: str) -> Path:
-    java = home / "bin" / "java"
-    java.parent.mkdir(parents=True)
-    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-04-15' >&2\n")
-    java.chmod(0o755)
-    return java
+@pytest.fixture
+def java_home(tmp_path, monkeypatch):
+    """Makes homes of JVMs that say a version; `old` is $JAVA_HOME, and none is on PATH."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    monkeypatch.setenv("PATH", "")
+
+    def make(name, says):
+        java = tmp_path / name / "bin" / "java"
+        java.parent.mkdir(parents=True)
+        java.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+        java.chmod(0o755)
+        return java
+
+    return make
 
 
 @pytest.mark.parametrize(
-    ("text", "version"),
+    ("says", "version"),
     [
         ('openjdk version "17.0.15" 2025-04-15', 17),
         ('java version "1.8.0_392"', 8),
@@ -34,21 +42,20 @@ def fake_java(home: Path, version: str) -> Path:
         ("command not found", None),
     ],
 )
-def test_java_version_is_read_from_what_java_prints(text, version):
-    assert java_version(text) == version
+def test_java_version_is_read_from_what_java_prints(java_home, says, version):
+    assert java_version(java_home("any", says)) == version
 
 
-def test_java_home_comes_first_and_old_ones_are_passed_over(tmp_path):
-    fake_java(tmp_path / "old", "11.0.1")
-    new = fake_java(tmp_path / "jvm" / "new", "21.0.1")
-    environment = {"JAVA_HOME": str(tmp_path / "old"), "PATH": ""}
-    assert find_java(environment, tmp_path / "jvm") == new
+def test_java_home_comes_first_and_old_ones_are_passed_over(java_home, tmp_path):
+    java_home("old", 'openjdk version "11.0.1"')
+    new = java_home("jvm/new", 'openjdk version "21.0.1"')
+    assert find_java(tmp_path / "jvm") == new
 
 
-def test_missing_jvm_is_one_line_with_the_remedy(tmp_path):
-    fake_java(tmp_path / "old", "1.8.0_392")
+def test_missing_jvm_is_one_line_with_the_remedy(java_home, tmp_path):
+    java_home("old", 'java version "1.8.0_392"')
     with pytest.raises(InvalidRequestError, match=r"version 17 .* version 8: install one") as told:
-        find_java({"JAVA_HOME": str(tmp_path / "old"), "PATH": ""}, tmp_path / "none")
+        find_java(tmp_path / "none")
     assert "\n" not in str(told.value)
 
 

@@ -18,13 +18,22 @@ GONE = Process(os.getpid(), 0)
 
 
 def test_record_is_read_as_it_was_written(tmp_path):
-    services = {"broker": Service("127.0.0.1:1", Process(2, 3), tmp_path / "broker")}
+    services = {"broker": Service("127.0.0.1:1", Process(2, 3))}
     write_record(tmp_path, services)
     assert read_record(tmp_path) == services
     assert read_record(tmp_path / "none") == {}
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"broker": {}}', '{"broker": 1}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"broker": {}}',
+        '{"broker": 1}',
+        '{"..": {"address": "", "process": {"pid": 1, "started": 1}}}',
+    ],
+)
 def test_record_that_is_not_ours_is_refused_by_name(tmp_path, text):
     (tmp_path / "stack.json").write_text(text)
     with pytest.raises(InvalidRequestError, match=r"stack\.json"):
@@ -33,28 +42,29 @@ def test_record_that_is_not_ours_is_refused_by_name(tmp_path, text):
 
 def test_stack_forgets_what_is_gone_and_removes_its_data(tmp_path):
     (tmp_path / "broker").mkdir()
-    write_record(tmp_path, {"broker": Service("127.0.0.1:1", GONE, tmp_path / "broker")})
-    stack = DevStack(tmp_path, environment={})
+    write_record(tmp_path, {"broker": Service("127.0.0.1:1", GONE)})
+    stack = DevStack(tmp_path)
     assert stack.services() == {}
     assert stack.stop() == {}
     assert not (tmp_path / "broker").exists()
 
 
-def test_named_servers_replace_those_of_the_stack(tmp_path):
+def test_named_servers_replace_those_of_the_stack(tmp_path, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        given = {"KAFKA_BOOTSTRAP": address, "SCHEMA_REGISTRY_URL": f"http://{address}/x"}
-        stack = DevStack(tmp_path, environment=given)
+        monkeypatch.setenv("KAFKA_BOOTSTRAP", address)
+        monkeypatch.setenv("SCHEMA_REGISTRY_URL", f"http://{address}/x")
+        stack = DevStack(tmp_path)
         assert stack.address(BROKER) == address
         assert stack.address(REGISTRY) == f"http://{address}/x"
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("given", ["127.0.0.1:1", "nowhere", "no:where"])
-def test_named_broker_that_cannot_be_reached_is_told_by_its_variable(tmp_path, given):
-    stack = DevStack(tmp_path, environment={"KAFKA_BOOTSTRAP": given})
+def test_named_broker_that_cannot_be_reached_is_told_by_its_variable(tmp_path, monkeypatch, given):
+    monkeypatch.setenv("KAFKA_BOOTSTRAP", given)
     with pytest.raises((UnavailableError, InvalidRequestError), match=f"KAFKA_BOOTSTRAP={given}"):
-        stack.address(BROKER)
+        DevStack(tmp_path).address(BROKER)
 
 
 def test_compose_file_pins_its_images_and_checks_their_health():
