@@ -14,6 +14,7 @@ import os
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,15 +24,20 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from connectors.dev_stack.file_lock import locked
 from connectors.dev_stack.java import find_java
 from connectors.dev_stack.places import jars_directory
 from connectors.dev_stack.process import Process, await_end, last_telling_line, start_guarded
-from storage_core import CorruptionError, InvalidRequestError, UnavailableError
+from storage_core import (
+    CorruptionError,
+    DirectoryLock,
+    InvalidRequestError,
+    SystemClock,
+    UnavailableError,
+)
 
-FETCH_MAX_S: Final = 900.0
-
-_LOCK_MAX_S: Final = 2 * FETCH_MAX_S
+_FETCH_MAX_S: Final = 900.0
+# Whoever holds a lock may be fetching.
+_LOCK_MAX_S: Final = 2 * _FETCH_MAX_S
 _PARTIAL: Final = ".partial"
 _PATTERN: Final = "[artifact]-[revision](-[classifier]).[ext]"
 # A "bundle" is a jar too; a zip is unpacked.
@@ -106,7 +112,7 @@ def retrieve(bundle: Bundle, directory: Path, on_tick: Callable[[], None]) -> Pa
         *("-retrieve", str(found / _PATTERN), "-types", *_TYPES),
     ]
     ivy = start_guarded(command, log=log, scratch=directory, owner=Process.current())
-    await_end(ivy.program, log, FETCH_MAX_S, on_tick)
+    await_end(ivy.program, log, _FETCH_MAX_S, on_tick)
     files = len(list(found.glob("*")))
     if files != bundle.files:
         told = last_telling_line(log)
@@ -136,13 +142,27 @@ def fetched(bundle: Bundle, cache: Path | None = None, retrieve: Retrieve = retr
     if _is_whole(bundle, place):
         return place
     try:
-        with locked(cache / f"{bundle.name}.lock", f"fetching {bundle.name}", _LOCK_MAX_S):
+        with locked(cache, f"fetching {bundle.name}"):
             if not _is_whole(bundle, place):
                 _fetch(bundle, place, retrieve)
     except OSError as error:
         message = f"cannot keep {bundle.name}: {error.strerror or error}"
         raise UnavailableError(message, path=cache) from error
     return place
+
+
+def locked(directory: Path, doing: str, wait_s: float = _LOCK_MAX_S) -> DirectoryLock:
+    """Lock a directory, made if need be, among processes and threads; wait for whoever has it.
+
+    Raises:
+        UnavailableError: Another held it all the time.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    lock = DirectoryLock.within(directory, SystemClock(), wait_s)
+    if lock is None:
+        message = f"{doing}: another process is at it since {wait_s:.0f} s"
+        raise UnavailableError(message, path=directory)
+    return lock
 
 
 def _is_whole(bundle: Bundle, place: Path) -> bool:
@@ -163,8 +183,9 @@ def _fetch(bundle: Bundle, place: Path, retrieve: Retrieve) -> None:
         with _progress(bundle, partial / "cache") as tick:
             gathered = retrieve(bundle, partial, tick)
         for archive in gathered.glob("*.zip"):
-            with zipfile.ZipFile(archive) as packed:
-                packed.extractall(gathered)  # into a place that is thrown away if the sum is wrong
+            # What cannot be unpacked in whole, or is another archive, has another sum.
+            with suppress(zipfile.BadZipFile, zlib.error), zipfile.ZipFile(archive) as packed:
+                packed.extractall(gathered)
             archive.unlink()
         found = jars_sha256(gathered)
         if found != bundle.sha256:

@@ -13,15 +13,13 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 from connectors.dev_stack.broker import BROKER
-from connectors.dev_stack.fetch import FETCH_MAX_S
-from connectors.dev_stack.file_lock import locked
+from connectors.dev_stack.fetch import locked
 from connectors.dev_stack.ports import is_open
 from connectors.dev_stack.process import Process
 from connectors.dev_stack.registry import REGISTRY
@@ -30,10 +28,9 @@ from storage_core import InvalidRequestError, UnavailableError
 
 KINDS: Final = {kind.name: kind for kind in (BROKER, REGISTRY)}
 
+_DOING: Final = "starting the dev stack"
 _RECORD_FILE: Final = "stack.json"
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
-# Whoever holds the lock may be fetching.
-_LOCK_MAX_S: Final = 2 * FETCH_MAX_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +65,7 @@ class DevStack:
         if given:
             _check_given(kind.variable, given)
             return given
-        with self._locked():
+        with locked(self.directory, _DOING):
             running = self.services().get(kind.name)
             return self._start(kind) if running is None else running.address
 
@@ -79,16 +76,13 @@ class DevStack:
 
     def stop(self) -> dict[str, Service]:
         """End all recorded servers and remove their data; return those that ran."""
-        with self._locked():
+        with locked(self.directory, _DOING):
             ended = self.services()
             for name, service in read_record(self.directory).items():
                 service.process.stop()
                 shutil.rmtree(self.directory / name, ignore_errors=True)
             write_record(self.directory, {})
         return ended
-
-    def _locked(self) -> AbstractContextManager[None]:
-        return locked(self.directory / "stack.lock", "starting the dev stack", _LOCK_MAX_S)
 
     def _start(self, kind: ServerKind) -> str:
         server = Server(kind, self.directory / kind.name, owner=self._owner)

@@ -12,7 +12,7 @@ from threading import Barrier
 
 import pytest
 
-from connectors.dev_stack.fetch import Bundle, bytes_below, fetched, ivy_jar
+from connectors.dev_stack.fetch import Bundle, bytes_below, fetched, ivy_jar, locked
 from connectors.dev_stack.places import dev_directory, jars_directory
 from storage_core import CorruptionError, InvalidRequestError, UnavailableError
 
@@ -98,7 +98,7 @@ def test_failed_fetch_leaves_nothing_and_is_repeated(tmp_path, store):
     with pytest.raises(UnavailableError, match="no network"):
         fetched(SMALL, tmp_path, store.retrieve)
     store.does_fail = False
-    assert [path.name for path in tmp_path.iterdir()] == ["small-1.lock"]
+    assert list(tmp_path.iterdir()) == []
     fetched(SMALL, tmp_path, store.retrieve)
     assert store.calls == 2
 
@@ -108,6 +108,20 @@ def test_bundle_that_is_not_the_one_named_is_refused(tmp_path, store):
     with pytest.raises(CorruptionError, match=r"small-1 has SHA-256 .* do not run it"):
         fetched(other, tmp_path, store.retrieve)
     assert not (tmp_path / "small-1").exists()
+
+
+@pytest.mark.parametrize("at", [0, 60, -10])
+def test_archive_that_came_damaged_is_refused(tmp_path, store, at):
+    def damaged(*arguments):
+        found = store.retrieve(*arguments)
+        archive = bytearray((found / "b.zip").read_bytes())
+        archive[at] ^= 0xFF
+        (found / "b.zip").write_bytes(archive)
+        return found
+
+    with pytest.raises(CorruptionError, match="do not run it"):
+        fetched(SMALL, tmp_path, damaged)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_cached_bundle_of_another_sum_is_fetched_again(tmp_path, store):
@@ -121,6 +135,15 @@ def test_cache_that_cannot_be_written_is_told(tmp_path, store):
     (tmp_path / "file").touch()
     with pytest.raises(UnavailableError, match="cannot keep small-1"):
         fetched(SMALL, tmp_path / "file", store.retrieve)
+
+
+def test_lock_is_waited_for_only_so_long(tmp_path):
+    place = tmp_path / "made"
+    with (
+        locked(place, "fetching"),
+        pytest.raises(UnavailableError, match="fetching: another process is at it since 0 s"),
+    ):
+        locked(place, "fetching", 0.1)
 
 
 def test_missing_pyspark_is_one_line_with_the_remedy():

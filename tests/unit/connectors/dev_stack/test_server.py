@@ -1,15 +1,13 @@
-"""The small parts of a server: JVM, ports, lock, the broker's settings, waiting for an answer."""
+"""The small parts of a server: JVM, ports, the broker's settings, waiting for an answer."""
 
 import shutil
 import socket
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from connectors.dev_stack import broker
 from connectors.dev_stack.broker import BROKER, is_broker_answering
-from connectors.dev_stack.file_lock import locked
 from connectors.dev_stack.java import find_java, java_version
 from connectors.dev_stack.ports import free_ports, is_free
 from connectors.dev_stack.registry import is_registry_answering
@@ -123,13 +121,3 @@ def test_server_that_runs_is_not_started_twice(tmp_path):
         server.kill()
         server.start()
         assert server.address == address
-
-
-def test_lock_is_waited_for_only_so_long(tmp_path):
-    path = tmp_path / "lock"
-    with (
-        locked(path, "fetching", 1),
-        pytest.raises(UnavailableError, match="fetching: another process"),
-        locked(path, "fetching", 0.1),
-    ):
-        pass
