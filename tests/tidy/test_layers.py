@@ -40,6 +40,12 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("dev_stack",),
         ("cli",),
     ),
+    "streaming_jobs": (
+        ("moments", "open_streams", "option_values", "spark_errors", "stream_place"),
+        ("source", "sink"),
+        ("data_source",),
+        ("__init__",),
+    ),
 }
 # Where a library may be imported; a folder ends in a slash.
 DOORS = {
@@ -184,6 +190,8 @@ MODULES = {"storage_core", "storage_core.format.block", "storage_core.write.shar
         ("connectors/worker.py", "from storage_core.write import shard"),
         ("streaming_jobs/source/options.py", "from connectors import options"),
         ("streaming_jobs/source/options.py", "import rocksdict"),
+        ("streaming_jobs/sink/options.py", "from streaming_jobs.source.options import Mode"),
+        ("streaming_jobs/open_streams.py", "import streaming_jobs.source.task"),
     ],
 )
 def test_breach_of_the_layers_is_found(path: str, source: str) -> None:
