@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from demo.job import COUNTS, TELEMETRY
-from storage_core import StreamReader
+from storage_core import State, StreamReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ def read_ledger(root: Path, produced: int, seen: int) -> Ledger:
         for shard in reader.committed():
             for batch in reader.tail(shard, columns=["state"]):
                 states = batch.column("state").to_numpy()
-                expired += int((states == 3).sum())  # noqa: PLR2004 - the state of an expired row
-                late += int((states == 1).sum())
-                stored += int((states != 3).sum())  # noqa: PLR2004 - as above
+                expired += int((states == State.EXPIRED).sum())
+                late += int((states == State.LATE).sum())
+                stored += int((states != State.EXPIRED).sum())
     with StreamReader.open(root, COUNTS) as reader:
         for batch in reader.scan(columns=["payload"]):
             counts = pc.cast(pc.cast(batch.column("payload"), pa.string()), pa.int64())

@@ -92,21 +92,14 @@ def kafka_settings(pairs: Iterable[str] | None) -> dict[str, str]:
     return settings
 
 
-def first_primary(text: str | None, unit: Unit) -> int | None:
-    """Return the least primary at or after what `--start` says."""
-    return None if text is None else _primary("--start", text, unit, is_least=True)
-
-
-def last_primary(text: str | None, unit: Unit) -> int | None:
-    """Return the largest primary at or before what `--end` says."""
-    return None if text is None else _primary("--end", text, unit, is_least=False)
-
-
-def _primary(option: str, text: str, unit: Unit, *, is_least: bool) -> int:
+def primary_bound(option: Literal["--start", "--end"], text: str | None, unit: Unit) -> int | None:
+    """Return the least primary at or after `--start`, or the largest at or before `--end`."""
+    if text is None:
+        return None
     try:
         primary = int(text)
     except ValueError:
-        primary = _primary_of_time(option, text, unit, is_least=is_least)
+        primary = _primary_of_time(option, text, unit, is_least=option == "--start")
     if not INT64_MIN <= primary <= INT64_MAX:
         message = (
             f"{option} {text!r}: outside what a primary can be, from {INT64_MIN} to {INT64_MAX}"

@@ -18,8 +18,9 @@ import io
 import json
 import re
 import sys
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, Protocol, assert_never
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
 
 import pyarrow as pa
 import typer
@@ -30,16 +31,11 @@ from storage_core import StreamOrigin
 
 _BYTES: Final = ("key", "payload", "value")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+# By their numbers.
 _STATES: Final = ("normal", "late", "ahead", "expired")
 _PRINT_ROWS: Final = 4096
 
 Row = Mapping[str, Any]
-
-
-class _Form(Protocol):
-    def lines(self, rows: Sequence[Row]) -> list[str]:
-        """Return the lines of rows, the first time with what stands before all of them."""
-        ...
 
 
 class RowPrinter:
@@ -49,7 +45,14 @@ class RowPrinter:
         self, kind: Format, columns: Sequence[str], base64_columns: Collection[str] = ()
     ) -> None:
         """Print rows of these columns in this format, bytes of some as base64 throughout."""
-        self._form = _form(kind, columns, base64_columns)
+        # The lines of rows, the first time with what stands before all of them.
+        self._lines: Callable[[Sequence[Row]], list[str]]
+        if kind == "table":
+            self._lines = _TableForm(columns, base64_columns).lines
+        elif kind == "csv":
+            self._lines = _CsvForm(columns, base64_columns).lines
+        else:
+            self._lines = partial(_json_lines, base64_columns)
         self._has_printed = False
 
     def batch(self, batch: pa.RecordBatch | pa.Table) -> None:
@@ -70,7 +73,7 @@ class RowPrinter:
 
     def _print(self, rows: Sequence[Row]) -> None:
         self._has_printed = True
-        print_lines(self._form.lines(rows))
+        print_lines(self._lines(rows))
 
 
 def base64_columns(origin: StreamOrigin | None) -> frozenset[str]:
@@ -123,21 +126,17 @@ class _TableForm:
         return json.dumps(plain)
 
 
-class _JsonForm:
-    def __init__(self, base64_columns: Collection[str]) -> None:
-        self._base64 = base64_columns
-
-    def lines(self, rows: Sequence[Row]) -> list[str]:
-        return [json.dumps(self._fields(row)) for row in rows]
-
-    def _fields(self, row: Row) -> dict[str, object]:
+def _json_lines(base64_columns: Collection[str], rows: Sequence[Row]) -> list[str]:
+    lines = []
+    for row in rows:
         fields: dict[str, object] = {}
         for name, value in row.items():
             if isinstance(value, bytes):
-                fields |= _told_bytes(name, value, is_base64=name in self._base64)
+                fields |= _told_bytes(name, value, is_base64=name in base64_columns)
             else:
                 fields[name] = _plain(name, value)
-        return fields
+        lines.append(json.dumps(fields))
+    return lines
 
 
 class _CsvForm:
@@ -177,18 +176,6 @@ class _Sheet:
 
     def write(self, line: str) -> None:
         self.lines.append(line.removesuffix("\r\n"))
-
-
-def _form(kind: Format, columns: Sequence[str], base64_columns: Collection[str]) -> _Form:
-    match kind:
-        case "table":
-            return _TableForm(columns, base64_columns)
-        case "json":
-            return _JsonForm(base64_columns)
-        case "csv":
-            return _CsvForm(columns, base64_columns)
-        case _:
-            assert_never(kind)
 
 
 def _plain(name: str, value: Any) -> object:  # noqa: ANN401 - any column's value

@@ -14,8 +14,7 @@ from connectors.cli.arguments import (
     Root,
     StreamName,
     column_names,
-    first_primary,
-    last_primary,
+    primary_bound,
 )
 from connectors.cli.printing import RowPrinter, base64_columns, print_json
 from connectors.ingest.mapping import NULL_KEY_ID
@@ -79,7 +78,8 @@ def read(  # noqa: PLR0913 - one parameter an option
             printer.rows(rows)
         else:
             unit = reader.options.unit
-            least, largest = first_primary(start, unit), last_primary(end, unit)
+            least = primary_bound("--start", start, unit)
+            largest = primary_bound("--end", end, unit)
             if null_key:
                 found = _without_key(reader, least, largest, limit, chosen)
                 if count:

@@ -7,7 +7,6 @@ before the first two are answered. Who holds what was opened, holdings.py says.
 
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +27,6 @@ from storage_core import (
     dropped_streams,
     root_id,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Copy:
-    """A topic's stream: its shards, and what it is a copy of."""
-
-    shards: Collection[int]
-    origin: StreamOrigin
 
 
 class ShardOpening:
@@ -66,22 +57,26 @@ class ShardOpening:
             LostRangeError: Retention has passed records that were not stored.
         """
         topic_id = self._identities.id_of(partition.topic)
-        made = self._stream_of(partition, topic_id)
-        born = made.shards
+        born, origin = self._stream_of(partition, topic_id)
         if partition.number not in born:
             self._check_home(partition, None, 0)
             starts = self._births(partition, is_new=not born)
             Stream.add_shards(self._options.root, partition.topic, starts)
         stream = Stream.open(self._options.root, partition.topic, shards=[partition.number])
         try:
-            return self._feed(partition, stream, made.origin)
+            return self._feed(partition, stream, origin)
         except BaseException:
             with suppress(ShardlogError):
                 stream.close()
             raise
 
-    def _stream_of(self, partition: Partition, topic_id: str) -> _Copy:
-        """Return a topic's stream, which is made if it is not there and the data is ours."""
+    def _stream_of(
+        self, partition: Partition, topic_id: str
+    ) -> tuple[Collection[int], StreamOrigin]:
+        """Return the shards of a topic's stream, and what it is a copy of.
+
+        It is made if it is not there and the data is ours.
+        """
         topic = partition.topic
         wanted = self._options.stream
         try:
@@ -97,7 +92,7 @@ class ShardOpening:
         if found.topic_id != topic_id:
             raise topic_recreated(topic, found.topic_id, topic_id)
         self._tell_idle_settings(topic, stream.options, found)
-        return _Copy(stream.shards, found)
+        return stream.shards, found
 
     def _made_stream(self, topic: str, origin: StreamOrigin) -> StreamDescription:
         root, made = self._options.root, self._options.stream.stream_options()
