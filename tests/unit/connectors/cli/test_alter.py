@@ -8,14 +8,8 @@ import pytest
 from connectors.cli import alter
 from connectors.settings.stream_settings import StreamSettings
 from storage_core import Stream, StreamOptions, StreamReader
-from tests.unit.connectors.command import runner
 
 NAME = "orders"
-
-
-@pytest.fixture
-def shardlog(capsys):
-    return runner(capsys)
 
 
 @pytest.fixture
@@ -78,12 +72,6 @@ def test_milliseconds_are_refused_where_primaries_are_none(shardlog, tmp_path):
     assert shardlog("alter", tmp_path, NAME, "ahead_max_ms=5").code == 2
 
 
-def test_stream_that_a_writer_holds_is_left_alone(shardlog, root):
-    with Stream.open(root, NAME):
-        assert shardlog("alter", root, NAME, "sync=interval").code == 3
-    assert options(root).sync == "commit"
-
-
 def test_every_setting_is_an_option_of_a_stream():
     names = {one.name for one in dataclasses.fields(StreamOptions)}
     assert {setting.option for setting in alter._SETTINGS.values()} <= names
@@ -92,7 +80,3 @@ def test_every_setting_is_an_option_of_a_stream():
 def test_each_setting_of_the_workers_file_can_be_altered_is_fixed_or_is_the_workers_own():
     told = {*alter._SETTINGS, *alter._FIXED, *alter._OF_THE_WORKER}
     assert set(StreamSettings.model_fields) <= told
-
-
-def test_help_has_an_example(shardlog):
-    assert "Example: shardlog alter" in shardlog("alter", "--help").out

@@ -7,14 +7,8 @@ import pytest
 
 from connectors.kafka_client import Partition
 from storage_core import Stream
-from tests.unit.connectors.command import runner
 from tests.unit.connectors.feeds import TOPIC, open_feeds
 from tests.unit.connectors.records import record, shard_records
-
-
-@pytest.fixture
-def shardlog(capsys):
-    return runner(capsys)
 
 
 @pytest.fixture
@@ -105,8 +99,3 @@ def test_dead_letter_in_another_encoding_is_shown_whole(shardlog, root):
         stream.append_batch(rows.rows.slice(0, 0), shard=0, addresses=[], dead_letters={5: b"mine"})
     shown, *_ = shardlog("dlq", "show", root, TOPIC, "--format=json").json_lines
     assert (shown["offset"], shown["reason"], shown["value"]) == (5, None, "mine")
-
-
-@pytest.mark.parametrize("verb", ["list", "show"])
-def test_help_has_an_example(shardlog, verb):
-    assert f"Example: shardlog dlq {verb}" in shardlog("dlq", verb, "--help").out

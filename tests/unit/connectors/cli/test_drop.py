@@ -3,15 +3,9 @@
 import pytest
 
 from connectors.ingest.set_aside_notes import SetAsideNote, SetAsideNotes
-from storage_core import Stream, StreamOptions, StreamReader, list_streams
-from tests.unit.connectors.command import runner
+from storage_core import Stream, StreamOptions, list_streams
 
 NAME = "orders"
-
-
-@pytest.fixture
-def shardlog(capsys):
-    return runner(capsys)
 
 
 @pytest.fixture
@@ -60,22 +54,3 @@ def test_stream_whose_shard_is_damaged_can_be_dropped(shardlog, root, lost):
     assert (ran.code, ran.err) == (0, "")
     assert "2 shards" in ran.out
     assert list_streams(root) == []
-
-
-def test_stream_that_a_writer_holds_is_not_dropped(shardlog, root):
-    with Stream.open(root, NAME):
-        ran = shardlog("drop", root, NAME, "--execute")
-    assert (ran.code, ran.out) == (3, "")
-    assert "another writer holds the shard" in ran.err
-    with StreamReader.open(root, NAME) as reader:
-        assert reader.stats().records == 1
-
-
-def test_stream_that_is_not_there_is_told(shardlog, root):
-    ran = shardlog("drop", root, "elsewhere", "--execute")
-    assert (ran.code, ran.out) == (2, "")
-    assert "elsewhere" in ran.err
-
-
-def test_help_has_an_example(shardlog):
-    assert "Example: shardlog drop" in shardlog("drop", "--help").out

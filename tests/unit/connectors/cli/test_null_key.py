@@ -4,14 +4,8 @@ import pytest
 
 from connectors.kafka_client import Partition
 from storage_core import Stream
-from tests.unit.connectors.command import runner
 from tests.unit.connectors.feeds import TOPIC, open_feeds
 from tests.unit.connectors.records import record, shard_records
-
-
-@pytest.fixture
-def shardlog(capsys):
-    return runner(capsys)
 
 
 @pytest.fixture

@@ -3,12 +3,6 @@
 import pytest
 
 from connectors.cli.produce import notice_of_missing, notice_of_partitions
-from tests.unit.connectors.command import runner
-
-
-@pytest.fixture
-def shardlog(capsys):
-    return runner(capsys)
 
 
 @pytest.mark.parametrize(

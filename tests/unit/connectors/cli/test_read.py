@@ -6,15 +6,9 @@ import io
 import pytest
 
 from storage_core import Stream, StreamOptions
-from tests.unit.connectors.command import runner
 
 NOON_MS = 1_700_049_600_000  # 2023-11-15T12:00:00Z
 NAME = "telemetry"
-
-
-@pytest.fixture
-def shardlog(capsys):
-    return runner(capsys)
 
 
 @pytest.fixture
@@ -195,15 +189,3 @@ def test_a_time_is_refused_where_primaries_are_a_sequence(shardlog, tmp_path):
     ran = shardlog("read", tmp_path, NAME, "--start", "2023-11-15T12:00:00Z")
     assert ran.code == 2
     assert "integer" in ran.err
-
-
-def test_a_stream_that_is_not_there_is_named(shardlog, root):
-    ran = shardlog("read", root, "elsewhere")
-    assert (ran.code, ran.out) == (2, "")
-    assert "elsewhere" in ran.err
-
-
-def test_help_has_an_example(shardlog):
-    ran = shardlog("read", "--help")
-    assert ran.code == 0
-    assert "Example: shardlog read" in ran.out

@@ -5,14 +5,8 @@ import shutil
 import pytest
 
 from storage_core import Stream, StreamOptions, StreamReader
-from tests.unit.connectors.command import runner
 
 NAME = "orders"
-
-
-@pytest.fixture
-def shardlog(capsys):
-    return runner(capsys)
 
 
 @pytest.fixture
@@ -50,15 +44,6 @@ def test_damage_is_named_and_ends_with_exit_code_5(shardlog, damaged):
     assert [(one["shard"], one["start"], one["end"]) for one in found] == [(0, 0, 2)]
 
 
-@pytest.mark.parametrize("verb", ["verify", "accept-loss"])
-def test_stream_that_a_writer_holds_is_left_alone(shardlog, root, verb):
-    options = ["--shard=0", "--start=0", "--end=2"] if verb == "accept-loss" else []
-    with Stream.open(root, NAME):
-        ran = shardlog(verb, root, NAME, *options)
-    assert ran.code == 3
-    assert "another writer holds the shard" in ran.err
-
-
 def lost(root):
     with StreamReader.open(root, NAME) as reader:
         return reader.lost_ranges()[0]
@@ -81,8 +66,3 @@ def test_range_that_is_not_lost_is_refused_and_those_lost_are_named(shardlog, da
     ran = shardlog("accept-loss", damaged, NAME, *loss)
     assert (ran.code, ran.out) == (2, "")
     assert "[0, 2)" in ran.err
-
-
-@pytest.mark.parametrize("verb", ["verify", "accept-loss"])
-def test_help_has_an_example(shardlog, verb):
-    assert f"Example: shardlog {verb}" in shardlog(verb, "--help").out

@@ -12,18 +12,11 @@ from connectors.cli.status import _is_foreign, _table
 from connectors.ingest.set_aside import WHOLE_TOPIC
 from connectors.ingest.set_aside_notes import SetAsideNote, SetAsideNotes
 from storage_core import Stream, StreamOptions, StreamOrigin, root_id
-from tests.unit.connectors.command import runner
 from tests.unit.connectors.feeds import NOWHERE
 
 ORIGIN = StreamOrigin("kafka", "orders", "topic-id", "integer", "timestamp")
 PLAIN = "telemetry"
 KAFKA = "orders"
-
-
-@pytest.fixture
-def shardlog(capsys, monkeypatch):
-    monkeypatch.delenv("KAFKA_BOOTSTRAP", raising=False)
-    return runner(capsys)
 
 
 def batch_of(*primaries):
@@ -214,11 +207,6 @@ def test_lost_ranges_are_named_and_end_with_exit_code_5(shardlog, root):
     assert ran.code == 5
     assert json.loads(ran.out)[0]["lost"] == [[0, 3]]
     assert "addresses [0, 3)" in ran.err
-
-
-@pytest.mark.parametrize("verb", ["streams", "status"])
-def test_help_has_an_example(shardlog, verb):
-    assert f"Example: shardlog {verb}" in shardlog(verb, "--help").out
 
 
 def test_what_workers_have_set_aside_is_told_though_its_stream_is_not_there(shardlog, root):

@@ -9,14 +9,8 @@ import pytest
 
 from connectors.cli.main import outcome
 from storage_core import Stream, StreamOptions
-from tests.unit.connectors.command import runner
 
 NAME = "telemetry"
-
-
-@pytest.fixture
-def shardlog(capsys):
-    return runner(capsys)
 
 
 @pytest.fixture
@@ -144,7 +138,3 @@ def test_a_reader_of_the_output_that_went_away_has_enough(root):
         assert outcome(["tail", str(root), NAME]) == 0
     with contextlib.suppress(BrokenPipeError):
         output.close()
-
-
-def test_help_has_an_example(shardlog):
-    assert "Example: shardlog tail" in shardlog("tail", "--help").out

@@ -23,7 +23,9 @@ def test_path_is_a_directory_however_it_is_spelt(path):
 
 def test_topic_is_another_name_for_the_stream():
     assert parse_batch_options({"path": "p", "topic": "t"}).stream == "t"
-    with pytest.raises(InvalidRequestError, match="stream 's' and topic 't' name different streams"):
+    with pytest.raises(
+        InvalidRequestError, match="stream 's' and topic 't' name different streams"
+    ):
         parse_batch_options({**PLACE, "topic": "t"})
 
 

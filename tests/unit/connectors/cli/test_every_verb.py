@@ -1,0 +1,71 @@
+"""What verbs have in common: help with an example, and streams that they cannot have."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+
+from connectors.cli.main import app
+from storage_core import Stream, StreamOptions, StreamReader
+
+NAME = "orders"
+OF_A_STREAM: dict[str, tuple[str, ...]] = {
+    "read": (),
+    "tail": (),
+    "status": (),
+    "dlq show": (),
+    "verify": (),
+    "drop": ("--execute",),
+    "alter": ("sync=interval",),
+    "accept-loss": ("--shard=0", "--start=0", "--end=2"),
+}
+WRITERS = ("verify", "drop", "alter", "accept-loss")
+
+
+def verbs_of(command: Any, *names: str) -> Iterator[tuple[str, ...]]:
+    """Yield the names that lead to each verb."""
+    below = getattr(command, "commands", None)
+    if below is None:
+        yield names
+        return
+    for name, inner in below.items():
+        yield from verbs_of(inner, *names, name)
+
+
+@pytest.fixture
+def root(tmp_path):
+    with Stream.create(tmp_path, NAME, StreamOptions(shards=2)) as stream:
+        stream.append(1, 0, b"x")
+    return tmp_path
+
+
+def facts(root):
+    with StreamReader.open(root, NAME) as reader:
+        return reader.options, reader.stats().records
+
+
+@pytest.mark.parametrize("verb", [*verbs_of(typer.main.get_command(app))], ids=" ".join)
+def test_help_has_an_example(shardlog, verb):
+    ran = shardlog(*verb, "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert re.search(rf"Example: .*shardlog {' '.join(verb)}\b", ran.out)
+
+
+@pytest.mark.parametrize("verb", OF_A_STREAM)
+def test_stream_that_is_not_there_is_named(shardlog, root, verb):
+    ran = shardlog(*verb.split(), root, "elsewhere", *OF_A_STREAM[verb])
+    assert ran.code == 2
+    assert "elsewhere" in ran.err
+    assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("verb", WRITERS)
+def test_stream_that_a_writer_holds_is_left_alone(shardlog, root, verb):
+    before = facts(root)
+    with Stream.open(root, NAME):
+        ran = shardlog(verb, root, NAME, *OF_A_STREAM[verb])
+    assert (ran.code, ran.out) == (3, "")
+    assert "another writer holds the shard" in ran.err
+    assert facts(root) == before
