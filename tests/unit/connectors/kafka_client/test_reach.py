@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from connectors.kafka_client.admin import Admin
 from connectors.kafka_client.reach import await_broker
 from storage_core import BrokerUnavailableError, InvalidRequestError, SystemClock
 from storage_core.testing import ManualClock
@@ -143,3 +144,12 @@ def test_waiting_ends_when_it_is_no_longer_wanted():
 
     await_broker({"bootstrap.servers": "127.0.0.1:1"}, 60.0, is_wanted)
     assert len(asked) == 3
+
+
+def test_broker_serves_once_it_names_itself_and_a_controller():
+    # librdkafka brings a cluster of its own for tests.
+    cluster = {"bootstrap.servers": "127.0.0.1:1", "test.mock.num.brokers": "1"}
+    assert Admin(cluster).is_serving()
+    assert not Admin({"bootstrap.servers": "127.0.0.1:1"}).is_serving(0.1)
+    with listening(stay_silent) as address:
+        assert not Admin({"bootstrap.servers": address}).is_serving(0.1)
