@@ -38,11 +38,11 @@ class ShardlogSource(DataSource):
     _taken: SourceOffset | None = None
 
     @classmethod
-    def name(cls) -> str:  # type: ignore[explicit-override]
+    def name(cls) -> str:
         """Return the name of the format."""
         return "shardlog"
 
-    def schema(self) -> StructType:  # type: ignore[explicit-override]
+    def schema(self) -> StructType:
         """Return the columns that the options ask for, once they are found to be sound."""
         with plain_errors():
             options = parse_source_options(self.options)
@@ -53,7 +53,7 @@ class ShardlogSource(DataSource):
                     self._taken = take(reader, options.path, options.stream, bounds)
             return spark_schema(options.rules.columns)
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # type: ignore[explicit-override]  # noqa: N802 - Spark's
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return what tails the stream."""
         try:
             return TailReader(self._checked(schema, "stream"))
@@ -61,24 +61,20 @@ class ShardlogSource(DataSource):
             # NOTE: PySpark 4.3.0 replaces an error raised here with one of its own.
             return RefusingReader(error)
 
-    def reader(self, schema: StructType) -> DataSourceReader:  # type: ignore[explicit-override]
+    def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads a range once."""
         with plain_errors():
             options = self._checked(schema, "batch")
             return RangeReader(replace(options, snapshot=options.snapshot or self._taken))
 
-    def streamWriter(  # type: ignore[explicit-override]  # noqa: N802 - Spark's
-        self,
-        schema: StructType,
-        overwrite: bool,  # noqa: FBT001 - as above
-    ) -> DataSourceStreamWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return what writes a stream's batches, each once."""
         from streaming_jobs.sink.writer import stream_writer  # noqa: PLC0415 - readers do without
 
         with plain_errors():
             return stream_writer(self.options, schema, overwrite)
 
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # type: ignore[explicit-override]  # noqa: FBT001 - Spark's
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return what writes one batch."""
         from streaming_jobs.sink.writer import batch_writer  # noqa: PLC0415 - as above
 

@@ -54,7 +54,6 @@ SOURCE_OPTIONS: Final = (
     *("columns", "includeHeaders", "ids", "keys", "startPrimary", "endPrimary"),
     *("includeLate", "includeExpired", "failOnDataLoss"),
 )
-_TRUTHS: Final = {"true": True, "false": False}
 _SPANS: Final = {
     "ms": timedelta(milliseconds=1),
     "s": timedelta(seconds=1),
@@ -110,12 +109,7 @@ class OptionValues:
 
     def truth(self, name: str, *, default: bool) -> bool:
         """Return `true` or `false`."""
-        text = self.text(name)
-        if text is None:
-            return default
-        if text.strip().lower() not in _TRUTHS:
-            refuse(name, text, "true or false")
-        return _TRUTHS[text.strip().lower()]
+        return self.choice(name, ("true", "false"), "true" if default else "false") == "true"
 
     def whole(self, name: str, least: int = INT64_MIN, most: int = INT64_MAX) -> int | None:
         """Return a whole number of a range, or None if it was not given."""

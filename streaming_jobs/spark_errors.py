@@ -40,12 +40,11 @@ class RefusingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A stream reader whose options are wrong: raises what is wrong, whatever is asked."""
 
     def __init__(self, error: InvalidRequestError) -> None:
-        """Keep what is wrong."""
         self._message = str(error)
 
     def _refuse(self, *_asked: object, **_named: object) -> NoReturn:
         with plain_errors():
             raise InvalidRequestError(self._message)
 
-    prepareForTriggerAvailableNow = getDefaultReadLimit = _refuse  # noqa: N815 - Spark's
-    initialOffset = latestOffset = partitions = read = _refuse  # noqa: N815 - as above
+    prepareForTriggerAvailableNow = getDefaultReadLimit = _refuse
+    initialOffset = latestOffset = partitions = read = _refuse

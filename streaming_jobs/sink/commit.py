@@ -101,11 +101,7 @@ def abort(target: StreamPlace, messages: Messages) -> None:
 
 
 def _check_query(area: StagingArea, options: SinkOptions, transaction: TransactionId) -> None:
-    """Refuse a query whose checkpoint was deleted, or whose earlier batches are not here.
-
-    Raises:
-        InvalidRequestError: Its batches would be written twice, or some are missing.
-    """
+    """Refuse a query whose checkpoint was deleted, or whose earlier batches are not here."""
     query, batch = query_of(transaction), transaction.number or 0
     for name, shown in options.query_names.items():
         owner = area.claim(name, query, takes_over=options.resets_query)
@@ -161,11 +157,7 @@ def _agreed_contents(
     transaction: TransactionId,
     messages: Sequence[StagedMessage],
 ) -> Contents:
-    """Return what a batch holds, which agrees with what it held if it comes again.
-
-    Raises:
-        ForeignDataError: It held other rows.
-    """
+    """Return what a batch holds, which agrees with what it held if it comes again."""
     contents = sum((one.contents for one in messages), NOTHING)
     if not area.is_decided(transaction):
         return contents

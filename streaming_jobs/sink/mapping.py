@@ -120,11 +120,7 @@ class ColumnMapping:
 
 
 def mapping_of(schema: StructType, unit: Unit) -> ColumnMapping:
-    """Return how rows of a schema are stored in a stream that counts in a unit.
-
-    Raises:
-        InvalidRequestError: The sink does not take such a schema.
-    """
+    """Return how rows of a schema are stored in a stream that counts in a unit."""
     names = schema.fieldNames()
     form = _form_of(names)
     for one in schema.fields:

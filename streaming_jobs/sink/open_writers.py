@@ -38,10 +38,12 @@ class _Writer:
 
 
 class OpenWriters(OpenStreams[_Writer]):
-    """Writers by the place of the stream they write; one is lent at a time."""
+    """Writers by the place of the stream they write; one is lent at a time.
+
+    With no idle time each is let go at once.
+    """
 
     def __init__(self, idle_s: float) -> None:
-        """Start with none; with no idle time each is let go at once."""
         super().__init__(_WRITERS_MAX, idle_s, _Writer.is_wanted)
         self._one = threading.Lock()
 

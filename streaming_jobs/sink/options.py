@@ -68,11 +68,7 @@ class SinkOptions:
 
 
 def parse_batch_options(options: Mapping[str, str]) -> SinkOptions:
-    """Return the options of a batch write.
-
-    Raises:
-        InvalidRequestError: An option is unknown, missing or has a bad value.
-    """
+    """Return the options of a batch write."""
     known = (*_SHARED, *_OF_A_BATCH)
     values = OptionValues(options, (*known, *_TAKEN), _OF_READING, listed(known))
     name, version = values.text("txnAppId"), values.whole("txnVersion", 0)
@@ -84,11 +80,7 @@ def parse_batch_options(options: Mapping[str, str]) -> SinkOptions:
 
 
 def parse_stream_options(options: Mapping[str, str]) -> SinkOptions:
-    """Return the options of a streaming write.
-
-    Raises:
-        InvalidRequestError: An option is unknown, missing or has a bad value.
-    """
+    """Return the options of a streaming write."""
     known = (*_SHARED, *_OF_A_QUERY, *_OF_A_BATCH, *_TAKEN)
     values = OptionValues(options, known, _OF_READING, listed((*_SHARED, *_OF_A_QUERY)))
     if values.has("txnAppId") or values.has("txnVersion"):

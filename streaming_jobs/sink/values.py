@@ -27,11 +27,7 @@ _compute: Any = pc
 
 
 def checked(batch: pa.RecordBatch, name: str, convert: Callable[[Column], Column]) -> Column:
-    """Return a converted column without nulls.
-
-    Raises:
-        InvalidRequestError: It holds nulls, or a value does not fit.
-    """
+    """Return a converted column; refuse nulls, and values that do not fit."""
     column = batch.column(name)
     if column.null_count:
         message = f"column {name!r} holds nulls; each row needs one"
@@ -40,11 +36,7 @@ def checked(batch: pa.RecordBatch, name: str, convert: Callable[[Column], Column
 
 
 def fitted(batch: pa.RecordBatch, name: str, convert: Callable[[Column], Column]) -> Column:
-    """Return a converted column.
-
-    Raises:
-        InvalidRequestError: A value does not fit.
-    """
+    """Return a converted column; refuse values that do not fit."""
     try:
         return convert(batch.column(name))
     except pa.ArrowInvalid as error:

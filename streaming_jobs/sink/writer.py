@@ -52,18 +52,18 @@ class ShardBatchWriter(DataSourceArrowWriter):
     mapping: ColumnMapping
     transaction: TransactionId
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:  # type: ignore[override, explicit-override]  # Spark declares it so
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:  # type: ignore[override]  # Spark declares it so
         """Stage the rows of one task, on an executor."""
         with plain_errors():
             return stage(self.target, self.mapping, self.transaction, iterator)
 
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:  # type: ignore[explicit-override]
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make the rows of all tasks durable and visible."""
         with plain_errors():
             staged = staged_messages(messages)
             commit(self.options, self.target, self.transaction, staged, NOT_KEPT)
 
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # type: ignore[explicit-override]
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what was staged, unless it was committed."""
         with plain_errors():
             abort(self.target, messages)
@@ -77,16 +77,12 @@ class ShardStreamWriter(DataSourceStreamArrowWriter):
     target: StreamPlace
     mapping: ColumnMapping
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:  # type: ignore[override, explicit-override]  # Spark declares it so
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:  # type: ignore[override]  # Spark declares it so
         """Stage the rows of one task, on an executor."""
         with plain_errors():
             return stage(self.target, self.mapping, transaction_of_task(), iterator)
 
-    def commit(  # type: ignore[explicit-override]
-        self,
-        messages: list[WriterCommitMessage | None],
-        batchId: int,  # noqa: N803 - Spark's
-    ) -> None:
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Make the rows of all tasks durable and visible, unless this batch was."""
         with plain_errors():
             staged = staged_messages(messages)
@@ -96,20 +92,14 @@ class ShardStreamWriter(DataSourceStreamArrowWriter):
                 raise InvalidRequestError(message, stream=self.options.stream)
             commit(self.options, self.target, transaction, staged, KEPT)
 
-    def abort(  # type: ignore[explicit-override]
-        self,
-        messages: list[WriterCommitMessage | None],
-        batchId: int,  # noqa: ARG002, N803 - Spark's
-    ) -> None:
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Remove what was staged, unless it was committed."""
         with plain_errors():
             abort(self.target, messages)
 
 
 def batch_writer(
-    options: Mapping[str, str],
-    schema: StructType,
-    overwrite: bool,  # noqa: FBT001 - as Spark hands it over
+    options: Mapping[str, str], schema: StructType, overwrite: bool
 ) -> ShardBatchWriter:
     """Return the writer of one `df.write`; makes the stream if it is not there."""
     chosen = parse_batch_options(options)
@@ -122,9 +112,7 @@ def batch_writer(
 
 
 def stream_writer(
-    options: Mapping[str, str],
-    schema: StructType,
-    overwrite: bool,  # noqa: FBT001 - as above
+    options: Mapping[str, str], schema: StructType, overwrite: bool
 ) -> ShardStreamWriter:
     """Return the writer of a query's micro-batches; makes the stream if it is not there."""
     chosen = parse_stream_options(options)

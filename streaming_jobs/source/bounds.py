@@ -78,11 +78,7 @@ class Edge:
 
 
 def parse_bound(options: OptionValues, side: Side, stream: str, default: int) -> Bound:
-    """Return the bound that options ask for on one side.
-
-    Raises:
-        InvalidRequestError: A value is not of its form.
-    """
+    """Return the bound that options ask for on one side."""
     strategy: Strategy = "latest"
     if side == "starting":
         name = "startingOffsetsByTimestampStrategy"

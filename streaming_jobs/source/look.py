@@ -68,11 +68,7 @@ def check_stream(reader: StreamReader, options: SourceOptions) -> None:
 
 
 def check_same_stream(known: SourceOffset, seen: StreamLook) -> None:
-    """Refuse to go on where another stream, or another log of a shard, has taken the place.
-
-    Raises:
-        ForeignDataError: The stream or a shard was made anew.
-    """
+    """Refuse to go on where another stream, or another log of a shard, has taken the place."""
     stream, incarnation = seen.place.stream, seen.place.incarnation
     if known.incarnation not in (None, incarnation):
         message = (

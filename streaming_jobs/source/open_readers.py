@@ -19,7 +19,6 @@ class OpenReaders(OpenStreams[StreamReader]):
     """Readers by the stream they read."""
 
     def __init__(self, clock: Clock | None = None, most: int = _READERS_MAX) -> None:
-        """Start with none."""
         super().__init__(most, _IDLE_S, clock=clock)
 
     def of(self, place: StreamPlace, shard: int) -> AbstractContextManager[StreamReader]:

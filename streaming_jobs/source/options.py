@@ -91,14 +91,9 @@ class SourceOptions:
 
 
 def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -> SourceOptions:
-    """Return options as values.
+    """Return options as values; refuse what is unknown, missing, or of no use in a mode.
 
-    Args:
-        options: As Spark has them.
-        mode: Whether they are for a stream or a batch; None while that is not known.
-
-    Raises:
-        InvalidRequestError: One is unknown, missing, of no use in this mode, or has a bad value.
+    `load` does not know yet whether they are for a stream or a batch; then the mode is None.
     """
     values = OptionValues(options, SOURCE_OPTIONS, _INSTEAD, _there(mode))
     path, stream = values.place("subscribe")

@@ -14,7 +14,6 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from streaming_jobs.source.look import look, opened
 from streaming_jobs.source.options import SourceOptions
 from streaming_jobs.source.partitions import AddedShards, SourceTask, tasks_of
-from streaming_jobs.source.requests import RowRules
 from streaming_jobs.source.resolving import resolve_range
 from streaming_jobs.source.snapshot import edges_of
 from streaming_jobs.source.task import TaskRules, read_task
@@ -25,15 +24,14 @@ class RangeReader(DataSourceReader):
     """Reads a range of each shard once. Made, asked and pickled for each plan."""
 
     def __init__(self, options: SourceOptions) -> None:
-        """Keep what was asked for."""
         self._options = options
-        self._rows: RowRules = options.rules
+        self._tasks = TaskRules(options.rules, options.fails_on_loss)
 
-    def partitions(self) -> list[InputPartition]:  # type: ignore[explicit-override]
+    def partitions(self) -> list[InputPartition]:
         """Return the tasks, over what is committed by this moment."""
         options = self._options
         with plain_errors(), opened(options) as reader:
-            if self._rows.is_empty:
+            if options.rules.is_empty:
                 return []
             seen = look(reader, options.path, options.stream)
             starting, ending = options.starting, options.ending
@@ -46,10 +44,9 @@ class RangeReader(DataSourceReader):
                 added = AddedShards(seen.place, frozenset(seen.ends), starting, ending)
             return tasks_of(seen, edges, options.splitting, added)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[explicit-override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's rows; called on executors, with nothing open."""
         with plain_errors():
             # Where there are no tasks Spark makes one of nothing.
             if isinstance(partition, SourceTask):
-                tasks = TaskRules(self._rows, self._options.fails_on_loss)
-                yield from read_task(partition, tasks)
+                yield from read_task(partition, self._tasks)

@@ -86,14 +86,6 @@ def settled(
     return begin, max(begin, end)
 
 
-def _first_from(
-    reader: StreamReader, shard: int, timestamp_ms: int, within: tuple[int, int]
-) -> int:
-    """Return the first offset of a time in a range, and the range's end if none has it."""
-    found = first_offset_at(reader, shard, timestamp_ms, within)
-    return within[1] if found is None else found
-
-
 def _at_offset(reader: StreamReader, seen: StreamLook, shard: int, asked: int) -> Edge:
     if asked == EARLIEST:
         return Edge(reader.start(shard), Move())
@@ -109,8 +101,9 @@ def _at_offset(reader: StreamReader, seen: StreamLook, shard: int, asked: int) -
 def _at_time(
     reader: StreamReader, seen: StreamLook, bound: Bound, shard: int, timestamp_ms: int
 ) -> Edge:
-    found = first_offset_at(reader, shard, timestamp_ms, (None, seen.ends[shard]))
-    if found is not None:
+    end = seen.ends[shard]
+    found = _first_from(reader, shard, timestamp_ms, (None, end))
+    if found < end:
         return Edge(found)
     if bound.without_match == "error":
         message = (
@@ -118,13 +111,13 @@ def _at_time(
             "startingOffsetsByTimestampStrategy=latest begins at the end instead"
         )
         raise InvalidRequestError(message, shard=shard)
-    return Edge(seen.ends[shard], Move(timestamp_ms))
+    return Edge(end, Move(timestamp_ms))
 
 
-def first_offset_at(
+def _first_from(
     reader: StreamReader, shard: int, timestamp_ms: int, within: tuple[int | None, int]
-) -> int | None:
-    """Return the least offset whose timestamp is not below one in milliseconds, if any is."""
+) -> int:
+    """Return the first offset of a time in a range, and the range's end if none has it."""
     origin = reader.origin
     if origin is not None and origin.primary != "timestamp":
         return _first_by_column(reader, shard, timestamp_ms, within)
@@ -133,16 +126,16 @@ def first_offset_at(
     request = replace(replay_request(shard, *within, ("address",)), start=least)
     for batch in reader.shard(shard).scan(request):
         return int(batch.column(0)[0].as_py())
-    return None
+    return within[1]
 
 
 def _first_by_column(
     reader: StreamReader, shard: int, timestamp_ms: int, within: tuple[int | None, int]
-) -> int | None:
+) -> int:
     request = replay_request(shard, *within, ("address", "timestamp"))
     for batch in reader.shard(shard).scan(request):
         stamps = batch.column("timestamp").fill_null(-1).to_numpy()
         late_enough = np.flatnonzero(stamps >= timestamp_ms)
         if len(late_enough):
             return int(batch.column("address")[int(late_enough[0])].as_py())
-    return None
+    return within[1]

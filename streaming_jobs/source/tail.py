@@ -43,7 +43,6 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Tails all shards of a stream. One thread at a time."""
 
     def __init__(self, options: SourceOptions) -> None:
-        """Keep what was asked for."""
         self._options = options
         self._tasks = TaskRules(options.rules, options.fails_on_loss)
         self._initial: dict[str, Any] | None = None
@@ -51,7 +50,7 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: Mapping[int, int] | None = None
         self._delay: BatchDelay | None = None
 
-    def initialOffset(self) -> dict[str, Any]:  # type: ignore[explicit-override]  # noqa: N802 - Spark's
+    def initialOffset(self) -> dict[str, Any]:
         """Return where the query begins; resolved once, since `latest` moves on."""
         if self._initial is None:
             with plain_errors(), opened(self._options) as reader:
@@ -62,7 +61,7 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._initial = encode_offset(self._options.stream, offset)
         return self._initial
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # type: ignore[explicit-override]  # noqa: N802 - Spark's
+    def getDefaultReadLimit(self) -> ReadLimit:
         """Return how much a batch takes unless Spark wants all."""
         admission = self._options.admission
         if admission.offsets_max is not None:
@@ -71,13 +70,13 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMinRows(admission.offsets_min)
         return ReadAllAvailable()
 
-    def prepareForTriggerAvailableNow(self) -> None:  # type: ignore[explicit-override]  # noqa: N802 - Spark's
+    def prepareForTriggerAvailableNow(self) -> None:
         """Take what is there now as the end of the run."""
         with plain_errors(), opened(self._options) as reader:
             self._target = look(reader, self._options.path, self._options.stream).ends
 
     @plain_errors()
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # type: ignore[explicit-override]  # noqa: N802 - Spark's
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return the end of the next batch; the start itself, verbatim, if there is none."""
         known = decode_offset(self._options.stream, start)
         with opened(self._options) as reader:
@@ -140,15 +139,13 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._delay = BatchDelay(admission.offsets_min, admission.delay_max)
         return self._delay.holds_back(sum(ends[shard] - begins[shard] for shard in ends))
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:  # type: ignore[explicit-override]  # noqa: N802 - Spark's
+    def reportLatestOffset(self) -> dict[str, Any] | None:
         """Return where the stream stood at the last look."""
         if self._latest is None:
             return None
         return encode_ends(self._options.stream, self._latest)
 
-    def partitions(  # type: ignore[explicit-override]
-        self, start: dict[str, Any], end: dict[str, Any]
-    ) -> Sequence[InputPartition]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the tasks of the batch from one offset to another."""
         options, stream = self._options, self._options.stream
         with plain_errors(), opened(options) as reader:
@@ -162,7 +159,7 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             }
             return tasks_of(seen, edges, options.splitting)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[explicit-override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's rows; called on executors, with nothing open."""
         with plain_errors():
             if isinstance(partition, SourceTask):

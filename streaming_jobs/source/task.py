@@ -62,11 +62,7 @@ def read_task(
 
 
 def added_ranges(added: AddedShards) -> list[ShardRange]:
-    """Return what is read of shards that were not there when the tasks were planned.
-
-    Raises:
-        ForeignDataError: Another stream is there.
-    """
+    """Return what is read of shards that were not there when the tasks were planned."""
     with added.place.reader() as reader:
         seen = look(reader, added.place.path, added.place.stream)
         ends = {n: end for n, end in seen.ends.items() if n not in added.known}
