@@ -22,9 +22,9 @@ from storage_core.errors import (
     UnsupportedFormatError,
 )
 from storage_core.format.contents import Contents
+from storage_core.format.counters import StreamStats
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.record import HEADERS_TYPE, Record, State
-from storage_core.format.stream_stats import StreamStats
 from storage_core.format.window import UNITS_PER_SECOND, Unit
 from storage_core.ground.clock import Clock, SystemClock
 from storage_core.ground.locks import DirectoryLock

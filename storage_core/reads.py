@@ -1,6 +1,7 @@
-"""Every way to read a stream, the same on a writer and on a reader in another process.
+"""What a stream answers, the same on a writer and on a reader in another process.
 
-Each method builds one `ReadRequest` a shard and passes it to that shard's `ShardReader`;
+It says each fact of the stream's files and shards, and reads rows in every way. Each way to read
+builds one `ReadRequest` a shard and passes it to that shard's `ShardReader`;
 nothing here knows how a shard answers.
 """
 
@@ -8,32 +9,97 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import merge
 from operator import index
-from typing import Final
+from typing import ClassVar, Final, Generic, TypeVar
 
 import pyarrow as pa
 
-from storage_core.errors import InvalidRequestError
+from storage_core.catalog.options import StreamOptions
+from storage_core.catalog.origin import StreamOrigin
+from storage_core.catalog.stream_file import StreamFiles
+from storage_core.errors import ClosedError, InvalidRequestError
+from storage_core.format.counters import StreamStats, stats_of
 from storage_core.format.keys import INT64_MAX, INT64_MIN, saturating_add
 from storage_core.format.record import Record
+from storage_core.ground.forking import Home
 from storage_core.ground.parallel import Threads
 from storage_core.read.columns import READ_COLUMNS
-from storage_core.read.request import Order, ReadRequest, ShardReader
+from storage_core.read.request import Order, ReadRequest, ShardFacts, ShardReader
 from storage_core.read.scan import concat_batches, empty_rows, limit_rows, sort_rows
 
 Ids = int | Iterable[int] | None
+S = TypeVar("S", bound=ShardReader)
 
 _THREADS_MAX: Final = 8
 _IDS_IN_TURN_MAX: Final = 16
 _READ_ORDER: Final = ("secondary", "primary", "shard", "address")
 
 
-class StreamReads:
-    """The read calls of a stream. Any thread may call them."""
+class StreamReads(Generic[S]):
+    """What a stream answers, to its writer and to any reader. Any thread may call it."""
 
-    def __init__(self, shard_readers: Callable[[], Mapping[int, ShardReader]]) -> None:
-        """Read through what is returned for each shard; it raises once the stream is closed."""
-        self._shard_readers = shard_readers
+    _IS_CLOSED: ClassVar[str]
+    _HAS_NO_SHARD: ClassVar[str]
+
+    def __init__(self, files: StreamFiles, shards: Mapping[int, S]) -> None:
+        """Answer through these shards."""
+        self._files = files
+        self._shards = shards
+        self._is_closed = False
+        self._home = Home(files.meta.name)
         self._threads = Threads(_THREADS_MAX)
+
+    @property
+    def origin(self) -> StreamOrigin | None:
+        """What the stream is a copy of; None if its rows come from callers."""
+        return self._files.meta.origin
+
+    @property
+    def options(self) -> StreamOptions:
+        """The options in force; a reader's as they were at its last `refresh`."""
+        return self._files.settings.options
+
+    def lineage(self, shard: int) -> str:
+        """Return the random id of a shard's log, in hex; the shard need not be open here."""
+        return self._files.lineage(shard).hex()
+
+    def committed(self) -> dict[int, int]:
+        """Return each open shard's committed; a reader takes one look at each marker."""
+        return {number: shard.committed() for number, shard in self._open_shards().items()}
+
+    def lost_ranges(self) -> dict[int, list[tuple[int, int]]]:
+        """Return each open shard's lost ranges as (start, end)."""
+        return {number: list(facts.lost) for number, facts in self._facts().items()}
+
+    def gaps(self) -> dict[int, list[tuple[int, int]]]:
+        """Return each open shard's committed ranges that `pass_over` left out, as (start, end)."""
+        return {number: list(facts.passed) for number, facts in self._facts().items()}
+
+    def source(self, shard: int) -> Mapping[str, object] | None:
+        """Return where the source of a shard's rows stands, as `append_batch` was told.
+
+        It is that of the last batch written, which may not be committed yet.
+        """
+        return self._shard(shard).state().source
+
+    def dead_letters(
+        self, shard: int, start: int = 0, end: int | None = None
+    ) -> Iterator[tuple[int, bytes]]:
+        """Return a shard's committed dead letters by address, as `append_batch` was given them.
+
+        Args:
+            shard: The shard's number.
+            start: The least address.
+            end: Their exclusive end; None for all that is committed.
+        """
+        return self._shard(shard).dead_letters(start, end)
+
+    def stats(self, shard: int | None = None) -> StreamStats:
+        """Return what one open shard has counted, or all of them.
+
+        They count what is written, so batches that are not committed yet may be among it.
+        """
+        asked = self._open_shards().values() if shard is None else [self._shard(shard)]
+        return stats_of(one.state().counters for one in asked)
 
     def read(  # noqa: PLR0913 - the contract's signature
         self,
@@ -84,7 +150,7 @@ class StreamReads:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of `read` in order of arrival, shard by shard, in bounded memory."""
         request = _request("arrival", ids, start, end, 0, versions, columns)
-        return self._scan_each(self._shard_readers(), request)
+        return self._scan_each(self._open_shards(), request)
 
     def tail(
         self,
@@ -101,18 +167,14 @@ class StreamReads:
         Raises:
             LostRangeError: Addresses below the log's start, or lost.
         """
-        readers = self._shard_readers()
-        shard = _integer("shard", shard)
-        if shard not in readers:
-            message = f"shard {shard} is not open here; open are {sorted(readers)}"
-            raise InvalidRequestError(message)
+        reader = self._shard(_integer("shard", shard))
         request = replace(
             _request("replay", ids, None, None, 0, None, columns),
             shard=shard,
             start_address=start_address,
             end_address=end_address,
         )
-        return readers[shard].scan(request)
+        return reader.scan(request)
 
     def for_each(
         self, ids: Ids, start: int | None, end: int | None, fn: Callable[[Record], object]
@@ -123,7 +185,7 @@ class StreamReads:
         True.
         """
         request = _request("time", ids, start, end, 0, None, READ_COLUMNS)
-        readers = self._shard_readers()
+        readers = self._open_shards()
         wanted = request.ids if request.ids is not None else self._all_ids()
         for secondary in sorted(wanted):
             asked = replace(request, ids=(secondary,))
@@ -152,7 +214,7 @@ class StreamReads:
         """Return the least primary of these ids that is not below `from_`, or None."""
         request = _request("time", ids, from_, None, 0, None, ("primary",))
         found = []
-        for number, reader in self._shard_readers().items():
+        for number, reader in self._open_shards().items():
             for batch in self._scan_each({number: reader}, request):
                 found.append(int(batch.column(0)[0].as_py()))
                 break
@@ -177,13 +239,32 @@ class StreamReads:
 
     def _gather(self, request: ReadRequest) -> list[pa.RecordBatch]:
         """Return every shard's batches, shards read beside each other."""
-        readers = self._shard_readers()
+        readers = self._open_shards()
         asked = [(reader, replace(request, shard=number)) for number, reader in readers.items()]
         if request.ids is not None and len(request.ids) <= _IDS_IN_TURN_MAX:
             # An id lies in one shard as a rule; the others answer faster than a thread wakes.
             return [batch for reader, one in asked for batch in reader.scan(one)]
         parts = self._threads.each(lambda one: list(one[0].scan(one[1])), asked)
         return [batch for part in parts for batch in part]
+
+    def _facts(self) -> dict[int, ShardFacts]:
+        return {number: shard.state() for number, shard in self._open_shards().items()}
+
+    def _open_shards(self) -> Mapping[int, S]:
+        self._refuse_if_closed()
+        return self._shards
+
+    def _shard(self, number: int) -> S:
+        shard = self._open_shards().get(number)
+        if shard is None:
+            message = self._HAS_NO_SHARD.format(number, sorted(self._shards))
+            raise InvalidRequestError(message, stream=self._files.meta.name)
+        return shard
+
+    def _refuse_if_closed(self) -> None:
+        self._home.refuse_elsewhere()
+        if self._is_closed:
+            raise ClosedError(self._IS_CLOSED, stream=self._files.meta.name)
 
     def _all_ids(self) -> set[int]:
         ids: set[int] = set()

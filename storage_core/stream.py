@@ -1,6 +1,6 @@
 """A stream open for writing: its shards, and the calls that reach all of them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from operator import index
@@ -21,12 +21,10 @@ from storage_core.catalog.stream_file import (
     locked,
     read_stream,
 )
-from storage_core.errors import ClosedError, InvalidRequestError, ShardlogError
+from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.format.keys import ADDRESS_MAX
 from storage_core.format.record import Rows, rows_from_arrow
-from storage_core.format.stream_stats import StreamStats, stats_of
 from storage_core.ground.durable_file import file_errors
-from storage_core.ground.forking import Home
 from storage_core.ground.locks import DirectoryLock
 from storage_core.reads import StreamReads
 from storage_core.store.environment import Environment
@@ -51,25 +49,24 @@ from storage_core.write.recovery import GiveUp, open_shard
 from storage_core.write.shard import Shard
 
 
-class Stream(StreamReads):
+class Stream(StreamReads[Shard]):
     """The writer of a stream, or of some of its shards. Any thread may call it.
 
     A context manager: leaving commits; an exception discards what was not sealed.
     """
 
+    _IS_CLOSED = "the stream is closed"
+    _HAS_NO_SHARD = "shard {} is not open here; open are {}"
+
     def __init__(
         self, files: StreamFiles, shards: Mapping[int, Shard], environment: Environment
     ) -> None:
         """Take over opened shards; use `create` or `open`."""
-        super().__init__(self._open_shards)
-        self._files = files
-        self._shards = shards
+        super().__init__(files, shards)
         self._environment = environment
         # A stream whose rows are not routed has one place for every secondary, and no shard there.
         self._mask = files.meta.route_mask or 0
         self._by_route = [shards.get(number) for number in range(files.meta.shards)] or [None]
-        self._is_closed = False
-        self._home = Home(files.meta.name)
 
     @classmethod
     def create(
@@ -348,47 +345,6 @@ class Stream(StreamReads):
 
     # --- the rest --------------------------------------------------------------------------
 
-    @property
-    def origin(self) -> StreamOrigin | None:
-        """What the stream is a copy of; None if its rows come from callers."""
-        return self._files.meta.origin
-
-    @property
-    def options(self) -> StreamOptions:
-        """The options in force."""
-        return self._files.settings.options
-
-    def lineage(self, shard: int) -> str:
-        """Return the random id of a shard's log, in hex; the shard need not be open here."""
-        return self._files.lineage(shard).hex()
-
-    def committed(self) -> dict[int, int]:
-        """Return each open shard's committed."""
-        return {number: shard.committed() for number, shard in self._open_shards().items()}
-
-    def source(self, shard: int) -> Mapping[str, object] | None:
-        """Return where the source of a shard's rows stands, as `append_batch` was told."""
-        return self._shard(shard).source
-
-    def lost_ranges(self) -> dict[int, list[tuple[int, int]]]:
-        """Return each open shard's lost ranges as (start, end)."""
-        return {
-            number: [(lost.start, lost.end) for lost in shard.lost]
-            for number, shard in self._open_shards().items()
-        }
-
-    def gaps(self) -> dict[int, list[tuple[int, int]]]:
-        """Return each open shard's committed ranges that `pass_over` left out, as (start, end)."""
-        return {number: shard.gaps() for number, shard in self._open_shards().items()}
-
-    def dead_letters(self, shard: int) -> Iterator[tuple[int, bytes]]:
-        """Return a shard's committed dead letters by address, as `append_batch` was given them."""
-        return self._shard(shard).dead_letters()
-
-    def stats(self) -> StreamStats:
-        """Return what the open shards have counted, committed or not."""
-        return stats_of(shard.tail.counters for shard in self._open_shards().values())
-
     def verify(self, progress: Progress | None = None) -> VerifyReport:
         """Read all blocks of the open shards and compare what follows from them.
 
@@ -441,17 +397,6 @@ class Stream(StreamReads):
             # The first error is the one that matters.
             error.add_note(f"while closing: {later}")
 
-    def _open_shards(self) -> Mapping[int, Shard]:
-        self._refuse_if_closed()
-        return self._shards
-
-    def _shard(self, number: int) -> Shard:
-        shard = self._open_shards().get(number)
-        if shard is None:
-            message = f"shard {number} is not open here; open are {sorted(self._shards)}"
-            raise InvalidRequestError(message, stream=self._files.meta.name)
-        return shard
-
     def _routed(self, rows: Rows) -> list[tuple[Shard, Rows]]:
         numbers = rows.secondary & self._mask
         present = np.unique(numbers).tolist()
@@ -467,12 +412,6 @@ class Stream(StreamReads):
             self._refuse_if_closed()
             message = "the shards are partitions of an origin: append batches that name theirs"
             raise InvalidRequestError(message, stream=self._files.meta.name)
-
-    def _refuse_if_closed(self) -> None:
-        self._home.refuse_elsewhere()
-        if self._is_closed:
-            message = "the stream is closed"
-            raise ClosedError(message, stream=self._files.meta.name)
 
 
 def _shard_numbers(files: StreamFiles, shards: object) -> Sequence[int]:

@@ -32,6 +32,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from storage_core.errors import CorruptionError
+from storage_core.format.counters import Counters
 from storage_core.format.keys import INT64_MIN, PREFIX_META, meta_key
 
 _TAIL: Final = struct.Struct("<qq11Q")
@@ -60,59 +61,6 @@ _PREFIX_TRANSACTION: Final = meta_key("txn/")
 # IMPORTANT: every name under `m` but those of transactions sorts before them, so that reading
 # the state does not walk what an earlier version left of each.
 STATE_RANGE: Final = (PREFIX_META, _PREFIX_TRANSACTION)
-
-
-@dataclass(frozen=True, slots=True)
-class Counters:
-    """What a shard has counted since its birth.
-
-    `strays` are rows whose secondary routes to another shard: where there are none, a read
-    by id asks one shard only. `passed_over` are addresses, not rows.
-    """
-
-    records: int = 0
-    late_arrivals: int = 0
-    jitter_absorbed: int = 0
-    ahead: int = 0
-    expired: int = 0
-    duplicates: int = 0
-    blocks: int = 0
-    payload_bytes: int = 0
-    strays: int = 0
-    dead_letters: int = 0
-    passed_over: int = 0
-
-    def plus(self, other: "Counters") -> "Counters":
-        """Return the sums."""
-        return Counters(
-            self.records + other.records,
-            self.late_arrivals + other.late_arrivals,
-            self.jitter_absorbed + other.jitter_absorbed,
-            self.ahead + other.ahead,
-            self.expired + other.expired,
-            self.duplicates + other.duplicates,
-            self.blocks + other.blocks,
-            self.payload_bytes + other.payload_bytes,
-            self.strays + other.strays,
-            self.dead_letters + other.dead_letters,
-            self.passed_over + other.passed_over,
-        )
-
-    def astuple(self) -> tuple[int, ...]:
-        """Return the counts in the order of the format."""
-        return (
-            self.records,
-            self.late_arrivals,
-            self.jitter_absorbed,
-            self.ahead,
-            self.expired,
-            self.duplicates,
-            self.blocks,
-            self.payload_bytes,
-            self.strays,
-            self.dead_letters,
-            self.passed_over,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +150,7 @@ class ShardState:
 
 def encode_tail(tail: Tail) -> bytes:
     """Return the bytes under `m next`."""
-    return _TAIL.pack(tail.next, tail.blocks_end, *tail.counters.astuple())
+    return _TAIL.pack(tail.next, tail.blocks_end, *tail.counters)
 
 
 def decode_tail(data: bytes) -> Tail:

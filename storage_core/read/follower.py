@@ -20,6 +20,7 @@ writer may be about to make it, or may have died over it.
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -44,7 +45,7 @@ from storage_core.heads.replay import block_groups, replay_block
 from storage_core.heads.table import Heads, HeadTable, Int32s
 from storage_core.read.answer import heads_of, resumed, scan_view
 from storage_core.read.reader_rights import refuse_unwritable
-from storage_core.read.request import ReadRequest
+from storage_core.read.request import ReadRequest, ShardFacts
 from storage_core.read.view import ShardBounds, ShardView
 from storage_core.store import rocks
 from storage_core.store.key_value import EmptyStoreView, StoreView
@@ -110,30 +111,17 @@ class ShardFollower:
         view.close()
         return view.bounds.committed
 
-    def state(self) -> ShardState:
-        """Follow the writer to about now and return what it says of the shard.
-
-        It tells of the last batch written, which the marker may not have passed yet.
-        """
+    def state(self) -> ShardFacts:
+        """Follow the writer to about now and return what it says of the shard."""
         view, state = self._moment()
         view.close()
-        return state
-
-    def gaps(self) -> list[tuple[int, int]]:
-        """Return the committed ranges that the source no longer had."""
-        view, _ = self._moment()
-        view.close()
-        bounds = view.bounds
-        return [(gap.start, gap.end) for gap in bounds.passed if gap.end <= bounds.committed]
+        return ShardFacts.of(state, view.bounds.committed)
 
     def dead_letters(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
         """Yield the committed dead letters of a range by address."""
         view, _ = self._moment()
-        try:
-            committed = view.bounds.committed
-            yield from view.dead_letters(start, committed if end is None else min(end, committed))
-        finally:
-            view.close()
+        with closing(view):
+            yield from view.committed_dead_letters(start, end)
 
     def scan(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
         """Yield the rows asked for; a view with a hole is replaced, and the scan goes on.

@@ -5,14 +5,16 @@ service) passes one `ReadRequest` to one `ShardReader`.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol, Self, get_args
 
 import pyarrow as pa
 
 from storage_core.errors import InvalidRequestError
+from storage_core.format.counters import Counters
 from storage_core.format.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
+from storage_core.format.shard_state import ShardState
 
 Order = Literal["arrival", "replay", "time", "primary", "newest"]
 
@@ -118,11 +120,52 @@ class ReadRequest:
             raise InvalidRequestError(message) from error
 
 
+@dataclass(frozen=True, slots=True)
+class ShardFacts:
+    """What a shard says of itself at one moment.
+
+    Attributes:
+        committed: The exclusive end of what may be shown.
+        start: The first address that is still kept.
+        lost: The ranges that were acknowledged and are gone.
+        passed: The committed ranges that the source no longer had.
+        source: Where the source of the rows stands, as of the last batch written.
+        counters: What was counted, as of the last batch written, committed or not.
+    """
+
+    committed: int
+    start: int
+    lost: Sequence[tuple[int, int]]
+    passed: Sequence[tuple[int, int]]
+    source: Mapping[str, object] | None
+    counters: Counters
+
+    @classmethod
+    def of(cls, state: ShardState, committed: int) -> Self:
+        """Return the facts of a shard in one state; committed was read before it."""
+        return cls(
+            committed,
+            state.start,
+            [(lost.start, lost.end) for lost in state.lost],
+            [(gap.start, gap.end) for gap in state.passed if gap.end <= committed],
+            state.source,
+            state.tail.counters,
+        )
+
+
 class ShardReader(Protocol):
     """What answers a read: a writer's shard, a follower in another process, later a service."""
 
     def committed(self) -> int:
         """Return the exclusive end of what may be shown."""
+        ...
+
+    def state(self) -> ShardFacts:
+        """Return what the shard says of itself at this moment."""
+        ...
+
+    def dead_letters(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """Yield the committed dead letters of a range by address."""
         ...
 
     def scan(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:

@@ -265,6 +265,11 @@ class ShardView:
         for key, raw in self._store.items(FAMILY_DEFAULT, first, last):
             yield decode_dead_letter_key(key), raw
 
+    def committed_dead_letters(self, start: int, end: int | None) -> Iterator[tuple[int, bytes]]:
+        """Yield the committed dead letters of a range, each with its address."""
+        committed = self.bounds.committed
+        return self.dead_letters(start, committed if end is None else min(end, committed))
+
     def meta_items(self, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         """Yield items of the default family as they stand."""
         return self._store.items(FAMILY_DEFAULT, start, end)

@@ -1,10 +1,10 @@
 """What verify compares beside the blocks: dead letters, counters, tail, transactions, keys."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Final
 
 from storage_core.format.block import Block
+from storage_core.format.counters import Counters
 from storage_core.format.keys import (
     ADDRESS_MAX,
     KIND_NAMED,
@@ -22,7 +22,6 @@ from storage_core.format.shard_state import (
     KEY_NEXT,
     KEY_SOURCE,
     KEY_TRANSACTIONS,
-    Counters,
     Places,
     ShardState,
     decode_progress,
@@ -83,8 +82,8 @@ def check_counters(
 ) -> None:
     """Compare the shard's counters with what the blocks add up to."""
     passed = sum(gap.end - gap.start for gap in state.passed)
-    expected = asdict(counted) | {"dead_letters": dead_letters, "passed_over": passed}
-    for name, kept in asdict(state.tail.counters).items():
+    expected = counted._asdict() | {"dead_letters": dead_letters, "passed_over": passed}
+    for name, kept in state.tail.counters._asdict().items():
         is_bound = not is_exact or name == "expired"
         if name == "duplicates" or (kept == expected[name] or (is_bound and kept > expected[name])):
             continue

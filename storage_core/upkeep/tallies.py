@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from storage_core.format.block import Block
+from storage_core.format.counters import Counters
 from storage_core.format.keys import (
     INT32_MAX,
     INT32_MIN,
@@ -24,7 +25,6 @@ from storage_core.format.keys import (
     prefix_end,
 )
 from storage_core.format.record import State
-from storage_core.format.shard_state import Counters
 from storage_core.format.window import Window, WindowScheme, summarise
 from storage_core.ground.arrow import binary_sizes
 from storage_core.heads.grouping import Grouping, group

@@ -12,11 +12,12 @@ ids, windows and problems it holds so many, and reads the blocks again for the r
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from storage_core.errors import CorruptionError
 from storage_core.format.block import Block
+from storage_core.format.counters import Counters
 from storage_core.format.keys import (
     INT32_MAX,
     INT32_MIN,
@@ -25,7 +26,7 @@ from storage_core.format.keys import (
     head_key,
     window_key,
 )
-from storage_core.format.shard_state import Counters, ShardState
+from storage_core.format.shard_state import ShardState
 from storage_core.format.window import Window
 from storage_core.format.zone import Zone
 from storage_core.heads.table import Int32s
@@ -169,9 +170,7 @@ class _ShardCheck:
             self._pass(heads, windows, progress, is_first=is_first)
             if self._is_broken:
                 return
-            self._counts = replace(
-                self._counts, jitter_absorbed=self._counts.jitter_absorbed + heads.absorbed
-            )
+            self._counts = self._counts.plus(Counters(jitter_absorbed=heads.absorbed))
             self._compare_stored_heads(heads)
             self._compare_shown_heads(heads, shown)
             self._compare_windows(windows)

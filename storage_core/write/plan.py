@@ -13,6 +13,7 @@ import numpy.typing as npt
 from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.stream_file import StreamMeta
 from storage_core.format.block import BlockPlace
+from storage_core.format.counters import Counters
 from storage_core.format.keys import (
     INT64_MAX,
     ahead_key_of,
@@ -27,7 +28,6 @@ from storage_core.format.shard_state import (
     KEY_NEXT,
     KEY_SOURCE,
     AddressRange,
-    Counters,
     ShardState,
     Tail,
     encode_int,

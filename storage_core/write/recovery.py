@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from storage_core.errors import CorruptionError, ForeignDataError, ShardlogError
+from storage_core.format.counters import Counters
 from storage_core.format.keys import (
     FAMILY_DEFAULT,
     FAMILY_LOG,
@@ -43,7 +44,6 @@ from storage_core.format.shard_state import (
     KEY_TRANSACTIONS,
     STATE_RANGE,
     AddressRange,
-    Counters,
     Ledger,
     ShardState,
     Tail,
@@ -349,19 +349,16 @@ def _remove_above_marker(
                 batch.delete(ahead_key_of(key))
     finally:
         view.close()
-    kept = Counters(
-        *(a - b for a, b in zip(tail.counters.astuple(), removed.astuple(), strict=True))
-    )
-    tail = Tail(min(tail.next, committed), blocks_end, kept)
+    tail = Tail(min(tail.next, committed), blocks_end, tail.counters.minus(removed))
     assert state.ledger is not None, "a shard that is opened has a ledger"
     ledger = replace(state.ledger, begun=None)
     batch.put(KEY_TRANSACTIONS, encode_ledger(ledger))
     batch.put(KEY_REMOVED, b"")
     batch.put(KEY_NEXT, encode_tail(tail))
-    batch.put(KEY_AHEAD, encode_int(kept.ahead))
+    batch.put(KEY_AHEAD, encode_int(tail.counters.ahead))
     store.write(batch)
     store.sync()
-    return replace(state, tail=tail, ahead_keys=kept.ahead, ledger=ledger)
+    return replace(state, tail=tail, ahead_keys=tail.counters.ahead, ledger=ledger)
 
 
 def _with_ahead_keys(context: ShardContext, store: KeyValueStore, state: ShardState) -> ShardState:

@@ -5,7 +5,7 @@ them goes through it. The append lock guards what is written (builder, tail, hea
 the commit lock the sync and the marker; guard.py says in which order.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -23,7 +23,7 @@ from storage_core.format.record import Rows
 from storage_core.format.shard_state import AddressRange, ShardState, Tail
 from storage_core.heads.table import HeadTable, Int32s
 from storage_core.read.answer import heads_of, routed_here, scan_view
-from storage_core.read.request import ReadRequest
+from storage_core.read.request import ReadRequest, ShardFacts
 from storage_core.read.view import ShardBounds, ShardView, whole_view
 from storage_core.store.key_value import Batch
 from storage_core.write.duplicates import new_part
@@ -273,10 +273,16 @@ class Shard:
             for batch, _ in scan_view(view, request):
                 yield batch
 
-    def dead_letters(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the committed dead letters by address."""
+    def state(self) -> ShardFacts:
+        """Return what the shard says of itself; its rows may not be committed yet."""
+        # IMPORTANT: committed first; the standing then holds all that it covers.
+        committed = self.committed()
+        return ShardFacts.of(self._standing.state, committed)
+
+    def dead_letters(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """Yield the committed dead letters of a range by address."""
         with self._reading(self.view()) as view:
-            yield from view.dead_letters(0, view.bounds.committed)
+            yield from view.committed_dead_letters(start, end)
 
     def view(self) -> ShardView:
         """Return the shard at this moment; it is not to be asked for heads."""
@@ -312,22 +318,6 @@ class Shard:
     def tail(self) -> Tail:
         """Where writing stands, and the counters."""
         return self._standing.state.tail
-
-    @property
-    def lost(self) -> tuple[AddressRange, ...]:
-        """The ranges that were acknowledged and are gone."""
-        return self._standing.state.lost
-
-    def gaps(self) -> list[tuple[int, int]]:
-        """Return the committed ranges that the source no longer had."""
-        committed = self.committed()
-        passed = self._standing.state.passed
-        return [(gap.start, gap.end) for gap in passed if gap.end <= committed]
-
-    @property
-    def source(self) -> Mapping[str, object] | None:
-        """Where the source of the rows stands, as of the last row written."""
-        return self._standing.state.source
 
     # --- inside ----------------------------------------------------------------------------
 

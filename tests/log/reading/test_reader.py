@@ -97,7 +97,7 @@ def test_reader_follows_the_next_writer_to_a_new_generation(bench, reader):
 
 def instance(reader: StreamReader) -> object:
     """Return the store through which the reader sees shard 0."""
-    return reader._followers[0]._store
+    return reader._shards[0]._store
 
 
 def test_instance_stays_while_the_generation_does(bench, reader):
@@ -129,7 +129,7 @@ def test_reader_catches_up_twice_for_each_new_marker_and_not_without(bench, read
     bench.commit()
     reader.refresh()
     counting = CountingStore(instance(reader))
-    reader._followers[0]._store = counting
+    reader._shards[0]._store = counting
     reader.refresh()
     assert counting.catch_ups == 0
     bench.append([2])
@@ -222,7 +222,7 @@ def test_position_names_incarnation_lineages_and_ends(bench, reader):
 
 def test_private_folder_lies_outside_the_root_and_goes_with_the_reader(bench, reader):
     reader.refresh()
-    made = reader._followers[0]._private
+    made = reader._shards[0]._private
     assert made is not None
     private = made.path
     assert private.is_dir()
@@ -269,11 +269,11 @@ def test_read_that_a_close_overtakes_says_so_and_leaves_no_threads(make_bench):
     reader, threads = make_bench(shards=2).read_beside(), set(threading.enumerate())
 
     def overtaken() -> dict:
-        followers = dict(reader._followers)
+        followers = dict(reader._shards)
         reader.close()
         return followers
 
-    reader._shard_readers = overtaken
+    reader._open_shards = overtaken
     with pytest.raises(ClosedError, match="the reader is closed"):
         reader.read()
     assert set(threading.enumerate()) <= threads
@@ -364,7 +364,7 @@ def rewrite(path: Path, data: bytes) -> None:
 
 def in_place_of(bench: Workbench, reader: StreamReader) -> None:
     """Let the shard's marker be of an older generation, then look."""
-    state = reader._followers[0]._seen
+    state = reader._shards[0]._seen
     assert state is not None
     create_marker(bench.marker, 0, state.lineage)
     reader.committed()

@@ -162,7 +162,7 @@ def test_newest_inside_bounds_is_the_largest_primary_there(  # noqa: PLR0913 - w
         if row.shard == shard and (addresses is None or first <= row.address < end)
     ]
     largest = {row.secondary: row for row in sorted(inside, key=lambda row: row[2:3] + row[1:2])}
-    found = tuples(rows_of(stream._shard_readers()[shard].scan(request)))
+    found = tuples(rows_of(stream._open_shards()[shard].scan(request)))
     assert found == expected([largest[secondary] for secondary in sorted(largest)])
 
 
@@ -311,7 +311,7 @@ def test_rows_without_columns_are_counted_in_every_read(stream):
     assert stream.read(None, middle, columns=()).num_rows == len(upper)
     assert counted(stream.scan(None, middle, columns=())) == len(upper)
     for order in ("time", "primary", "newest"):
-        shard = stream._shard_readers()[0]
+        shard = stream._open_shards()[0]
         batches = shard.scan(ReadRequest(0, columns=(), order=order))
         assert counted(batches) == counted(shard.scan(ReadRequest(0, order=order)))
 

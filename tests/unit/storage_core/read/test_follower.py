@@ -36,7 +36,7 @@ def test_look_that_another_threads_look_overtakes_finds_nothing_wrong(bench):
     bench.append([1])
     bench.close()
     with bench.read_beside() as reader:
-        follower = reader._followers[0]
+        follower = reader._shards[0]
 
         def next_writer_is_seen() -> None:
             bench.open()
@@ -55,7 +55,7 @@ def test_reader_whose_writer_was_replaced_while_it_looked_looks_again(bench):
     bench.commit()
     with bench.read_beside() as reader:
         assert column_of(reader.scan(), "primary") == [1, 2]
-        follower = reader._followers[0]
+        follower = reader._shards[0]
 
         def writer_is_replaced() -> None:
             bench.crash()

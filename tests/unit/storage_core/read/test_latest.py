@@ -104,10 +104,10 @@ def test_older_of_two_views_of_a_reader_does_not_take_the_newers_heads(bench):
         bench.append([at])
         bench.commit()
     with bench.read_beside() as reader:
-        older, _ = reader._followers[0]._moment()
+        older, _ = reader._shards[0]._moment()
         bench.append([1000])
         bench.commit()
-        newer, _ = reader._followers[0]._moment()
+        newer, _ = reader._shards[0]._moment()
         assert newest(newer) == {1: 1000}
         store = counted(older)
         assert newest(older) == {1: 3 * BLOCKS_PER_SNAPSHOT - 1}
@@ -122,7 +122,7 @@ def test_reader_that_saw_the_heads_on_disk_move_replays_blocks_once_all_the_same
 
     fill(1)
     with bench.read_beside() as reader:
-        follower = reader._followers[0]
+        follower = reader._shards[0]
         before, state = follower._moment()
         newest(before)
         fill(3 * BLOCKS_PER_SNAPSHOT - BLOCKS_PER_SNAPSHOT // 2)
@@ -146,7 +146,7 @@ def test_reader_whose_store_is_ahead_of_the_marker_it_read_answers_from_its_head
             bench.commit()
 
     with bench.read_beside() as reader:
-        follower = reader._followers[0]
+        follower = reader._shards[0]
         marker: Any = OvertakenMarker(follower._marker, write_heads)
         follower._marker = marker
         view, state = follower._moment()

@@ -15,6 +15,7 @@ import pytest
 
 from storage_core import Problem, ShardPoisonedError, TransactionId
 from storage_core.catalog.options import PAYLOAD_BYTES_MAX
+from storage_core.format.counters import Counters
 from storage_core.format.keys import (
     FAMILY_DEFAULT,
     PREFIX_AHEAD,
@@ -34,7 +35,6 @@ from storage_core.format.shard_state import (
     KEY_SOURCE,
     KEY_TRANSACTIONS,
     AddressRange,
-    Counters,
     Ledger,
     Places,
     ShardState,
@@ -295,7 +295,7 @@ def test_window_without_rows_is_told(filled):
 @pytest.mark.parametrize("name", COUNTED)
 def test_counter_that_is_too_large_is_told(filled, name):
     tail = decode_tail(value_of(filled, KEY_NEXT))
-    counters = replace(tail.counters, **{name: getattr(tail.counters, name) + 1})
+    counters = tail.counters._replace(**{name: getattr(tail.counters, name) + 1})
     put(filled, KEY_NEXT, encode_tail(replace(tail, counters=counters)))
     expect(filled, "counter", KEY_NEXT)
 
@@ -305,7 +305,7 @@ def test_counter_that_is_too_large_is_told(filled, name):
 )
 def test_counter_that_is_too_small_is_told(filled, name):
     tail = decode_tail(value_of(filled, KEY_NEXT))
-    counters = replace(tail.counters, **{name: getattr(tail.counters, name) - 1})
+    counters = tail.counters._replace(**{name: getattr(tail.counters, name) - 1})
     put(filled, KEY_NEXT, encode_tail(replace(tail, counters=counters)))
     expect(filled, "counter", KEY_NEXT)
 
