@@ -31,6 +31,7 @@ _RATE: Final = 15_000
 _WAIT_MAX_S: Final = 180.0
 _LOOK_S: Final = 0.2
 _PARTITIONS: Final = 4
+_SHARDLOG: Final = "connectors.cli.main"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -59,16 +60,21 @@ def _run(place: Path, records: int, rate: int) -> bool:
         bootstrap = stack.address(BROKER)
         _say(f"producing {records:,} records of 500 devices at {rate:,} a second, 3 % of them late")
         producer = running.enter_context(
-            _command("produce", TELEMETRY, *_produce(bootstrap, records, rate))
+            _process(_SHARDLOG, "produce", TELEMETRY, *_produce(bootstrap, records, rate))
         )
         _await_topic(bootstrap)
         _say("starting two workers on one root; the group shares out four partitions")
         workers = [
-            running.enter_context(_command("worker", *_worker(bootstrap, root))) for _ in range(2)
+            running.enter_context(_process(_SHARDLOG, "worker", *_worker(bootstrap, root)))
+            for _ in range(2)
         ]
         _await_stored(root, records // 10, workers)
         _say(f"starting Spark: a job tails the shards and writes counts into stream {COUNTS!r}")
-        job = running.enter_context(_spark(root, place / "spark", records))
+        job_place = place / "spark"
+        job_place.mkdir()
+        job = running.enter_context(
+            _process("demo.job", os.fspath(root), os.fspath(job_place), str(records))
+        )
         _await_stored(root, records // 3, workers)
         _say("kill -9 of one worker")
         workers[0].kill()
@@ -111,24 +117,12 @@ def _worker(bootstrap: str, root: Path) -> list[str]:
 
 
 @contextmanager
-def _command(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Run a verb of `shardlog`; what is left of it in the end is killed."""
-    with _process([sys.executable, "-m", "connectors.cli.main", *arguments]) as process:
-        yield process
-
-
-@contextmanager
-def _spark(root: Path, place: Path, records: int) -> Iterator[subprocess.Popen[str]]:
-    place.mkdir()
-    job = [sys.executable, "-m", "demo.job", os.fspath(root), os.fspath(place), str(records)]
-    with _process(job) as process:
-        yield process
-
-
-@contextmanager
-def _process(command: list[str]) -> Iterator[subprocess.Popen[str]]:
+def _process(*command: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a module of ours; what is left of it in the end is killed."""
     with tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        process = subprocess.Popen(
+            [sys.executable, "-m", *command], stdout=subprocess.PIPE, stderr=errors, text=True
+        )
         try:
             yield process
         except BaseException:

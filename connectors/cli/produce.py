@@ -194,7 +194,8 @@ class _Run:
         started_s: float,
     ) -> None:
         rate = self._rate
-        step = _BATCH_RECORDS if rate is None else _clamped(int(rate * _PACE_STEP_S))
+        a_step = _BATCH_RECORDS if rate is None else int(rate * _PACE_STEP_S)
+        step = max(1, min(a_step, _BATCH_RECORDS))
         for key, value, timestamp_ms, headers in outgoing:
             producer.send(self._topic, key, value, timestamp_ms, headers)
             self._records += 1
@@ -203,19 +204,11 @@ class _Run:
                 producer.poll()
                 show(producer.acknowledged)
                 if rate is not None:
-                    self._pause_until(started_s + self._records / rate)
+                    left_s = started_s + self._records / rate - self._clock.monotonic_s()
+                    self._clock.sleep(max(left_s, 0.0))
         deadline = self._clock.monotonic_s() + _FLUSH_WAIT_S
         while producer.flush(_FLUSH_STEP_S) and self._clock.monotonic_s() < deadline:
             show(producer.acknowledged)
-
-    def _pause_until(self, due_s: float) -> None:
-        left = due_s - self._clock.monotonic_s()
-        if left > 0:
-            self._clock.sleep(left)
-
-
-def _clamped(step: int) -> int:
-    return max(1, min(step, _BATCH_RECORDS))
 
 
 @contextmanager

@@ -5,7 +5,7 @@ so its id is asked for beside every commit and compared before anything is writt
 runs in the background; the answer is awaited only when the rows are ready.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from connectors.ingest.broker_watch import BrokerWatch
@@ -39,7 +39,9 @@ class TopicIdentities:
             BrokerUnavailableError: No answer, or no such topic for the moment.
             InvalidRequestError: We may not ask.
         """
-        found = self._asked([topic])().get(topic)
+        answer = self._admin.ask_topic_ids([topic])
+        with self._broker.asking():
+            found = answer(ANSWER_WAIT_S).get(topic)
         if found is None:
             message = f"the cluster has no topic {topic!r}; create it, or mend the setting"
             raise BrokerUnavailableError(message)
@@ -59,11 +61,14 @@ class TopicIdentities:
         InvalidRequestError that we may not ask about it, and a BrokerUnavailableError that it is
         not known in bounded time.
         """
-        answer = self._asked(expected) if expected else None
+        answer = self._admin.ask_topic_ids(expected) if expected else None
 
         def compare() -> dict[str, ShardlogError]:
+            if answer is None:
+                return {}
             try:
-                found = {} if answer is None else answer()
+                with self._broker.asking():
+                    found = answer(ANSWER_WAIT_S)
             except BrokerUnavailableError as error:
                 # What a silent broker does not know is not gone.
                 self._missing_since_s.clear()
@@ -77,16 +82,6 @@ class TopicIdentities:
             return wrong
 
         return compare
-
-    def _asked(self, topics: Iterable[str]) -> Callable[[], dict[str, str | InvalidRequestError]]:
-        """Ask for ids; whether an answer comes tells of the broker."""
-        fetch = self._admin.ask_topic_ids(topics)
-
-        def answer() -> dict[str, str | InvalidRequestError]:
-            with self._broker.asking():
-                return fetch(ANSWER_WAIT_S)
-
-        return answer
 
     def _compare(self, topic: str, expected: str, found: str | InvalidRequestError | None) -> None:
         if found is None:
