@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from storage_core.transactions import staged_rows
 from tests.log.disks import ReinedDisk
 from tests.log.hooked_disk import HookedDisk
 from tests.log.topics import TopicCopy
@@ -65,6 +66,12 @@ def disk() -> ReinedDisk:
 def hooked() -> HookedDisk:
     """A disk that calls back, with a clock turned by hand."""
     return HookedDisk()
+
+
+@pytest.fixture
+def nothing_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Staged rows go to a file with each write."""
+    monkeypatch.setattr(staged_rows, "GATHERED_BYTES_MAX", 1)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ copy.addresses(3)                       what `tail` shows, by address
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from storage_core import (
     StreamOrigin,
     StreamReader,
 )
+from storage_core.format.shard_state import KEY_BORN, KEY_START, encode_int
+from storage_core.store.key_value import Batch
+from storage_core.store.rocks import open_store
 from tests.log.workbench import batch_of, column_of
 
 NAME = "clicks"
@@ -63,6 +67,21 @@ class TopicCopy:
 
     def addresses(self, shard: int, start: int = 0, end: int | None = None) -> list[int]:
         return column_of(self.stream.tail(shard, start, end), "address")
+
+    def start_at(self, shard: int, address: int) -> None:
+        """Let a shard's log begin at a block, as expiry will; the shard must be closed."""
+        batch = Batch()
+        batch.put(KEY_START, encode_int(address))
+        with closing(open_store(self.database(shard), "strict")) as store:
+            store.write(batch)
+
+    def keeps_birth(self, shard: int, start: int) -> bool:
+        """Tell whether a shard's store says that it was born at, and begins with, an address."""
+        with closing(open_store(self.database(shard), "strict")) as store:
+            return store.get_many([KEY_BORN, KEY_START]) == [encode_int(start)] * 2
+
+    def database(self, shard: int) -> Path:
+        return self.directory / f"shard-{shard:04d}" / "db"
 
     def read_beside(self) -> StreamReader:
         """Return a reader as another process has it."""

@@ -12,14 +12,22 @@ rows_of(batches)                batches as a list of dictionaries
 
 import shutil
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from storage_core import AppendReport, Environment, Stream, StreamOptions, StreamReader
+from storage_core import (
+    AppendReport,
+    Environment,
+    StagingArea,
+    Stream,
+    StreamOptions,
+    StreamReader,
+    TransactionId,
+)
 from storage_core.format.keys import (
     FAMILY_DEFAULT,
     FAMILY_LOG,
@@ -27,9 +35,17 @@ from storage_core.format.keys import (
     PREFIX_PLACE,
     log_key,
     prefix_end,
+    zone_key,
 )
 from storage_core.format.record import ENVELOPE
-from storage_core.format.shard_state import KEY_HEADS, encode_int
+from storage_core.format.shard_state import (
+    KEY_FLOOR,
+    KEY_HEADS,
+    KEY_START,
+    encode_int,
+    encode_range_end,
+    lost_key,
+)
 from storage_core.store.key_value import Batch
 from storage_core.store.rocks import RocksStore, open_store
 from storage_core.write.shard import Shard
@@ -69,13 +85,6 @@ def rows_of(batches: pa.Table | Iterable[pa.RecordBatch]) -> list[dict[str, Any]
 def column_of(batches: pa.Table | Iterable[pa.RecordBatch], name: str) -> list[Any]:
     """Return one column of batches or of a table."""
     return [row[name] for row in rows_of(batches)]
-
-
-def flip_bit(path: Path, byte: int, bit: int = 0) -> None:
-    """Change one bit of a file; a negative byte counts from the end."""
-    data = bytearray(path.read_bytes())
-    data[byte] ^= 1 << bit
-    path.write_bytes(data)
 
 
 class Workbench:
@@ -233,6 +242,31 @@ class Workbench:
         store.write(batch)
         store.close()
 
+    def expire_below(self, primary: int) -> None:
+        """Let everything below a primary be expired; the stream is open again."""
+        self.close()
+        self.change((FAMILY_DEFAULT, KEY_FLOOR, encode_int(primary)))
+        self.open()
+
+    def start_at(self, address: int) -> None:
+        """Let the log begin at a block, as expiry will."""
+        self.change((FAMILY_DEFAULT, KEY_START, encode_int(address)))
+
+    def lose(self, start: int, end: int) -> None:
+        """Let a range be one that somebody accepted the loss of."""
+        self.change((FAMILY_DEFAULT, lost_key(start), encode_range_end(end)))
+
+    def remove_zone(self, first: int) -> None:
+        """Break the chain of zones at a block."""
+        self.change(deletes=[zone_key(first)])
+
+    def kept(self, key: bytes) -> bytes | None:
+        """Return what the store has under a key; the stream must be closed."""
+        store = self.store()
+        (value,) = store.get_many([key])
+        store.close()
+        return value
+
     def call_heads_written(self, through: int) -> None:
         """Let the next open replay no block below an address, so that it reads none of them."""
         self.change((FAMILY_DEFAULT, KEY_HEADS, encode_int(through)))
@@ -253,3 +287,23 @@ class Workbench:
         """Cut bytes off the end of the newest write-ahead log; the stream must have crashed."""
         log = self.write_ahead_log()
         log.write_bytes(log.read_bytes()[:-bytes_off])
+
+
+def transact(bench: Workbench, *names: str, secondary: int = 1) -> None:
+    """Run transactions of one row each, whose primary is the name."""
+    for name in names:
+        with bench.stream.transaction(name, 1) as transaction:
+            transaction.append(int(name), secondary, b"")
+
+
+def publish(
+    bench: Workbench,
+    transaction: TransactionId,
+    primaries: Sequence[int],
+    secondaries: Sequence[int],
+) -> None:
+    """Stage a transaction's rows and publish it; whoever finishes it lets them land."""
+    area = StagingArea.open(bench.root, bench.name)
+    writer = area.writer(transaction)
+    writer.write(batch_of(primaries, secondary=list(secondaries)))
+    area.publish(transaction, writer.finish())

@@ -13,15 +13,9 @@ from storage_core import (
     Stream,
     StreamReader,
 )
-from storage_core.catalog.options import SHARDS_MAX
-from storage_core.catalog.stream_file import make_shard, read_stream
-from storage_core.format.keys import ADDRESS_MAX
-from storage_core.format.shard_state import KEY_BORN, KEY_START, encode_int
-from storage_core.ground.durable_file import encode_document, read_document
-from storage_core.store.key_value import Batch
-from storage_core.store.rocks import open_store
 from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
 from tests.log.disks import BesideThread
+from tests.log.on_disk import ADDRESS_MAX, SHARDS_MAX, document, make_shard, rewrite
 from tests.log.topics import NAME, TopicCopy
 
 ADD_EIGHT = """
@@ -80,10 +74,8 @@ def test_adding_nothing_rewrites_nothing(filled):
 
 def test_birth_is_kept_in_the_store_and_in_the_options(filled):
     filled.stream.close()
-    assert read_document(filled.directory / "options.json")["births"] == {"3": 100}
-    store = open_store(filled.directory / "shard-0003/db", "strict")
-    assert store.get_many([KEY_BORN, KEY_START]) == [encode_int(100), encode_int(100)]
-    store.close()
+    assert document(filled.directory / "options.json")["births"] == {"3": 100}
+    assert filled.keeps_birth(3, 100)
 
 
 def test_birth_and_shards_survive_changed_options(filled):
@@ -157,7 +149,8 @@ def test_processes_adding_the_same_shards_agree(copy):
     assert [process.wait(60) for process in adding] == [0, 0]
     births = copy.open().committed()
     assert births in [{n: int(start) + n for n in range(8)} for start in starts]
-    assert births == dict(read_stream(copy.root, NAME).settings.births)
+    listed = document(copy.directory / "options.json")["births"]
+    assert listed == {str(number): start for number, start in births.items()}
 
 
 @pytest.mark.parametrize(
@@ -221,21 +214,12 @@ def test_replay_between_birth_and_log_start_is_lost(filled):
     filled.append(3, [100])
     filled.append(3, [110, 111])
     filled.stream.close()
-    store = open_store(filled.directory / "shard-0003/db", "strict")
-    cut_log_start(store, 110)
+    filled.start_at(3, 110)
     filled.stream = Stream.open(filled.root, NAME)
     for start in (0, 100, 109):
         with pytest.raises(LostRangeError, match=rf"\[{max(start, 100)}, 110\)"):
             filled.addresses(3, start)
     assert filled.addresses(3, 110) == [110, 111]
-
-
-def cut_log_start(store, start: int) -> None:
-    """Let the log begin at a block, as expiry will."""
-    batch = Batch()
-    batch.put(KEY_START, encode_int(start))
-    store.write(batch)
-    store.close()
 
 
 def test_lost_store_is_told_from_the_birth_on(filled):
@@ -255,8 +239,8 @@ def test_lost_marker_of_an_unopened_shard_is_made_at_its_birth(copy):
 
 def test_options_of_an_older_stream_have_no_births(bench):
     path = bench.directory / "options.json"
-    assert "births" not in read_document(path)
-    path.write_bytes(encode_document(read_document(path)))
+    assert "births" not in document(path)
+    rewrite(path)
     assert bench.reopen().committed() == {0: 0}
 
 

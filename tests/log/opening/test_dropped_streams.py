@@ -9,6 +9,7 @@ import pytest
 
 from storage_core import (
     CorruptionError,
+    Environment,
     InvalidRequestError,
     ShardLockedError,
     Stream,
@@ -20,7 +21,6 @@ from storage_core import (
     dropped_streams,
     list_streams,
 )
-from storage_core.store.environment import Environment
 from storage_core.testing import ManualClock
 
 NAME = "orders"

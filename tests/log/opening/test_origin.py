@@ -1,6 +1,6 @@
 """A stream with an origin: made without shards, routed by nobody, refused where it is unknown."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import pytest
 
@@ -13,22 +13,9 @@ from storage_core import (
     StreamReader,
     UnsupportedFormatError,
 )
-from storage_core.catalog.origin import decode_origin, encode_origin
-from storage_core.catalog.stream_file import read_stream
-from storage_core.ground.durable_file import encode_document, read_document
+from tests.log.on_disk import document, rewrite
 from tests.log.topics import NAME, TOPIC
 from tests.log.workbench import batch_of
-
-
-@pytest.mark.parametrize("key_mode", ["integer", "none"])
-@pytest.mark.parametrize("primary", ["timestamp", "offset"])
-def test_origin_comes_back(key_mode, primary):
-    origin = replace(TOPIC, key_mode=key_mode, primary=primary)
-    assert decode_origin(encode_origin(origin)) == origin
-
-
-def test_no_origin_comes_back():
-    assert decode_origin(encode_origin(None)) is None
 
 
 @pytest.mark.parametrize(
@@ -68,9 +55,9 @@ def test_plain_stream_has_no_origin(bench):
 
 
 def test_stream_file_tells_the_origin(copy):
-    document = read_document(copy.directory / "stream.json")
-    assert {**document, **asdict(TOPIC)} == document
-    assert (document["shards"], document["format_version"]) == (0, 2)
+    told = document(copy.directory / "stream.json")
+    assert {**told, **asdict(TOPIC)} == told
+    assert (told["shards"], told["format_version"]) == (0, 2)
 
 
 @pytest.mark.parametrize(
@@ -79,16 +66,9 @@ def test_stream_file_tells_the_origin(copy):
 )
 @pytest.mark.parametrize("call", [Stream.open, StreamReader.open])
 def test_stream_of_an_unknown_kind_is_refused_by_name(copy, call, field, value):
-    path = copy.directory / "stream.json"
-    path.write_bytes(encode_document({**read_document(path), field: value}))
+    rewrite(copy.directory / "stream.json", **{field: value})
     with pytest.raises(UnsupportedFormatError, match=rf"{field}: {value!r}.*stream\.json"):
         call(copy.root, NAME)
-
-
-def test_plain_streams_route_by_low_bits_and_others_do_not(copy, make_bench):
-    assert read_stream(copy.root, NAME).meta.route_mask is None
-    bench = make_bench(shards=4)
-    assert read_stream(copy.root, bench.name).meta.route_mask == 3
 
 
 def test_stream_begins_without_shards_whatever_the_options_say(root):
@@ -171,8 +151,6 @@ def test_lineage_of_no_shard_is_refused(filled, shard):
 
 def test_shard_of_another_lineage_is_not_opened(filled):
     filled.stream.close()
-    path = filled.directory / "options.json"
-    shards = {"3": "00" * 16}
-    path.write_bytes(encode_document({**read_document(path), "shards": shards}))
+    rewrite(filled.directory / "options.json", shards={"3": "00" * 16})
     with pytest.raises(ForeignDataError, match="another lineage"):
         Stream.open(filled.root, NAME)

@@ -17,28 +17,17 @@ from storage_core import (
     Stream,
     StreamOptions,
 )
-from storage_core.format.marker_slot import MarkerState
-from storage_core.store.marker import create_marker, open_marker
-from tests.log.workbench import Workbench, flip_bit
-
-
-def marker_state(bench: Workbench) -> tuple[MarkerState, int]:
-    """Return what the marker says, and how many of its slots are whole."""
-    marker, valid = open_marker(bench.marker)
-    assert marker is not None
-    marker.close()
-    return marker.state, valid
-
+from tests.log.on_disk import flip_bit, forge_marker, newest, slots
 
 # --- generations ------------------------------------------------------------------------------
 
 
 def test_each_open_raises_the_generation_and_none_comes_twice(bench):
-    seen = [marker_state(bench)[0].generation]
+    seen = [newest(bench.marker).generation]
     for end in (bench.close, bench.crash, bench.close):
         end()
         bench.open()
-        seen.append(marker_state(bench)[0].generation)
+        seen.append(newest(bench.marker).generation)
     assert seen == sorted(set(seen))
     assert all(generation % 2 == 0 for generation in seen)
 
@@ -46,7 +35,7 @@ def test_each_open_raises_the_generation_and_none_comes_twice(bench):
 def test_open_close_and_reopen_leave_both_slots_whole(bench):
     for step in (bench.reopen, bench.close, bench.open, bench.crash):
         step()
-        assert marker_state(bench)[1] == 2
+        assert None not in slots(bench.marker)
 
 
 # --- tail above the marker --------------------------------------------------------------------
@@ -267,7 +256,7 @@ def test_marker_with_one_bad_slot_opens_and_is_mended(bench, slot):
     bench.close()
     flip_bit(bench.marker, slot + 20)
     assert bench.open().committed() == {0: 1}
-    assert marker_state(bench)[1] == 2
+    assert None not in slots(bench.marker)
     with bench.read_beside() as reader:
         assert reader.committed() == {0: 1}
 
@@ -282,14 +271,14 @@ def ruin(marker) -> None:
 )
 def test_shard_without_a_whole_slot_is_refused_until_the_marker_is_given_up(bench, damage):
     bench.append([1, 2])
-    generation = marker_state(bench)[0].generation
+    generation = newest(bench.marker).generation
     bench.close()
     damage(bench.marker)
     with pytest.raises(CorruptionError, match=r"give_up_marker.*shard 0.*marker"):
         bench.open()
     bench.open(give_up_marker=True)
     assert (bench.primaries(), bench.reopen().committed()) == ([1, 2], {0: 2})
-    assert marker_state(bench)[0].generation > generation
+    assert newest(bench.marker).generation > generation
 
 
 def test_giving_up_a_good_marker_changes_nothing(bench):
@@ -302,7 +291,7 @@ def test_giving_up_a_good_marker_changes_nothing(bench):
 
 def test_marker_of_another_shard_is_foreign(bench):
     bench.close()
-    create_marker(bench.marker, 0, bytes(16))
+    forge_marker(bench.marker)
     before = bench.marker.read_bytes()
     with pytest.raises(ForeignDataError, match=r"another lineage.*shard 0"):
         bench.open()

@@ -7,9 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from storage_core import LostRangeError
-from storage_core.format.keys import FAMILY_DEFAULT, INT64_MAX, INT64_MIN
-from storage_core.format.shard_state import KEY_START, encode_int
+from storage_core import INT64_MAX, INT64_MIN, LostRangeError
 from tests.log.disks import ReinedDisk
 from tests.log.workbench import Workbench, column_of, rows_of
 
@@ -98,7 +96,7 @@ def test_tail_below_the_start_of_the_log_is_told(bench):
     bench.append([1, 2])
     bench.append([3])
     bench.close()
-    bench.change((FAMILY_DEFAULT, KEY_START, encode_int(2)))
+    bench.start_at(2)
     bench.open()
     assert both(bench, lambda reads: column_of(reads.tail(0), "primary")) == [3]
     with bench.read_beside() as reader:

@@ -16,11 +16,10 @@ from storage_core import (
     StreamReader,
     UnavailableError,
 )
-from storage_core.format.keys import zone_key
-from storage_core.store.marker import create_marker
 from storage_core.testing import ManualClock
 from tests.log.disks import BesideThread
-from tests.log.workbench import Workbench, column_of, flip_bit
+from tests.log.on_disk import flip_bit, forge_marker
+from tests.log.workbench import Workbench, column_of
 
 
 @pytest.fixture
@@ -297,7 +296,7 @@ def test_hole_in_the_chain_of_zones_is_told_never_passed_over(bench, reader):
     for primary in range(3):
         bench.append([primary])
     bench.close()
-    bench.change(deletes=[zone_key(1)])
+    bench.remove_zone(1)
     with pytest.raises(CorruptionError, match=r"chain of zones is broken.*addresses \[1, 2\)"):
         list(reader.scan())
 
@@ -315,7 +314,7 @@ def test_bounded_read_asks_for_no_zone_of_later_days(bench, reader, ask):
     for first in (0, day):
         bench.append(range(first, first + rows))
     bench.close()
-    bench.change(deletes=[zone_key(rows + rows // 14 * 11)])
+    bench.remove_zone(rows + rows // 14 * 11)
     ask(reader)
     with pytest.raises(CorruptionError, match="chain of zones is broken"):
         reader.read()
@@ -366,13 +365,13 @@ def in_place_of(bench: Workbench, reader: StreamReader) -> None:
     """Let the shard's marker be of an older generation, then look."""
     state = reader._shards[0]._seen
     assert state is not None
-    create_marker(bench.marker, 0, state.lineage)
+    forge_marker(bench.marker, state.lineage)
     reader.committed()
 
 
 def test_marker_of_another_lineage_is_foreign(bench, reader):
     bench.close()
-    create_marker(bench.marker, 0, bytes(16))
+    forge_marker(bench.marker)
     with pytest.raises(ForeignDataError, match="another lineage"):
         reader.committed()
 

@@ -3,8 +3,6 @@
 import pytest
 
 from storage_core import ClosedError, InvalidRequestError, ReadRequest
-from storage_core.format.keys import FAMILY_DEFAULT
-from storage_core.format.shard_state import KEY_START, encode_int, encode_range_end, lost_key
 from tests.log.workbench import column_of
 
 
@@ -15,14 +13,6 @@ def bench(make_bench):
     bench.append(range(10))
     bench.close()
     return bench
-
-
-def start_at(bench, address):
-    bench.change((FAMILY_DEFAULT, KEY_START, encode_int(address)))
-
-
-def lose(bench, start, end):
-    bench.change((FAMILY_DEFAULT, lost_key(start), encode_range_end(end)))
 
 
 def test_shard_answers_requests(bench):
@@ -39,8 +29,8 @@ def test_nothing_is_missing_of_a_whole_shard(bench):
 
 
 def test_what_lies_below_the_start_and_what_is_lost_is_missing(bench):
-    start_at(bench, 3)
-    lose(bench, 6, 8)
+    bench.start_at(3)
+    bench.lose(6, 8)
     with bench.read_beside() as reader:
         assert (reader.born(0), reader.start(0)) == (0, 3)
         assert reader.missing(0, 0, 10) == [(0, 3), (6, 8)]
@@ -51,7 +41,7 @@ def test_what_lies_below_the_start_and_what_is_lost_is_missing(bench):
 def test_open_reader_sees_what_went_meanwhile(bench):
     with bench.read_beside() as reader:
         assert reader.missing(0, 0, 10) == []
-        start_at(bench, 4)
+        bench.start_at(4)
         bench.open().close()
         assert (reader.start(0), reader.missing(0, 0, 10)) == (4, [(0, 4)])
 

@@ -10,9 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage_core import InvalidRequestError, ReadRequest, Record, Stream, StreamReader
-from storage_core.format.keys import INT64_MAX, INT64_MIN
-from storage_core.read.columns import READ_COLUMNS, TAIL_COLUMNS
+from storage_core import (
+    INT64_MAX,
+    INT64_MIN,
+    InvalidRequestError,
+    ReadRequest,
+    Record,
+    Stream,
+    StreamReader,
+)
 from tests.log.disks import ReinedDisk
 from tests.log.fixtures import MEMORY
 from tests.log.reading.plain_rows import PlainRow, PlainRows, scattered_rows
@@ -22,6 +28,7 @@ from tests.unit.storage_core.strategies import few
 ROWS, SHARDS, JITTER = 600, 2, 6
 NOW = ReinedDisk().clock.now_ns() // 10**9
 Reads = Stream | StreamReader
+COLUMNS = ("shard", "secondary", "primary", "version", "address", "late", "payload")
 
 asked_ids = st.one_of(
     st.none(),
@@ -167,7 +174,7 @@ def test_newest_inside_bounds_is_the_largest_primary_there(  # noqa: PLR0913 - w
 
 
 def as_dict(record: Record) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in READ_COLUMNS}
+    return {name: getattr(record, name) for name in COLUMNS}
 
 
 @few
@@ -284,9 +291,9 @@ def test_id_without_rows_gives_no_rows(stream):
 
 
 def test_default_columns_are_those_of_the_contract(stream):
-    assert tuple(stream.read().column_names) == tuple(stream.read(77).column_names) == READ_COLUMNS
-    assert tuple(next(stream.scan()).schema.names) == READ_COLUMNS
-    assert tuple(next(stream.tail(0)).schema.names) == TAIL_COLUMNS
+    assert tuple(stream.read().column_names) == tuple(stream.read(77).column_names) == COLUMNS
+    assert tuple(next(stream.scan()).schema.names) == COLUMNS
+    assert tuple(next(stream.tail(0)).schema.names) == (*COLUMNS, "state")
     assert stream.read().schema == stream.read(77).schema
 
 

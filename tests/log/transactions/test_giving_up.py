@@ -7,49 +7,40 @@ import pytest
 from storage_core import (
     CorruptionError,
     InvalidRequestError,
-    StagingArea,
+    ShardPoisonedError,
     TransactionId,
     UnavailableError,
 )
-from storage_core.format.record import rows_from_arrow
-from storage_core.transactions.manifest import (
-    MANIFEST_FILE,
-    begin_attempt,
-    given_up_note,
-    publish_manifest,
-    transaction_directory,
-)
-from storage_core.transactions.staged_rows import StagedShardWriter
-from tests.log.workbench import Workbench, batch_of, flip_bit
+from tests.log.disks import ReinedDisk
+from tests.log.on_disk import directory_of, flip_bit, manifest_of
+from tests.log.workbench import Workbench, batch_of, publish
 
 NUMBER = TransactionId("app", 1)
 
 
 @pytest.fixture
-def bench(make_bench):
-    return make_bench(shards=2)
+def bench(make_bench, disk):
+    return make_bench(shards=2, disk=disk)
 
 
-def publish(bench: Workbench, name: str) -> None:
-    """Decide a transaction of four rows, two for each shard."""
-    attempt = begin_attempt(bench.staging, name)
-    parts = {}
-    for shard in (0, 1):
-        writer = StagedShardWriter(attempt / f"shard-{shard:04d}.arrow")
-        writer.write(rows_from_arrow(batch_of([shard, shard + 2], secondary=shard), 100))
-        parts[shard] = (writer.finish(),)
-    publish_manifest(bench.staging, name, parts)
-
-
-def land_in_first_shard(bench: Workbench) -> None:
-    """Let the transaction land in shard 0, and its rows for shard 1 be damaged."""
-    bench.close()
-    publish(bench, "t")
+@pytest.fixture
+def landed_by_half(bench: Workbench, disk: ReinedDisk) -> Workbench:
+    """The transaction landed in shard 0, and its rows for shard 1 are damaged."""
+    disk.failing = {"write"}
+    with pytest.raises(ShardPoisonedError):
+        run_again(bench)
+    disk.failing = set()
+    bench.crash()
     bench.open(shards=[0])
     bench.close()
     flip_bit(next(bench.staging.rglob("shard-0001.arrow")), 100)
     with pytest.raises(CorruptionError, match="'t' is missing or damaged"):
         bench.open()
+    return bench
+
+
+def publish_number(bench: Workbench, transaction: TransactionId, primaries: list[int]) -> None:
+    publish(bench, transaction, primaries, [primary % 2 for primary in primaries])
 
 
 def run_again(bench: Workbench) -> bool:
@@ -57,13 +48,6 @@ def run_again(bench: Workbench) -> bool:
     with bench.stream.transaction("t", 4) as transaction:
         transaction.append_batch(batch_of(range(4), secondary=[0, 1, 0, 1]))
     return transaction.is_replay
-
-
-def publish_number(bench: Workbench, transaction: TransactionId, primaries: list[int]) -> None:
-    area = StagingArea.open(bench.root, bench.name)
-    writer = area.writer(transaction)
-    writer.write(batch_of(primaries, secondary=[primary % 2 for primary in primaries]))
-    area.publish(transaction, writer.finish())
 
 
 def give_up_number_in_second_shard(bench: Workbench) -> None:
@@ -76,9 +60,9 @@ def give_up_number_in_second_shard(bench: Workbench) -> None:
     bench.open(give_up_transactions=[NUMBER.name])
 
 
+@pytest.mark.usefixtures("landed_by_half")
 @pytest.mark.parametrize("opened", [None, [1]])
 def test_transaction_given_up_by_half_lands_where_it_is_missing_when_it_comes_again(bench, opened):
-    land_in_first_shard(bench)
     bench.open(shards=opened, give_up_transactions=["t"])
     bench.reopen()
     assert sorted(bench.primaries()) == [0, 2]
@@ -89,8 +73,8 @@ def test_transaction_given_up_by_half_lands_where_it_is_missing_when_it_comes_ag
     assert list(bench.staging.iterdir()) == []
 
 
+@pytest.mark.usefixtures("landed_by_half")
 def test_transaction_given_up_by_half_is_refused_with_other_rows(bench):
-    land_in_first_shard(bench)
     bench.open(give_up_transactions=["t"])
     with (
         pytest.raises(InvalidRequestError, match=r"given up when 2 rows had landed.*shard 0"),
@@ -103,22 +87,22 @@ def test_transaction_given_up_by_half_is_refused_with_other_rows(bench):
     assert sorted(bench.primaries()) == [0, 1, 2, 3]
 
 
+@pytest.mark.usefixtures("landed_by_half")
 def test_transaction_given_up_by_half_whose_new_rows_were_swept_is_no_replay(bench):
-    land_in_first_shard(bench)
     bench.open(give_up_transactions=["t"])
     transaction = bench.stream.transaction("t", 4)
     transaction.append_batch(batch_of(range(4), secondary=[0, 1, 0, 1]))
-    shutil.rmtree(transaction_directory(bench.staging, "t"))
+    shutil.rmtree(directory_of(bench.staging, "t"))
     with pytest.raises(UnavailableError, match="'t' are gone before"), transaction:
         pass
     assert run_again(bench) is False
     assert sorted(bench.primaries()) == [0, 1, 2, 3]
 
 
+@pytest.mark.usefixtures("landed_by_half")
 def test_transaction_whose_manifest_is_damaged_is_given_up_by_the_name_it_is_told_by(bench):
-    land_in_first_shard(bench)
-    directory = transaction_directory(bench.staging, "t")
-    flip_bit(directory / MANIFEST_FILE, 20)
+    directory = directory_of(bench.staging, "t")
+    flip_bit(manifest_of(bench.staging, "t"), 20)
     with pytest.raises(CorruptionError, match=f"give_up_transactions=.'{directory.name}'"):
         bench.open()
     bench.open(give_up_transactions=[directory.name])
@@ -129,7 +113,7 @@ def test_transaction_whose_manifest_is_damaged_is_given_up_by_the_name_it_is_tol
 def test_giving_up_what_has_landed_everywhere_leaves_it_a_replay(bench):
     run_again(bench)
     bench.reopen(give_up_transactions=["t"])
-    assert not given_up_note(transaction_directory(bench.staging, "t")).exists()
+    assert not directory_of(bench.staging, "t").exists()
     assert run_again(bench) is True
 
 

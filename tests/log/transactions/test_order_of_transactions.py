@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 from storage_core import ShardPoisonedError
-from storage_core.store.marker import MarkerFile, open_marker
-from tests.log.workbench import Workbench, batch_of, flip_bit
+from tests.log.on_disk import flip_bit, newest, newest_slot_at
+from tests.log.workbench import Workbench, batch_of
 
 
 @pytest.fixture
@@ -81,7 +81,8 @@ def test_rows_before_a_transaction_are_known_to_be_committed_by_an_older_slot_to
     with pytest.raises(ShardPoisonedError):
         transact(bench, "t", [3], [4])
     bench.crash()
-    damage_newest_slot(bench)
+    # The slot that is left says what was committed one commit before.
+    flip_bit(bench.marker, newest_slot_at(bench.marker) + 20)
     if gives_up:
         shutil.rmtree(bench.staging)
         bench.open(give_up_transactions=["t"])
@@ -91,22 +92,11 @@ def test_rows_before_a_transaction_are_known_to_be_committed_by_an_older_slot_to
         hooked.on("after write_both", lambda: hooked.on("after write_both", look))
 
         def look() -> None:
-            marker, _ = open_marker(bench.marker)
-            assert isinstance(marker, MarkerFile)
-            marker.close()
-            seen.append(marker.state.committed)
+            seen.append(newest(bench.marker).committed)
 
         bench.open()
         assert seen == [2]
         assert bench.primaries() == [1, 2, 3, 4]
-
-
-def damage_newest_slot(bench: Workbench) -> None:
-    """Leave the slot that says what was committed one commit before."""
-    marker, _ = open_marker(bench.marker)
-    assert isinstance(marker, MarkerFile)
-    marker.close()
-    flip_bit(bench.marker, 4096 * (marker.state.sequence & 1) + 20)
 
 
 def test_transaction_that_was_begun_is_finished_before_others_that_were_published(bench, hooked):

@@ -20,13 +20,9 @@ from storage_core import (
     TransactionId,
     UnavailableError,
 )
-from storage_core.ground.durable_file import encode_document, read_document, replace_durably
-from storage_core.store.writer_lock import OWNER_FILE
-from storage_core.transactions.manifest import transaction_directory
-from storage_core.transactions.series import CONTENTS_KEPT_MAX, Mark
-from storage_core.transactions.staged_rows import BATCH_BYTES_TARGET
+from tests.log.on_disk import directory_of, flip_bit, rewrite
 from tests.log.topics import TopicCopy
-from tests.log.workbench import Workbench, batch_of, flip_bit
+from tests.log.workbench import Workbench, batch_of
 
 FIRST, SECOND, THIRD = (TransactionId("app", number) for number in (1, 2, 3))
 WAIT_S = 20
@@ -178,7 +174,7 @@ def test_replay_of_a_number_that_is_not_finished_goes_on_with_it(bench):
 
 def test_crash_between_the_mark_and_the_clearing_changes_nothing(bench):
     area_of(bench).publish(FIRST, stage(bench, FIRST, [1, 2]))
-    directory = transaction_directory(bench.staging, FIRST.name)
+    directory = directory_of(bench.staging, FIRST.name)
     shutil.copytree(directory, bench.root / "copy")
     bench.stream.finish_transactions()
     shutil.copytree(bench.root / "copy", directory)
@@ -193,7 +189,7 @@ def test_opener_goes_on_where_a_commit_of_many_parts_was_cut_short(make_bench, d
     for task in range(2):
         writer = area_of(bench).writer(FIRST)
         # Of large rows few are read at once, and each time it is a write of its own.
-        writer.write(batch_of(range(task, 8, 2), payload=bytes(BATCH_BYTES_TARGET)))
+        writer.write(batch_of(range(task, 8, 2), payload=bytes(2**20)))
         parts.extend(writer.finish()[0])
     area_of(bench).publish(FIRST, {0: tuple(parts)})
     disk.failing = {"third write"}
@@ -213,7 +209,7 @@ def test_damaged_staged_file_stops_the_opener_and_names_the_transaction(bench):
     parts = stage(bench, FIRST, [1])
     area_of(bench).publish(FIRST, parts)
     (part,) = parts[1]
-    flip_bit(transaction_directory(bench.staging, FIRST.name) / part.file, 100)
+    flip_bit(directory_of(bench.staging, FIRST.name) / part.file, 100)
     with pytest.raises(CorruptionError, match="'staged:app/1' is missing or damaged"):
         bench.open()
     bench.open(give_up_transactions=["staged:app/1"])
@@ -362,7 +358,7 @@ def test_two_waiters_are_refused_in_bounded_time(bench):
     with pytest.raises(ShardLockedError):
         area.open_shards(Stream.open, [1], 0.1)
     opened.close()
-    assert (bench.root / bench.name / "shard-0000" / OWNER_FILE).exists()
+    assert (bench.root / bench.name / "shard-0000" / "owner.json").exists()
 
 
 # --- refused ----------------------------------------------------------------------------------
@@ -389,7 +385,7 @@ def test_series_that_cannot_be_kept_is_refused(series):
 
 def test_parts_whose_files_are_gone_are_not_published(bench):
     parts = stage(bench, FIRST, [1])
-    shutil.rmtree(transaction_directory(bench.staging, FIRST.name))
+    shutil.rmtree(directory_of(bench.staging, FIRST.name))
     with pytest.raises(UnavailableError, match="stage them again"):
         area_of(bench).publish(FIRST, parts)
     land(bench, FIRST, [1])
@@ -447,7 +443,7 @@ def test_numbers_without_rows_keep_that_they_had_none(bench):
 
 def test_mark_remembers_what_the_last_numbers_held(bench):
     area = area_of(bench)
-    for number in range(CONTENTS_KEPT_MAX + 2):
+    for number in range(130):
         area.publish(TransactionId("app", number), {}, Contents(number, 0, 0))
     assert [area.contents(TransactionId("app", number)) for number in (0, 1)] == [None, None]
     assert area.contents(TransactionId("app", 2)) == Contents(2, 0, 0)
@@ -457,7 +453,9 @@ def test_numbers_that_come_again_are_counted(bench):
     for _ in range(3):
         publish(bench, FIRST, HELD)
         bench.stream.finish_transactions()
-    assert area_of(bench).mark("app") == Mark(1, {1: HELD}, skipped=2)
+    mark = area_of(bench).mark("app")
+    assert mark is not None
+    assert (mark.number, mark.contents, mark.skipped) == (1, {1: HELD}, 2)
 
 
 def test_mark_without_contents_compares_nothing(bench):
@@ -471,7 +469,6 @@ def test_damaged_contents_are_told(bench, held):
     publish(bench, FIRST, HELD)
     bench.stream.finish_transactions()
     [path] = (bench.root / bench.name / "series").glob("*/mark.json")
-    document = read_document(path)
-    replace_durably(path, encode_document({**document, "contents": held}))
+    rewrite(path, contents=held)
     with pytest.raises(CorruptionError, match="the mark is damaged"):
         area_of(bench).mark("app")

@@ -16,9 +16,9 @@ from storage_core import (
     ShardPoisonedError,
     UnavailableError,
 )
-from storage_core.transactions.manifest import MANIFEST_FILE, transaction_directory
 from tests.log.disks import BesideThread, ReinedDisk
-from tests.log.workbench import Workbench, batch_of, flip_bit
+from tests.log.on_disk import flip_bit, manifest_of
+from tests.log.workbench import Workbench, batch_of
 
 SHORT = timedelta(milliseconds=20)
 
@@ -400,7 +400,7 @@ def test_open_of_some_shards_finishes_its_part_only(make_bench, disk):
 
 def test_damaged_manifest_is_told_by_its_path(small_blocks, disk):
     cut_short(small_blocks, disk, "write")
-    flip_bit(transaction_directory(small_blocks.staging, "t") / MANIFEST_FILE, 20)
+    flip_bit(manifest_of(small_blocks.staging, "t"), 20)
     with pytest.raises(CorruptionError, match=r"manifest\.json"):
         small_blocks.open()
     small_blocks.open(give_up_transactions=["t"])

@@ -1,33 +1,15 @@
 """The writer of a shard: what is taken, written, durable and visible, and in which state."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from storage_core import (
-    AppendReport,
-    CorruptionError,
-    InvalidRequestError,
-)
-from storage_core.format.keys import (
-    FAMILY_DEFAULT,
-    INT64_MAX,
-    INT64_MIN,
-    attachment_key,
-    dead_letter_key,
-    done_key,
-    head_key,
-    late_key,
-    zone_key,
-)
-from storage_core.format.marker_slot import MarkerState
-from storage_core.format.shard_state import KEY_FLOOR, KEY_NEXT, encode_int
-from storage_core.store.marker import MarkerWriter
+from storage_core import INT64_MAX, INT64_MIN, AppendReport, CorruptionError, InvalidRequestError
 from tests.log.disks import STALL_MAX_S, BesideThread
-from tests.log.workbench import Workbench, batch_of
+from tests.log.on_disk import KEYS_OF_THE_LOG, attachment_key
+from tests.log.workbench import batch_of
 
 COLUMNS = ["primary", "secondary", "payload"]
 
@@ -49,35 +31,13 @@ def test_nothing_is_shown_before_its_commit(bench):
     assert bench.primaries() == [1, 2, 3]
 
 
-class Publishing:
-    """A marker that asks something at the moment it is published."""
-
-    def __init__(self, marker: MarkerWriter, ask: Callable[[], object]) -> None:
-        self._marker = marker
-        self._ask = ask
-        self.answers: list[object] = []
-
-    @property
-    def state(self) -> MarkerState:
-        return self._marker.state
-
-    def publish(self, committed: int) -> None:
-        self.answers.append(self._ask())
-        self._marker.publish(committed)
-
-    def write_both(self, state: MarkerState) -> None:
-        self._marker.write_both(state)
-
-    def close(self) -> None:
-        self._marker.close()
-
-
-def test_commit_beside_one_that_is_publishing_waits_for_it(bench):
-    shard = bench.shard
-    shard._marker = Publishing(shard._marker, lambda: shard.needs_commit)
+def test_commit_beside_one_that_is_publishing_waits_for_it(make_bench, hooked):
+    bench = make_bench(environment=hooked.environment)
+    seen = []
+    hooked.on("before publish", lambda: seen.append(bench.shard.needs_commit))
     bench.append([1])
     bench.commit()
-    assert (shard._marker.answers, shard.needs_commit) == ([True], False)
+    assert (seen, bench.shard.needs_commit) == ([True], False)
 
 
 def test_read_of_a_damaged_block_tells_it_though_another_thread_is_syncing(reined, disk):
@@ -191,9 +151,7 @@ def test_source_is_kept_with_its_rows_and_the_newest_counts(bench):
 def test_attachments_are_kept_with_their_rows(bench):
     bench.append([1], attachments=[("default", b"xnote", b"1"), ("default", b"xnote2", b"2")])
     bench.close()
-    store = bench.store()
-    assert store.get_many([attachment_key(b"xnote"), attachment_key(b"xnote2")]) == [b"1", b"2"]
-    store.close()
+    assert [bench.kept(attachment_key(key)) for key in (b"xnote", b"xnote2")] == [b"1", b"2"]
 
 
 @pytest.mark.parametrize(
@@ -212,20 +170,7 @@ def test_attachment_that_does_not_fit_is_refused_with_its_rows(bench, attachment
     assert bench.commit() == {0: 0}
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        b"",
-        b"m",
-        KEY_NEXT,
-        head_key(1),
-        zone_key(0),
-        done_key("mine"),
-        dead_letter_key(5),
-        late_key(0, 1, 10**12, 0),
-        late_key(2**62, 1, INT64_MAX, 0)[:9],
-    ],
-)
+@pytest.mark.parametrize("key", [b"", *KEYS_OF_THE_LOG])
 def test_attachment_under_any_key_changes_no_answer(bench, key):
     bench.append([10, 2**62], attachments=[("default", key, b"?")])
     bench.append([5])
@@ -297,22 +242,15 @@ def test_sequence_knows_no_ahead(make_bench):
     assert make_bench(unit="sequence").append([INT64_MAX, INT64_MIN]).ahead == 0
 
 
-def with_floor(bench: Workbench, floor: int) -> None:
-    """Let everything below a primary be expired."""
-    bench.close()
-    bench.change((FAMILY_DEFAULT, KEY_FLOOR, encode_int(floor)))
-    bench.open()
-
-
 def test_expired_row_without_an_address_is_counted_and_dropped(bench):
-    with_floor(bench, 100)
+    bench.expire_below(100)
     assert bench.append([99, 100]) == AppendReport(appended=1, expired=1)
     assert bench.commit() == {0: 1}
     assert bench.primaries() == [100]
 
 
 def test_expired_row_with_an_address_is_kept_for_the_replay_only(bench):
-    with_floor(bench, 100)
+    bench.expire_below(100)
     assert bench.append([99, 100], addresses=[5, 6]) == AppendReport(appended=2, expired=1)
     bench.commit()
     assert (bench.primaries(), bench.arrivals()) == ([100], [100])
@@ -320,7 +258,7 @@ def test_expired_row_with_an_address_is_kept_for_the_replay_only(bench):
 
 
 def test_batch_of_expired_rows_only_writes_no_block(bench):
-    with_floor(bench, 100)
+    bench.expire_below(100)
     assert bench.append([1, 2]) == AppendReport(expired=2)
     assert bench.commit() == {0: 0}
     assert bench.stream.stats().expired == 2
@@ -328,7 +266,7 @@ def test_batch_of_expired_rows_only_writes_no_block(bench):
 
 def test_rows_below_a_new_floor_are_hidden_but_replayed(bench):
     bench.append([1, 100, 50])
-    with_floor(bench, 60)
+    bench.expire_below(60)
     assert (bench.primaries(), bench.arrivals()) == ([100], [100])
     assert bench.tail("primary") == [1, 100, 50]
     assert bench.stream.latest()[1].primary == 100

@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 from storage_core import AppendReport, InvalidRequestError, LostRangeError
-from storage_core.format.keys import ADDRESS_MAX
 from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
+from tests.log.on_disk import ADDRESS_MAX
 from tests.log.topics import TopicCopy
 from tests.log.workbench import batch_of
 

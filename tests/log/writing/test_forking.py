@@ -20,10 +20,9 @@ from storage_core import (
     StagingWriter,
     Stream,
     StreamReader,
+    Transaction,
     TransactionId,
 )
-from storage_core.transactions import staged_rows
-from storage_core.transactions.transaction import Transaction
 from tests.log.workbench import Workbench, batch_of
 from tests.unit.forks import in_fork
 
@@ -128,9 +127,9 @@ def test_transaction_of_the_parent_refuses_and_goes_on_there(filled, name):
     assert filled.primaries() == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.usefixtures("nothing_gathered")
 @pytest.mark.parametrize("name", OF_A_STAGING_WRITER)
-def test_staging_writer_of_the_parent_refuses_and_goes_on_there(filled, name, monkeypatch):
-    monkeypatch.setattr(staged_rows, "GATHERED_BYTES_MAX", 1)
+def test_staging_writer_of_the_parent_refuses_and_goes_on_there(filled, name):
     area, id_ = StagingArea.open(filled.root, filled.name), TransactionId("app", 1)
     writer = area.writer(id_)
     for primary in (4, 5):

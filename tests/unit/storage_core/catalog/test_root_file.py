@@ -12,7 +12,7 @@ from storage_core import (
 from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.stream_file import create_stream
 from storage_core.ground.durable_file import encode_document, read_document
-from tests.log.workbench import flip_bit
+from tests.log.on_disk import flip_bit
 
 ONE_SHARD = StreamOptions(shards=1)
 

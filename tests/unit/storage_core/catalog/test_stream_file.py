@@ -23,7 +23,7 @@ from storage_core.catalog.stream_file import (
 from storage_core.ground.durable_file import encode_document, read_document
 from storage_core.testing import ManualClock
 from tests.log.disks import BesideThread
-from tests.log.workbench import flip_bit
+from tests.log.on_disk import flip_bit
 
 BAD_NAMES = ["", ".", "..", "a/b", "/", "a\x00b", "a b", "ü", "a\n", "a" * 250, "a" * 300, "\\"]
 ONE_SHARD = StreamOptions(shards=1)

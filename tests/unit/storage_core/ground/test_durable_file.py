@@ -18,7 +18,7 @@ from storage_core.ground.durable_file import (
     taking_errors,
     write_once,
 )
-from tests.log.workbench import flip_bit
+from tests.log.on_disk import flip_bit
 from tests.unit.storage_core.strategies import few
 
 json_values = st.recursive(

@@ -10,7 +10,7 @@ import pytest
 from storage_core import ClosedError, CorruptionError
 from storage_core.store.marker import MarkerFile, MarkerReader, create_marker, open_marker
 from storage_core.testing import ManualClock
-from tests.log.workbench import flip_bit
+from tests.log.on_disk import flip_bit
 
 LINEAGE = b"lineage of 16 by"
 SLOTS = (0, 4096)

@@ -16,7 +16,7 @@ from storage_core import (
 )
 from storage_core.store.key_value import Batch
 from storage_core.store.rocks import RocksStore, open_secondary, open_store
-from tests.log.workbench import flip_bit
+from tests.log.on_disk import flip_bit
 from tests.unit.storage_core.store.stores import (
     FAMILIES,
     cut,

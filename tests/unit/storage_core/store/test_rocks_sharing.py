@@ -7,7 +7,7 @@ import pytest
 
 from storage_core.store.open_files import TABLES_MIN, names_open_now
 from storage_core.store.rocks import RocksStore, open_secondary, open_store
-from tests.log.workbench import flip_bit
+from tests.log.on_disk import flip_bit
 from tests.unit.storage_core.store.stores import joined, numbers_in, of_small_files, put
 
 

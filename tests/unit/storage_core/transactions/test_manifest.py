@@ -28,7 +28,7 @@ from storage_core.transactions.manifest import (
 )
 from storage_core.transactions.series import id_of_name, read_mark
 from storage_core.transactions.staged_rows import StagedShardWriter
-from tests.log.workbench import flip_bit
+from tests.log.on_disk import flip_bit
 from tests.unit.storage_core.format.test_block import row_columns, three_rows
 from tests.unit.storage_core.strategies import few, int64_array, rows
 

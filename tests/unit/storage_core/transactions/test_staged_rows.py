@@ -12,7 +12,8 @@ from storage_core.transactions.staged_rows import (
     read_part,
     rows_of,
 )
-from tests.log.workbench import batch_of, flip_bit
+from tests.log.on_disk import flip_bit
+from tests.log.workbench import batch_of
 
 MASK = 3
 

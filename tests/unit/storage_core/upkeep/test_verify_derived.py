@@ -62,8 +62,7 @@ from storage_core.upkeep.verify import (
     verify_shard,
 )
 from storage_core.write.cutting import put_block
-from tests.log.transactions.test_ids import publish, transact
-from tests.log.workbench import Workbench, batch_of
+from tests.log.workbench import Workbench, batch_of, publish, transact
 from tests.unit.storage_core.strategies import int32_array
 
 AHEAD = 10**12
@@ -370,7 +369,7 @@ def test_missing_dead_letter_is_told(copied):
 def remembering(bench):
     """Three named transactions and a numbered one."""
     transact(bench, "1", "2", "3")
-    publish(bench, TransactionId("app", 7), [1])
+    publish(bench, TransactionId("app", 7), [1], [1])
     bench.stream.finish_transactions()
     assert bench.stream.verify().is_clean
     bench.close()

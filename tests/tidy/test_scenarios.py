@@ -1,0 +1,69 @@
+"""What users do is told in scenarios: tests in folders of tests/log name no module of the log.
+
+A module may then be renamed, split or joined, and no scenario changes. What must reach inside
+lies with the module that it tests, and is the smaller part.
+"""
+
+from pathlib import PurePosixPath
+
+import pytest
+
+from tests.tidy.test_layers import OPEN_TO_SIBLINGS, imported, module_of
+from tests.tidy.tree import product_files, python_files
+
+# What writes, transacts and reads; opening is a part of writing.
+SUBJECTS = ("read", "transactions", "write")
+
+
+def is_test(path: str) -> bool:
+    return PurePosixPath(path).name.startswith("test_")
+
+
+@pytest.fixture(scope="module")
+def modules() -> set[str]:
+    """All modules that are shipped."""
+    return {module_of(path) for path in product_files()}
+
+
+def inner_modules(source: str, modules: set[str]) -> list[str]:
+    """Return the modules of the log that a source imports, the public ones left out."""
+    return [
+        module
+        for module in imported(source, modules)
+        if module.split(".")[0] == "storage_core" and module not in OPEN_TO_SIBLINGS
+    ]
+
+
+def scenarios() -> dict[str, str]:
+    """Return path and source of the tests in the folders of tests/log."""
+    sources = python_files("tests")
+    return {
+        path: source
+        for path, source in sources.items()
+        if path.startswith("tests/log/") and path.count("/") > 2 and is_test(path)
+    }
+
+
+def test_no_scenario_names_a_module_of_the_log(modules: set[str]) -> None:
+    named = {path: inner_modules(source, modules) for path, source in scenarios().items()}
+    assert {path: inner for path, inner in named.items() if inner} == {}
+
+
+def test_most_files_of_what_users_do_are_scenarios() -> None:
+    folders = tuple(f"tests/unit/storage_core/{room}/" for room in SUBJECTS)
+    inside = [path for path in python_files("tests") if path.startswith(folders) and is_test(path)]
+    assert inside
+    assert len(scenarios()) > len(inside)
+
+
+@pytest.mark.parametrize(
+    ("source", "inner"),
+    [
+        ("from storage_core.write.shard import Shard", ["storage_core.write.shard"]),
+        ("import storage_core.store.rocks", ["storage_core.store.rocks"]),
+        ("from storage_core import reads", ["storage_core.reads"]),
+        ("from storage_core import Stream\nfrom storage_core.testing import FaultyDisk", []),
+    ],
+)
+def test_inner_modules_are_found(source: str, inner: list[str], modules: set[str]) -> None:
+    assert inner_modules(source, modules) == inner

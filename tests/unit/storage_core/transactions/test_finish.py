@@ -1,0 +1,65 @@
+"""Finishing at moments that no caller can choose: late, after a removal, beside an interruption.
+
+It reaches inside: the finisher has its manifest in hand while another one ends the transaction.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from storage_core import TransactionId, UnavailableError
+from storage_core.format.record import rows_from_arrow
+from storage_core.format.shard_state import STATE_RANGE, TransactionProgress
+from storage_core.testing import ManualClock
+from storage_core.transactions.finish import _write, append, finish
+from storage_core.transactions.manifest import remove_transaction, staged_transactions
+from storage_core.write.ledger import StagedTransaction
+from tests.log.workbench import Workbench, batch_of, publish, transact
+
+
+def read_at_each_refresh(bench: Workbench) -> int:
+    """Return how many entries opening a shard, and each refresh of a reader, reads."""
+    view = bench.shard.view()
+    entries = list(view.meta_items(*STATE_RANGE))
+    view.close()
+    return len(entries)
+
+
+def test_refresh_and_open_read_no_more_however_many_transactions_there_were(bench):
+    transact(bench, "1")
+    before = read_at_each_refresh(bench)
+    transact(bench, *map(str, range(2, 20)))
+    assert read_at_each_refresh(bench) == before
+    bench.reopen()
+    assert read_at_each_refresh(bench) == before
+    assert all(bench.stream.transaction(str(number), 1).is_replay for number in range(1, 20))
+
+
+def test_finisher_that_comes_late_adds_nothing_once_the_number_is_forgotten(bench):
+    publish(bench, TransactionId("app", 1), [1], [1])
+    (manifest,) = staged_transactions(bench.staging)
+    bench.stream.finish_transactions()
+    publish(bench, TransactionId("app", 2), [1], [1])
+    bench.stream.finish_transactions()
+    finish(manifest, {0: bench.shard}, ManualClock())
+    assert (bench.stream.stats().records, bench.remembered()) == (2, ["staged:app/2"])
+
+
+def test_finisher_of_rows_that_somebody_removed_is_told(bench):
+    publish(bench, TransactionId("once"), [1], [1])
+    (manifest,) = staged_transactions(bench.staging)
+    remove_transaction(manifest.directory)
+    with pytest.raises(UnavailableError, match="'staged:once' were removed"):
+        finish(manifest, {0: bench.shard}, ManualClock())
+
+
+def test_replay_makes_durable_what_was_done_without_it(bench):
+    planned = TransactionProgress(0, 1, 1, 0)
+    staged = StagedTransaction("t", planned, is_numbered=False)
+    rows = rows_from_arrow(batch_of([5]), 100)
+    with bench.shard.guard.appending():
+        # As a transaction is left that is interrupted between its last row and the sync.
+        _write(bench.shard, staged, rows, replace(planned, rows_done=1))
+    assert bench.stream.committed() == {0: 0}
+    append(bench.shard, staged, iter([rows]))
+    assert (bench.stream.committed(), bench.primaries()) == ({0: 1}, [5])
