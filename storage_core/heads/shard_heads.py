@@ -19,9 +19,11 @@ from typing import Final, TypeVar
 
 import numpy as np
 
+from storage_core.format.head import encode_heads
 from storage_core.format.keys import head_key
 from storage_core.format.shard_state import KEY_HEADS, encode_int
-from storage_core.heads.table import Heads, HeadTable, Int32s, decode_head, encode_heads
+from storage_core.heads.grouping import Int32s
+from storage_core.heads.table import Heads, HeadTable
 from storage_core.store.key_value import Batch
 
 BLOCKS_PER_SNAPSHOT: Final = 32
@@ -58,7 +60,8 @@ class ShardHeads:
         """Return the heads that the next rows of these sorted ids are judged by."""
         heads, present = self._written.find(ids)
         if not present.all():
-            self._fill(heads, ~present)
+            at = np.flatnonzero(~present)
+            heads.fill(at, self._load([head_key(int(one)) for one in ids[at]]))
         return heads
 
     def as_of_committed(
@@ -120,7 +123,7 @@ class ShardHeads:
             if through <= written_through:
                 return None
             fresh = self._committed.fresh(written_through)
-        for key, value in encode_heads(fresh):
+        for key, value in encode_heads(fresh.ids, fresh.values):
             batch.put(key, value)
         batch.put(KEY_HEADS, encode_int(through))
         return through
@@ -151,14 +154,6 @@ class ShardHeads:
         taken = [entry for entry in self._pending if entry[0] <= self.taken]
         open_ = [entry for entry in self._pending if entry[0] > self.taken]
         self._pending = deque([*_merged(taken), *_merged(open_)])
-
-    def _fill(self, heads: Heads, missing: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
-        at = np.flatnonzero(missing)
-        values = self._load([head_key(int(secondary)) for secondary in heads.ids[at]])
-        for position, value in zip(at.tolist(), values, strict=True):
-            if value is not None:
-                head = decode_head(value)
-                heads.primary[position], heads.address[position], heads.last[position] = head
 
 
 def _merged(pending: list[tuple[int, Heads]]) -> list[tuple[int, Heads]]:

@@ -6,8 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from storage_core.format.head import decode_heads
 from storage_core.format.keys import PREFIX_HEAD, prefix_end
-from storage_core.heads.table import Heads, HeadTable, Int32s, decode_head, decode_heads
+from storage_core.heads.grouping import Int32s
+from storage_core.heads.table import Heads, HeadTable
 from storage_core.read.latest import scan_newest
 from storage_core.read.request import ReadRequest
 from storage_core.read.scan import scan_arrival, scan_primary, scan_time
@@ -59,13 +61,11 @@ def heads_of(in_memory: HeadTable, view: ShardView, ids: Int32s | None) -> Heads
     """Return the heads of sorted ids (None: of all): those in memory, else those on disk."""
     if ids is None:
         items = list(view.meta_items(PREFIX_HEAD, prefix_end(PREFIX_HEAD)))
-        table = HeadTable(capacity=2**62, heads=decode_heads(items))
+        table = HeadTable(capacity=2**62, heads=Heads(*decode_heads(items)))
         if len(in_memory):
             table.put(in_memory.heads)
         return table.heads
     heads, present = in_memory.find(ids)
-    for at in np.flatnonzero(~present).tolist():
-        value = view.head_on_disk(int(ids[at]))
-        if value is not None:
-            heads.primary[at], heads.address[at], heads.last[at] = decode_head(value)
+    at = np.flatnonzero(~present)
+    heads.fill(at, [view.head_on_disk(int(one)) for one in ids[at]])
     return heads

@@ -41,8 +41,9 @@ from storage_core.format.marker_slot import MarkerState
 from storage_core.format.shard_state import STATE_RANGE, ShardState, decode_state
 from storage_core.ground.clock import Clock
 from storage_core.ground.forking import Home
+from storage_core.heads.grouping import Int32s
 from storage_core.heads.replay import block_groups, replay_block
-from storage_core.heads.table import Heads, HeadTable, Int32s
+from storage_core.heads.table import Heads, HeadTable
 from storage_core.read.answer import heads_of, resumed, scan_view
 from storage_core.read.reader_rights import refuse_unwritable
 from storage_core.read.request import ReadRequest, ShardFacts

@@ -33,7 +33,8 @@ from storage_core.format.keys import (
 from storage_core.format.shard_state import STATE_RANGE, AddressRange, ShardState, decode_state
 from storage_core.format.window import Window, decode_window
 from storage_core.format.zone import Zone, ZoneChunk, decode_zones
-from storage_core.heads.table import Heads, Int32s
+from storage_core.heads.grouping import Int32s
+from storage_core.heads.table import Heads
 from storage_core.read.block_reads import BlockReads
 from storage_core.store.key_value import Item, StoreView
 

@@ -14,13 +14,13 @@ import numpy as np
 
 from storage_core.format.block import Block
 from storage_core.format.counters import Counters
+from storage_core.format.head import decode_heads
 from storage_core.format.keys import (
     INT32_MAX,
     INT32_MIN,
     INT64_MAX,
     INT64_MIN,
     PREFIX_HEAD,
-    decode_head_key,
     head_key,
     prefix_end,
 )
@@ -29,7 +29,7 @@ from storage_core.format.window import Window, WindowScheme, summarise
 from storage_core.ground.arrow import binary_sizes
 from storage_core.heads.grouping import Grouping, group
 from storage_core.heads.replay import replay_rows
-from storage_core.heads.table import Heads, HeadTable, decode_head
+from storage_core.heads.table import Heads, HeadTable
 from storage_core.read.view import ShardView
 from storage_core.write.states import StateRules, judge
 
@@ -170,15 +170,13 @@ def stored_heads(view: ShardView, first: int, limit: int) -> Iterator[Heads]:
     end = head_key(limit) if limit <= INT32_MAX else prefix_end(PREFIX_HEAD)
     items = view.meta_items(head_key(max(first, INT32_MIN)), end)
     while taken := list(islice(items, _CHUNK)):
-        values = np.array([decode_head(value) for _, value in taken], dtype=np.int64)
-        ids = np.array([decode_head_key(key) for key, _ in taken], dtype=np.int32)
-        yield Heads(ids, values[:, 0], values[:, 1], values[:, 2])
+        yield Heads(*decode_heads(taken))
 
 
 def parts_of(heads: Heads) -> Iterator[Heads]:
     """Yield heads, some at a time."""
     for at in range(0, len(heads.ids), _CHUNK):
-        yield heads.where_at(np.arange(at, min(at + _CHUNK, len(heads.ids))))
+        yield heads.where(slice(at, at + _CHUNK))
 
 
 def differing(
@@ -193,13 +191,12 @@ def differing(
         at = np.searchsorted(expected.ids, heads.ids)
         near = np.minimum(at, max(0, len(expected.ids) - 1))
         known = expected.ids[near] == heads.ids if len(expected.ids) else np.zeros(len(at), bool)
-        ours, theirs = expected.where_at(near[known]), heads.where(known)
+        ours, theirs = expected.where(near[known]), heads.where(known)
         seen[near[known]] = True
         behind = (theirs.primary < ours.primary) | (theirs.last < ours.last)
         wrong = behind
         if is_exact:
-            same = (theirs.primary == ours.primary) & (theirs.address == ours.address)
-            wrong = ~(same & (theirs.last == ours.last))
+            wrong = (theirs.values != ours.values).any(axis=1)
             for one in heads.ids[~known & (heads.last >= 0)].tolist():
                 yield one, -1, False
         for place in np.flatnonzero(wrong).tolist():

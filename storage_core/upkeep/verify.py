@@ -29,7 +29,7 @@ from storage_core.format.keys import (
 from storage_core.format.shard_state import ShardState
 from storage_core.format.window import Window
 from storage_core.format.zone import Zone
-from storage_core.heads.table import Int32s
+from storage_core.heads.grouping import Int32s
 from storage_core.read.view import ShardView
 from storage_core.upkeep.block_checks import CopyCheck, disagreement
 from storage_core.upkeep.findings import PROBLEMS_MAX, Findings, Problem

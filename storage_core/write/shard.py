@@ -21,7 +21,8 @@ from storage_core.errors import (
 )
 from storage_core.format.record import Rows
 from storage_core.format.shard_state import AddressRange, ShardState, Tail
-from storage_core.heads.table import HeadTable, Int32s
+from storage_core.heads.grouping import Int32s
+from storage_core.heads.table import HeadTable
 from storage_core.read.answer import heads_of, routed_here, scan_view
 from storage_core.read.request import ReadRequest, ShardFacts
 from storage_core.read.view import ShardBounds, ShardView, whole_view

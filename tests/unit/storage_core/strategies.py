@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from storage_core.format.block import BlockPlace
+from storage_core.format.head import encode_heads
 from storage_core.format.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 from storage_core.format.record import ENVELOPE, Rows
 from storage_core.ground.arrow import Array
@@ -50,6 +51,11 @@ _ENVELOPE_VALUES: Mapping[str, st.SearchStrategy[Any]] = {
 def int64_array(values: object) -> npt.NDArray[np.int64]:
     """Return integers as the log keeps primaries and addresses."""
     return np.array(values, dtype=np.int64)
+
+
+def head_value(*numbers: int) -> bytes:
+    """Return what lies under the key of a head: primary, address, last address."""
+    return encode_heads(int32_array([0]), int64_array([numbers]))[0][1]
 
 
 def int32_array(values: object) -> npt.NDArray[np.int32]:

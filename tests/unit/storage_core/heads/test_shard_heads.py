@@ -2,10 +2,12 @@
 
 import pytest
 
-from storage_core.format.keys import PREFIX_HEAD, decode_head_key, head_key
+from storage_core.format.head import decode_heads
+from storage_core.format.keys import PREFIX_HEAD, head_key
 from storage_core.format.shard_state import KEY_HEADS, encode_int
+from storage_core.heads.grouping import Int32s
 from storage_core.heads.shard_heads import BLOCKS_PER_SNAPSHOT, ShardHeads
-from storage_core.heads.table import Heads, HeadTable, Int32s, decode_head
+from storage_core.heads.table import Heads, HeadTable
 from storage_core.store.key_value import Batch
 from tests.unit.storage_core.heads.test_table import dict_of, heads_of
 from tests.unit.storage_core.strategies import int32_array
@@ -34,9 +36,8 @@ class Disk:
         """Return largest primaries as a view finds them: in memory, else on disk."""
         in_memory = heads.as_of_committed(ids, lambda _committed, known: known)
         known = dict_of(in_memory.heads)
-        on_disk = {key: value for key, value in self.values.items() if key[:1] == PREFIX_HEAD}
-        found = {decode_head_key(key): decode_head(value) for key, value in on_disk.items()}
-        chosen = {**found, **known}
+        on_disk = [item for item in self.values.items() if item[0][:1] == PREFIX_HEAD]
+        chosen = {**dict_of(Heads(*decode_heads(on_disk))), **known}
         return {one: head[0] for one, head in chosen.items() if ids is None or one in ids}
 
     @property

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from storage_core.format.keys import INT64_MIN
 from storage_core.heads.grouping import group
-from storage_core.heads.table import Heads, HeadTable, decode_head, encode_head, heads_after
+from storage_core.heads.table import Heads, HeadTable, heads_after
 from storage_core.write.states import StateRules, judge
 from tests.unit.storage_core.strategies import addresses_one, few, int32_array, int64_array, int64s
 
@@ -24,8 +24,8 @@ head_dicts = st.dictionaries(
 def heads_of(known: dict[int, Head]) -> Heads:
     """Return a dictionary as columns."""
     ids = sorted(known)
-    columns = zip(*(known[secondary] for secondary in ids), strict=True) if ids else ([], [], [])
-    return Heads(int32_array(ids), *(int64_array(column) for column in columns))
+    values = int64_array([known[secondary] for secondary in ids]).reshape(-1, 3)
+    return Heads(int32_array(ids), values)
 
 
 def dict_of(heads: Heads) -> dict[int, Head]:
@@ -33,12 +33,6 @@ def dict_of(heads: Heads) -> dict[int, Head]:
     columns = (heads.ids, heads.primary, heads.address, heads.last)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return {row[0]: row[1:] for row in rows if row[2] >= 0}
-
-
-@few
-@given(int64s, addresses_one, addresses_one)
-def test_head_comes_back(primary, address, last):
-    assert decode_head(encode_head(primary, address, last)) == (primary, address, last)
 
 
 @few

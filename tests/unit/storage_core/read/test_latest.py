@@ -11,7 +11,6 @@ from storage_core import ReadRequest, ShardPoisonedError, StreamReader
 from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG, PREFIX_AHEAD, head_key
 from storage_core.format.shard_state import KEY_AHEAD
 from storage_core.heads.shard_heads import BLOCKS_PER_SNAPSHOT
-from storage_core.heads.table import encode_head
 from storage_core.read.latest import scan_newest
 from storage_core.read.view import ShardView
 from storage_core.store.key_value import StoreView
@@ -19,7 +18,7 @@ from tests.log.disks import ReinedDisk
 from tests.log.transactions.test_transaction import transact_in_parts
 from tests.log.workbench import Workbench, batch_of, rows_of
 from tests.unit.storage_core.read.test_follower import OvertakenMarker
-from tests.unit.storage_core.strategies import int32_array
+from tests.unit.storage_core.strategies import head_value, int32_array
 
 NOW = ReinedDisk().clock.now_ns() // 10**9
 DAY = 86400
@@ -296,7 +295,7 @@ def test_head_that_points_at_another_row_does_not_decide_and_verify_tells(bench)
     bench.append([1, 2], secondary=[1, 2])
     bench.close()
     bench.call_heads_written(through=2)
-    bench.change((FAMILY_DEFAULT, head_key(1), encode_head(1, 1, 1)))
+    bench.change((FAMILY_DEFAULT, head_key(1), head_value(1, 1, 1)))
     bench.open()
     assert bench.stream.latest(1)[1].address == 0
     assert [problem.kind for problem in bench.stream.verify().problems].count("head") > 0

@@ -15,9 +15,8 @@ from storage_core.format.keys import (
 )
 from storage_core.format.window import Window, encode_window
 from storage_core.format.zone import Zone, decode_zone, encode_secondaries, encode_zone
-from storage_core.heads.table import encode_head
 from tests.log.workbench import Workbench
-from tests.unit.storage_core.strategies import int32_array
+from tests.unit.storage_core.strategies import head_value, int32_array
 
 
 @pytest.fixture
@@ -163,6 +162,6 @@ def test_window_that_does_not_cover_its_rows_is_told(filled):
 
 def test_head_that_is_behind_its_rows_is_told(filled):
     filled.call_heads_written(through=5)
-    filled.change((FAMILY_DEFAULT, head_key(1), encode_head(30, 2, 2)))
+    filled.change((FAMILY_DEFAULT, head_key(1), head_value(30, 2, 2)))
     ((start, end, what),) = problems(filled)
     assert (start, end, what) == (3, 4, "the head of id 1 is behind")

@@ -16,6 +16,7 @@ import pytest
 from storage_core import Problem, ShardPoisonedError, TransactionId
 from storage_core.catalog.options import PAYLOAD_BYTES_MAX
 from storage_core.format.counters import Counters
+from storage_core.format.head import decode_head_values
 from storage_core.format.keys import (
     FAMILY_DEFAULT,
     PREFIX_AHEAD,
@@ -48,7 +49,6 @@ from storage_core.format.shard_state import (
     pass_key,
 )
 from storage_core.format.window import Window, decode_window, encode_window
-from storage_core.heads.table import decode_head, encode_head
 from storage_core.store.key_value import Batch
 from storage_core.upkeep.findings import PROBLEMS_MAX, Findings, Kind
 from storage_core.upkeep.state_checks import check_tail
@@ -63,7 +63,7 @@ from storage_core.upkeep.verify import (
 )
 from storage_core.write.cutting import put_block
 from tests.log.workbench import Workbench, batch_of, publish, transact
-from tests.unit.storage_core.strategies import int32_array
+from tests.unit.storage_core.strategies import head_value, int32_array
 
 AHEAD = 10**12
 COUNTED = [
@@ -178,9 +178,9 @@ def test_many_ids_and_windows_are_compared_in_many_passes(make_bench):
 
 @pytest.mark.parametrize("change", [(-10, 0, 0), (10, 0, 0), (0, -1, 0), (0, 0, -1), (0, 0, 1)])
 def test_head_that_differs_in_anything_is_told(filled, change):
-    head = decode_head(value_of(filled, head_key(2)))
-    assert head == (150, 5, 5)
-    put(filled, head_key(2), encode_head(*(a + b for a, b in zip(head, change, strict=True))))
+    (head,) = decode_head_values([value_of(filled, head_key(2))]).tolist()
+    assert head == [150, 5, 5]
+    put(filled, head_key(2), head_value(*(a + b for a, b in zip(head, change, strict=True))))
     expect(filled, "head", head_key(2), 5)
 
 
@@ -190,7 +190,7 @@ def test_missing_head_is_told(filled):
 
 
 def test_head_without_rows_is_told(filled):
-    put(filled, head_key(9), encode_head(150, 5, 5))
+    put(filled, head_key(9), head_value(150, 5, 5))
     expect(filled, "head", head_key(9))
 
 
@@ -472,7 +472,7 @@ def test_report_says_that_sums_are_bounds_where_rows_are_gone(filled):
 
 def test_head_that_is_behind_is_told_though_rows_are_gone(filled):
     filled.damage_block(20)
-    put(filled, head_key(2), encode_head(140, 4, 4))
+    put(filled, head_key(2), head_value(140, 4, 4))
     assert {problem.kind for problem in told(filled)} == {"block", "head"}
 
 
