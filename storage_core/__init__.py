@@ -5,7 +5,7 @@ from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.origin import StreamOrigin, is_stream_name
 from storage_core.catalog.position import Position, ShardPosition
 from storage_core.catalog.root_file import list_streams, root_id
-from storage_core.catalog.stream_description import StreamDescription, describe_stream
+from storage_core.catalog.stream_file import StreamDescription, describe_stream
 from storage_core.errors import (
     BrokerUnavailableError,
     ClientFailedError,

@@ -12,15 +12,11 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from storage_core.catalog.births import add_shards, create_stream
+from storage_core.catalog.changes import altered, locked, upgraded
 from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.origin import StreamOrigin
-from storage_core.catalog.shard_birth import add_shards
-from storage_core.catalog.stream_file import (
-    StreamFiles,
-    create_stream,
-    locked,
-    read_stream,
-)
+from storage_core.catalog.stream_file import StreamFiles, read_stream
 from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.format.keys import ADDRESS_MAX
 from storage_core.format.record import Rows, rows_from_arrow
@@ -167,7 +163,7 @@ class Stream(StreamReads[Shard]):
         outside = environment or Environment()
         files = read_stream(Path(root), name, is_whole=shards is None)
         numbers = _shard_numbers(files, shards)
-        files = files.upgraded(outside.clock)
+        files = upgraded(files, outside.clock)
         if isinstance(give_up_transactions, str):
             give_up_transactions = (give_up_transactions,)
         given_up = frozenset(give_up_transactions)
@@ -339,7 +335,7 @@ class Stream(StreamReads[Shard]):
     def alter(self, **options: object) -> None:
         """Change options that may change; durable on return."""
         self._refuse_if_closed()
-        self._files = self._files.altered(options, self._environment.clock)
+        self._files = altered(self._files, options, self._environment.clock)
         for shard in self._shards.values():
             shard.alter(self._files.settings.options)
 

@@ -22,8 +22,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
+from storage_core.catalog.changes import locked
 from storage_core.catalog.root_file import DROPPED_DIRECTORY, FORMAT_VERSION, check_root
-from storage_core.catalog.stream_file import StreamFiles, check_name, locked, read_stream
+from storage_core.catalog.stream_file import StreamFiles, check_name, read_stream
 from storage_core.errors import UnsupportedFormatError
 from storage_core.ground.clock import Clock
 from storage_core.ground.durable_file import (

@@ -1,7 +1,7 @@
 """The options of a stream: those fixed at its creation and those that may change.
 
-`StreamOptions` is what a caller hands to `Stream.create`. `resolve` turns it into the two
-records that `stream_file.py` keeps on disk.
+`StreamOptions` is what a caller hands to `Stream.create`. `stream_meta.py` says which of them go
+to which file.
 """
 
 from dataclasses import dataclass
@@ -67,9 +67,9 @@ class StreamOptions:
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming the option."""
         _check_shards(self.shards)
-        _check_choice("unit", self.unit, get_args(Unit))
-        _check_choice("sync", self.sync, get_args(SyncLevel))
-        _check_choice("codec", self.codec, get_args(Codec))
+        check_choice("unit", self.unit, get_args(Unit))
+        check_choice("sync", self.sync, get_args(SyncLevel))
+        check_choice("codec", self.codec, get_args(Codec))
         _check_int("jitter", self.jitter, 0, INT64_MAX)
         _check_int("payload_bytes_max", self.payload_bytes_max, 1, PAYLOAD_BYTES_MAX)
         _check_int("block_records", self.block_records, 1, 2**20)
@@ -127,7 +127,8 @@ def _check_int(name: str, value: object, least: int, most: int) -> None:
         raise InvalidRequestError(message)
 
 
-def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Refuse a value that is none of these, naming the field."""
     if value not in choices:
         message = f"{name}: {value!r} is not one of {', '.join(choices)}"
         raise InvalidRequestError(message)

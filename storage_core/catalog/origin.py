@@ -10,9 +10,10 @@ The log never asks the origin anything; whoever feeds the stream compares it wit
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, Literal, TypeGuard, get_args
 
+from storage_core.catalog.options import check_choice
 from storage_core.errors import InvalidRequestError
 
 OriginKind = Literal["kafka"]
@@ -44,9 +45,9 @@ class StreamOrigin:
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning, naming the field."""
-        _check_choice("kind", self.kind, get_args(OriginKind))
-        _check_choice("key_mode", self.key_mode, get_args(KeyMode))
-        _check_choice("primary", self.primary, get_args(PrimaryOf))
+        check_choice("kind", self.kind, get_args(OriginKind))
+        check_choice("key_mode", self.key_mode, get_args(KeyMode))
+        check_choice("primary", self.primary, get_args(PrimaryOf))
         topic: object = self.topic
         if not is_stream_name(topic):
             message = f"topic: {topic!r} is not a topic's name"
@@ -57,6 +58,9 @@ class StreamOrigin:
             raise InvalidRequestError(message)
 
 
+_FIELDS: Final = tuple(one.name for one in fields(StreamOrigin))
+
+
 def is_stream_name(name: object) -> TypeGuard[str]:
     """Tell whether a stream, or a topic of Kafka's, can have this name; the rule is Kafka's."""
     return isinstance(name, str) and bool(_NAME.match(name)) and name not in (".", "..")
@@ -64,13 +68,9 @@ def is_stream_name(name: object) -> TypeGuard[str]:
 
 def encode_origin(origin: StreamOrigin | None) -> dict[str, object]:
     """Return the fields of stream.json that tell of an origin, or that there is none."""
-    return {
-        "kind": KIND_PLAIN if origin is None else origin.kind,
-        "topic": None if origin is None else origin.topic,
-        "topic_id": None if origin is None else origin.topic_id,
-        "key_mode": None if origin is None else origin.key_mode,
-        "primary": None if origin is None else origin.primary,
-    }
+    if origin is None:
+        return dict.fromkeys(_FIELDS) | {"kind": KIND_PLAIN}
+    return asdict(origin)
 
 
 def decode_origin(document: Mapping[str, Any]) -> StreamOrigin | None:
@@ -79,14 +79,6 @@ def decode_origin(document: Mapping[str, Any]) -> StreamOrigin | None:
     Raises:
         InvalidRequestError: The document tells of a kind or mode that is not known here.
     """
-    kind = document.get("kind")
-    if kind == KIND_PLAIN:
+    if document.get("kind") == KIND_PLAIN:
         return None
-    fields = (document.get(name) for name in ("topic", "topic_id", "key_mode", "primary"))
-    return StreamOrigin(kind, *fields)  # type: ignore[arg-type]  # __post_init__ checks the values
-
-
-def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        message = f"{name}: {value!r} is not one of {', '.join(choices)}"
-        raise InvalidRequestError(message)
+    return StreamOrigin(*map(document.get, _FIELDS))  # type: ignore[arg-type]  # __post_init__ checks the values

@@ -1,104 +1,24 @@
-"""The files that say what a stream is: root.json, stream.json, options.json.
+"""A stream's files as they are read: any process may, beside any writer; nothing is changed."""
 
-    <root>/root.json                 the root's own random id
-    <root>/<stream>/stream.json      what never changes; published once by link(2), last of all
-    <root>/<stream>/options.json     what may change, and every shard ever made with its
-                                     lineage and first address; names the stream's incarnation;
-                                     replaced under flock of the stream's directory
-    <root>/<stream>/shard-0000/      one shard
-
-A stream exists once its stream.json does. A shard is listed after its directory and marker
-are durable, so a listed shard without a directory is damage. A plain stream's shards are made
-with it; those of a stream with an origin are added later (shard_birth.py).
-"""
-
-import secrets
-import shutil
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from storage_core.catalog.options import StreamOptions
-from storage_core.catalog.origin import StreamOrigin, decode_origin, encode_origin, is_stream_name
-from storage_core.catalog.root_file import (
-    STREAM_FILE,
-    check_root,
-    is_reserved,
-    make_root_file,
-    read_root,
+from storage_core.catalog.origin import StreamOrigin, is_stream_name
+from storage_core.catalog.root_file import STREAM_FILE, check_root, read_root
+from storage_core.catalog.stream_meta import (
+    OPTIONS_FILE,
+    StreamMeta,
+    StreamSettings,
+    read_meta,
+    read_settings,
 )
-from storage_core.errors import (
-    CorruptionError,
-    ForeignDataError,
-    InvalidRequestError,
-    UnavailableError,
-    UnsupportedFormatError,
-)
-from storage_core.format.window import Unit, WindowScheme, WindowWidth
-from storage_core.ground.clock import Clock, SystemClock
-from storage_core.ground.durable_file import (
-    encode_document,
-    file_errors,
-    make_directories,
-    read_document,
-    replace_durably,
-    sync_directory,
-    taking_errors,
-    write_once,
-)
-from storage_core.ground.locks import DirectoryLock
-from storage_core.store.marker import MARKER_FILE, create_marker
-
-# A stream of an earlier version is read as it is, and made one of this when it is written.
-FORMAT_VERSION: Final = 2
-_FORMAT_VERSIONS: Final = (1, FORMAT_VERSION)
-FEATURES: Final[frozenset[str]] = frozenset()
-LINEAGE_BYTES: Final = 16
-_LOCK_WAIT_MAX_S: Final = 60.0
+from storage_core.errors import CorruptionError, ForeignDataError, InvalidRequestError
+from storage_core.ground.durable_file import file_errors
 
 STAGING_DIRECTORY: Final = "staging"
-_OPTIONS_FILE: Final = "options.json"
-_META_FIELDS: Final = ("name", "incarnation", "unit", "window", "jitter", "shards")
-_SPANS: Final = ("retention", "sync_interval", "wait_max")
-
-
-@dataclass(frozen=True, slots=True)
-class StreamMeta:
-    """What is fixed when a stream is made."""
-
-    name: str
-    incarnation: str
-    unit: Unit
-    window: WindowWidth
-    jitter: int
-    shards: int
-    origin: StreamOrigin | None = None
-
-    @property
-    def route_mask(self) -> int | None:
-        """What of a secondary names its shard; None where any shard may hold any id."""
-        return self.shards - 1 if self.origin is None else None
-
-    @property
-    def scheme(self) -> WindowScheme:
-        """How primaries fall into windows."""
-        return WindowScheme(self.unit, self.window)
-
-
-@dataclass(frozen=True, slots=True)
-class StreamSettings:
-    """What may change, and the shards there are.
-
-    `births` holds the first address of the shards whose log does not begin at 0.
-    `format_version` is the earliest that may have written to it last.
-    """
-
-    options: StreamOptions
-    lineages: Mapping[int, bytes]
-    births: Mapping[int, int] = field(default_factory=dict)
-    format_version: int = FORMAT_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,36 +54,6 @@ class StreamFiles:
         """Where unfinished transactions live."""
         return self.directory / STAGING_DIRECTORY
 
-    def altered(self, changes: dict[str, object], clock: Clock) -> Self:
-        """Change options on disk and return what then holds."""
-        fixed = {"shards", "unit", "jitter", "window"}
-        names = {one.name for one in fields(StreamOptions)} - fixed
-        unknown = sorted(set(changes) - names)
-        if unknown:
-            message = f"cannot alter {', '.join(unknown)}; what may change: {sorted(names)}"
-            raise InvalidRequestError(message, stream=self.meta.name)
-        with taking_errors(self.directory, "changing options"), locked(self.directory, clock):
-            current = self.reread().settings
-            options = replace(current.options, **changes)  # type: ignore[arg-type]  # __post_init__ checks the values
-            options.check_retention(self.meta.scheme)
-            return self.rewritten(replace(current, options=options))
-
-    def rewritten(self, settings: StreamSettings) -> Self:
-        """Put settings in the place of those on disk; durable on return. Under `locked`."""
-        settings = replace(settings, format_version=FORMAT_VERSION)
-        replace_durably(self.directory / _OPTIONS_FILE, _encode_settings(settings, self.meta))
-        return replace(self, settings=settings)
-
-    def upgraded(self, clock: Clock) -> Self:
-        """Make older versions refuse a stream that this one is about to write; durable on return.
-
-        stream.json never changes, so it is options.json that tells them.
-        """
-        if self.settings.format_version == FORMAT_VERSION:
-            return self
-        with taking_errors(self.directory, "upgrading the stream"), locked(self.directory, clock):
-            return self.rewritten(self.reread().settings)
-
     def reread(self) -> Self:
         """Return what holds once the files are read again.
 
@@ -172,7 +62,7 @@ class StreamFiles:
             CorruptionError: A file is damaged or missing.
         """
         try:
-            meta = _read_meta(self.directory)
+            meta = read_meta(self.directory)
         except FileNotFoundError as error:
             message = "the stream was dropped or moved while it was open here"
             path = self.directory / STREAM_FILE
@@ -180,18 +70,18 @@ class StreamFiles:
         if meta.incarnation != self.meta.incarnation:
             message = "the stream was made anew while it was open here; open it again"
             raise ForeignDataError(message, stream=self.meta.name, path=self.directory)
-        settings = _read_settings(self.directory, meta)
+        settings = read_settings(self.directory, meta)
         for shard, lineage in self.settings.lineages.items():
             if settings.lineages.get(shard) != lineage:
                 message = "the shard's log was replaced by another while it was open here"
-                path = self.directory / _OPTIONS_FILE
+                path = self.directory / OPTIONS_FILE
                 raise ForeignDataError(message, stream=meta.name, shard=shard, path=path)
         return replace(self, settings=settings)
 
     def settings_stamp(self) -> tuple[int, ...] | None:
         """Return what differs once options.json was replaced; None if it is gone."""
         try:
-            found = (self.directory / _OPTIONS_FILE).stat()
+            found = (self.directory / OPTIONS_FILE).stat()
         except FileNotFoundError:
             return None
         return (found.st_ino, found.st_mtime_ns, found.st_size)
@@ -210,64 +100,6 @@ def check_name(name: object) -> None:
             f"bad stream name {shown}: use 1 to 249 letters, digits, dots, dashes, underscores"
         )
         raise InvalidRequestError(message)
-
-
-def create_stream(
-    root: Path,
-    name: str,
-    options: StreamOptions,
-    origin: StreamOrigin | None = None,
-    clock: Clock = SystemClock(),
-) -> StreamFiles:
-    """Make a stream's files; durable on return. With an origin it has no shards yet.
-
-    Raises:
-        InvalidRequestError: The name is bad or taken, or the root is not a directory.
-        CorruptionError: Shards with data lie there, but no stream.json.
-    """
-    check_name(name)
-    if is_reserved(name):
-        message = f"no stream may be called {name!r}: a root keeps a file of its own there"
-        raise InvalidRequestError(message, stream=name)
-    check_root(root)
-    directory = root / name
-    for path in (directory, *directory.parents):
-        if path.exists() and not path.is_dir():
-            message = "not a directory"
-            raise InvalidRequestError(message, stream=name, path=path)
-    with taking_errors(directory, "creating the stream"):
-        make_directories(directory)
-        make_root_file(root)
-        with locked(directory, clock):
-            return _create_files(directory, name, options, origin)
-
-
-def _create_files(
-    directory: Path, name: str, options: StreamOptions, origin: StreamOrigin | None
-) -> StreamFiles:
-    if (directory / STREAM_FILE).exists():
-        message = "the stream exists; open it"
-        raise InvalidRequestError(message, stream=name)
-    for left in sorted(directory.glob("shard-*")):
-        remove_unborn_shard(left, name, "no stream.json")
-    shards = options.shards if origin is None else 0
-    lineages = {shard: make_shard(shard_directory(directory, shard)) for shard in range(shards)}
-    meta = StreamMeta(
-        name,
-        secrets.token_hex(16),
-        options.unit,
-        options.scheme.width,
-        options.jitter,
-        shards,
-        origin,
-    )
-    settings = StreamSettings(options, lineages)
-    replace_durably(directory / _OPTIONS_FILE, _encode_settings(settings, meta))
-    # An earlier creation that did not finish may have made these directories.
-    for above in (directory.parent, directory.parent.parent):
-        sync_directory(above)
-    write_once(directory / STREAM_FILE, _encode_meta(meta))
-    return StreamFiles(directory, meta, settings)
 
 
 def read_stream(root: Path, name: str, *, is_whole: bool = True) -> StreamFiles:
@@ -300,7 +132,7 @@ def _read_files(root: Path, name: str) -> StreamFiles:
     except InvalidRequestError as error:
         raise InvalidRequestError(error.message, stream=name, path=root) from error
     try:
-        meta = _read_meta(directory)
+        meta = read_meta(directory)
     except (FileNotFoundError, NotADirectoryError) as error:
         # Without a store it is a creation under way, or one that did not finish.
         if any(directory.glob("shard-*/db")):
@@ -308,7 +140,7 @@ def _read_files(root: Path, name: str) -> StreamFiles:
             raise CorruptionError(message, stream=name, path=directory / STREAM_FILE) from error
         message = "there is no such stream"
         raise InvalidRequestError(message, stream=name, path=root) from error
-    return StreamFiles(directory, meta, _read_settings(directory, meta))
+    return StreamFiles(directory, meta, read_settings(directory, meta))
 
 
 def _check_shards(files: StreamFiles) -> None:
@@ -319,121 +151,38 @@ def _check_shards(files: StreamFiles) -> None:
             raise CorruptionError(message, stream=files.meta.name, shard=shard, path=path)
 
 
-def make_shard(directory: Path, born: int = 0) -> bytes:
-    """Make a shard whose log begins at an address; durable on return, listed nowhere yet."""
-    lineage = secrets.token_bytes(LINEAGE_BYTES)
-    directory.mkdir()
-    create_marker(directory / MARKER_FILE, born, lineage)
-    sync_directory(directory)
-    sync_directory(directory.parent)
-    return lineage
+@dataclass(frozen=True, slots=True)
+class StreamDescription:
+    """What a stream's own files say of it, whatever state its shards are in.
+
+    Attributes:
+        name: The stream's name.
+        incarnation: The random id made with the stream, in hex.
+        origin: What the stream is a copy of; None if its rows come from callers.
+        options: The options that hold.
+        shards: The shards there are, whether they can be opened or not, sorted.
+    """
+
+    name: str
+    incarnation: str
+    origin: StreamOrigin | None
+    options: StreamOptions
+    shards: tuple[int, ...]
 
 
-def remove_unborn_shard(shard: Path, stream: str, why: str) -> None:
-    """Clear what somebody who did not come to list the shard has left; it has no store.
+def describe_stream(root: str | PathLike[str], name: str) -> StreamDescription:
+    """Return what a stream's files say of it; no shard is opened, however many there are.
 
     Raises:
-        CorruptionError: It has one.
+        InvalidRequestError: There is no such stream.
+        UnsupportedFormatError: It needs a newer shardlog.
+        CorruptionError: Its files are damaged.
     """
-    if (shard / "db").exists():
-        message = f"shards with data but {why}; restore it or remove the directory"
-        raise CorruptionError(message, stream=stream, path=shard)
-    shutil.rmtree(shard)
-
-
-def locked(directory: Path, clock: Clock) -> DirectoryLock:
-    """Lock what guards a stream's own files; those inside hold it only for a few syncs.
-
-    Raises:
-        UnavailableError: Another process, perhaps a frozen one, held it for too long.
-    """
-    lock = DirectoryLock.within(directory, clock, _LOCK_WAIT_MAX_S)
-    if lock is None:
-        message = f"waited {_LOCK_WAIT_MAX_S:g} s for another process to let go of the stream"
-        raise UnavailableError(message, path=directory)
-    return lock
-
-
-def _encode_meta(meta: StreamMeta) -> bytes:
-    by_secondary, by_caller = {"by": "secondary", "hash": "low bits"}, {"by": "partition"}
-    return encode_document(
-        {
-            **{name: getattr(meta, name) for name in _META_FIELDS},
-            **encode_origin(meta.origin),
-            "format_version": FORMAT_VERSION,
-            "required_to_read": sorted(FEATURES),
-            "required_to_write": sorted(FEATURES),
-            "routing": by_secondary if meta.origin is None else by_caller,
-        }
+    files = read_stream(Path(root), name, is_whole=False)
+    return StreamDescription(
+        name,
+        files.meta.incarnation,
+        files.meta.origin,
+        files.settings.options,
+        tuple(sorted(files.settings.lineages)),
     )
-
-
-def _read_meta(directory: Path) -> StreamMeta:
-    path = directory / STREAM_FILE
-    document: dict[str, Any] = read_document(path)
-    version = document.get("format_version")
-    if version not in _FORMAT_VERSIONS:
-        message = f"format version {version}; this shardlog reads up to {FORMAT_VERSION}"
-        raise UnsupportedFormatError(message, stream=directory.name, path=path)
-    needed = [*document.get("required_to_read", ()), *document.get("required_to_write", ())]
-    missing = sorted(set(needed) - FEATURES)
-    if missing:
-        message = f"the stream needs features this shardlog lacks: {', '.join(missing)}"
-        raise UnsupportedFormatError(message, stream=directory.name, path=path)
-    if document["name"] != directory.name:
-        message = f"stream.json names another stream, {document['name']!r}"
-        raise CorruptionError(message, stream=directory.name, path=path)
-    try:
-        origin = decode_origin(document)
-    except InvalidRequestError as error:
-        message = f"this shardlog does not know such streams: {error.message}"
-        raise UnsupportedFormatError(message, stream=directory.name, path=path) from error
-    return StreamMeta(**{name: document[name] for name in _META_FIELDS}, origin=origin)
-
-
-def _encode_settings(settings: StreamSettings, meta: StreamMeta) -> bytes:
-    options: dict[str, Any] = asdict(settings.options)
-    for name in _SPANS:
-        span = options[name]
-        options[name] = None if span is None else span.total_seconds()
-    lineages = {str(shard): lineage.hex() for shard, lineage in settings.lineages.items()}
-    births = {str(shard): born for shard, born in settings.births.items()}
-    return encode_document(
-        {
-            "format_version": settings.format_version,
-            "incarnation": meta.incarnation,
-            "options": options,
-            "shards": lineages,
-            **({"births": births} if births else {}),
-        }
-    )
-
-
-def _read_settings(directory: Path, meta: StreamMeta) -> StreamSettings:
-    path = directory / _OPTIONS_FILE
-    try:
-        document: dict[str, Any] = read_document(path)
-    except FileNotFoundError as error:
-        message = "the file is missing; restore it from a backup"
-        raise CorruptionError(message, stream=meta.name, path=path) from error
-    options = document["options"]
-    known = {one.name for one in fields(StreamOptions)}
-    unknown = sorted(set(options) - known)
-    version = document["format_version"]
-    if version not in _FORMAT_VERSIONS or unknown:
-        message = f"written by a newer shardlog: {unknown or version}"
-        raise UnsupportedFormatError(message, stream=meta.name, path=path)
-    for name in _SPANS:
-        if options[name] is not None:
-            options[name] = timedelta(seconds=options[name])
-    lineages = {int(shard): bytes.fromhex(text) for shard, text in document["shards"].items()}
-    births = {int(shard): int(born) for shard, born in document.get("births", {}).items()}
-    # Older files do not name their stream; the shards they list must be its own all the same.
-    is_ours = document.get("incarnation", meta.incarnation) == meta.incarnation
-    if not is_ours or (meta.origin is None and set(lineages) != set(range(meta.shards))):
-        message = (
-            "stream.json and options.json are of two streams, perhaps one is an older copy; "
-            "restore both from one moment"
-        )
-        raise ForeignDataError(message, stream=meta.name, path=path)
-    return StreamSettings(StreamOptions(**options), lineages, births, version)

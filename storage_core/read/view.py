@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from storage_core.catalog.stream_file import StreamMeta
+from storage_core.catalog.stream_meta import StreamMeta
 from storage_core.errors import CorruptionError, LostRangeError
 from storage_core.format.block import Block, BlockPlace
 from storage_core.format.keys import (

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import xxhash
 
-from storage_core.catalog.stream_file import locked
+from storage_core.catalog.changes import locked
 from storage_core.errors import CorruptionError, InvalidRequestError
 from storage_core.format.contents import Contents, decode_contents, encode_contents
 from storage_core.format.record import Rows

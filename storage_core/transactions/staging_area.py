@@ -19,10 +19,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Final, Protocol, Self, TypeVar
 
+from storage_core.catalog.changes import locked
 from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.root_file import root_id
-from storage_core.catalog.stream_file import StreamFiles, locked, read_stream
+from storage_core.catalog.stream_file import StreamFiles, read_stream
 from storage_core.errors import (
     ForeignDataError,
     InvalidRequestError,

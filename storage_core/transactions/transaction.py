@@ -23,7 +23,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from storage_core.catalog.stream_file import locked
+from storage_core.catalog.changes import locked
 from storage_core.errors import (
     ClosedError,
     InvalidRequestError,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from storage_core.catalog.stream_file import StreamMeta
+from storage_core.catalog.stream_meta import StreamMeta
 from storage_core.errors import ShardlogError
 from storage_core.format.block import BlockPlace
 from storage_core.format.shard_state import ShardState

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from storage_core.catalog.options import StreamOptions
-from storage_core.catalog.stream_file import StreamMeta
+from storage_core.catalog.stream_meta import StreamMeta
 from storage_core.format.block import BlockPlace
 from storage_core.format.counters import Counters
 from storage_core.format.keys import (

@@ -10,8 +10,8 @@ Scenarios name no module of the log; what they need to know of its files stands 
 from pathlib import Path
 from typing import NamedTuple
 
+from storage_core.catalog.births import make_shard
 from storage_core.catalog.options import SHARDS_MAX
-from storage_core.catalog.stream_file import make_shard
 from storage_core.format.keys import (
     ADDRESS_MAX,
     INT64_MAX,

@@ -9,8 +9,8 @@ from storage_core import (
     list_streams,
     root_id,
 )
+from storage_core.catalog.births import create_stream
 from storage_core.catalog.options import StreamOptions
-from storage_core.catalog.stream_file import create_stream
 from storage_core.ground.durable_file import encode_document, read_document
 from tests.log.on_disk import flip_bit
 

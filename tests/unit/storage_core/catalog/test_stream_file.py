@@ -14,12 +14,9 @@ from storage_core import (
     StreamReader,
     UnsupportedFormatError,
 )
-from storage_core.catalog.stream_file import (
-    check_name,
-    create_stream,
-    locked,
-    read_stream,
-)
+from storage_core.catalog.births import create_stream
+from storage_core.catalog.changes import locked
+from storage_core.catalog.stream_file import check_name, read_stream
 from storage_core.ground.durable_file import encode_document, read_document
 from storage_core.testing import ManualClock
 from tests.log.disks import BesideThread

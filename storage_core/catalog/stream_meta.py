@@ -1,0 +1,178 @@
+"""What a stream is, as values, and the two files that say so.
+
+    <root>/root.json                 the root's own random id (root_file.py)
+    <root>/<stream>/stream.json      what never changes; published once by link(2), last of all
+    <root>/<stream>/options.json     what may change, and every shard ever made with its
+                                     lineage and first address; names the stream's incarnation;
+                                     replaced under the lock of the stream's directory
+    <root>/<stream>/shard-0000/      one shard
+
+A stream exists once its stream.json does. A shard is listed after its directory and marker
+are durable, so a listed shard without a directory is damage. A plain stream's shards are made
+with it; those of a stream with an origin are added later (births.py).
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from storage_core.catalog.options import StreamOptions
+from storage_core.catalog.origin import StreamOrigin, decode_origin, encode_origin
+from storage_core.catalog.root_file import STREAM_FILE
+from storage_core.errors import (
+    CorruptionError,
+    ForeignDataError,
+    InvalidRequestError,
+    UnsupportedFormatError,
+)
+from storage_core.format.window import Unit, WindowScheme, WindowWidth
+from storage_core.ground.durable_file import encode_document, read_document
+
+# A stream of an earlier version is read as it is, and made one of this when it is written.
+FORMAT_VERSION: Final = 2
+_FORMAT_VERSIONS: Final = (1, FORMAT_VERSION)
+FEATURES: Final[frozenset[str]] = frozenset()
+
+OPTIONS_FILE: Final = "options.json"
+_META_FIELDS: Final = ("name", "incarnation", "unit", "window", "jitter", "shards")
+_SPANS: Final = ("retention", "sync_interval", "wait_max")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamMeta:
+    """What is fixed when a stream is made."""
+
+    name: str
+    incarnation: str
+    unit: Unit
+    window: WindowWidth
+    jitter: int
+    shards: int
+    origin: StreamOrigin | None = None
+
+    @property
+    def route_mask(self) -> int | None:
+        """What of a secondary names its shard; None where any shard may hold any id."""
+        return self.shards - 1 if self.origin is None else None
+
+    @property
+    def scheme(self) -> WindowScheme:
+        """How primaries fall into windows."""
+        return WindowScheme(self.unit, self.window)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSettings:
+    """What may change, and the shards there are.
+
+    `births` holds the first address of the shards whose log does not begin at 0.
+    `format_version` is the earliest that may have written to it last.
+    """
+
+    options: StreamOptions
+    lineages: Mapping[int, bytes]
+    births: Mapping[int, int] = field(default_factory=dict)
+    format_version: int = FORMAT_VERSION
+
+
+def encode_meta(meta: StreamMeta) -> bytes:
+    """Return the bytes of stream.json."""
+    by_secondary, by_caller = {"by": "secondary", "hash": "low bits"}, {"by": "partition"}
+    return encode_document(
+        {
+            **{name: getattr(meta, name) for name in _META_FIELDS},
+            **encode_origin(meta.origin),
+            "format_version": FORMAT_VERSION,
+            "required_to_read": sorted(FEATURES),
+            "required_to_write": sorted(FEATURES),
+            "routing": by_secondary if meta.origin is None else by_caller,
+        }
+    )
+
+
+def read_meta(directory: Path) -> StreamMeta:
+    """Return what stream.json says.
+
+    Raises:
+        FileNotFoundError: There is none.
+        UnsupportedFormatError: A newer shardlog made the stream.
+        CorruptionError: It is damaged, or of a stream of another name.
+    """
+    path = directory / STREAM_FILE
+    document: dict[str, Any] = read_document(path)
+    version = document.get("format_version")
+    if version not in _FORMAT_VERSIONS:
+        message = f"format version {version}; this shardlog reads up to {FORMAT_VERSION}"
+        raise UnsupportedFormatError(message, stream=directory.name, path=path)
+    needed = [*document.get("required_to_read", ()), *document.get("required_to_write", ())]
+    missing = sorted(set(needed) - FEATURES)
+    if missing:
+        message = f"the stream needs features this shardlog lacks: {', '.join(missing)}"
+        raise UnsupportedFormatError(message, stream=directory.name, path=path)
+    if document["name"] != directory.name:
+        message = f"stream.json names another stream, {document['name']!r}"
+        raise CorruptionError(message, stream=directory.name, path=path)
+    try:
+        origin = decode_origin(document)
+    except InvalidRequestError as error:
+        message = f"this shardlog does not know such streams: {error.message}"
+        raise UnsupportedFormatError(message, stream=directory.name, path=path) from error
+    return StreamMeta(**{name: document[name] for name in _META_FIELDS}, origin=origin)
+
+
+def encode_settings(settings: StreamSettings, meta: StreamMeta) -> bytes:
+    """Return the bytes of options.json."""
+    options: dict[str, Any] = asdict(settings.options)
+    for name in _SPANS:
+        span = options[name]
+        options[name] = None if span is None else span.total_seconds()
+    lineages = {str(shard): lineage.hex() for shard, lineage in settings.lineages.items()}
+    births = {str(shard): born for shard, born in settings.births.items()}
+    return encode_document(
+        {
+            "format_version": settings.format_version,
+            "incarnation": meta.incarnation,
+            "options": options,
+            "shards": lineages,
+            **({"births": births} if births else {}),
+        }
+    )
+
+
+def read_settings(directory: Path, meta: StreamMeta) -> StreamSettings:
+    """Return what options.json says.
+
+    Raises:
+        UnsupportedFormatError: A newer shardlog wrote it.
+        ForeignDataError: It is of another stream.
+        CorruptionError: It is damaged or missing.
+    """
+    path = directory / OPTIONS_FILE
+    try:
+        document: dict[str, Any] = read_document(path)
+    except FileNotFoundError as error:
+        message = "the file is missing; restore it from a backup"
+        raise CorruptionError(message, stream=meta.name, path=path) from error
+    options = document["options"]
+    known = {one.name for one in fields(StreamOptions)}
+    unknown = sorted(set(options) - known)
+    version = document["format_version"]
+    if version not in _FORMAT_VERSIONS or unknown:
+        message = f"written by a newer shardlog: {unknown or version}"
+        raise UnsupportedFormatError(message, stream=meta.name, path=path)
+    for name in _SPANS:
+        if options[name] is not None:
+            options[name] = timedelta(seconds=options[name])
+    lineages = {int(shard): bytes.fromhex(text) for shard, text in document["shards"].items()}
+    births = {int(shard): int(born) for shard, born in document.get("births", {}).items()}
+    # Older files do not name their stream; the shards they list must be its own all the same.
+    is_ours = document.get("incarnation", meta.incarnation) == meta.incarnation
+    if not is_ours or (meta.origin is None and set(lineages) != set(range(meta.shards))):
+        message = (
+            "stream.json and options.json are of two streams, perhaps one is an older copy; "
+            "restore both from one moment"
+        )
+        raise ForeignDataError(message, stream=meta.name, path=path)
+    return StreamSettings(StreamOptions(**options), lineages, births, version)
