@@ -76,7 +76,8 @@ def is_broker_answering(address: str) -> bool:
     """Tell whether a plaintext broker at `host:port` serves."""
     host, _, port = address.rpartition(":")
     # Where nothing listens, a client would go on knocking until its time is over.
-    return is_open(host, int(port)) and Admin({"bootstrap.servers": address}).is_serving()
+    is_listening = port.isdecimal() and is_open(host, int(port))
+    return is_listening and Admin({"bootstrap.servers": address}).is_serving()
 
 
 def _command(server: Server, ports: tuple[int, ...]) -> list[str]:

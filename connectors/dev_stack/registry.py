@@ -34,7 +34,7 @@ def is_registry_answering(address: str) -> bool:
     opener = build_opener(ProxyHandler({}))
     try:
         opener.open(f"{address}/subjects", timeout=_ASK_MAX_S).close()
-    except (OSError, HTTPException):
+    except (OSError, HTTPException, ValueError):
         return False
     return True
 

@@ -81,12 +81,10 @@ class Server:
         self._ports: tuple[int, ...] = ()
 
     def __enter__(self) -> Self:
-        """Start it."""
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop it."""
         self.stop()
 
     @property

@@ -2,6 +2,7 @@
 
 import shutil
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -79,6 +80,30 @@ def test_nobody_answers_at_a_closed_port():
     (port,) = free_ports(1)
     assert not is_broker_answering(f"127.0.0.1:{port}")
     assert not is_registry_answering(f"http://127.0.0.1:{port}")
+
+
+def test_registry_is_asked_without_the_proxy_of_the_environment(monkeypatch):
+    (closed,) = free_ports(1)
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{closed}")
+    monkeypatch.delenv("no_proxy", raising=False)
+
+    def answer(server: socket.socket) -> None:
+        caller, _ = server.accept()
+        with caller:
+            caller.recv(1024)
+            caller.sendall(b"HTTP/1.0 200 OK\r\n\r\n[]")
+
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+        server.settimeout(10)
+        asked = pool.submit(answer, server)
+        assert is_registry_answering(f"http://127.0.0.1:{server.getsockname()[1]}")
+        asked.result()
+
+
+@pytest.mark.parametrize("address", ["", "nowhere", "no:where"])
+def test_nobody_answers_at_what_is_no_address(address):
+    assert not is_broker_answering(address)
+    assert not is_registry_answering(address)
 
 
 def shell(script: str, **options) -> ServerKind:
