@@ -1,1 +1,1 @@
-"""Benchmarks: `python -m bench` measures the log against plain RocksDB and raw files."""
+"""Benchmarks: `python -m bench` measures the log, ingest and Spark, each against its peers."""

@@ -1,8 +1,7 @@
 """The command: runs experiments, prints the table, fails when a row is beyond its limit.
 
-python -m bench                                   all rows with limits, five rounds
-python -m bench --rows append,scan --pairs 7      some, more often
-python -m bench --rows blocks,codecs              the figures behind the defaults
+python -m bench                                          all rows with limits, five rounds
+python -m bench --rows append,scan --pairs 7             some, more often
 """
 
 import argparse
@@ -13,19 +12,16 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from bench.append_rows import APPEND
-from bench.ingest_peers import PEERS
-from bench.ingest_rows import INGEST, INGEST_LARGE
-from bench.ingest_watched import LATENCY, TAKEOVER
-from bench.measure import Experiment, RowResult, row_results, run_rounds
-from bench.memory_rows import MEMORY
-from bench.open_rows import OPEN
-from bench.read_rows import COMMITTED, RANGE, SCAN
-from bench.report import json_text, machine, markdown_table, text_table
-from bench.shape_rows import BLOCKS, CODECS
-from bench.single_rows import DURABLE, SINGLE
-from bench.spark_rows import SPARK_SINK, SPARK_SOURCE
-from bench.spark_small_rows import SPARK_LATENCY, SPARK_MEMORY, SPARK_SMALL_SINK, SPARK_SMALL_SOURCE
+from bench.ingest.peers import PEERS
+from bench.ingest.rates import INGEST, INGEST_LARGE
+from bench.ingest.watched import LATENCY, TAKEOVER
+from bench.log.large import MEMORY, OPEN
+from bench.log.reads import COMMITTED, RANGE, SCAN
+from bench.log.writes import APPEND, DURABLE, SINGLE
+from bench.measure import Experiment, RowResult, VoidError, row_results, run_rounds
+from bench.report import json_text, machine, text_table
+from bench.spark.rates import SPARK_SINK, SPARK_SOURCE
+from bench.spark.small import SPARK_LATENCY, SPARK_MEMORY, SPARK_SMALL_SINK, SPARK_SMALL_SOURCE
 from bench.workspace import empty_directory
 
 EXPERIMENTS: Final = (
@@ -48,10 +44,9 @@ EXPERIMENTS: Final = (
     SPARK_SMALL_SINK,
     SPARK_LATENCY,
     SPARK_MEMORY,
-    BLOCKS,
-    CODECS,
 )
-PAIRS_MIN: Final = 5
+_PAIRS_MIN: Final = 3
+_PAIRS: Final = 5
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -60,30 +55,36 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = _chosen(wanted.rows)
     # A benchmark that is told to stop still removes what it wrote.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
+    with empty_directory(wanted.directory) as workspace:
+        return _measure(chosen, workspace, wanted.pairs, wanted.json)
+
+
+def _measure(chosen: list[Experiment], workspace: Path, pairs: int, json: Path | None) -> int:
     before = machine()
     results: list[RowResult] = []
-    with empty_directory(wanted.directory) as workspace:
-        for experiment in chosen:
-            results += run_experiment(experiment, workspace, wanted.pairs)
+    failed = []
+    for experiment in chosen:
+        try:
+            results += _run_experiment(experiment, workspace, pairs)
+        except VoidError as error:
+            failed.append(f"void: {experiment.name}: {error}")
     after = machine()
     print(text_table(results), flush=True)
     print(f"{before['cpus']} processors, load {before['load']} before and {after['load']} after")
-    if wanted.json is not None:
-        wanted.json.write_text(json_text(results, (before, after)))
-    if wanted.markdown is not None:
-        wanted.markdown.write_text(markdown_table(results))
+    if json is not None:
+        json.write_text(json_text(results, (before, after)))
     missed = [result.row.name for result in results if result.is_missed]
     if missed:
-        print(f"beyond the limit: {', '.join(missed)}", file=sys.stderr)
-    return 1 if missed else 0
+        failed.append(f"beyond the limit: {', '.join(missed)}")
+    return _told(failed)
 
 
-def run_experiment(experiment: Experiment, workspace: Path, pairs: int) -> list[RowResult]:
+def _run_experiment(experiment: Experiment, workspace: Path, pairs: int) -> list[RowResult]:
     """Run one experiment in a directory of its own."""
     free = shutil.disk_usage(workspace).free
     if free < experiment.bytes_needed:
-        message = f"{experiment.name} needs {experiment.bytes_needed} bytes; {free} are free"
-        raise SystemExit(message)
+        message = f"it needs {experiment.bytes_needed} bytes of disk; {free} are free"
+        raise VoidError(message)
     rounds = min(pairs, experiment.rounds_max or pairs)
     _tell(f"{experiment.name}: getting ready")
     with empty_directory(workspace) as path, experiment.contestants(path) as contestants:
@@ -100,6 +101,13 @@ def run_experiment(experiment: Experiment, workspace: Path, pairs: int) -> list[
     return row_results(experiment.rows, measured)
 
 
+def _told(failed: list[str]) -> int:
+    """Say what failed and return the exit code."""
+    for line in failed:
+        print(line, file=sys.stderr)
+    return 1 if failed else 0
+
+
 def _chosen(names: str | None) -> list[Experiment]:
     if names is None:
         return [experiment for experiment in EXPERIMENTS if experiment.is_default]
@@ -113,8 +121,8 @@ def _chosen(names: str | None) -> list[Experiment]:
 
 def _pairs(text: str) -> int:
     pairs = int(text)
-    if pairs < PAIRS_MIN:
-        message = f"{pairs} pairs say nothing; at least {PAIRS_MIN}"
+    if pairs < _PAIRS_MIN:
+        message = f"{pairs} pairs say nothing; at least {_PAIRS_MIN}"
         raise argparse.ArgumentTypeError(message)
     return pairs
 
@@ -128,15 +136,14 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.split("\n")[0])
     names = ", ".join(experiment.name for experiment in EXPERIMENTS)
     parser.add_argument("--rows", help=f"comma-separated, of: {names}")
-    parser.add_argument("--pairs", type=_pairs, default=PAIRS_MIN, help="rounds, at least 5")
-    parser.add_argument("--json", type=Path, help="write all figures to this file")
-    parser.add_argument("--markdown", type=Path, help="write the table to this file")
+    parser.add_argument("--pairs", type=_pairs, default=_PAIRS, help="rounds, 5 if not told")
     parser.add_argument(
         "--directory",
         type=Path,
         default=Path(tempfile.gettempdir()),
         help="the disk to measure; a directory is made in it and removed",
     )
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
     return parser
 
 

@@ -1,157 +1,199 @@
-"""What benchmarks run in processes of their own: `python -m bench.child TASK ARGUMENT...`.
+"""Processes of the benchmarks' own, and what the system says of them.
 
-Each task answers with a line of JSON, some with more than one; a task that is to be killed
-goes on until it is.
+    with child_process(scan, workspace, "bench", 5_000_000) as child:
+        measured = child.answer()
+
+A task is a function at the top of its module. It is sent with its arguments to the stdin of
+`python -m bench.child`, which does one task after the other until there are no more; what a task
+returns, or each thing that it yields, comes back as a line of JSON. What it prints goes to stderr.
 """
 
 import json
 import os
+import pickle
 import signal
+import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, ParamSpec
 
-import pyarrow.compute as pc
+from bench.measure import Measured
 
-from bench.measure import latencies
-from bench.read_rows import interleaved_ranges, read_ranges, scan_stream
-from bench.records import PAYLOAD_BYTES, record_batches
-from storage_core import Stream, StreamReader
-
-COMMITTED_LOOKS: Final = 4000
-_LOOKS_MAX: Final = 1_000_000
-_FILL_ROWS: Final = 10_000
-_FILL_BATCHES_MAX: Final = 500
-_WAL_FULL_SHARE: Final = 0.75
-_MUCH_ROWS: Final = 2000
-_MUCH_PAYLOAD_BYTES: Final = 1000
+_ROOT: Final = Path(__file__).parents[1]
+_PROC: Final = Path("/proc")
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+# Places in /proc/PID/stat, counted from the state, which follows the name.
+_PARENT: Final = 1
+_TIMES: Final = slice(11, 15)
+_LOG_CHARS: Final = 2000
+_END_MAX_S: Final = 20.0
+_Arguments = ParamSpec("_Arguments")
+Task = Callable[_Arguments, Measured | Iterator[Measured]]
 
 
-def scan(root: str, name: str, rows: str) -> None:
-    """Scan a stream as a reader; answer with the rate."""
-    with StreamReader.open(root, name) as reader:
-        assert reader.refresh() == {0: int(rows)}
-        answer(scan_stream(reader, int(rows)))
+class ChildProcess:
+    """A process that does tasks, one at a time."""
+
+    def __init__(self, log: Path | None = None) -> None:
+        """Start it; what it says goes to a log, or where this process says things."""
+        self._log = log
+        with log.open("wb") if log else nullcontext() as said:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "bench.child"],
+                cwd=_ROOT,
+                env={**os.environ, "PYTHONPATH": os.fspath(_ROOT)},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+            )
+
+    def begin(
+        self, task: Task[_Arguments], *args: _Arguments.args, **kwargs: _Arguments.kwargs
+    ) -> None:
+        """Send it a task."""
+        assert self._process.stdin is not None
+        pickle.dump(partial(task, *args, **kwargs), self._process.stdin)
+        self._process.stdin.flush()
+
+    def no_more(self) -> None:
+        """Let it end behind what was sent."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    def answer(self) -> dict[str, float]:
+        """Wait for its next answer and return it.
+
+        Raises:
+            RuntimeError: It ended; the message ends with what its log says last.
+        """
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            said = self._log.read_text(errors="replace")[-_LOG_CHARS:] if self._log else ""
+            message = f"a task's process ended with {self._process.wait()} and no answer\n{said}"
+            raise RuntimeError(message)
+        answer: dict[str, float] = json.loads(line)
+        return answer
+
+    def run(
+        self, task: Task[_Arguments], *args: _Arguments.args, **kwargs: _Arguments.kwargs
+    ) -> dict[str, float]:
+        """Have a task done and return its answer."""
+        self.begin(task, *args, **kwargs)
+        return self.answer()
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether it has not ended."""
+        return self._process.poll() is None
+
+    def wait_for_kill(self) -> None:
+        """Wait until it has ended by SIGKILL.
+
+        Raises:
+            RuntimeError: It ended in another way.
+        """
+        code = self._process.wait()
+        if code != -signal.SIGKILL:
+            message = f"a task's process ended with {code}, not by SIGKILL"
+            raise RuntimeError(message)
+
+    def end(self) -> None:
+        """End it in good order, so that what it started goes too; kill it where that takes long."""
+        self.no_more()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_MAX_S)
+        self.kill()
+
+    def kill(self) -> None:
+        """End it where it stands, with SIGKILL."""
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
 
 
-def committed(root: str, name: str) -> None:
-    """Ask for committed over and over while another process commits."""
-    seconds = []
-    with StreamReader.open(root, name) as reader:
-        assert reader.wait(0, 0, 30)
-        before = after = reader.committed()[0]
-        for look in range(_LOOKS_MAX):
-            start = time.perf_counter()
-            after = reader.committed()[0]
-            seconds.append(time.perf_counter() - start)
-            # A loaded machine may not commit once in as many looks.
-            if look >= COMMITTED_LOOKS and after > before:
-                break
-        assert after > before
-    answer(latencies(seconds))
+@contextmanager
+def child_process(
+    task: Task[_Arguments], *args: _Arguments.args, **kwargs: _Arguments.kwargs
+) -> Iterator[ChildProcess]:
+    """Run one task in a process of its own; what is left of it at the end is killed."""
+    child = ChildProcess()
+    try:
+        child.begin(task, *args, **kwargs)
+        child.no_more()
+        yield child
+    finally:
+        child.kill()
 
 
-def ranges(root: str, name: str, rows: str) -> None:
-    """Read ranges of single ids as a reader."""
-    with StreamReader.open(root, name) as reader:
-        assert reader.refresh() == {0: int(rows)}
-        answer(read_ranges(reader.read, interleaved_ranges(int(rows))))
+def answer_of(
+    task: Task[_Arguments], *args: _Arguments.args, **kwargs: _Arguments.kwargs
+) -> dict[str, float]:
+    """Return the first answer of a task that has a process of its own."""
+    with child_process(task, *args, **kwargs) as child:
+        return child.answer()
 
 
-def fill(root: str, name: str, size: str) -> None:
-    """Append until the payloads have this size; answer with the largest WAL seen."""
-    wal_bytes_max = 0
-    with Stream.open(root, name) as stream:
-        for batch in record_batches(int(size) // (_FILL_ROWS * PAYLOAD_BYTES) + 1, _FILL_ROWS):
-            stream.append_batch(batch)
-            stream.commit()
-            wal_bytes_max = max(wal_bytes_max, _wal_bytes(root, name))
-    answer({"wal_bytes_max": wal_bytes_max})
+def memory_peak(process: str = "self") -> int:
+    """Return the most memory that a process ever held, in bytes; of one that has ended, none."""
+    lines = (_PROC / process / "status").read_text().splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 
 
-def open_until_killed(root: str, name: str, wal_bytes_max: str) -> None:
-    """Open a stream; answer how long it took; append until its WAL is full; end by SIGKILL."""
-    wal_bytes = _wal_bytes(root, name)
-    start = time.perf_counter()
-    stream = Stream.open(root, name)
-    seconds = time.perf_counter() - start
-    records = stream.stats().records
-    answer({"seconds": seconds, "wal_bytes": wal_bytes, "records": records})
-    at = records
-    for batch in record_batches(_FILL_BATCHES_MAX, _FILL_ROWS):
-        primaries = pc.add(batch.column("primary"), at)
-        stream.append_batch(batch.set_column(0, "primary", primaries))
-        stream.commit()
-        if _wal_bytes(root, name) >= _WAL_FULL_SHARE * int(wal_bytes_max):
-            break
-    # At once and by itself: a parent that has to wake first finds the WAL flushed.
-    os.kill(os.getpid(), signal.SIGKILL)
+def python_workers_peak() -> int:
+    """Return the most memory that one of Spark's Python workers below ever held, in bytes."""
+    peaks = []
+    for pid in _family(_stats()):
+        with suppress(OSError):
+            if b"pyspark.daemon" in (_PROC / str(pid) / "cmdline").read_bytes():
+                peaks.append(memory_peak(str(pid)))
+    assert peaks, "no Python worker is there"
+    return max(peaks)
 
 
-def write_much(root: str, name: str, size: str) -> None:
-    """Append payloads of one kilobyte up to this size; answer with the peak of memory."""
-    batches = int(size) // (_MUCH_ROWS * _MUCH_PAYLOAD_BYTES)
-    with Stream.open(root, name) as stream:
-        start = time.perf_counter()
-        for batch in record_batches(batches, _MUCH_ROWS, _MUCH_PAYLOAD_BYTES):
-            stream.append_batch(batch)
-            stream.commit()
-        seconds = time.perf_counter() - start
-        assert stream.committed() == {0: batches * _MUCH_ROWS}
-        assert stream.stats().records == batches * _MUCH_ROWS
-    answer({"memory_bytes": memory_peak(), "rate": batches * _MUCH_ROWS / seconds})
+def processor_seconds() -> float:
+    """Return the processor time of this process and all below it, those that ended included."""
+    stats = _stats()
+    return sum(sum(map(int, stats[pid][_TIMES])) for pid in _family(stats)) / _TICKS
 
 
-def scan_much(root: str, name: str, size: str) -> None:
-    """Scan what `write_much` wrote; answer with the peak of memory."""
-    rows = payload_bytes = 0
-    with StreamReader.open(root, name) as reader:
-        start = time.perf_counter()
-        for batch in reader.scan():
-            rows += batch.num_rows
-            payload_bytes += batch.column("payload").nbytes
-        seconds = time.perf_counter() - start
-        assert rows == reader.committed()[0]
-    assert payload_bytes >= int(size) * 0.99
-    answer({"memory_bytes": memory_peak(), "rate": rows / seconds})
+def _stats() -> dict[int, list[str]]:
+    """Return what the system says of each process."""
+    found = {}
+    for place in _PROC.iterdir():
+        if place.name.isdigit():
+            with suppress(OSError):
+                found[int(place.name)] = (place / "stat").read_text().rpartition(")")[2].split()
+    return found
 
 
-def _wal_bytes(root: str, name: str) -> int:
-    """Return the size of the WALs a shard has on disk, as far as they were written."""
-    total = 0
-    for path in Path(root, name, "shard-0000", "db").glob("*.log"):
-        with suppress(FileNotFoundError):
-            total += path.stat().st_size
-    return total
+def _family(stats: dict[int, list[str]]) -> Iterator[int]:
+    below = defaultdict(list)
+    for pid, stat in stats.items():
+        below[int(stat[_PARENT])].append(pid)
+    waiting = [os.getpid()]
+    while waiting:
+        pid = waiting.pop()
+        yield pid
+        waiting += below[pid]
 
 
-def memory_peak() -> int:
-    """Return the most memory this process ever held, in bytes."""
-    (line,) = (
-        line
-        for line in Path("/proc/self/status").read_text().splitlines()
-        if line.startswith("VmHWM:")
-    )
-    return int(line.split()[1]) * 1024
+def main() -> None:
+    """Do tasks until there are no more."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    with suppress(EOFError):
+        while True:
+            found = pickle.load(sys.stdin.buffer)()  # noqa: S301 - from the process that began this
+            for measured in [found] if isinstance(found, Mapping) else found:
+                answers.write(json.dumps(measured) + "\n")
+                answers.flush()
 
-
-def answer(measured: Mapping[str, float]) -> None:
-    """Tell the parent a result."""
-    print(json.dumps(measured), flush=True)
-
-
-TASKS: Final[dict[str, Callable[..., None]]] = {
-    "scan": scan,
-    "committed": committed,
-    "ranges": ranges,
-    "fill": fill,
-    "open": open_until_killed,
-    "write_much": write_much,
-    "scan_much": scan_much,
-}
 
 if __name__ == "__main__":
-    TASKS[sys.argv[1]](*sys.argv[2:])
+    main()

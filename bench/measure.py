@@ -3,7 +3,9 @@
 A contestant does a fixed piece of work once and says how it went. A round runs all contestants
 of an experiment one after the other, every second round in reverse order, so that whatever
 drifts (a neighbour's load, a disk that fills) meets both sides alike. A row compares within a
-round first and takes the median over the rounds after: pairs, not averages.
+round first and takes the median over the rounds after: pairs, not averages. Where a peer is too
+slow to compare with, or a pace was not held, the experiment is void: one line says so, and there is
+no figure of it.
 """
 
 import os
@@ -13,12 +15,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 Measured = Mapping[str, float]
 Contestant = Callable[[], Measured]
 Round = Mapping[str, Measured]
 Figure = tuple[str, str]
+_TRIES_MAX: Final = 3
+_PACE_SHARE_MIN: Final = 0.97
+
+
+class VoidError(Exception):
+    """An experiment has no figures that count; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +38,7 @@ class Row:
         text: What is measured, in a sentence that stands alone.
         top: Contestant and field that are measured.
         bottom: What `top` is compared with, or None where the figure stands for itself.
-        sense: On which side of the limit is good.
+        sense: On which side of the limit is good; None where more is neither good nor bad.
         limit: Beyond it the command fails; None where the figure is only reported.
         wanted: What we are after.
         compared: How `top` is compared: divided by `bottom`, or by how much it is more.
@@ -40,7 +48,7 @@ class Row:
     text: str
     top: Figure
     bottom: Figure | None = None
-    sense: Literal["at least", "at most"] = "at least"
+    sense: Literal["at least", "at most"] | None = "at least"
     limit: float | None = None
     wanted: float | None = None
     compared: Literal["ratio", "difference"] = "ratio"
@@ -156,6 +164,33 @@ def percentile(values: Sequence[float], share: float) -> float:
 def latencies(seconds: Sequence[float]) -> dict[str, float]:
     """Return the fields p50 and p99."""
     return {"p50": percentile(seconds, 0.5), "p99": percentile(seconds, 0.99)}
+
+
+def fast_enough(run: Contestant, rate_min: float, who: str) -> Measured:
+    """Return what a peer measured once its rate was high enough to compare with, in a few tries.
+
+    Raises:
+        VoidError: It never was.
+    """
+    rates = []
+    for _ in range(_TRIES_MAX):
+        measured = run()
+        if measured["rate"] >= rate_min:
+            return measured
+        rates.append(round(measured["rate"]))
+    message = f"{who} makes no more than {max(rates)} records/s"
+    raise VoidError(message)
+
+
+def check_pace(achieved: float, pace: float) -> None:
+    """Refuse what was measured at another pace.
+
+    Raises:
+        VoidError: The producer was too slow.
+    """
+    if achieved < _PACE_SHARE_MIN * pace:
+        message = f"the producer makes no more than {achieved:.0f} records/s"
+        raise VoidError(message)
 
 
 def _median_of(rounds: Sequence[Round], figure: Figure) -> float:

@@ -1,4 +1,4 @@
-"""The table: as text for a terminal, as Markdown for a document, as JSON for comparing runs."""
+"""The table: as text for a terminal, as JSON for comparing runs."""
 
 import json
 import os
@@ -28,19 +28,16 @@ def machine() -> dict[str, object]:
 
 def text_table(results: Sequence[RowResult]) -> str:
     """Return the results as aligned columns."""
-    lines = [_TITLES, *(_cells(result) for result in results)]
+    return aligned([_TITLES, *map(_cells, results)])
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Return lines of cells as text in columns."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     )
-
-
-def markdown_table(results: Sequence[RowResult]) -> str:
-    """Return the results as a table of Markdown, with the sentence of each row."""
-    lines = [("what", *_TITLES), ("---",) * (len(_TITLES) + 1)]
-    lines += [(result.row.text, *_cells(result)) for result in results]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def json_text(results: Sequence[RowResult], places: Sequence[dict[str, object]]) -> str:
@@ -63,35 +60,33 @@ def json_text(results: Sequence[RowResult], places: Sequence[dict[str, object]])
     return json.dumps({"machine": places, "rows": rows}, indent=2) + "\n"
 
 
-def figure_text(value: float, unit: str) -> str:
-    """Return a figure in three digits with its unit's prefix."""
-    size, prefix = next((p for p in _PREFIXES if abs(value) >= p[0]), _PREFIXES[-1])
-    return f"{value / size:.3g} {prefix}{unit}"
-
-
 def _cells(result: RowResult) -> tuple[str, ...]:
     row = result.row
     least, most = min(result.figures), max(result.figures)
     sign = "≥" if row.sense == "at least" else "≤"
     peer = (
-        "" if result.bottom is None or row.bottom is None else _absolute(result.bottom, row.bottom)
+        "" if result.bottom is None or row.bottom is None else absolute(result.bottom, row.bottom)
     )
     return (
         row.name,
-        _shown(row, result.median),
-        f"{_shown(row, least)} - {_shown(row, most)} ({len(result.figures)})",
-        "" if row.limit is None else f"{sign} {_shown(row, row.limit)}",
-        "" if row.wanted is None else f"{sign} {_shown(row, row.wanted)}",
+        shown(row, result.median),
+        f"{shown(row, least)} - {shown(row, most)} ({len(result.figures)})",
+        "" if row.limit is None else f"{sign} {shown(row, row.limit)}",
+        "" if row.wanted is None else f"{sign} {shown(row, row.wanted)}",
         result.verdict,
-        _absolute(result.top, row.top),
+        absolute(result.top, row.top),
         peer,
     )
 
 
-def _shown(row: Row, value: float) -> str:
+def shown(row: Row, value: float) -> str:
+    """Return a row's figure as text."""
     is_ratio = row.bottom is not None and row.compared == "ratio"
-    return f"{value:.2f} x" if is_ratio else _absolute(value, row.top)
+    return f"{value:.2f} x" if is_ratio else absolute(value, row.top)
 
 
-def _absolute(value: float, figure: Figure) -> str:
-    return figure_text(value, _UNITS.get(figure[1].rsplit("_", 1)[-1], "s"))
+def absolute(value: float, figure: Figure) -> str:
+    """Return what was measured in three digits, with its unit and a prefix to it."""
+    unit = _UNITS.get(figure[1].rsplit("_", 1)[-1], "s")
+    size, prefix = next((p for p in _PREFIXES if abs(value) >= p[0]), _PREFIXES[-1])
+    return f"{value / size:.3g} {prefix}{unit}"

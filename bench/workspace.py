@@ -1,27 +1,21 @@
-"""Directories for one run of the benchmarks: empty when handed out, gone afterwards.
+"""What a run leaves on disk: directories that go, and bounded waits for what others write there."""
 
-A child process is started as a module of this package; it answers in lines of JSON.
-"""
-
-import json
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from storage_core.ground.clock import SystemClock
+from bench.measure import VoidError
+from storage_core import InvalidRequestError, StreamReader, SystemClock
 
-_ROOT: Final = Path(__file__).parents[1]
-TASKS: Final = "bench.child"
-KAFKA_TASKS: Final = "bench.kafka_child"
+_CLOCK: Final = SystemClock()
 _LOOK_PAUSE_S: Final = 0.1
 _LOOKS_QUIET: Final = 5
 _LOOKS_MAX: Final = 300
+_WAIT_MAX_S: Final = 60.0
+_LOOK_S: Final = 0.01
 
 
 @contextmanager
@@ -36,11 +30,10 @@ def empty_directory(parent: Path) -> Iterator[Path]:
 
 def await_compaction(path: Path) -> None:
     """Wait until RocksDB has left the files under a directory alone for a while, bounded."""
-    clock = SystemClock()
     seen: set[Path] = set()
     quiet = 0
     for _ in range(_LOOKS_MAX):
-        clock.sleep(_LOOK_PAUSE_S)
+        _CLOCK.sleep(_LOOK_PAUSE_S)
         files = set(path.rglob("*.sst"))
         quiet = quiet + 1 if files == seen else 0
         seen = files
@@ -48,60 +41,29 @@ def await_compaction(path: Path) -> None:
             return
 
 
-class ChildProcess:
-    """A process of its own that runs one task of a module, by default of `bench/child.py`."""
-
-    def __init__(self, task: str, *arguments: str | int | Path, module: str = TASKS) -> None:
-        """Start it."""
-        command = [sys.executable, "-m", module, task, *map(str, arguments)]
-        self._process = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True)
-
-    @property
-    def is_running(self) -> bool:
-        """Tell whether it has not ended."""
-        return self._process.poll() is None
-
-    def answer(self) -> dict[str, float]:
-        """Wait for its next line and return it."""
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            message = f"{self._process.args!r} ended with {self._process.wait()} and no answer"
-            raise RuntimeError(message)
-        answer: dict[str, float] = json.loads(line)
-        return answer
-
-    @property
-    def pid(self) -> int:
-        """Return its process id."""
-        return self._process.pid
-
-    def wait_for_kill(self) -> None:
-        """Wait until it has ended by SIGKILL.
-
-        Raises:
-            RuntimeError: It ended in another way.
-        """
-        code = self._process.wait()
-        if code != -signal.SIGKILL:
-            message = f"{self._process.args!r} ended with {code}, not by SIGKILL"
-            raise RuntimeError(message)
-
-    def kill(self) -> None:
-        """End it where it stands, with SIGKILL."""
-        self._process.kill()
-        self._process.wait()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-
-
-@contextmanager
-def child_process(
-    task: str, *arguments: str | int | Path, module: str = TASKS
-) -> Iterator[ChildProcess]:
-    """Run a task in a process of its own; what is left of it at the end is killed."""
-    child = ChildProcess(task, *arguments, module=module)
+def committed(root: str | Path, stream: str) -> dict[int, int]:
+    """Return committed by shard; nothing where the stream is not there yet."""
     try:
-        yield child
-    finally:
-        child.kill()
+        with StreamReader.open(root, stream) as reader:
+            return reader.committed()
+    except InvalidRequestError:
+        return {}
+
+
+def await_records(root: str | Path, stream: str, records: int) -> None:
+    """Wait until so many records are committed."""
+    _await(lambda: sum(committed(root, stream).values()) >= records, f"{records} records")
+
+
+def await_shards(root: str | Path, stream: str, shards: int) -> None:
+    """Wait until so many shards are there."""
+    _await(lambda: len(committed(root, stream)) == shards, f"{shards} shards")
+
+
+def _await(is_there: Callable[[], bool], what: str) -> None:
+    deadline = _CLOCK.monotonic_s() + _WAIT_MAX_S
+    while not is_there():
+        if _CLOCK.monotonic_s() > deadline:
+            message = f"{what} were not there within {_WAIT_MAX_S:g} s"
+            raise VoidError(message)
+        _CLOCK.sleep(_LOOK_S)

@@ -5,56 +5,61 @@ of a micro-batch with us in it less that of one without, in one session.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from bench.measure import Contestant, Experiment, Measured, Row
+from bench.child import answer_of, child_process
+from bench.ingest.rates import ingest
+from bench.log.large import write_much
+from bench.measure import Contestant, Experiment, Measured, Row, check_pace
 from bench.records import PARTITIONS, record_batches
-from bench.spark_process import spark_process
-from bench.spark_rows import kafkas, ours, warmed
-from bench.stored import await_shards
-from bench.void import check_pace
-from bench.workspace import KAFKA_TASKS, child_process, empty_directory
+from bench.spark import queries
+from bench.spark.rates import SHARDS, kafkas, ours, spark_process, warmed
+from bench.workspace import await_shards, empty_directory
 from connectors.dev_stack.broker import BROKER
 from connectors.dev_stack.server import Server
 from connectors.kafka_client import create_topic
-from storage_core import Stream, StreamOptions, StreamReader
+from storage_core import Stream
 from tests.broker.spark_kafka import connector_jars
 
-BATCHES: Final = 12
-PACE: Final = 1000
-PACE_SECONDS: Final = 12
-MEMORY_BYTES: Final = 5 * 10**9
+_BATCHES: Final = 12
+_STREAM_BATCHES: Final = 100
+_PACE: Final = 1000
+_PACE_SECONDS: Final = 12
 # A micro-batch of either side takes half the time once the JVM has compiled a hundred of them.
 _LATENCY_WARM_ROUNDS: Final = 3
-_SMALL_ROWS: Final = 1000
-_STREAM_ROWS: Final = 100_000
 
 
 @contextmanager
 def _small_source(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
     root = workspace / "root"
-    with Stream.create(root, "filled", StreamOptions(shards=PARTITIONS)) as stream:
-        for batch in record_batches(_STREAM_ROWS // _SMALL_ROWS, _SMALL_ROWS):
+    with Stream.create(root, "filled", SHARDS) as stream:
+        for batch in record_batches(_STREAM_BATCHES, queries.SMALL_ROWS):
             stream.append_batch(batch)
             stream.commit()
-    tail = ours(root, "filled", maxOffsetsPerTrigger=str(_SMALL_ROWS))
+    tail = ours(root, "filled", maxOffsetsPerTrigger=str(queries.SMALL_ROWS))
     idle = {**ours(root, "filled"), "startingOffsets": "latest"}
-    ready = {"rows": str(_STREAM_ROWS), "step": str(_SMALL_ROWS)}
     with spark_process(workspace) as spark:
 
-        def of(**arguments: object) -> Contestant:
-            return lambda: spark.run("small", batches=BATCHES, **arguments)
+        def run(
+            source: str, options: Mapping[str, str] | None = None, shape: str = "rows"
+        ) -> Contestant:
+            return lambda: spark.run(
+                queries.small_batches,
+                workspace,
+                source=source,
+                options=options,
+                batches=_BATCHES,
+                shape=shape,
+            )
 
         yield warmed(
             {
-                "built in": of(),
-                "ours": of(source="shardlog", options=tail),
-                "idle": of(source="shardlog", options=idle, shape="beside"),
-                "synthetic": of(source="synthetic", options=ready),
-                "synthetic, one task": of(source="synthetic", options={**ready, "tasks": "1"}),
+                "built in": run("rate-micro-batch"),
+                "ours": run("shardlog", tail),
+                "idle": run("shardlog", idle, "beside"),
             }
         )
 
@@ -67,9 +72,13 @@ def _small_sink(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
             def contestant() -> Measured:
                 with empty_directory(workspace) as place:
                     named = {"stream": "written"} if sink == "shardlog" else {}
-                    options = {"path": str(place), **named}
                     return spark.run(
-                        "small", batches=BATCHES, sink=sink, sink_options=options, shape=shape
+                        queries.small_batches,
+                        workspace,
+                        sink=sink,
+                        sink_options={"path": str(place), **named},
+                        batches=_BATCHES,
+                        shape=shape,
                     )
 
             return contestant
@@ -95,25 +104,26 @@ def _latency(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
         def follow(*, is_ours: bool = False, through_files: bool = False) -> Measured:
             topic = f"paced{next(numbers)}"
             create_topic(broker.address, topic, PARTITIONS)
-            with empty_directory(workspace) as root:
-                worker: AbstractContextManager[Any] = nullcontext()
+            with ExitStack() as running:
+                options = kafkas(broker.address, topic)
                 if is_ours:
-                    arguments = ("ingest", broker.address, topic, root, PACE * PACE_SECONDS)
-                    worker = child_process(*arguments, module=KAFKA_TASKS)
-                with worker:
-                    if is_ours:
-                        await_shards(root, topic, PARTITIONS)
-                    measured = spark.run(
-                        "follow",
-                        source="shardlog" if is_ours else "kafka",
-                        options=ours(root, topic) if is_ours else kafkas(broker.address, topic),
-                        bootstrap=broker.address,
-                        topic=topic,
-                        rate=PACE,
-                        seconds=PACE_SECONDS,
-                        through_files=through_files,
-                    )
-            check_pace(measured["pace_rate"], PACE)
+                    root = running.enter_context(empty_directory(workspace))
+                    arguments = (broker.address, topic, root, _PACE * _PACE_SECONDS)
+                    running.enter_context(child_process(ingest, *arguments))
+                    await_shards(root, topic, PARTITIONS)
+                    options = ours(root, topic)
+                measured = spark.run(
+                    queries.follow,
+                    workspace,
+                    source="shardlog" if is_ours else "kafka",
+                    options=options,
+                    bootstrap=broker.address,
+                    topic=topic,
+                    rate=_PACE,
+                    seconds=_PACE_SECONDS,
+                    through_files=through_files,
+                )
+            check_pace(measured["pace_rate"], _PACE)
             return measured
 
         yield warmed(
@@ -128,26 +138,25 @@ def _latency(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
 
 @contextmanager
 def _memory(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
-    Stream.create(workspace, "bench", StreamOptions(shards=1)).close()
-    with child_process("write_much", workspace, "bench", MEMORY_BYTES) as child:
-        child.answer()
-    with StreamReader.open(workspace, "bench") as reader:
-        rows = sum(reader.committed().values())
+    rows = int(answer_of(write_much, workspace)["records"])
     with spark_process(workspace) as spark:
+        options = ours(workspace, "bench")
         yield {
-            "worker": lambda: spark.run("memory", options=ours(workspace, "bench"), rows=rows),
+            "worker": lambda: spark.run(
+                queries.worker_memory, workspace, options=options, rows=rows
+            )
         }
 
 
-def _added(name: str, text: str, top: str, bottom: str, *, is_judged: bool = True) -> Row:
+def _added(name: str, text: str, top: str, bottom: str) -> Row:
     return Row(
         f"spark-small-{name}",
         text,
         (top, "seconds"),
         (bottom, "seconds"),
         "at most",
-        limit=0.1 if is_judged else None,
-        wanted=0.02 if is_judged else None,
+        limit=0.1,
+        wanted=0.02,
         compared="difference",
     )
 
@@ -164,18 +173,6 @@ SPARK_SMALL_SOURCE: Final = Experiment(
             "source/idle",
             "the same where our source has nothing new beside the built-in one",
             *("idle", "built in"),
-        ),
-        _added(
-            "source/synthetic",
-            "a micro-batch of 1,000 rows from our source, less one from a Python source of nothing",
-            *("ours", "synthetic"),
-            is_judged=False,
-        ),
-        _added(
-            "source/tasks",
-            "1,000 rows from a Python source of nothing in four tasks, less as many in one",
-            *("synthetic", "synthetic, one task"),
-            is_judged=False,
         ),
     ),
     _small_source,
@@ -209,7 +206,12 @@ SPARK_LATENCY: Final = Experiment(
             wanted=1.15,
         ),
         *(
-            Row(f"spark-latency/{name}-{share}", f"{text}, {share}", (name, share), sense="at most")
+            Row(
+                f"spark-latency/{name}-{share}",
+                f"{text}, {share}",
+                (name, share),
+                sense="at most" if name == "ours" else None,
+            )
             for name, text in (
                 ("ours", "produce to `foreachBatch` through a worker and our source"),
                 ("kafka", "the same through Spark's Kafka source"),
@@ -230,11 +232,6 @@ SPARK_MEMORY: Final = Experiment(
             sense="at most",
             limit=500 * 10**6,
             wanted=300 * 10**6,
-        ),
-        Row(
-            "spark-memory/rate",
-            "what it reads, payloads of one kilobyte",
-            ("worker", "rate"),
         ),
     ),
     _memory,

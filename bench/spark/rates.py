@@ -1,10 +1,13 @@
-"""Spark: the source against Kafka's and against nothing, the sink against Parquet, small batches.
+"""Spark, where much comes at once: the source against Kafka's, the sink against Parquet.
 
-Both sides of a pair run in one session (bench/spark_process.py), each once before the clock
-counts. The same rows lie in the topic and in the shards: a worker has stored them.
+Both sides of a pair run in one session, one after the other: the same JVM, equally warm, the same
+two task slots; each once before the clock counts. The same rows lie in the topic and in the shards:
+a worker has stored them.
 """
 
-from collections.abc import Iterator, Mapping
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -13,20 +16,34 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench.ingest_rows import filled_topic
-from bench.measure import Contestant, Experiment, Measured, Row
+from bench.child import ChildProcess, answer_of
+from bench.ingest.rates import filled_topic, ingest
+from bench.measure import Contestant, Experiment, Measured, Row, VoidError, fast_enough
 from bench.records import FIRST_PRIMARY, PARTITIONS, payload_array
-from bench.spark_process import spark_process
-from bench.void import fast_enough
-from bench.workspace import KAFKA_TASKS, await_compaction, child_process, empty_directory
+from bench.spark import queries
+from bench.workspace import await_compaction, empty_directory
 from storage_core import Stream, StreamOptions
 from tests.broker.spark_kafka import connector_jars
 
-SOURCE_ROWS: Final = 2_000_000
-SINK_ROWS: Final = 2_000_000
-KAFKA_RATE_MIN: Final = 200_000
+SHARDS: Final = StreamOptions(shards=PARTITIONS)
+_ROWS: Final = 2_000_000
+_KAFKA_RATE_MIN: Final = 200_000
 _KAFKA_COLUMNS: Final = "key,value,topic,partition,offset,timestamp,timestampType"
 _DEVICES_A_FILE: Final = 250
+
+
+@contextmanager
+def spark_process(workspace: Path, jars: Sequence[str] = ()) -> Iterator[ChildProcess]:
+    """Start a session that ends with the block; void where there is no JVM."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        message = "Spark needs a JVM, 17 or later: install one, or set JAVA_HOME"
+        raise VoidError(message)
+    spark = ChildProcess(workspace / "spark.log")
+    try:
+        spark.run(queries.start, workspace, jars)
+        yield spark
+    finally:
+        spark.end()
 
 
 def ours(root: Path, stream: str, **options: str) -> dict[str, str]:
@@ -43,32 +60,6 @@ def kafkas(bootstrap: str, topic: str) -> dict[str, str]:
     }
 
 
-@contextmanager
-def _source(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
-    root = workspace / "root"
-    root.mkdir()
-    with (
-        filled_topic(workspace, SOURCE_ROWS, 100) as (bootstrap, topic),
-        spark_process(workspace, connector_jars()) as spark,
-    ):
-        arguments = ("ingest", bootstrap, topic, root, SOURCE_ROWS)
-        with child_process(*arguments, module=KAFKA_TASKS) as child:
-            child.answer()
-        await_compaction(root)
-
-        def of(source: str, options: Mapping[str, str]) -> Contestant:
-            return lambda: spark.run("drain", source=source, options=options, rows=SOURCE_ROWS)
-
-        kafka = of("kafka", kafkas(bootstrap, topic))
-        contestants = {
-            "ours": of("shardlog", ours(root, topic)),
-            "kafka": lambda: fast_enough(kafka, KAFKA_RATE_MIN, "Spark's Kafka source"),
-            "synthetic": of("synthetic", {"rows": str(SOURCE_ROWS)}),
-            "ours, Kafka's columns": of("shardlog", ours(root, topic, columns=_KAFKA_COLUMNS)),
-        }
-        yield warmed(contestants)
-
-
 def warmed(contestants: Mapping[str, Contestant], rounds: int = 1) -> Mapping[str, Contestant]:
     """Let each run so many times, and return them."""
     for _ in range(rounds):
@@ -78,18 +69,45 @@ def warmed(contestants: Mapping[str, Contestant], rounds: int = 1) -> Mapping[st
 
 
 @contextmanager
+def _source(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
+    root = workspace / "root"
+    root.mkdir()
+    with (
+        filled_topic(workspace, _ROWS, 100) as (bootstrap, topic),
+        spark_process(workspace, connector_jars()) as spark,
+    ):
+        answer_of(ingest, bootstrap, topic, root, _ROWS)
+        await_compaction(root)
+
+        def of(source: str, options: Mapping[str, str]) -> Contestant:
+            return lambda: spark.run(
+                queries.drain, workspace, source=source, options=options, rows=_ROWS
+            )
+
+        kafka = of("kafka", kafkas(bootstrap, topic))
+        yield warmed(
+            {
+                "ours": of("shardlog", ours(root, topic)),
+                "kafka": lambda: fast_enough(kafka, _KAFKA_RATE_MIN, "Spark's Kafka source"),
+                "ours, Kafka's columns": of("shardlog", ours(root, topic, columns=_KAFKA_COLUMNS)),
+            }
+        )
+
+
+@contextmanager
 def _sink(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
     files = workspace / "files"
-    write_files(files, SINK_ROWS)
+    _write_files(files)
     with spark_process(workspace) as spark:
 
         def run(sink: str, **options: str) -> Measured:
-            arguments: dict[str, Any] = {"sink": sink, "options": options}
-            return spark.run("fill", **arguments, files=str(files), rows=SINK_ROWS)
+            return spark.run(
+                queries.fill, workspace, sink=sink, options=options, files=files, rows=_ROWS
+            )
 
         def shardlog() -> Measured:
             with empty_directory(workspace) as root:
-                Stream.create(root, "filled", StreamOptions(shards=PARTITIONS)).close()
+                Stream.create(root, "filled", SHARDS).close()
                 return run("shardlog", path=str(root), stream="filled")
 
         def parquet() -> Measured:
@@ -99,10 +117,10 @@ def _sink(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
         yield warmed({"ours": shardlog, "parquet": parquet})
 
 
-def write_files(place: Path, rows: int) -> None:
+def _write_files(place: Path) -> None:
     """Write records as Parquet, the rows of an id in one file and in order."""
     place.mkdir()
-    count = rows // PARTITIONS
+    count = _ROWS // PARTITIONS
     for number in range(PARTITIONS):
         places = np.arange(count)
         ids = number * _DEVICES_A_FILE + places % _DEVICES_A_FILE
@@ -145,20 +163,6 @@ SPARK_SOURCE: Final = Experiment(
             "the same where ours gives Kafka's seven columns and no more",
             ("ours, Kafka's columns", "rate"),
             ("kafka", "rate"),
-        ),
-        Row(
-            "spark-source/synthetic",
-            "our source against a Python source of ready Arrow batches, as many and as wide",
-            ("ours", "rate"),
-            ("synthetic", "rate"),
-            limit=0.5,
-            wanted=0.9,
-        ),
-        Row(
-            "spark-source/synthetic-cpu",
-            "the same by processor time",
-            ("ours", "cpu_rate"),
-            ("synthetic", "cpu_rate"),
         ),
     ),
     _source,

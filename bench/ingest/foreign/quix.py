@@ -2,7 +2,7 @@
 
     python quix.py BOOTSTRAP TOPIC RECORDS STATE
 
-Answers with a line of JSON. Run by `bench/ingest_peers.py` where quix-streams is installed; it
+Answers with a line of JSON. Run by `bench/ingest/peers.py` where quix-streams is installed; it
 imports nothing of ours.
 """
 

@@ -2,7 +2,7 @@
 
     python wax.py BOOTSTRAP TOPIC RECORDS
 
-Answers with a line of JSON. Run by `bench/ingest_peers.py` where bytewax is installed; it imports
+Answers with a line of JSON. Run by `bench/ingest/peers.py` where bytewax is installed; it imports
 nothing of ours.
 """
 

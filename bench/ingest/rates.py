@@ -1,0 +1,187 @@
+"""Ingest from a real broker: durable against a bare consumer loop, and the worker's memory.
+
+Both sides use the same consumer settings, on the same topic, one process each, in turn; the
+broker runs on the same processors. A round in which the bare loop itself is slow is void.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from bench.child import answer_of, memory_peak
+from bench.measure import Contestant, Experiment, Measured, Row, fast_enough
+from bench.records import PARTITIONS
+from bench.workspace import empty_directory
+from connectors.cli.worker import tune_process
+from connectors.dev_stack.broker import BROKER
+from connectors.dev_stack.server import Server
+from connectors.ingest.log_lines import LogFormat, open_log
+from connectors.ingest.worker import Worker
+from connectors.kafka_client import (
+    FIELDS,
+    Admin,
+    Consumer,
+    Partition,
+    Place,
+    Producer,
+    create_topic,
+)
+from connectors.settings.loading import load_options
+from storage_core import SystemClock
+
+SMALL_RECORDS: Final = 2_000_000
+_LARGE_RECORDS: Final = 400_000
+_BARE_RATE_MIN: Final = 1_200_000
+_CONSUME_RECORDS: Final = 1000
+_CONSUME_WAIT_S: Final = 0.005
+_LOOK_S: Final = 0.005
+_CLOCK: Final = SystemClock()
+
+
+@contextmanager
+def filled_topic(workspace: Path, records: int, value_bytes: int) -> Iterator[tuple[str, str]]:
+    """Yield a broker's address and a topic of so many records."""
+    with Server(BROKER, workspace / "broker") as broker:
+        create_topic(broker.address, "filled", PARTITIONS)
+        answer_of(_fill, broker.address, "filled", records, value_bytes)
+        yield broker.address, "filled"
+
+
+def _fill(bootstrap: str, topic: str, records: int, value_bytes: int) -> Measured:
+    """Fill a topic evenly."""
+    settings = {"linger.ms": "20", "batch.size": "500000", "compression.type": "none"}
+    keys = [(number * 617 % 1000).to_bytes(4, "big") for number in range(1024)]
+    value = np.random.default_rng(1).bytes(value_bytes)
+    now_ms = _CLOCK.now_ns() // 10**6 - records // 100
+    with Producer(bootstrap, settings) as producer:
+        for number in range(records):
+            # Runs of one partition, as batches of producers are.
+            at = number // 500 % PARTITIONS
+            producer.send(topic, keys[number % 1024], value, now_ms + number // 100, None, at)
+            if number % 1000 == 0:
+                producer.poll()
+    assert producer.acknowledged == records, producer.first_failure
+    return {}
+
+
+def _against_the_loop(
+    records: int, value_bytes: int, rate_min: float
+) -> Callable[[Path], AbstractContextManager[Mapping[str, Contestant]]]:
+    @contextmanager
+    def contestants(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
+        with filled_topic(workspace, records, value_bytes) as (bootstrap, topic):
+
+            def bare() -> Measured:
+                return answer_of(_bare_loop, bootstrap, topic, records)
+
+            def ours() -> Measured:
+                with empty_directory(workspace) as root:
+                    return answer_of(ingest, bootstrap, topic, root, records)
+
+            yield {"ours": ours, "bare loop": lambda: fast_enough(bare, rate_min, "the bare loop")}
+
+    return contestants
+
+
+def _bare_loop(bootstrap: str, topic: str, records: int) -> Measured:
+    """Consume a topic and touch five fields of each record."""
+    tune_process()
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench-bare"})
+    partitions = Admin({"bootstrap.servers": bootstrap}).partitions()[topic]
+    consumer.begin({Partition(topic, number): Place(0) for number in range(partitions)})
+    touched = (FIELDS.value, FIELDS.key, FIELDS.offset, FIELDS.timestamp, FIELDS.partition)
+    seen, start, start_cpu = 0, 0.0, 0.0
+    while seen < records:
+        messages = consumer.consume(_CONSUME_RECORDS, _CONSUME_WAIT_S)
+        if messages and not seen:
+            start, start_cpu = time.perf_counter(), time.process_time()
+        for field in touched:
+            list(map(field, messages))
+        seen += len(messages)
+    seconds, cpu = time.perf_counter() - start, time.process_time() - start_cpu
+    consumer.close()
+    return {"rate": records / seconds, "cpu": cpu / records}
+
+
+def ingest(
+    bootstrap: str, topic: str, root: Path, records: int, partitions: Sequence[int] | None = None
+) -> Measured:
+    """Run a worker until it has stored a topic, or so many records of the partitions given.
+
+    Rates count from the first record that arrives; processor time is that of all threads.
+    """
+    tune_process()
+    settings = [f"root={root}", f"kafka.bootstrap.servers={bootstrap}"]
+    if partitions is None:
+        settings.append(f'topics=["{topic}"]')
+    else:
+        settings += ["mode=static", f'partitions={{"{topic}": {partitions}}}']
+    # A group for each root: what another has committed is none of its concern.
+    options = load_options(None, [*settings, f"kafka.group.id={root.name}"], {})
+    worker = Worker(options, _CLOCK, open_log(LogFormat.JSON))
+    measured: dict[str, float] = {}
+
+    def watch() -> None:
+        while not worker.counts.brought:
+            _CLOCK.sleep(_LOOK_S)
+        start, start_cpu = time.perf_counter(), time.process_time()
+        while worker.counts.appended < records:
+            _CLOCK.sleep(_LOOK_S)
+        end = time.perf_counter()
+        measured.update(rate=records / (end - start), start_s=start, end_s=end)
+        measured["cpu"] = (time.process_time() - start_cpu) / records
+        worker.stop()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    worker.run()
+    watcher.join()
+    return {**measured, "memory_bytes": memory_peak()}
+
+
+def _rows(name: str, what: str) -> tuple[Row, ...]:
+    return (
+        Row(
+            f"{name}/rate",
+            f"durable ingest of {what} against the bare loop, one process each",
+            ("ours", "rate"),
+            ("bare loop", "rate"),
+            limit=0.38,
+            wanted=0.6,
+        ),
+        Row(
+            f"{name}/cpu",
+            f"processor time a record of {what} against the bare loop",
+            ("ours", "cpu"),
+            ("bare loop", "cpu"),
+            "at most",
+            limit=2.2,
+            wanted=1.5,
+        ),
+        Row(
+            f"{name}/memory",
+            f"peak memory of a worker that ingests {what}",
+            ("ours", "memory_bytes"),
+            None,
+            "at most",
+            limit=400 * 10**6,
+            wanted=250 * 10**6,
+        ),
+    )
+
+
+INGEST: Final = Experiment(
+    "ingest",
+    _rows("ingest", "100-byte values"),
+    _against_the_loop(SMALL_RECORDS, 100, _BARE_RATE_MIN),
+)
+INGEST_LARGE: Final = Experiment(
+    "ingest1k",
+    _rows("ingest1k", "1 kB values"),
+    _against_the_loop(_LARGE_RECORDS, 1000, 0),
+)
