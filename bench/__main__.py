@@ -2,6 +2,7 @@
 
 python -m bench                                          all rows with limits, five rounds
 python -m bench --rows append,scan --pairs 7             some, more often
+python -m bench --rows append,scan --against DIRECTORY   by turns with another checkout's
 """
 
 import argparse
@@ -12,6 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from bench.against import TITLES, Comparison, compare
 from bench.ingest.peers import PEERS
 from bench.ingest.rates import INGEST, INGEST_LARGE
 from bench.ingest.watched import LATENCY, TAKEOVER
@@ -19,7 +21,7 @@ from bench.log.large import MEMORY, OPEN
 from bench.log.reads import COMMITTED, RANGE, SCAN
 from bench.log.writes import APPEND, DURABLE, SINGLE
 from bench.measure import Experiment, RowResult, VoidError, row_results, run_rounds
-from bench.report import json_text, machine, text_table
+from bench.report import aligned, json_text, machine, text_table
 from bench.spark.rates import SPARK_SINK, SPARK_SOURCE
 from bench.spark.small import SPARK_LATENCY, SPARK_MEMORY, SPARK_SMALL_SINK, SPARK_SMALL_SOURCE
 from bench.workspace import empty_directory
@@ -47,6 +49,7 @@ EXPERIMENTS: Final = (
 )
 _PAIRS_MIN: Final = 3
 _PAIRS: Final = 5
+_THIS: Final = Path(__file__).parents[1]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -56,6 +59,8 @@ def main(arguments: list[str] | None = None) -> int:
     # A benchmark that is told to stop still removes what it wrote.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     with empty_directory(wanted.directory) as workspace:
+        if wanted.against is not None:
+            return _compare(chosen, wanted.against.resolve(), workspace, wanted.pairs)
         return _measure(chosen, workspace, wanted.pairs, wanted.json)
 
 
@@ -101,6 +106,22 @@ def _run_experiment(experiment: Experiment, workspace: Path, pairs: int) -> list
     return row_results(experiment.rows, measured)
 
 
+def _compare(chosen: list[Experiment], other: Path, workspace: Path, pairs: int) -> int:
+    found: list[Comparison] = []
+    failed = []
+    for experiment in chosen:
+        try:
+            found += compare(experiment, (other, _THIS), workspace, pairs, _tell)
+        except VoidError as error:
+            failed.append(f"void: {experiment.name}: {error}")
+    _tell("")
+    print(aligned([TITLES, *(comparison.cells() for comparison in found)]), flush=True)
+    worse = [comparison.row.name for comparison in found if comparison.verdict == "worse"]
+    if worse:
+        failed.append(f"worse than in {other}: {', '.join(worse)}")
+    return _told(failed)
+
+
 def _told(failed: list[str]) -> int:
     """Say what failed and return the exit code."""
     for line in failed:
@@ -143,7 +164,14 @@ def _parser() -> argparse.ArgumentParser:
         default=Path(tempfile.gettempdir()),
         help="the disk to measure; a directory is made in it and removed",
     )
-    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", type=Path, help="write all figures to this file")
+    output.add_argument(
+        "--against",
+        type=Path,
+        metavar="DIRECTORY",
+        help="take turns with the same rows of another checkout; fail when one is worse here",
+    )
     return parser
 
 
