@@ -22,14 +22,7 @@ from connectors.cli.shown import shown_age, shown_bytes, shown_primary
 from connectors.ingest.set_aside import WHOLE_TOPIC
 from connectors.ingest.set_aside_notes import SetAsideNote, SetAsideNotes
 from connectors.kafka_client import Admin, Partition
-from storage_core import (
-    Environment,
-    LostRangeError,
-    ShardlogError,
-    StreamReader,
-    Unit,
-    root_id,
-)
+from storage_core import Environment, LostRangeError, ShardlogError, StreamReader, Unit, root_id
 
 _Cell = str | int | None
 # How each column is told, of a shard and the unit of its primaries.

@@ -11,12 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from connectors.ingest.commit_round import (
-    RoundInFlight,
-    RoundReport,
-    commit_round,
-    count_records,
-)
+from connectors.ingest.commit_round import RoundInFlight, RoundReport, commit_round, count_records
 from connectors.ingest.gathering import Gathering
 from connectors.ingest.pace import Pace
 from connectors.ingest.shard_feed import ShardFeed

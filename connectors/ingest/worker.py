@@ -11,7 +11,7 @@ shard that another process still holds, or a broker that is silent, is tried aga
 (set_aside.py); a worker that has nothing else left ends with that fault.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -35,12 +35,7 @@ from connectors.ingest.topic_identity import TopicIdentities
 from connectors.ingest.worker_counts import WorkerCounts
 from connectors.kafka_client import Admin, Consumer, Messages, Partition, PartitionFault
 from connectors.settings.options import WorkerOptions
-from storage_core import (
-    Clock,
-    InvalidRequestError,
-    ShardlogError,
-    UnavailableError,
-)
+from storage_core import Clock, InvalidRequestError, ShardlogError, UnavailableError
 
 _UNPOLLED_MAX_S: Final = 2.0
 _REOPENS_MAX: Final = 5
@@ -261,8 +256,8 @@ class Worker:
         for error in dict.fromkeys(report.failed.values()):
             concerned = [at for at, found in report.failed.items() if found is error]
             self._holdings.set_aside(concerned, error)
-        for delay in list(report.delayed.values())[:1]:
-            self._go_back(report.delayed.keys(), delay)
+        if report.delayed:
+            self._go_back(report.delayed)
         self._look_at_dead_letters(report)
 
     def _look_at_dead_letters(self, report: RoundReport) -> None:
@@ -277,13 +272,14 @@ class Worker:
             concerned = [at for at in feeds if at.topic == error.stream]
             self._holdings.set_aside(concerned, error, is_for_good=True)
 
-    def _go_back(self, partitions: Collection[Partition], reason: UnavailableError) -> None:
+    def _go_back(self, delayed: Mapping[Partition, UnavailableError]) -> None:
         """Drop what is not durable of partitions and fetch it again."""
         if not self._broker.is_away:
             # Of a broker that is away, its watch tells.
+            reason, *_ = delayed.values()
             self._log.warning("round dropped, going back", reason=str(reason))
         self.counts.dropped_rounds += 1
-        self._holdings.go_back(partitions)
+        self._holdings.go_back(delayed)
 
     def _hold_back(self) -> None:
         """Let the round in flight catch up: at first by not polling, then by not fetching.
