@@ -129,11 +129,11 @@ def verify_shard(
         limits: How much to hold in memory.
     """
     committed = shard.committed()
-    view, state = shard.whole_view()
+    view, state = shard.views.whole()
     findings = Findings(shard.context.number, str(shard.context.directory / "db"))
     try:
         check = _ShardCheck(view, state, committed, findings)
-        check.run(progress, limits, shard.view_with_heads)
+        check.run(progress, limits, shard.views.with_heads)
     finally:
         view.close()
     shard.note_lost([found for found in view.unreadable if found.end <= committed])

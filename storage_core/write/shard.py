@@ -6,26 +6,18 @@ the commit lock the sync and the marker; guard.py says in which order.
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
 
 from storage_core.catalog.options import StreamOptions
-from storage_core.errors import (
-    CorruptionError,
-    InvalidRequestError,
-    ShardlogError,
-)
+from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.format.record import Rows
 from storage_core.format.shard_state import AddressRange, ShardState, Tail
-from storage_core.heads.grouping import Int32s
-from storage_core.heads.table import HeadTable
-from storage_core.read.answer import heads_of, routed_here, scan_view
+from storage_core.read.answer import routed_here, scan_view
 from storage_core.read.request import ReadRequest, ShardFacts
-from storage_core.read.view import ShardBounds, ShardView, whole_view
 from storage_core.store.key_value import Batch
 from storage_core.write.duplicates import new_part
 from storage_core.write.entry import AppendReport, Entry, Source
@@ -37,6 +29,7 @@ from storage_core.write.opened import OpenedShard, ShardContext
 from storage_core.write.plan import Plan, ShardWriting
 from storage_core.write.record_builder import RecordBuilder
 from storage_core.write.standing import Standing, is_in_order
+from storage_core.write.views import ShardViews, closing
 
 
 class Shard:
@@ -59,6 +52,7 @@ class Shard:
         self._builder = RecordBuilder(options)
         wait_max_s = options.wait_max.total_seconds()
         self.guard = ShardGuard(context.meta.name, context.number, wait_max_s)
+        self.views = ShardViews(context, opened, self.guard, lambda: self._standing)
         self._synced = 0
         self._interval = SyncInterval(opened.clock, options)
 
@@ -104,7 +98,7 @@ class Shard:
             self._synced = batches
             if durable_end > self.committed():
                 self._marker.publish(durable_end)  # 5
-                assert self._is_in_order()
+                assert is_in_order(self.committed(), durable_end, batches, self._standing)
                 self._heads.published()  # 6
 
         if durable:
@@ -126,7 +120,11 @@ class Shard:
         """Write a batch behind all records added before it."""
         with self.guard.append_lock:
             self._seal()
-            report = self.commit_path(self._new_part(entry), durable=False)
+            tail = self.tail.next
+            if entry.first_address(tail) < tail:
+                with closing(self.views.committed(), self.note_lost) as view:
+                    entry = new_part(entry, view, tail)
+            report = self.commit_path(entry, durable=False)
         self.commit_if_due()
         return report
 
@@ -266,11 +264,11 @@ class Shard:
         Raises:
             LostRangeError: Acknowledged rows in the range are gone.
         """
+        self.guard.refuse_if_closed()
         strays = self.tail.counters.strays
         if routed_here(request, self.context.meta.route_mask, strays) is None:
-            self.guard.refuse_if_closed()
             return
-        with self._reading(self._view_for(request)) as view:
+        with closing(self.views.asked_for(request), self.note_lost) as view:
             for batch, _ in scan_view(view, request):
                 yield batch
 
@@ -282,24 +280,8 @@ class Shard:
 
     def dead_letters(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
         """Yield the committed dead letters of a range by address."""
-        with self._reading(self.view()) as view:
+        with closing(self.views.committed(), self.note_lost) as view:
             yield from view.committed_dead_letters(start, end)
-
-    def view(self) -> ShardView:
-        """Return the shard at this moment; it is not to be asked for heads."""
-        self.guard.refuse_if_closed()
-        return self._view_at(self.committed(), None)
-
-    def view_with_heads(self, ids: Int32s | None) -> ShardView:
-        """Return the shard at this moment, with the heads of sorted ids (None: of all)."""
-        self.guard.refuse_if_closed()
-        return self._heads.as_of_committed(ids, self._view_at)
-
-    def whole_view(self) -> tuple[ShardView, ShardState]:
-        """Return all that is written, committed or not, and what the same moment says of it."""
-        self.guard.refuse_if_closed()
-        one = self.context
-        return whole_view(one.place, one.meta, one.born, self._store.view())
 
     def note_lost(self, found: Iterable[AddressRange]) -> None:
         """Record the ranges of blocks that cannot be read, so that they are told from now on."""
@@ -329,25 +311,16 @@ class Shard:
     def _write(self, plan: Plan, after: Standing) -> None:
         """Step 3; if it is interrupted it is done again from the start."""
         self._store.write(plan.batch)
-        self._remember(plan, after)
-
-    def _remember(self, plan: Plan, after: Standing) -> None:
         self._writing.accept(plan)
         # IMPORTANT: before the builder is cleared, or rows would be in neither for a moment.
         self._standing = after
-        assert self._is_in_order()
+        assert is_in_order(self.committed(), self._heads.taken, self._synced, after)
         if plan.is_from_builder:
             self._builder.clear()
 
     def _is_behind(self, batches: int) -> bool:
         """Tell whether so many batches are not all durable, or not all published."""
         return self._synced < batches or self.committed() < self._standing.publishable
-
-    def _is_in_order(self) -> bool:
-        """Tell whether the marks of progress are as standing.py says; each is read once."""
-        committed, taken, synced = self.committed(), self._heads.taken, self._synced
-        standing = self._standing
-        return is_in_order(committed, taken, standing) and synced <= standing.batches
 
     def _commit_and_let_go(self) -> None:
         if self.guard.is_usable:
@@ -375,38 +348,3 @@ class Shard:
         if self.guard.is_usable and not knows_loss(known, block):
             step = partial(self._write_loss, *note_loss(known, block))
             self.guard.finish(self.guard.commit_lock, step)
-
-    @contextmanager
-    def _reading(self, view: ShardView) -> Iterator[ShardView]:
-        """Close a view behind its reader, and record what of it cannot be read."""
-        try:
-            yield view
-        except CorruptionError:
-            # Its error is told, whatever becomes of writing it down.
-            with suppress(ShardlogError):
-                self.note_lost(view.unreadable)
-            raise
-        finally:
-            view.close()
-
-    def _new_part(self, entry: Entry) -> Entry:
-        """Return an entry without the rows that are stored already."""
-        tail = self.tail.next
-        if entry.first_address(tail) >= tail:
-            return entry
-        with self._reading(self.view()) as view:
-            return new_part(entry, view, tail)
-
-    def _view_for(self, request: ReadRequest) -> ShardView:
-        if request.order != "newest":
-            return self.view()
-        ids = request.ids
-        return self.view_with_heads(None if ids is None else np.unique(np.array(ids, np.int32)))
-
-    def _view_at(self, committed: int, in_memory: HeadTable | None) -> ShardView:
-        # IMPORTANT: committed, state and view in this order, so that each holds all that the
-        # one before it covers.
-        bounds = ShardBounds.of(self._standing.state, committed)
-        store = self._store.view()
-        heads_for = None if in_memory is None else partial(heads_of, in_memory)
-        return ShardView(self.context.place, self.context.meta, bounds, store, heads_for)

@@ -52,7 +52,8 @@ class Standing:
         return replace(self, publishable=self.state.tail.next, is_holding=False)
 
 
-def is_in_order(committed: int, taken: int, standing: Standing) -> bool:
+def is_in_order(committed: int, taken: int, synced: int, standing: Standing) -> bool:
     """Tell whether the marks are in order; they were read in the order of the arguments."""
     state = standing.state
-    return state.heads_through <= committed <= taken <= standing.publishable <= state.tail.next
+    ends = state.heads_through <= committed <= taken <= standing.publishable <= state.tail.next
+    return ends and synced <= standing.batches

@@ -96,7 +96,7 @@ def told_by(stream: Stream) -> dict[str, Any]:
 
 
 def _names(stream: Stream, shard: int, prefix: bytes, begin: int) -> Iterator[str]:
-    view = stream._shards[shard].view()
+    view = stream._shards[shard].views.committed()
     for key, _ in view.meta_items(prefix, prefix_end(prefix)):
         yield key[begin:].hex()
     view.close()

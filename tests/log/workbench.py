@@ -213,7 +213,7 @@ class Workbench:
 
     def remembered(self, shard: int = 0) -> list[str]:
         """Return the ids of transactions that a shard knows as done, oldest first."""
-        view = self.stream._shards[shard].view()
+        view = self.stream._shards[shard].views.committed()
         by_place = [name for _, name in view.meta_items(PREFIX_PLACE, prefix_end(PREFIX_PLACE))]
         by_name = [key[1:] for key, _ in view.meta_items(PREFIX_DONE, prefix_end(PREFIX_DONE))]
         view.close()

@@ -1,6 +1,5 @@
 """Shard state: what lies under `m` comes back, and what cannot be read is told."""
 
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -24,7 +24,7 @@ def view(lasting_bench):
         primaries = [block + chance.randrange(-6, 3) for _ in range(4)]
         bench.append(primaries, secondary=[chance.randrange(3) for _ in primaries])
     bench.commit()
-    view = bench.shard.view()
+    view = bench.shard.views.committed()
     yield view
     view.close()
 

@@ -30,7 +30,7 @@ class CountingStore:
 
 def blocks_ahead(bench: Workbench) -> list[int]:
     """Scan all; return how many blocks were held back whenever one was handed on."""
-    view = bench.shard.view()
+    view = bench.shard.views.committed()
     store = CountingStore(view._store)
     reads = BlockReads("stream", view.place, store)
     ahead = [store.taken - at for at, _ in enumerate(reads.each(view.zones(0, 100)), start=1)]

@@ -63,7 +63,7 @@ def newest(view: ShardView, request: ReadRequest = ALL) -> dict[int, int]:
 
 
 def of_writer(bench: Workbench) -> ShardView:
-    return bench.shard.view_with_heads(None)
+    return bench.shard.views.with_heads(None)
 
 
 # --- beside a writer --------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def test_ahead_rows_of_others_and_of_long_ago_cost_a_look_an_id(clocked):
         clocked.append([NOW + 1000 + at] * 5, secondary=[1, 2, 3, 4, 1000 + at])
     clocked.append([NOW] * 3, secondary=[1, 2, 5])
     clocked.commit()
-    view = clocked.shard.view_with_heads(IDS)
+    view = clocked.shard.views.with_heads(IDS)
     store = counted(view)
     assert newest(view, OF_IDS) == {1: NOW + 1099, 2: NOW + 1099, 5: NOW}
     assert store.asked[FAMILY_LOG] == 2

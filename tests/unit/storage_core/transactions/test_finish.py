@@ -19,7 +19,7 @@ from tests.log.workbench import Workbench, batch_of, publish, transact
 
 def read_at_each_refresh(bench: Workbench) -> int:
     """Return how many entries opening a shard, and each refresh of a reader, reads."""
-    view = bench.shard.view()
+    view = bench.shard.views.committed()
     entries = list(view.meta_items(*STATE_RANGE))
     view.close()
     return len(entries)

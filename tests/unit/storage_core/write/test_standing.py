@@ -33,9 +33,11 @@ def standing(*, heads: int, publishable: int, tail: int) -> Standing:
     [(6, 5, 5, 5, 9), (0, 6, 5, 5, 9), (0, 5, 6, 5, 9), (0, 5, 5, 10, 9), (10, 9, 9, 9, 9)],
 )
 def test_marks_out_of_order_are_seen(heads, committed, taken, publishable, tail):
-    assert is_in_order(5, 6, standing(heads=5, publishable=7, tail=9))
+    right = standing(heads=5, publishable=7, tail=9)
+    assert is_in_order(5, 6, 0, right)
+    assert not is_in_order(5, 6, 1, right)
     wrong = standing(heads=heads, publishable=publishable, tail=tail)
-    assert not is_in_order(committed, taken, wrong)
+    assert not is_in_order(committed, taken, 0, wrong)
 
 
 def test_held_rows_are_publishable_only_once_all_are_in():
@@ -65,7 +67,7 @@ def test_accepted_loss_is_lost_or_a_gap_at_every_moment(bench):
     seen = set()
 
     def look() -> None:
-        view = bench.shard.view()
+        view = bench.shard.views.committed()
         seen.add((len(view.bounds.lost), len(view.bounds.gaps)))
         view.close()
 
@@ -121,11 +123,11 @@ def test_view_holds_all_that_its_bounds_cover_whatever_is_committed_at_its_openi
 ):
     commit_another(bench)
     hooked.on(moment, lambda: commit_another(bench))
-    expect_whole(bench, bench.shard.view())
+    expect_whole(bench, bench.shard.views.committed())
 
 
 def test_view_holds_all_that_its_bounds_cover_whatever_is_committed_at_each_step(bench):
     views: list[ShardView] = []
     commit_another(bench)
-    at_each_step(lambda: views.append(bench.shard.view()), lambda: commit_another(bench))
+    at_each_step(lambda: views.append(bench.shard.views.committed()), lambda: commit_another(bench))
     expect_whole(bench, views[0])

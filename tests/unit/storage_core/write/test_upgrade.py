@@ -130,7 +130,7 @@ def test_upgrade_that_was_cut_short_goes_on(bench, crash_at):
         bench.open(environment=disk.environment(ManualClock()))
     disk.bury()
     bench.open()
-    view = bench.shard.view()
+    view = bench.shard.views.committed()
     ranges = ((b"", b"d"), (b"x", b"y"), (b"mattachments", b"mb"))
     found = [item for first, end in ranges for item in view.meta_items(first, end)]
     view.close()
@@ -155,7 +155,7 @@ def test_writer_makes_older_versions_refuse_the_stream(older):
 
 def test_what_is_read_at_each_refresh_holds_no_id_of_version_1(older):
     older.open()
-    view = older.shard.view()
+    view = older.shard.views.committed()
     assert [key for key, _ in view.meta_items(*STATE_RANGE) if b"txn" in key] == []
     view.close()
     assert older.shard.transactions.progress("1") == TransactionProgress(2, 2, 2, 0)

@@ -1,0 +1,85 @@
+"""Views of a shard that is open for writing: what it shows at the moment of a call.
+
+Any thread may ask, and needs no lock of the shard.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+
+import numpy as np
+
+from storage_core.errors import CorruptionError, ShardlogError
+from storage_core.format.shard_state import AddressRange, ShardState
+from storage_core.heads.grouping import Int32s
+from storage_core.heads.table import HeadTable
+from storage_core.read.answer import heads_of
+from storage_core.read.request import ReadRequest
+from storage_core.read.view import ShardBounds, ShardView, whole_view
+from storage_core.write.guard import ShardGuard
+from storage_core.write.opened import OpenedShard, ShardContext
+from storage_core.write.standing import Standing
+
+
+class ShardViews:
+    """The ways to look at a shard; each raises once it is closed."""
+
+    def __init__(
+        self,
+        context: ShardContext,
+        opened: OpenedShard,
+        guard: ShardGuard,
+        standing: Callable[[], Standing],
+    ) -> None:
+        """Look at what is open; `standing` says where the shard stands at this moment."""
+        self._context = context
+        self._opened = opened
+        self._guard = guard
+        self._standing = standing
+
+    def committed(self) -> ShardView:
+        """Return what is committed; it is not to be asked for heads."""
+        self._guard.refuse_if_closed()
+        return self._at(self._opened.marker.state.committed, None)
+
+    def with_heads(self, ids: Int32s | None) -> ShardView:
+        """Return what is committed, with the heads of sorted ids (None: of all)."""
+        self._guard.refuse_if_closed()
+        return self._opened.heads.as_of_committed(ids, self._at)
+
+    def asked_for(self, request: ReadRequest) -> ShardView:
+        """Return what is committed, as a request needs it."""
+        if request.order != "newest":
+            return self.committed()
+        ids = request.ids
+        return self.with_heads(None if ids is None else np.unique(np.array(ids, np.int32)))
+
+    def whole(self) -> tuple[ShardView, ShardState]:
+        """Return all that is written, committed or not, and what the same moment says of it."""
+        self._guard.refuse_if_closed()
+        one = self._context
+        return whole_view(one.place, one.meta, one.born, self._opened.store.view())
+
+    def _at(self, committed: int, in_memory: HeadTable | None) -> ShardView:
+        # IMPORTANT: committed, state and view in this order, so that each holds all that the
+        # one before it covers.
+        bounds = ShardBounds.of(self._standing().state, committed)
+        store = self._opened.store.view()
+        heads_for = None if in_memory is None else partial(heads_of, in_memory)
+        return ShardView(self._context.place, self._context.meta, bounds, store, heads_for)
+
+
+@contextmanager
+def closing(
+    view: ShardView, note_lost: Callable[[Iterable[AddressRange]], None]
+) -> Iterator[ShardView]:
+    """Close a view behind its reader, and record what of it cannot be read."""
+    try:
+        yield view
+    except CorruptionError:
+        # Its error is told, whatever becomes of writing it down.
+        with suppress(ShardlogError):
+            note_lost(view.unreadable)
+        raise
+    finally:
+        view.close()
