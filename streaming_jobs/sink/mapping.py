@@ -34,7 +34,6 @@ from streaming_jobs.sink.values import (
     fitted,
     now_in,
     own_times,
-    unchanged,
 )
 
 Form = Literal["records", "kafka"]
@@ -99,11 +98,11 @@ class ColumnMapping:
             "primary": primary,
             "secondary": checked(batch, "key", as_secondary)
             if self.form == "kafka"
-            else checked(batch, "secondary", unchanged),
+            else checked(batch, "secondary"),
             "payload": batch.column("value"),
         }
         if "version" in self.carried:
-            columns["version"] = checked(batch, "version", unchanged)
+            columns["version"] = checked(batch, "version")
         if "key" in self.carried:
             columns["key"] = batch.column("key")
         if "headers" in self.carried:

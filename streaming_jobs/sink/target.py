@@ -38,15 +38,11 @@ def find_or_make(options: SinkOptions) -> StagingArea:
 def _open_or_create(options: SinkOptions) -> StagingArea:
     with suppress(InvalidRequestError):
         return StagingArea.open(options.path, options.stream)
-    # Another driver may make it at this moment, and hold its shards; then it is there.
-    refusal: InvalidRequestError | None = None
     try:
         Stream.create(options.path, options.stream, options.creation).close()
-    except InvalidRequestError as error:
-        refusal = error
-    except ShardLockedError:
-        pass
-    try:
-        return StagingArea.open(options.path, options.stream)
-    except InvalidRequestError as error:
-        raise refusal or error from error
+    except (InvalidRequestError, ShardLockedError):
+        # Another driver may have made it at this moment, and hold its shards; then it is there.
+        with suppress(InvalidRequestError):
+            return StagingArea.open(options.path, options.stream)
+        raise
+    return StagingArea.open(options.path, options.stream)

@@ -26,13 +26,18 @@ Column = Any
 _compute: Any = pc
 
 
-def checked(batch: pa.RecordBatch, name: str, convert: Callable[[Column], Column]) -> Column:
-    """Return a converted column; refuse nulls, and values that do not fit."""
+def checked(
+    batch: pa.RecordBatch, name: str, convert: Callable[[Column], Column] | None = None
+) -> Column:
+    """Return a converted column; refuse nulls, and values that do not fit.
+
+    Whole numbers need no conversion: the log casts them.
+    """
     column = batch.column(name)
     if column.null_count:
         message = f"column {name!r} holds nulls; each row needs one"
         raise InvalidRequestError(message)
-    return fitted(batch, name, convert)
+    return column if convert is None else fitted(batch, name, convert)
 
 
 def fitted(batch: pa.RecordBatch, name: str, convert: Callable[[Column], Column]) -> Column:
@@ -42,11 +47,6 @@ def fitted(batch: pa.RecordBatch, name: str, convert: Callable[[Column], Column]
     except pa.ArrowInvalid as error:
         message = f"column {name!r} does not fit the stream without loss: {error}"
         raise InvalidRequestError(message) from error
-
-
-def unchanged(column: Column) -> Column:
-    """Return a column as it is; the log casts whole numbers."""
-    return column
 
 
 def as_time(name: str, unit: Unit) -> Callable[[Column], Column]:

@@ -37,7 +37,13 @@ def opened(options: SourceOptions) -> Iterator[StreamReader]:
         InvalidRequestError: There is no such stream, or it cannot be read as asked.
     """
     with StreamReader.open(options.path, options.stream) as reader:
-        check_stream(reader, options)
+        if options.rules.ids is not None and not shows_ids(reader):
+            message = f"option ids: the keys of stream {options.stream!r} are no integers; use keys"
+            raise InvalidRequestError(message)
+        is_by_time = options.starting.is_time or options.ending.is_time
+        if is_by_time and reader.origin is None and reader.options.unit == "sequence":
+            message = f"timestamps say nothing here: stream {options.stream!r} counts a sequence"
+            raise InvalidRequestError(message)
         yield reader
 
 
@@ -54,17 +60,6 @@ def look(reader: StreamReader, path: str, stream: str) -> StreamLook:
 def shows_ids(reader: StreamReader) -> bool:
     """Tell whether secondaries mean something outside their shard."""
     return reader.origin is None or reader.origin.key_mode == "integer"
-
-
-def check_stream(reader: StreamReader, options: SourceOptions) -> None:
-    """Refuse options that this stream cannot answer."""
-    if options.rules.ids is not None and not shows_ids(reader):
-        message = f"option ids: the keys of stream {options.stream!r} are no integers; use keys"
-        raise InvalidRequestError(message)
-    is_by_time = options.starting.is_time or options.ending.is_time
-    if is_by_time and reader.origin is None and reader.options.unit == "sequence":
-        message = f"timestamps say nothing here: stream {options.stream!r} counts a sequence"
-        raise InvalidRequestError(message)
 
 
 def check_same_stream(known: SourceOffset, seen: StreamLook) -> None:
