@@ -24,13 +24,7 @@ class AssignmentWatch:
         topics_there: Callable[[float], Collection[str]],
         log: Any,  # noqa: ANN401 - a structlog logger has no better type
     ) -> None:
-        """Watch from the first look on.
-
-        Args:
-            topics: The topics wanted by name.
-            topics_there: Asks the cluster for its topics, waiting at most so many seconds.
-            log: Where it is told.
-        """
+        """Watch from the first look on; `topics_there` asks, waiting at most so many seconds."""
         self._topics = topics
         self._topics_there = topics_there
         self._log = log

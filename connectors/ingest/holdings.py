@@ -62,17 +62,7 @@ class Holdings:
         clock: Clock,
         log: Any,  # noqa: ANN401 - a structlog logger has no better type
     ) -> None:
-        """Hold nothing.
-
-        Args:
-            consumer: Who fetches.
-            opening: Who opens shards.
-            gathered: What waits for its round.
-            aside: What faults have taken out of the way.
-            lock_wait_s: How long a partition may wait for its shard.
-            clock: What bounds that wait.
-            log: Where it is told.
-        """
+        """Hold nothing; a partition may wait for its shard for `lock_wait_s`."""
         self._consumer = consumer
         self._opening = opening
         self._gathered = gathered

@@ -33,15 +33,7 @@ class Progress:
         now_s: float,
         log: Any,  # noqa: ANN401 - a structlog logger has no better type
     ) -> None:
-        """Tell from now on.
-
-        Args:
-            counts: What the worker counts.
-            ends: Returns the last known end of each partition, where one is known.
-            broker: Whether the broker answers.
-            now_s: The monotonic time.
-            log: Where it is told.
-        """
+        """Tell from now on; `ends` returns what was heard last of the ends of partitions."""
         self._counts = counts
         self._ends = ends
         self._broker = broker
@@ -56,13 +48,7 @@ class Progress:
         self._is_asked = True
 
     def look(self, now_s: float, feeds: Mapping[Partition, ShardFeed], waiting: int) -> None:
-        """Tell if it is time.
-
-        Args:
-            now_s: The monotonic time.
-            feeds: The partitions whose shards are open.
-            waiting: How many wait for their shard.
-        """
+        """Tell if it is time; `waiting` is how many partitions wait for their shard."""
         if not self._is_asked and not self._is_due(now_s):
             return
         self._is_asked = False

@@ -39,8 +39,8 @@ class Rounds:
         Args:
             consumer: Who says where its partitions stand.
             identities: Who says whether the topics are still the ones.
-            gathered: What waits for its round.
-            pace: When a round is due.
+            gathered: What the next round is of.
+            pace: When it is due.
             wait_s: How long a round in flight may be waited for.
             concluded: Called with the report of each round that is over.
         """

@@ -67,15 +67,7 @@ class SetAside:
         clock: Clock,
         log: Any,  # noqa: ANN401 - a structlog logger has no better type
     ) -> None:
-        """Set nothing aside.
-
-        Args:
-            settings: Which kinds stop the worker instead.
-            notes: Where other processes see it.
-            stream_of: Tells a topic's stream from one made anew: a value that changes with it.
-            clock: When to try again.
-            log: Where it is told.
-        """
+        """Set nothing aside; `stream_of` gives a value that changes with a topic's stream."""
         self._settings = settings
         self._notes = notes
         self._stream_of = stream_of

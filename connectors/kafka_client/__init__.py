@@ -4,8 +4,7 @@ Nothing else imports confluent_kafka. Every call is bounded in time. Names of li
 settings are passed through as they are.
 
     terms            partitions, places, a message's fields
-    settings         our defaults, what is fixed
-    property_owners  which settings are one kind of client's own
+    settings         our defaults, what is fixed, which are one kind of client's own
     translate        its exceptions and error events in our terms, by one table
     consumer         a consumer whose owner says where each partition begins; one thread
     producer         sends and counts; one thread

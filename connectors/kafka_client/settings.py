@@ -1,10 +1,16 @@
-"""Settings of librdkafka: our defaults, what is fixed, where its own lines go."""
+"""Settings of librdkafka: our defaults, what is fixed, whose each is, where its own lines go.
+
+Most settings concern every client: how a broker is reached and trusted, which sockets and
+addresses are used, how metadata is kept. So whose each is is written from the short side: what a
+consumer and what a producer have to themselves. Everything else goes to all of them, settings of
+releases to come included. A test holds both lists against the library itself, which prints its
+table of settings with the column C/P.
+"""
 
 import logging
 from collections.abc import Mapping
 from typing import Final
 
-from connectors.kafka_client.property_owners import for_every_client, for_producers
 from storage_core import InvalidRequestError
 
 LOGGER_NAME: Final = "shardlog.librdkafka"
@@ -52,6 +58,75 @@ _PRODUCER_DEFAULTS: Final[Mapping[str, object]] = {
 }
 
 
+CONSUMER_OWN: Final = frozenset(
+    (
+        "auto.commit.enable",
+        "auto.commit.interval.ms",
+        "auto.offset.reset",
+        "check.crcs",
+        "consume.callback.max.messages",
+        "coordinator.query.interval.ms",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.partition.eof",
+        "fetch.error.backoff.ms",
+        "fetch.max.bytes",
+        "fetch.message.max.bytes",
+        "fetch.min.bytes",
+        "fetch.queue.backoff.ms",
+        "fetch.wait.max.ms",
+        "group.id",
+        "group.instance.id",
+        "group.protocol",
+        "group.protocol.type",
+        "group.remote.assignor",
+        "heartbeat.interval.ms",
+        "isolation.level",
+        "max.partition.fetch.bytes",
+        "max.poll.interval.ms",
+        "max.poll.records",
+        "offset.store.method",
+        "offset.store.path",
+        "offset.store.sync.interval.ms",
+        "partition.assignment.strategy",
+        "queued.max.messages.kbytes",
+        "queued.min.messages",
+        "session.timeout.ms",
+        "share.acknowledgement.mode",
+    )
+)
+PRODUCER_OWN: Final = frozenset(
+    (
+        "acks",
+        "batch.num.messages",
+        "batch.size",
+        "compression.codec",
+        "compression.level",
+        "compression.type",
+        "delivery.report.only.error",
+        "delivery.timeout.ms",
+        "enable.gapless.guarantee",
+        "enable.idempotence",
+        "linger.ms",
+        "message.send.max.retries",
+        "message.timeout.ms",
+        "partitioner",
+        "produce.offset.report",
+        "queue.buffering.backpressure.threshold",
+        "queue.buffering.max.kbytes",
+        "queue.buffering.max.messages",
+        "queue.buffering.max.ms",
+        "queuing.strategy",
+        "request.required.acks",
+        "request.timeout.ms",
+        "retries",
+        "sticky.partitioning.linger.ms",
+        "transaction.timeout.ms",
+        "transactional.id",
+    )
+)
+
+
 def consumer_settings(settings: Mapping[str, object]) -> dict[str, object]:
     """Return a consumer's settings with our defaults below and what is fixed above them.
 
@@ -92,13 +167,16 @@ def _is_secret(name: str) -> bool:
 
 def producer_settings(bootstrap: str, settings: Mapping[str, object]) -> dict[str, object]:
     """Return a producer's settings with our defaults below them."""
-    merged = {"bootstrap.servers": bootstrap, **_PRODUCER_DEFAULTS, **for_producers(settings)}
+    given = {name: value for name, value in settings.items() if name not in CONSUMER_OWN}
+    merged = {"bootstrap.servers": bootstrap, **_PRODUCER_DEFAULTS, **given}
     return {**merged, "logger": quiet_logger()}
 
 
 def admin_settings(settings: Mapping[str, object]) -> dict[str, object]:
     """Return what of a client's settings concerns every client, this one too."""
-    return {"client.id": _ADMIN_NAME, **for_every_client(settings), "logger": quiet_logger()}
+    own = CONSUMER_OWN | PRODUCER_OWN
+    given = {name: value for name, value in settings.items() if name not in own}
+    return {"client.id": _ADMIN_NAME, **given, "logger": quiet_logger()}
 
 
 def quiet_logger() -> logging.Logger:

@@ -7,8 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from connectors.kafka_client.property_owners import CONSUMER_OWN, PRODUCER_OWN
-from connectors.kafka_client.settings import admin_settings, consumer_settings, producer_settings
+from connectors.kafka_client.settings import (
+    CONSUMER_OWN,
+    PRODUCER_OWN,
+    admin_settings,
+    consumer_settings,
+    producer_settings,
+)
 
 # Callbacks are set in code; a text cannot be one.
 _CALLBACKS = ("_cb", "msg_order_cmp")
