@@ -22,9 +22,9 @@ from storage_core.format.keys import INT64_MAX, INT64_MIN, saturating_add
 from storage_core.format.record import Record
 from storage_core.ground.forking import Home
 from storage_core.ground.parallel import Threads
-from storage_core.read.columns import READ_COLUMNS
+from storage_core.read.columns import READ_COLUMNS, read_schema
 from storage_core.read.request import Order, ReadRequest, ShardFacts, ShardReader
-from storage_core.read.scan import concat_batches, empty_rows, limit_rows, sort_rows
+from storage_core.read.rows import in_order
 
 Ids = int | Iterable[int] | None
 S = TypeVar("S", bound=ShardReader)
@@ -133,11 +133,10 @@ class StreamReads(Generic[S]):
         sorting = tuple(dict.fromkeys((*wanted, *_READ_ORDER)))
         batches = self._gather(replace(request, columns=sorting))
         if not batches:
-            return empty_rows(wanted)
-        rows = concat_batches(batches)
-        if len(batches) > 1:
-            rows = limit_rows(sort_rows(rows, _READ_ORDER), limit)
-        return pa.Table.from_batches([rows.select(list(wanted))])
+            return read_schema(wanted).empty_table()
+        # What one shard answers is in order.
+        order = _READ_ORDER if len(batches) > 1 else ()
+        return pa.Table.from_batches([in_order(batches, order, wanted, limit)])
 
     def scan(
         self,
@@ -233,7 +232,7 @@ class StreamReads(Generic[S]):
         _request("time", ids, from_, None, limit, None, None)
         first = self.earliest(ids, from_)
         if first is None:
-            return None, empty_rows(READ_COLUMNS)
+            return None, read_schema(READ_COLUMNS).empty_table()
         last = saturating_add(first, width)
         return last, self.read(ids, first, last, limit)
 

@@ -12,6 +12,7 @@ from storage_core.heads.grouping import Int32s
 from storage_core.heads.table import Heads, HeadTable
 from storage_core.read.latest import scan_newest
 from storage_core.read.request import ReadRequest
+from storage_core.read.row_filter import filter_for
 from storage_core.read.scan import scan_arrival, scan_primary, scan_time
 from storage_core.read.view import ShardView
 
@@ -21,15 +22,16 @@ def scan_view(view: ShardView, request: ReadRequest) -> Iterator[tuple[pa.Record
     asked = routed_here(request, view.route_mask, view.bounds.strays)
     if asked is None:
         return iter(())
+    wanted = filter_for(view.bounds, asked)
     match asked.order:
         case "arrival" | "replay":
-            return scan_arrival(view, asked)
+            return scan_arrival(view, wanted)
         case "time":
-            return scan_time(view, asked)
+            return scan_time(view, wanted)
         case "primary":
-            return ((batch, None) for batch in scan_primary(view, asked))
+            return ((batch, None) for batch in scan_primary(view, wanted, asked.limit))
         case "newest":
-            return ((batch, None) for batch in scan_newest(view, asked))
+            return ((batch, None) for batch in scan_newest(view, wanted))
 
 
 def routed_here(request: ReadRequest, route_mask: int | None, strays: int) -> ReadRequest | None:

@@ -20,16 +20,15 @@ from storage_core.format.block import Block
 from storage_core.read.ahead_places import Places, newest_ahead
 from storage_core.read.columns import block_columns
 from storage_core.read.latest_within import newest_within
-from storage_core.read.request import ReadRequest
-from storage_core.read.scan import RowFilter, concat_batches, filter_for, sort_rows
+from storage_core.read.row_filter import RowFilter
+from storage_core.read.rows import in_order
 from storage_core.read.view import ShardView
 
 Mask = npt.NDArray[np.bool_]
 
 
-def scan_newest(view: ShardView, request: ReadRequest) -> Iterator[pa.RecordBatch]:
+def scan_newest(view: ShardView, asked: RowFilter) -> Iterator[pa.RecordBatch]:
     """Yield one batch, sorted by id: each id's row with the largest primary, where it has one."""
-    asked = filter_for(view, request)
     columns = tuple(dict.fromkeys((*asked.columns, "secondary")))
     wanted = replace(asked, columns=columns)
     view.refuse_lost(wanted.address_start, wanted.address_end)
@@ -43,8 +42,7 @@ def scan_newest(view: ShardView, request: ReadRequest) -> Iterator[pa.RecordBatc
         found = newest_within(view, wanted, newest.ids[is_open])
         batches.extend(_rows_at(view, wanted, found))
     if batches:
-        rows = sort_rows(concat_batches(batches), ("secondary",))
-        yield rows.select(list(asked.columns))
+        yield in_order(batches, ("secondary",), asked.columns)
 
 
 def _newest_of_all(view: ShardView, wanted: RowFilter) -> Places:

@@ -18,7 +18,7 @@ from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.record import State
 from storage_core.format.zone import Zone
 from storage_core.read.ahead_places import Places, ahead_between
-from storage_core.read.scan import RowFilter
+from storage_core.read.row_filter import RowFilter
 from storage_core.read.view import ShardView
 
 Int32s = npt.NDArray[np.int32]

@@ -11,7 +11,7 @@ from storage_core import ReadRequest, ShardPoisonedError, StreamReader
 from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG, PREFIX_AHEAD, head_key
 from storage_core.format.shard_state import KEY_AHEAD
 from storage_core.heads.shard_heads import BLOCKS_PER_SNAPSHOT
-from storage_core.read.latest import scan_newest
+from storage_core.read.answer import scan_view
 from storage_core.read.view import ShardView
 from storage_core.store.key_value import StoreView
 from tests.log.disks import ReinedDisk
@@ -58,7 +58,7 @@ def counted(view: ShardView) -> CountingStore:
 
 def newest(view: ShardView, request: ReadRequest = ALL) -> dict[int, int]:
     """Return the primary of each id's newest row."""
-    rows = rows_of(scan_newest(view, request))
+    rows = rows_of(batch for batch, _ in scan_view(view, request))
     return {row["secondary"]: row["primary"] for row in rows}
 
 

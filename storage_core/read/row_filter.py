@@ -1,0 +1,123 @@
+"""Which rows a request wants, as one value that is asked of zones, blocks and late rows."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from storage_core.format.block import Block
+from storage_core.format.keys import INT64_MAX, INT64_MIN
+from storage_core.format.late_rows import LateRows
+from storage_core.format.zone import Zone, ZoneChunk
+from storage_core.read.columns import READ_COLUMNS, TAIL_COLUMNS, Positions
+from storage_core.read.request import ReadRequest
+from storage_core.read.view import ShardBounds
+
+Int32s = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilter:
+    """Which rows a request wants, and which columns of them.
+
+    A replay shows expired rows too, and begins below the floor.
+    """
+
+    start: int
+    end: int
+    address_start: int
+    address_end: int
+    ids: Int32s | None
+    versions: npt.NDArray[np.uint16] | None
+    columns: tuple[str, ...]
+    is_replay: bool
+
+    @property
+    def is_all_primaries(self) -> bool:
+        """Tell whether every primary is wanted."""
+        return self.start == INT64_MIN and self.end == INT64_MAX
+
+    def wants_zones(self, chunk: ZoneChunk, *, flagged: bool) -> Mask:
+        """Tell which blocks can hold a wanted primary."""
+        heads = chunk.heads
+        if self.is_all_primaries:
+            return np.ones(len(heads), dtype=np.bool_)
+        wanted: Mask = (heads["primary_min"] <= self.end) & (heads["primary_max"] >= self.start)
+        if flagged:
+            wanted |= (heads["flagged_min"] <= self.end) & (heads["flagged_max"] >= self.start)
+        return wanted
+
+    def wants_ids_of(self, zone: Zone) -> bool:
+        """Tell whether a block can hold a wanted id."""
+        return self.ids is None or zone.may_hold_ids(self.ids)
+
+    def has_version(self, block: Block) -> Mask:
+        """Tell of each row whether it has a wanted version."""
+        versions = block.versions
+        if versions is None:
+            versions = np.zeros(len(block), dtype=np.uint16)
+        if self.versions is None:
+            return np.ones(len(block), dtype=np.bool_)
+        return np.isin(versions, self.versions)
+
+    def choose(self, zone: Zone, block: Block, *, states: Mask | None) -> Positions | None:
+        """Return the positions of wanted rows among those `states` admits; None for all."""
+        mask = states
+        is_inside = self.is_all_primaries or (
+            self.start <= zone.primary_min
+            and zone.primary_max <= self.end
+            and zone.flagged_min > zone.flagged_max
+        )
+        if not is_inside:
+            primaries = block.primaries
+            mask = _both(mask, (primaries >= self.start) & (primaries <= self.end))
+        if self.ids is not None:
+            mask = _both(mask, _is_among(block.secondaries, self.ids))
+        if self.versions is not None:
+            mask = _both(mask, self.has_version(block))
+        if zone.first < self.address_start or zone.last >= self.address_end:
+            addresses = block.addresses
+            mask = _both(mask, (addresses >= self.address_start) & (addresses < self.address_end))
+        if mask is None or mask.all():
+            return None
+        return np.flatnonzero(mask)
+
+    def choose_late(self, late: LateRows) -> Positions:
+        """Return the positions of wanted rows among copies of late and ahead ones."""
+        mask = (late.primary >= self.start) & (late.primary <= self.end)
+        mask &= (late.address >= self.address_start) & (late.address < self.address_end)
+        if self.ids is not None:
+            mask &= _is_among(late.secondary, self.ids)
+        if self.versions is not None:
+            mask &= np.isin(late.head["version"], self.versions)
+        return np.flatnonzero(mask)
+
+
+def filter_for(bounds: ShardBounds, request: ReadRequest) -> RowFilter:
+    """Return a request clipped to what may be shown."""
+    first, last = request.start_address, request.end_address
+    is_replay = request.order == "replay"
+    columns = TAIL_COLUMNS if is_replay else READ_COLUMNS
+    return RowFilter(
+        request.start if is_replay else max(request.start, bounds.floor),
+        request.end,
+        # Below its birth a shard never had anything, so there is nothing to miss there.
+        bounds.start if first is None else max(first, bounds.born),
+        bounds.committed if last is None else min(last, bounds.committed),
+        None if request.ids is None else np.unique(np.array(request.ids, dtype=np.int32)),
+        None if request.versions is None else np.array(request.versions, dtype=np.uint16),
+        columns if request.columns is None else request.columns,
+        is_replay=is_replay,
+    )
+
+
+def _is_among(values: Int32s, ids: Int32s) -> Mask:
+    if len(ids) == 1:
+        single: Mask = values == ids[0]
+        return single
+    return np.isin(values, ids)
+
+
+def _both(left: Mask | None, right: Mask) -> Mask:
+    return right if left is None else left & right

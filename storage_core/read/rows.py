@@ -1,0 +1,71 @@
+"""Batches of rows put together: joined, sorted, limited, and cut to the columns asked for."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from storage_core.errors import InvalidRequestError
+from storage_core.ground.arrow import concat, int_array
+
+
+def in_order(
+    batches: Sequence[pa.RecordBatch], keys: Sequence[str], columns: Sequence[str], limit: int = 0
+) -> pa.RecordBatch:
+    """Return these columns of all rows of batches, sorted.
+
+    Args:
+        batches: At least one; they have one schema.
+        keys: Integer columns to sort by, the first the most significant. Without any the rows
+            are in order.
+        columns: The columns wanted.
+        limit: Most rows of each id, 0 for all; the first key is the id then.
+    """
+    rows = _limited(_sorted(_joined(batches), keys), limit)
+    return rows if rows.schema.names == [*columns] else rows.select([*columns])
+
+
+def _sorted(rows: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
+    columns = [rows.column(name).to_numpy() for name in keys]
+    if rows.num_rows < 2 or not keys or _is_sorted(columns):  # noqa: PLR2004 - one row is sorted
+        return rows
+    return rows.take(int_array(np.lexsort(columns[::-1])))
+
+
+def _limited(rows: pa.RecordBatch, limit: int) -> pa.RecordBatch:
+    if limit == 0 or rows.num_rows <= limit:
+        return rows
+    ids = rows.column("secondary").to_numpy()
+    begins = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
+    sizes = np.diff(np.append(begins, len(ids)))
+    rank = np.arange(len(ids)) - np.repeat(begins, sizes)
+    return rows.filter(pa.array(rank < limit))
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return batches as one.
+
+    Raises:
+        InvalidRequestError: They hold more bytes than one Arrow batch can.
+    """
+    if len(batches) == 1:
+        return batches[0]
+    try:
+        return concat(batches)
+    except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
+        message = f"the rows do not fit one Arrow batch; read less at once or scan: {error}"
+        raise InvalidRequestError(message) from error
+
+
+def _is_sorted(columns: Sequence[npt.NDArray[np.int64]]) -> bool:
+    """Tell whether rows ascend by these columns, in one pass over each."""
+    undecided = np.ones(len(columns[0]) - 1, dtype=np.bool_)
+    for column in columns:
+        before, after = column[:-1], column[1:]
+        if (undecided & (after < before)).any():
+            return False
+        undecided &= after == before
+        if not undecided.any():
+            return True
+    return True
