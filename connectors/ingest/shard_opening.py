@@ -151,12 +151,11 @@ class ShardOpening:
         shard_next = stream.committed()[number]
         self._check_home(partition, home, shard_next)
         watermarks = self._consumer.watermarks(partition)
-        place = (partition.topic, number)
-        gap = check_watermarks(shard_next, watermarks, place)
+        gap = check_watermarks(shard_next, watermarks, partition)
         source = stream.source(number) or {}
         if gap is not None:
             if self._options.on_overtaken == "stop":
-                raise overtaken(gap, place)
+                raise overtaken(gap, partition)
             self._log.warning(
                 "records passed over", topic=partition.topic, shard=number, start=gap[0], end=gap[1]
             )
@@ -182,14 +181,9 @@ class ShardOpening:
         if committed.offset > shard_next:
             for drop in dropped_streams(self._options.root, partition.topic):
                 dropped.update(drop.lineages)
+        adopt = self._options.adopt
         verdict = check_group_offset(
-            shard_next=shard_next,
-            group_offset=committed.offset,
-            metadata=committed.metadata,
-            home=home,
-            adopt=self._options.adopt,
-            place=partition,
-            dropped=dropped,
+            partition, shard_next, committed, home, adopt=adopt, dropped=dropped
         )
         # Before the shard is there nothing can be said of where it will stand.
         if verdict == "ignored" and home is not None:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from connectors.kafka_client import Place
 from storage_core import ForeignDataError, LostRangeError
 
 _MARK: Final = "shardlog"
@@ -38,13 +39,12 @@ def decode_home_mark(metadata: str) -> HomeMark | None:
 
 
 def check_group_offset(  # noqa: PLR0913 - all that the decision stands on
-    *,
-    shard_next: int,
-    group_offset: int,
-    metadata: str,
-    home: HomeMark | None,
-    adopt: bool,
     place: tuple[str, int],
+    shard_next: int,
+    committed: Place,
+    home: HomeMark | None,
+    *,
+    adopt: bool,
     dropped: Collection[str] = (),
 ) -> Verdict:
     """Judge a group offset that differs from the shard's own next offset.
@@ -53,12 +53,11 @@ def check_group_offset(  # noqa: PLR0913 - all that the decision stands on
     moved it, to either side.
 
     Args:
+        place: Topic and partition.
         shard_next: Where the shard stands.
-        group_offset: What the group has committed.
-        metadata: What lies beside it.
+        committed: What the group has committed.
         home: The shard's own mark; None when there is no shard yet.
         adopt: Whether a copy of a root may go on.
-        place: Topic and partition.
         dropped: Lineages of shards that were dropped from this root.
 
     Returns:
@@ -67,7 +66,7 @@ def check_group_offset(  # noqa: PLR0913 - all that the decision stands on
     Raises:
         ForeignDataError: The data behind the offset lies elsewhere.
     """
-    mark = decode_home_mark(metadata)
+    mark, group_offset = decode_home_mark(committed.metadata), committed.offset
     if mark is None and group_offset != shard_next:
         return "ignored"
     if mark is None or group_offset <= shard_next:

@@ -9,6 +9,7 @@ from connectors.ingest.start_place import (
     decode_home_mark,
     overtaken,
 )
+from connectors.kafka_client import Place
 from storage_core import ForeignDataError
 
 OURS = HomeMark("root-a", "lineage-1")
@@ -16,15 +17,8 @@ PLACE = ("orders", 3)
 
 
 def judge(group_offset, mark, home=OURS, *, shard_next=10, adopt=False, dropped=()):  # noqa: PLR0913 - as the function
-    return check_group_offset(
-        shard_next=shard_next,
-        group_offset=group_offset,
-        metadata="" if mark is None else mark.encode(),
-        home=home,
-        adopt=adopt,
-        place=PLACE,
-        dropped=dropped,
-    )
+    committed = Place(group_offset, metadata="" if mark is None else mark.encode())
+    return check_group_offset(PLACE, shard_next, committed, home, adopt=adopt, dropped=dropped)
 
 
 def test_mark_comes_back_from_metadata():
