@@ -13,7 +13,7 @@ without a number lands once for as long as the shards remember it (`transactions
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -262,8 +262,10 @@ class StagingArea:
 
     def somebody_waits(self) -> bool:
         """Tell whether another process waits in `open_shards`."""
-        self._make_staging()
-        return is_turn_taken(self._staging)
+        # Whoever waits has made the directory.
+        with suppress(FileNotFoundError):
+            return is_turn_taken(self._staging)
+        return False
 
     @contextmanager
     def _ours(self, doing: str) -> Iterator[None]:

@@ -329,6 +329,14 @@ def test_waiter_is_told_who_holds_the_shard_after_its_time(bench):
         began.open_shards(Stream.open, [1], 0)
 
 
+def test_asking_whether_somebody_waits_brings_no_directory_back(bench):
+    area = area_of(bench)
+    bench.close()
+    shutil.rmtree(bench.root)
+    assert not area.somebody_waits()
+    assert not bench.root.exists()
+
+
 def test_waiter_gets_the_shards_when_they_are_let_go_and_is_seen_waiting(bench):
     area = area_of(bench)
     assert not area.somebody_waits()
