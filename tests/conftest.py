@@ -15,7 +15,16 @@ settings.register_profile("shardlog", max_examples=examples(100), deadline=None,
 settings.load_profile("shardlog")
 
 
+# What takes long, the longest first: Spark's tests are one unit of work, all on one process.
+LONG = ("tests/spark/", "tests/model/", "tests/broker/", "tests/faults/")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest test, so that no process works on it alone at the end."""
-    items.sort(key=lambda item: not item.nodeid.startswith("tests/model/"))
+    """Begin with what takes long, so that no process works on it alone at the end."""
+
+    def rank(item: pytest.Item) -> int:
+        folders = (place for place, folder in enumerate(LONG) if item.nodeid.startswith(folder))
+        return next(folders, len(LONG))
+
+    items.sort(key=rank)

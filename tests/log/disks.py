@@ -5,22 +5,18 @@ The store behind them is a real one; only what is asked of it first passes throu
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Self
 
-from storage_core import Environment, UnavailableError
-from storage_core.store import rocks
-from storage_core.store.key_value import Batch, KeyValueStore, Recovery, StoreView
-from storage_core.testing import ManualClock
+from tests.log.hooked_disk import HookedDisk, full
 
 STALL_MAX_S = 10.0
 
 
-class ReinedDisk:
+class ReinedDisk(HookedDisk):
     """Stores that count their syncs, fail while told to, and stall until let go."""
 
     def __init__(self) -> None:
-        self.clock = ManualClock()
+        super().__init__()
         self.syncs = 0
         self.failing: set[str] = set()
         """Which calls fail: `write`, `sync`, `stalled sync`, or the `third write` from now on."""
@@ -33,15 +29,6 @@ class ReinedDisk:
         """Count from zero."""
         self.syncs = 0
 
-    @property
-    def environment(self) -> Environment:
-        """Return an environment with this disk and a clock turned by hand."""
-        return Environment(clock=self.clock, open_store=self.open_store)
-
-    def open_store(self, path: Path, recovery: Recovery) -> KeyValueStore:
-        """Open a store that asks this disk first."""
-        return _ReinedStore(self, rocks.open_store(path, recovery))
-
     def stall(self) -> None:
         """Let the next sync wait until `go_on`."""
         self.stalled.clear()
@@ -51,47 +38,21 @@ class ReinedDisk:
         """Let a waiting sync pass."""
         self._open_gate.set()
 
-    def asked(self, call: str) -> None:
-        """Count a call; fail or stall as told."""
+    def reached(self, moment: str) -> None:  # type: ignore[explicit-override]  # needs Python 3.12
+        """Count a call that comes; fail or stall as told."""
+        super().reached(moment)
+        call = moment.removeprefix("before ")
         if call == "write" and "third write" in self.failing:
             self._writes_left -= 1
             call = "third write" if self._writes_left < 0 else call
         if call in self.failing:
-            message = f"IO error: no space left ({call})"
-            raise UnavailableError(message)
+            raise full(call)
         if call == "sync":
             self.syncs += 1
             self.stalled.set()
             assert self._open_gate.wait(STALL_MAX_S), "nobody let the disk go on"
             if "stalled sync" in self.failing:
-                message = "IO error: input/output error (sync)"
-                raise UnavailableError(message)
-
-
-class _ReinedStore:
-    def __init__(self, disk: ReinedDisk, store: KeyValueStore) -> None:
-        self._disk = disk
-        self._store = store
-
-    def write(self, batch: Batch) -> None:
-        self._disk.asked("write")
-        self._store.write(batch)
-
-    def sync(self) -> None:
-        self._disk.asked("sync")
-        self._store.sync()
-
-    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
-        return self._store.get_many(keys)
-
-    def view(self) -> StoreView:
-        return self._store.view()
-
-    def flush(self) -> None:
-        self._store.flush()
-
-    def close(self) -> None:
-        self._store.close()
+                raise full(call)
 
 
 class BesideThread:

@@ -20,6 +20,12 @@ from storage_core.store.marker import MarkerWriter
 from storage_core.testing import ManualClock
 
 
+def full(call: str) -> UnavailableError:
+    """Return the error of a call for which a disk has no space."""
+    message = f"IO error: no space left ({call})"
+    return UnavailableError(message)
+
+
 class HookedDisk:
     """Stores and markers that pass each call on, and tell of it."""
 
@@ -44,8 +50,7 @@ class HookedDisk:
             if passes:
                 self.fail(call, passes - 1)
                 return
-            message = f"IO error: no space left ({call})"
-            raise UnavailableError(message)
+            raise full(call)
 
         self.on(f"before {call}", refuse)
 

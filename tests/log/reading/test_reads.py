@@ -17,18 +17,29 @@ from storage_core import (
     ReadRequest,
     Record,
     Stream,
+    StreamOptions,
     StreamReader,
 )
+from tests.lab import rows_of
 from tests.log.disks import ReinedDisk
 from tests.log.fixtures import MEMORY
-from tests.log.reading.plain_rows import PlainRow, PlainRows, scattered_rows
-from tests.log.workbench import Workbench, column_of, rows_of
-from tests.unit.storage_core.strategies import few
+from tests.log.workbench import Workbench, column_of
+from tests.model.answers import READ_COLUMNS, check_everything
+from tests.model.plain_stream import PlainStream, question_about
+from tests.strategies import COLUMNS, Given, Question
+from tests.unit.storage_core.strategies import few, many
 
-ROWS, SHARDS, JITTER = 600, 2, 6
+ROWS = 600
+SHARDS = 2
+OPTIONS: dict[str, Any] = {
+    "shards": SHARDS,
+    "unit": "s",
+    "jitter": 6,
+    "ahead_max": 100,
+    "block_records": 9,
+}
 NOW = ReinedDisk().clock.now_ns() // 10**9
 Reads = Stream | StreamReader
-COLUMNS = ("shard", "secondary", "primary", "version", "address", "late", "payload")
 
 asked_ids = st.one_of(
     st.none(),
@@ -40,26 +51,49 @@ asked_primaries = st.one_of(
     st.sampled_from([INT64_MIN, NOW - 10**7, NOW, NOW + 10**6, NOW + 10**9, INT64_MAX]),
 )
 asked_spans = st.tuples(asked_primaries, asked_primaries).map(sorted)
-asked_versions = st.sampled_from([None, None, (0,), (1, 7), ()])
+questions = st.builds(
+    lambda span, **other: Question(start=span[0], end=span[1], **other),
+    span=asked_spans,
+    ids=asked_ids,
+    limit=st.sampled_from([0, 1, 3, 10**6]),
+    versions=st.sampled_from([None, None, [0], [1, 7], []]),
+    columns=st.none() | st.lists(st.sampled_from(COLUMNS), min_size=1, unique=True),
+    from_=asked_primaries,
+    width=st.sampled_from([0, 5, 400, INT64_MAX]),
+)
+
+
+def scattered_rows(chance: random.Random, count: int, now: int) -> list[Given]:
+    """Return records of a dozen ids around `now`: runs, late ones, some far ahead or behind."""
+    ids = [-(2**31), -5, -1, 0, 1, 2, 3, 8, 9, 1000, 1001, 2**31 - 1]
+    rows, primary = [], now - count
+    for _ in range(count):
+        primary += chance.choice([0, 0, 1, 1, 5, -7])
+        value = chance.choice(
+            [primary] * 12 + [primary - 40, now + 10**6, now + 10**9, now - 10**7]
+        )
+        payload = chance.choice([None, b"", b"x" * chance.randrange(9)])
+        rows.append(Given(value, chance.choice(ids), payload, chance.choice([0, 0, 0, 1, 7])))
+    return rows
 
 
 @pytest.fixture(scope="module")
-def plain() -> PlainRows:
-    """Rows of a dozen ids, some late, absorbed or ahead."""
-    plain = PlainRows(SHARDS, JITTER, NOW + 100)
+def plain() -> PlainStream:
+    """Rows of a dozen ids, some late, absorbed or ahead, all of them committed."""
+    plain = PlainStream(StreamOptions(**OPTIONS))
     for row in scattered_rows(random.Random(7), ROWS, NOW):
-        plain.append(*row)
+        plain.append(row, NOW)
+    plain.commit(NOW)
     return plain
 
 
 @pytest.fixture(scope="module")
-def written(plain: PlainRows) -> Iterator[Workbench]:
+def written() -> Iterator[Workbench]:
     """A stream of the same rows: small blocks, a reopen in the middle, some rows uncommitted."""
-    options: dict[str, Any] = {"unit": "s", "jitter": JITTER, "ahead_max": 100, "block_records": 9}
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        bench = Workbench(Path(folder), "s", disk=ReinedDisk(), shards=SHARDS, **options)
-        for number, row in enumerate(plain.rows):
-            bench.stream.append(row.primary, row.secondary, row.payload, row.version)
+        bench = Workbench(Path(folder), "s", disk=ReinedDisk(), **OPTIONS)
+        for number, row in enumerate(scattered_rows(random.Random(7), ROWS, NOW)):
+            bench.stream.append(*row)
             if number == ROWS // 2:
                 bench.reopen()
         bench.commit()
@@ -78,144 +112,50 @@ def stream(request: pytest.FixtureRequest, written: Workbench) -> Iterator[Reads
             yield reader
 
 
-def as_set(ids: object) -> set[int] | None:
-    """Return ids as given to a read, as a set."""
-    if ids is None or isinstance(ids, list):
-        return None if ids is None else set(ids)
-    return {ids}  # type: ignore[arg-type]  # an integer
-
-
-def tuples(rows: list[dict[str, Any]]) -> list[tuple]:
-    """Return rows as read, in the shape of plain ones."""
-    names = ("shard", "address", "primary", "secondary", "payload", "version", "late")
-    return [tuple(row[name] for name in names) for row in rows]
-
-
-def expected(rows: list[PlainRow]) -> list[tuple]:
-    return [(*row[:-1], row.state in (1, 2)) for row in rows]
-
-
-# --- against the plain list -------------------------------------------------------------------
+# --- against the plain lists ------------------------------------------------------------------
 
 
 def test_the_rows_hold_each_state(plain):
-    states = [row.state for row in plain.rows]
+    states = [row.state for shard in plain.shards for row in shard.rows]
     assert min(states.count(state) for state in (0, 1, 2)) > 20
 
 
-@few
-@given(ids=asked_ids, span=asked_spans, limit=st.sampled_from([0, 1, 3]))
-def test_read_gives_rows_by_id_and_primary_with_late_ones_in_their_place(
-    stream, plain, ids, span, limit
-):
-    rows = rows_of(stream.read(ids, *span, limit))
-    assert tuples(rows) == expected(plain.read(as_set(ids), *span, limit=limit))
-
-
-@few
-@given(ids=asked_ids, versions=asked_versions)
-def test_read_gives_the_versions_asked(stream, plain, ids, versions):
-    rows = rows_of(stream.read(ids, versions=versions))
-    assert tuples(rows) == expected(plain.read(as_set(ids), INT64_MIN, INT64_MAX, versions))
-
-
-@few
-@given(ids=asked_ids, span=asked_spans, versions=asked_versions)
-def test_scan_gives_the_same_rows_in_order_of_arrival(stream, plain, ids, span, versions):
-    rows = rows_of(stream.scan(ids, *span, versions=versions))
-    assert tuples(rows) == expected(plain.chosen(as_set(ids), *span, versions))
-
-
-@few
-@given(ids=asked_ids)
-def test_latest_gives_the_row_with_the_largest_primary(stream, plain, ids):
-    found = stream.latest(ids)
-    assert tuples([as_dict(record) for record in found.values()]) == expected(
-        [plain.latest(as_set(ids))[secondary] for secondary in found]
-    )
-    assert set(found) == set(plain.latest(as_set(ids)))
-
-
-asked_addresses = st.tuples(st.integers(0, ROWS), st.integers(0, ROWS)).map(sorted)
+@many
+@given(questions)
+def test_every_read_answers_as_the_plain_lists_do(stream, plain, question):
+    check_everything(stream, plain, question)
 
 
 @few
 @given(
-    ids=asked_ids,
-    span=asked_spans,
-    versions=asked_versions,
-    addresses=st.none() | asked_addresses,
+    question=questions,
+    addresses=st.none() | st.tuples(st.integers(0, ROWS), st.integers(0, ROWS)).map(sorted),
     shard=st.integers(0, SHARDS - 1),
 )
-def test_newest_inside_bounds_is_the_largest_primary_there(  # noqa: PLR0913 - what may be asked
-    stream, plain, ids, span, versions, addresses, shard
+def test_newest_inside_bounds_is_the_largest_primary_there(
+    stream, plain, question, addresses, shard
 ):
+    ids = [question.ids] if isinstance(question.ids, int) else question.ids
     first, end = addresses or (None, None)
-    wanted = as_set(ids)
-    start, last = span
     request = ReadRequest(
         shard,
         first,
         end,
-        start,
-        last,
-        ids=None if wanted is None else tuple(wanted),
-        versions=versions,
+        question.start,
+        question.end,
+        ids=None if ids is None else tuple(set(ids)),
+        versions=question.versions,
+        columns=COLUMNS,
         order="newest",
     )
     inside = [
         row
-        for row in plain.chosen(wanted, *span, versions)
+        for row in plain.scan(question)
         if row.shard == shard and (addresses is None or first <= row.address < end)
     ]
-    largest = {row.secondary: row for row in sorted(inside, key=lambda row: row[2:3] + row[1:2])}
-    found = tuples(rows_of(stream._open_shards()[shard].scan(request)))
-    assert found == expected([largest[secondary] for secondary in sorted(largest)])
-
-
-def as_dict(record: Record) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in COLUMNS}
-
-
-@few
-@given(ids=asked_ids, from_=asked_primaries)
-def test_earliest_gives_the_least_primary_from_there_on(stream, plain, ids, from_):
-    assert stream.earliest(ids, from_) == plain.earliest(as_set(ids), from_)
-
-
-@few
-@given(ids=asked_ids, from_=asked_primaries, width=st.sampled_from([0, 5, 400, INT64_MAX]))
-def test_available_gives_what_lies_within_a_width_of_the_earliest(stream, plain, ids, from_, width):
-    last, table = stream.available(ids, from_, width)
-    first = plain.earliest(as_set(ids), from_)
-    rows = [] if first is None else plain.read(as_set(ids), first, first + width)
-    assert last == (None if first is None else min(first + width, INT64_MAX))
-    assert tuples(rows_of(table)) == expected(rows)
-
-
-@few
-@given(ids=asked_ids, span=asked_spans)
-def test_for_each_calls_on_each_row_id_by_id(stream, plain, ids, span):
-    seen: list[dict[str, Any]] = []
-    stream.for_each(ids, *span, lambda record: seen.append(as_dict(record)))
-    assert tuples(seen) == expected(plain.read(as_set(ids), *span))
-
-
-@few
-@given(
-    shard=st.integers(0, 1),
-    span=st.tuples(st.integers(0, 340), st.integers(0, 340)).map(sorted),
-    ids=asked_ids,
-)
-def test_tail_replays_a_shard_with_states(stream, plain, shard, span, ids):
-    rows = [
-        row
-        for row in plain.chosen(as_set(ids), INT64_MIN, INT64_MAX)
-        if row.shard == shard and span[0] <= row.address < span[1]
-    ]
-    replayed = rows_of(stream.tail(shard, *span, ids=ids))
-    assert tuples(replayed) == expected(rows)
-    assert [row["state"] for row in replayed] == [row.state for row in rows]
+    largest = {row.secondary: row for row in sorted(inside, key=lambda row: row.primary)}
+    found = rows_of(stream._open_shards()[shard].scan(request))
+    assert found == [largest[secondary] for secondary in sorted(largest)]
 
 
 def test_batches_of_a_scan_are_bounded_by_the_blocks(stream):
@@ -230,7 +170,7 @@ def test_for_each_stops_once_told(stream, plain):
         return len(seen) == 3
 
     stream.for_each(None, None, None, stop_at_third)
-    assert seen == [row.primary for row in plain.read(None, INT64_MIN, INT64_MAX)][:3]
+    assert seen == [row.primary for row in plain.read(question_about())][:3]
 
 
 def test_for_each_goes_on_for_what_is_merely_true(stream):
@@ -291,9 +231,9 @@ def test_id_without_rows_gives_no_rows(stream):
 
 
 def test_default_columns_are_those_of_the_contract(stream):
-    assert tuple(stream.read().column_names) == tuple(stream.read(77).column_names) == COLUMNS
-    assert tuple(next(stream.scan()).schema.names) == COLUMNS
-    assert tuple(next(stream.tail(0)).schema.names) == (*COLUMNS, "state")
+    assert tuple(stream.read().column_names) == tuple(stream.read(77).column_names) == READ_COLUMNS
+    assert tuple(next(stream.scan()).schema.names) == READ_COLUMNS
+    assert tuple(next(stream.tail(0)).schema.names) == COLUMNS
     assert stream.read().schema == stream.read(77).schema
 
 
