@@ -40,8 +40,9 @@ from storage_core.write.entry import (
     checked_dead_letters,
     checked_source,
 )
+from storage_core.write.give_up import GiveUp
 from storage_core.write.opened import ShardContext
-from storage_core.write.recovery import GiveUp, open_shard
+from storage_core.write.recovery import open_shard
 from storage_core.write.shard import Shard
 
 

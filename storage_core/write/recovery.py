@@ -17,36 +17,24 @@ is told to give it up, and then its rows above the marker are removed here.
 Nothing scans history, so the time to open does not grow with it.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass, replace
-from typing import Final
+from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
 
 from storage_core.errors import CorruptionError, ForeignDataError, ShardlogError
-from storage_core.format.counters import Counters
 from storage_core.format.keys import (
     FAMILY_DEFAULT,
-    FAMILY_LOG,
-    PREFIX_LATE,
-    ahead_key_of,
-    log_key,
-    prefix_end,
-    zone_key,
 )
-from storage_core.format.marker_slot import MarkerState
 from storage_core.format.shard_state import (
-    KEY_AHEAD,
     KEY_BORN,
     KEY_GENERATION,
     KEY_LINEAGE,
     KEY_NEXT,
-    KEY_REMOVED,
     KEY_START,
     KEY_TRANSACTIONS,
     STATE_RANGE,
     AddressRange,
     Ledger,
     ShardState,
-    Tail,
     TransactionProgress,
     decode_state,
     encode_int,
@@ -62,21 +50,16 @@ from storage_core.heads.shard_heads import ShardHeads
 from storage_core.read.ahead_places import write_ahead_keys
 from storage_core.read.view import ShardBounds, ShardView
 from storage_core.store.key_value import Batch, KeyValueStore
-from storage_core.store.marker import MARKER_FILE, MarkerWriter, create_marker
+from storage_core.store.marker import MARKER_FILE, MarkerWriter
 from storage_core.store.writer_lock import WriterLock
+from storage_core.write.give_up import (
+    GiveUp,
+    make_marker_anew,
+    next_generation,
+    remove_unfinished,
+)
 from storage_core.write.opened import OpenedShard, ShardContext
 from storage_core.write.upgrade import begun_in_version_1, upgrade_shard
-
-# A lost marker may have been ahead of the store's generation by as many crashed openings.
-_GENERATION_JUMP: Final = 2**20
-
-
-@dataclass(frozen=True, slots=True)
-class GiveUp:
-    """What an opener gives up by name, because it cannot be had back."""
-
-    marker: bool = False
-    transactions: Collection[str] = ()
 
 
 def open_shard(context: ShardContext, give_up: GiveUp) -> OpenedShard:
@@ -95,53 +78,49 @@ def open_shard(context: ShardContext, give_up: GiveUp) -> OpenedShard:
             shard=context.number,
             purpose=context.environment.purpose,
         )
-    try:
-        with taking_errors(context.directory, "opening the shard"):
-            return _recover(context, give_up, lock)
-    except ShardlogError as error:
-        lock.release()
-        raise error.placed(context.meta.name, context.number) from error
-    except BaseException:
-        lock.release()
-        raise
+    with ExitStack() as undo:
+        undo.callback(lock.release)
+        try:
+            with taking_errors(context.directory, "opening the shard"):
+                opened = _recover(context, give_up, lock, undo)
+        except ShardlogError as error:
+            raise error.placed(context.meta.name, context.number) from error
+        undo.pop_all()
+    return opened
 
 
-def _recover(context: ShardContext, give_up: GiveUp, lock: WriterLock) -> OpenedShard:
+def _recover(
+    context: ShardContext, give_up: GiveUp, lock: WriterLock, undo: ExitStack
+) -> OpenedShard:
     marker = _open_marker(context, give_up)
-    store: KeyValueStore | None = None
-    try:
-        # IMPORTANT: before anything is written; the stream may have been made anew since its
-        # files were read.
-        _refuse_foreign(context, marker.state.lineage)
-        marker.write_both(_next_generation(marker.state, 0))
-        store = _open_store(context)
-        # RocksDB makes its directory but nobody else makes the directory's name durable.
-        sync_directory(context.directory)
-        state = _load_state(context, store, marker)
-        _refuse_foreign(context, state.lineage)
-        if marker.state.generation <= state.generation:
-            marker.write_both(_next_generation(marker.state, state.generation))
-        if state.ledger is None:
-            state = replace(state, ledger=upgrade_shard(store, context.number))
-        # IMPORTANT: behind the upgrade, which takes such keys for a caller's.
-        state = _with_ahead_keys(context, store, state)
-        begun = _begun(state)
-        if begun is not None and begun[0] in give_up.transactions:
-            state = _remove_above_marker(context, store, marker, state)
-        return _settle(context, lock, store, marker, state)
-    except BaseException:
-        marker.close()
-        if store is not None:
-            _close_quietly(store)
-        raise
+    undo.callback(marker.close)
+    # IMPORTANT: before anything is written; the stream may have been made anew since its
+    # files were read.
+    _refuse_foreign(context, marker.state.lineage)
+    marker.write_both(next_generation(marker.state, 0))
+    store = _open_store(context)
+    undo.callback(_close_quietly, store)
+    # RocksDB makes its directory but nobody else makes the directory's name durable.
+    sync_directory(context.directory)
+    state = _load_state(context, store, marker)
+    _refuse_foreign(context, state.lineage)
+    if marker.state.generation <= state.generation:
+        marker.write_both(next_generation(marker.state, state.generation))
+    if state.ledger is None:
+        state = replace(state, ledger=upgrade_shard(store, context.number))
+    # IMPORTANT: behind the upgrade, which takes such keys for a caller's.
+    state = _with_ahead_keys(context, store, state)
+    begun = _begun(state)
+    if begun is not None and begun[0] in give_up.transactions:
+        with closing(_view_of(context, store, state)) as view:
+            state = remove_unfinished(view, store, state, _known_committed(state, marker))
+    return _settle(context, lock, store, marker, state)
 
 
 def _refuse_foreign(context: ShardContext, lineage: bytes | None) -> None:
     if lineage != context.lineage:
         message = "the shard's store or marker belongs to another lineage"
-        raise ForeignDataError(
-            message, stream=context.meta.name, shard=context.number, path=context.directory
-        )
+        raise ForeignDataError(message, path=context.directory)
 
 
 def _settle(
@@ -155,7 +134,7 @@ def _settle(
     committed, tail = _known_committed(state, marker), state.tail
     # IMPORTANT: raised once more, now that the store is recovered. A reader that came between
     # has opened it with rows that recovery has dropped, and would go on showing them.
-    final = _next_generation(marker.state, state.generation)
+    final = next_generation(marker.state, state.generation)
     batch = Batch()
     batch.put(KEY_GENERATION, encode_int(final.generation))
     lost = list(state.lost)
@@ -208,46 +187,27 @@ def _refuse_missing_current(context: ShardContext) -> None:
         return
     if any(directory.glob("*.sst")) or any(directory.glob("*.log")):
         message = "the store's CURRENT is missing; restore it from a backup or name the MANIFEST"
-        raise CorruptionError(
-            message,
-            stream=context.meta.name,
-            shard=context.number,
-            path=directory / "CURRENT",
-        )
+        raise CorruptionError(message, path=directory / "CURRENT")
 
 
 def _open_marker(context: ShardContext, give_up: GiveUp) -> MarkerWriter:
     path = context.directory / MARKER_FILE
-    marker = None
     if path.exists() or not give_up.marker:
         marker, _ = context.environment.open_marker(path)
-    if marker is not None:
-        return marker
+        if marker is not None:
+            return marker
     if not give_up.marker:
         message = (
             "no slot of the marker is valid, so what was committed is unknown; "
             "open with give_up_marker to take what the store still holds"
         )
-        raise CorruptionError(message, stream=context.meta.name, shard=context.number, path=path)
-    store = _open_store(context)
-    try:
+        raise CorruptionError(message, path=path)
+    with closing(_open_store(context)) as store:
         state, is_new = _read_state(context, store)
         if not is_new:
             _refuse_foreign(context, state.lineage)
         ledger = state.ledger or Ledger(begun_in_version_1(store, context.number))
-    finally:
-        store.close()
-    end = state.tail.next if ledger.begun is None else ledger.begun[1].begin
-    create_marker(path, min(state.tail.next, end), context.lineage)
-    marker, _ = context.environment.open_marker(path)
-    assert marker is not None
-    marker.write_both(_next_generation(marker.state, state.generation + _GENERATION_JUMP))
-    return marker
-
-
-def _next_generation(state: MarkerState, at_least: int) -> MarkerState:
-    """Return a marker of the next even generation; odd ones mean that a rebuild is under way."""
-    return replace(state, generation=(max(state.generation, at_least) // 2 + 1) * 2)
+    return make_marker_anew(context, path, replace(state, ledger=ledger))
 
 
 def _open_store(context: ShardContext) -> KeyValueStore:
@@ -263,11 +223,8 @@ def _open_store(context: ShardContext) -> KeyValueStore:
 
 def _read_state(context: ShardContext, store: KeyValueStore) -> tuple[ShardState, bool]:
     """Return what lies under `m`, and whether that is nothing."""
-    view = store.view()
-    try:
+    with closing(store.view()) as view:
         entries = list(view.items(FAMILY_DEFAULT, *STATE_RANGE))
-    finally:
-        view.close()
     return decode_state(entries, context.number, context.born), says_nothing(entries)
 
 
@@ -299,8 +256,7 @@ def _replay_heads(
 ) -> list[AddressRange]:
     """Bring heads up to the tail; return the ranges of blocks that cannot be read."""
     unreadable = []
-    view = _view_of(context, store, state)
-    try:
+    with closing(_view_of(context, store, state)) as view:
         for zone in view.zones(max(state.heads_through, state.start), state.tail.next):
             if any(lost.overlaps(zone.first, zone.end) for lost in state.lost):
                 continue
@@ -312,70 +268,19 @@ def _replay_heads(
             groups = block_groups(block)
             after = replay_block(block, groups, heads.find(groups.ids))
             heads.written(zone.end, after, 1)
-    finally:
-        view.close()
     return unreadable
-
-
-def _remove_above_marker(
-    context: ShardContext,
-    store: KeyValueStore,
-    marker: MarkerWriter,
-    state: ShardState,
-) -> ShardState:
-    """Remove the rows of the transaction that is given up: all above what is committed."""
-    committed, tail = _known_committed(state, marker), state.tail
-    batch = Batch()
-    removed = Counters()
-    blocks_end = tail.blocks_end
-    view = _view_of(context, store, state)
-    try:
-        for zone in view.zones(committed, tail.next):
-            blocks_end = min(blocks_end, zone.previous_end)
-            batch.delete(log_key(zone.first), FAMILY_LOG)
-            batch.delete(zone_key(zone.first))
-            removed = removed.plus(
-                Counters(
-                    records=zone.count,
-                    late_arrivals=zone.late,
-                    ahead=zone.ahead,
-                    expired=zone.expired,
-                    blocks=1,
-                )
-            )
-        for key, _ in view.meta_items(PREFIX_LATE, prefix_end(PREFIX_LATE)):
-            if int.from_bytes(key[-8:], "big") >= committed:
-                batch.delete(key)
-                batch.delete(ahead_key_of(key))
-    finally:
-        view.close()
-    tail = Tail(min(tail.next, committed), blocks_end, tail.counters.minus(removed))
-    assert state.ledger is not None, "a shard that is opened has a ledger"
-    ledger = replace(state.ledger, begun=None)
-    batch.put(KEY_TRANSACTIONS, encode_ledger(ledger))
-    batch.put(KEY_REMOVED, b"")
-    batch.put(KEY_NEXT, encode_tail(tail))
-    batch.put(KEY_AHEAD, encode_int(tail.counters.ahead))
-    store.write(batch)
-    store.sync()
-    return replace(state, tail=tail, ahead_keys=tail.counters.ahead, ledger=ledger)
 
 
 def _with_ahead_keys(context: ShardContext, store: KeyValueStore, state: ShardState) -> ShardState:
     """Return the state of a store whose ahead records all have keys, made here where they lack."""
     ahead = state.tail.counters.ahead
     if state.ahead_keys != ahead:
-        view = _view_of(context, store, state)
-        try:
+        with closing(_view_of(context, store, state)) as view:
             write_ahead_keys(view, store, ahead)
-        finally:
-            view.close()
     return replace(state, ahead_keys=ahead)
 
 
 def _close_quietly(store: KeyValueStore) -> None:
-    try:
+    # What went wrong first is raised already.
+    with suppress(ShardlogError):
         store.close()
-    except ShardlogError:
-        # The caller raises what went wrong first.
-        return
