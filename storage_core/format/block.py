@@ -66,7 +66,6 @@ class Block:
     batch: pa.RecordBatch
 
     def __len__(self) -> int:
-        """Return the number of records."""
         return self.batch.num_rows
 
     @property

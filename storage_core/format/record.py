@@ -69,7 +69,6 @@ class Rows:
     envelope: Mapping[str, Array]
 
     def __len__(self) -> int:
-        """Return the number of records."""
         return len(self.primary)
 
     def slice(self, start: int, end: int) -> "Rows":

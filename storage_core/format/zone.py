@@ -18,6 +18,7 @@ xxh3-64 of all bytes of the block.
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -48,6 +49,7 @@ _HEAD_DTYPE: Final = np.dtype(
         ("tombstones", "<u4"),
     ]
 )
+_fields_of_head: Final = attrgetter(*_HEAD_DTYPE.fields or ())
 _PART: Final = struct.Struct("<BI")
 _LEAST: Final = struct.Struct("<i")
 _DELTAS: Final = struct.Struct("<iB")
@@ -142,23 +144,7 @@ def encode_zone(zone: Zone) -> bytes:
 
 def encode_zone_head(zone: Zone) -> bytes:
     """Return the part of these bytes that is of the same size for every zone."""
-    return _HEAD.pack(
-        zone.previous_end,
-        zone.first,
-        zone.last,
-        zone.primary_min,
-        zone.primary_max,
-        zone.flagged_min,
-        zone.flagged_max,
-        zone.committed_at_ms,
-        zone.checksum,
-        zone.block_bytes,
-        zone.count,
-        zone.late,
-        zone.ahead,
-        zone.expired,
-        zone.tombstones,
-    )
+    return _HEAD.pack(*_fields_of_head(zone))
 
 
 def decode_zone_heads(heads: bytes) -> npt.NDArray[np.void]:

@@ -5,7 +5,8 @@ functions are the door for what callers bring beside their rows; they change not
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -42,15 +43,7 @@ class AppendReport:
 
     def plus(self, other: "AppendReport") -> "AppendReport":
         """Return the sums."""
-        return AppendReport(
-            self.appended + other.appended,
-            self.duplicates + other.duplicates,
-            self.late + other.late,
-            self.absorbed + other.absorbed,
-            self.ahead + other.ahead,
-            self.expired + other.expired,
-            self.dead_letters + other.dead_letters,
-        )
+        return AppendReport(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True, slots=True)

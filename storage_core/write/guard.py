@@ -44,7 +44,6 @@ class ShardLock(_OwnedLock):  # type: ignore[misc]  # its class is known only wh
     __slots__ = ("_guard", "_purpose", "is_in_doubt")
 
     def __init__(self, guard: "ShardGuard", purpose: str) -> None:
-        """Start free."""
         self._guard = guard
         self._purpose = purpose
         self.is_in_doubt = False
@@ -127,7 +126,6 @@ class ShardGuard:
     """Locks and the two ways a shard ends."""
 
     def __init__(self, stream: str, shard: int, wait_max_s: float) -> None:
-        """Start open and whole."""
         self.stream = stream
         self.shard = shard
         self.wait_max_s = wait_max_s

@@ -44,7 +44,7 @@ from storage_core.format.window import (
 )
 from storage_core.format.zone import state_counts
 from storage_core.heads.grouping import Grouping, group
-from storage_core.heads.table import Heads, heads_after
+from storage_core.heads.table import heads_after
 from storage_core.store.key_value import Batch
 from storage_core.write.cutting import put_blocks
 from storage_core.write.entry import AppendReport, Entry, JudgedEntry
@@ -60,20 +60,17 @@ class Plan:
     """One batch ready to be written, and what holds once it is."""
 
     batch: Batch
+    judged: JudgedEntry
     state: ShardState
-    heads: Heads | None
     windows: dict[int, Window]
-    heads_through: int | None
     blocks: int
-    report: AppendReport
-    is_from_builder: bool
+    has_heads: bool
 
 
 class ShardWriting:
     """What a shard remembers between batches."""
 
     def __init__(self, place: BlockPlace, meta: StreamMeta, opened: OpenedShard) -> None:
-        """Start from what recovery found."""
         self._place = place
         self._meta = meta
         self._clock_ns = opened.clock.now_ns
@@ -163,24 +160,15 @@ class ShardWriting:
             source=state.source if entry.source is None else entry.source.fields,
             passed=(*state.passed, *passed) if passed else state.passed,
         )
-        return Plan(
-            batch,
-            after,
-            judged.heads,
-            windows,
-            heads_through,
-            blocks,
-            report,
-            entry.is_from_builder,
-        )
+        return Plan(batch, judged, after, windows, blocks, heads_through is not None)
 
     def accept(self, plan: Plan) -> None:
         """Remember what was written."""
         self._windows.accept(plan.windows)
-        if plan.heads is not None:
-            self._heads.written(plan.state.tail.blocks_end, plan.heads, plan.blocks)
-        if plan.heads_through is not None:
-            self._heads.snapshot_written(plan.heads_through)
+        if plan.judged.heads is not None:
+            self._heads.written(plan.state.tail.blocks_end, plan.judged.heads, plan.blocks)
+        if plan.has_heads:
+            self._heads.snapshot_written(plan.state.heads_through)
 
     def _rules(self, state: ShardState, options: StreamOptions) -> StateRules:
         ahead_max = options.resolved_ahead_max()

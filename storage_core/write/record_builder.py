@@ -44,7 +44,6 @@ class RecordBuilder:
     )
 
     def __init__(self, options: StreamOptions) -> None:
-        """Start empty."""
         self._numbers: list[bytes] = []
         self._payloads: list[bytes | None] = []
         self._bytes = 0
@@ -57,7 +56,6 @@ class RecordBuilder:
         self._payload_bytes_max = options.payload_bytes_max
 
     def __len__(self) -> int:
-        """Return the number of records gathered."""
         return len(self._payloads)
 
     def add(self, primary: int, secondary: int, payload: bytes | None, version: int) -> bool:

@@ -36,7 +36,6 @@ class Shard:
     """One shard's writer; also answers reads of what it has committed. Any thread may call it."""
 
     def __init__(self, context: ShardContext, options: StreamOptions, opened: OpenedShard) -> None:
-        """Take over a recovered shard."""
         self.context = context
         self.options = options
         self._opened = opened
@@ -87,7 +86,7 @@ class Shard:
                     work = self._writing.build(judged, before, self.options)  # 2
                 after = self._standing.after(work.state)
                 guard.finish(guard.append_lock, partial(self._write, work, after))  # 3
-                wanted, report = after.batches, work.report
+                wanted, report = after.batches, work.judged.report
 
         def make_durable() -> None:
             # IMPORTANT: the tail is taken before the sync; rows written during the sync may
@@ -315,7 +314,7 @@ class Shard:
         # IMPORTANT: before the builder is cleared, or rows would be in neither for a moment.
         self._standing = after
         assert is_in_order(self.committed(), self._heads.taken, self._synced, after)
-        if plan.is_from_builder:
+        if plan.judged.entry.is_from_builder:
             self._builder.clear()
 
     def _is_behind(self, batches: int) -> bool:
