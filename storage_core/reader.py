@@ -27,6 +27,11 @@ class StreamReader(StreamReads[ShardFollower]):
     """Reads all shards of a stream. Every read shows what is committed when it begins.
 
     Any thread may call it. A context manager.
+
+    Example:
+        >>> with StreamReader.open(root, "rides") as reader:
+        ...     reader.read(ids=7).num_rows
+        1
     """
 
     _IS_CLOSED = "the reader is closed"
@@ -71,6 +76,11 @@ class StreamReader(StreamReads[ShardFollower]):
         """Follow the writers to about now; return each shard's committed.
 
         Shards added, and options altered, since the reader was opened are there from then on.
+
+        Example:
+            >>> stream.append(1_700_000_001_000, 7, b"end")
+            >>> stream.commit() == reader.refresh()
+            True
         """
         self._open_shards()
         with file_errors(self._files.directory, "refreshing"):
@@ -118,6 +128,14 @@ class StreamReader(StreamReads[ShardFollower]):
 
         Returns:
             Whether the address is committed.
+
+        Example: follow a shard from where it stands.
+            >>> seen = reader.committed()[3]
+            >>> stream.append(1_700_000_001_000, 7, b"end")
+            >>> end = stream.commit()[3]
+            >>> if reader.wait(3, seen, timeout=10):
+            ...     [batch.column("payload").to_pylist() for batch in reader.tail(3, seen, end)]
+            [[b'end']]
         """
         follower = self._shard(shard)
         if type(address) is not int or not isinstance(timeout, int | float):

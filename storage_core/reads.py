@@ -126,6 +126,10 @@ class StreamReads(Generic[S]):
             latest_by: Not supported by this version.
             tombstones: Goes with `latest_by`; without it tombstones are rows like others.
             columns: Columns wanted, in this order.
+
+        Example:
+            >>> stream.read(ids=7, columns=["primary", "payload"]).to_pylist()
+            [{'primary': 1700000000000, 'payload': b'begin'}]
         """
         _refuse_unsupported(keys, latest_by, tombstones=tombstones)
         request = _request("primary", ids, start, end, limit, versions, columns)
@@ -197,6 +201,10 @@ class StreamReads(Generic[S]):
         """Return the record with the largest primary of each id, of equals the last stored.
 
         Ahead records count. An id without records is an absent key.
+
+        Example:
+            >>> stream.latest([7, 8])[7].payload
+            b'begin'
         """
         columns = (*READ_COLUMNS, "committed_at_ms")
         newest: dict[int, tuple[tuple[int, int, int], Record]] = {}

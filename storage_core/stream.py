@@ -50,6 +50,13 @@ class Stream(StreamReads[Shard]):
     """The writer of a stream, or of some of its shards. Any thread may call it.
 
     A context manager: leaving commits; an exception discards what was not sealed.
+
+    Example:
+        >>> with Stream.create(root, "trips", StreamOptions(shards=4)) as stream:
+        ...     stream.append(primary=1_700_000_000_000, secondary=7, payload=b"begin")
+        >>> with Stream.open(root, "trips") as stream:
+        ...     stream.committed()
+        {0: 0, 1: 0, 2: 0, 3: 1}
     """
 
     _IS_CLOSED = "the stream is closed"
@@ -252,6 +259,13 @@ class Stream(StreamReads[Shard]):
             UnavailableError: A shard was held by another call for too long; nothing changed.
             ShardPoisonedError: A write failed; where the batch went to several shards, the
                 message says which of them have their rows.
+
+        Example:
+            >>> times, ids = [1_700_000_002_000, 1_700_000_001_000], [7, 7]
+            >>> rows = {"primary": times, "secondary": ids, "payload": [b"end", b"middle"]}
+            >>> report = stream.append_batch(pa.table(rows))
+            >>> report.appended, report.late
+            (2, 1)
         """
         self._refuse_if_closed()
         rows = rows_from_arrow(batch, self._files.settings.options.payload_bytes_max)
@@ -282,6 +296,13 @@ class Stream(StreamReads[Shard]):
         Args:
             txn_id: The caller's id; a replayed one is a no-op or goes on where it stopped.
             rows_total: How many rows it will have; leaving with another number is refused.
+
+        Example:
+            >>> for attempt in range(2):
+            ...     with stream.transaction("import-1", rows_total=1) as transaction:
+            ...         transaction.append(1_700_000_001_000, 7, b"end")
+            >>> stream.read(ids=7).num_rows
+            2
         """
         self._refuse_if_closed()
         self._refuse_unrouted()
@@ -299,7 +320,13 @@ class Stream(StreamReads[Shard]):
             finish_all(staging, self._open_shards(), self._environment.clock)
 
     def commit(self) -> dict[int, int]:
-        """Make all that was appended before durable; return each shard's committed."""
+        """Make all that was appended before durable; return each shard's committed.
+
+        Example:
+            >>> stream.append(1_700_000_001_000, 7, b"end")
+            >>> stream.commit()
+            {0: 0, 1: 0, 2: 0, 3: 2}
+        """
         shards = self._open_shards()
         self._threads.each(Shard.commit, [s for s in shards.values() if s.needs_commit])
         return {number: shard.committed() for number, shard in shards.items()}
