@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from storage_core.catalog.births import add_shards, create_stream
-from storage_core.catalog.changes import altered, locked, upgraded
+from storage_core.catalog.changes import altered, upgraded
 from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.stream_file import StreamFiles, read_stream
@@ -21,14 +21,14 @@ from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.format.keys import ADDRESS_MAX
 from storage_core.format.record import Rows, rows_from_arrow
 from storage_core.ground.durable_file import file_errors
-from storage_core.ground.locks import DirectoryLock
 from storage_core.reads import StreamReads
 from storage_core.store.environment import Environment
 from storage_core.store.open_files import open_files
 from storage_core.store.rocks import refuse_writing_in_fork
+from storage_core.transactions.decision import is_needed
 from storage_core.transactions.finish import finish_all
 from storage_core.transactions.giving_up import give_up
-from storage_core.transactions.manifest import is_needed, sweep_abandoned
+from storage_core.transactions.manifest import Staging, sweep_abandoned
 from storage_core.transactions.transaction import Transaction
 from storage_core.upkeep.verify import Progress, VerifyReport, verify_shard
 from storage_core.write.batch_over_shards import append_over_shards
@@ -68,6 +68,7 @@ class Stream(StreamReads[Shard]):
         """Take over opened shards; use `create` or `open`."""
         super().__init__(files, shards)
         self._environment = environment
+        self._staging = Staging(files.staging_directory, environment.clock)
         # A stream whose rows are not routed has one place for every secondary, and no shard there.
         self._mask = files.meta.route_mask or 0
         self._by_route = [shards.get(number) for number in range(files.meta.shards)] or [None]
@@ -175,6 +176,7 @@ class Stream(StreamReads[Shard]):
         if isinstance(give_up_transactions, str):
             give_up_transactions = (give_up_transactions,)
         given_up = frozenset(give_up_transactions)
+        staging = Staging(files.staging_directory, outside.clock)
         opened: dict[int, Shard] = {}
         open_files().require_for_writer(len(numbers), name)
         with ExitStack() as undo:
@@ -185,21 +187,17 @@ class Stream(StreamReads[Shard]):
                     files.meta,
                     files.settings.lineages[number],
                     outside,
-                    partial(is_needed, files.directory, files.staging_directory),
+                    partial(is_needed, staging),
                     files.born(number),
                 )
                 recovered = open_shard(context, GiveUp(give_up_marker, given_up))
                 opened[number] = Shard(context, files.settings.options, recovered)
                 undo.callback(_abandon_quietly, opened[number])
-            staging = files.staging_directory
-            with file_errors(staging, "finishing transactions"):
+            with file_errors(staging.directory, "finishing transactions"):
                 for transaction in given_up:
-                    with locked(files.directory, outside.clock):
-                        give_up(staging, transaction, opened, files.meta.shards)
-                finish_all(staging, opened, outside.clock)
-                if (lock := DirectoryLock.if_free(files.directory)) is not None:
-                    with lock:
-                        sweep_abandoned(staging, outside.clock)
+                    give_up(staging, transaction, opened, files.meta.shards)
+                finish_all(staging, opened)
+                sweep_abandoned(staging)
             undo.pop_all()
         return cls(files, opened, outside)
 
@@ -306,8 +304,7 @@ class Stream(StreamReads[Shard]):
         """
         self._refuse_if_closed()
         self._refuse_unrouted()
-        staging, clock = self._files.staging_directory, self._environment.clock
-        return Transaction(staging, txn_id, rows_total, self._shards, clock)
+        return Transaction(self._staging, txn_id, rows_total, self._shards)
 
     def finish_transactions(self) -> None:
         """Take over what was staged and published for the open shards, as opening them does.
@@ -315,9 +312,8 @@ class Stream(StreamReads[Shard]):
         Raises:
             CorruptionError: A staged file is missing or damaged.
         """
-        staging = self._files.staging_directory
-        with file_errors(staging, "finishing transactions"):
-            finish_all(staging, self._open_shards(), self._environment.clock)
+        with file_errors(self._staging.directory, "finishing transactions"):
+            finish_all(self._staging, self._open_shards())
 
     def commit(self) -> dict[int, int]:
         """Make all that was appended before durable; return each shard's committed.

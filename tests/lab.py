@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from storage_core import AppendReport, Environment, Stream, StreamOptions, StreamReader, Transaction
 from storage_core.format.window import UNITS_PER_SECOND
-from storage_core.ground.arrow import Array
+from storage_core.ground.arrow import Array, nulls
 from storage_core.store.key_value import KeyValueStore, Recovery
 from storage_core.store.marker import MarkerWriter
 from storage_core.testing import ManualClock, SimulatedCrash
@@ -190,8 +190,7 @@ class Lab:
         transaction = self.writer.transaction(name, rows_in(steps))
         stage(transaction, steps)
         self.kill()
-        for staged in transaction._writers.values():
-            staged.abandon()
+        transaction._writer.close()
 
     def commit(self) -> dict[int, int]:
         """Commit."""
@@ -272,12 +271,18 @@ def rows_of(batches: pa.Table | Iterable[pa.RecordBatch]) -> list[tuple[object, 
 
 
 def stage(transaction: Transaction, steps: Iterable[Given | Sequence[Given]]) -> None:
-    """Hand single records and batches to a transaction."""
-    for step in steps:
+    """Hand single records and batches to a transaction.
+
+    Every other batch brings keys, which are null: of other columns than the one before it is a
+    write of its own when the transaction is finished, and the process may die between the two.
+    """
+    for number, step in enumerate(steps):
         if isinstance(step, Given):
             transaction.append(*step)
-        else:
-            transaction.append_batch(as_arrow(step))
+            continue
+        batch = as_arrow(step)
+        keys = nulls(len(step), pa.binary())
+        transaction.append_batch(batch.append_column("key", keys) if number % 2 else batch)
 
 
 def rows_in(steps: Iterable[Given | Sequence[Given]]) -> int:

@@ -8,21 +8,17 @@ them. The note says so. It is durable before the manifest goes, and goes with th
 """
 
 import re
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 from storage_core.ground.durable_file import encode_document, replace_durably
-from storage_core.transactions.manifest import clear_staged, given_up_note, transaction_directory
-from storage_core.write.shard import Shard
+from storage_core.transactions.decision import Shards
+from storage_core.transactions.manifest import Staging, clear_staged, given_up_note
 
 _DIRECTORY_NAME: Final = re.compile(r"[0-9a-f]{32}\Z")
 
 
-def give_up(
-    staging: Path, transaction: str, shards: Mapping[int, Shard], shards_total: int
-) -> None:
-    """Forget what is staged of a transaction. Under the stream's lock.
+def give_up(staging: Staging, transaction: str, shards: Shards, shards_total: int) -> None:
+    """Forget what is staged of a transaction.
 
     Args:
         staging: Where the stream's transactions are staged.
@@ -30,17 +26,20 @@ def give_up(
         shards: The shards that are open; recovery has removed what they had begun of it.
         shards_total: How many shards the stream has.
     """
-    directory = transaction_directory(staging, transaction)
-    is_nameless = bool(_DIRECTORY_NAME.match(transaction)) and (staging / transaction).is_dir()
+    directory = staging.of(transaction)
+    nameless = staging.directory / transaction
+    is_nameless = bool(_DIRECTORY_NAME.match(transaction)) and nameless.is_dir()
     if is_nameless:
-        directory = staging / transaction
+        directory = nameless
     is_unsure = is_nameless or len(shards) < shards_total
-    if staging.is_dir() and (is_unsure or _has_landed_by_half(transaction, shards)):
-        replace_durably(given_up_note(directory), encode_document({"transaction": transaction}))
-    clear_staged(directory)
+    is_told = is_unsure or _has_landed_by_half(transaction, shards)
+    with staging.locked():
+        if is_told and staging.directory.is_dir():
+            replace_durably(given_up_note(directory), encode_document({"transaction": transaction}))
+        clear_staged(directory)
 
 
-def _has_landed_by_half(transaction: str, shards: Mapping[int, Shard]) -> bool:
+def _has_landed_by_half(transaction: str, shards: Shards) -> bool:
     found = [shard.transactions.progress(transaction) for shard in shards.values()]
     done = [progress for progress in found if progress is not None and progress.is_done]
     landed = sum(progress.rows_total for progress in done)

@@ -1,4 +1,4 @@
-"""Staged transactions: rows kept aside until all of them are there.
+"""Staging: rows kept aside until all of them are there, and the manifest that makes them count.
 
     staging/<name>/<attempt>/*.arrow     rows, in parts of one shard each (staged_rows.py)
     staging/<name>/manifest.json         what was staged; published once by link(2)
@@ -6,12 +6,13 @@
     staging/<name>.given-up              it was given up, and may have landed by half (giving_up.py)
 
 A transaction exists once its manifest does; then any opener of its shards can finish it. An
-attempt without a manifest leaves only files, which are swept after an age.
+attempt without a manifest leaves only files, which are swept after an age. What changes a
+transaction's directory, beside rows in an attempt, is done under the stream's lock.
 """
 
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any, Final
 import xxhash
 
 from storage_core.catalog.changes import locked
-from storage_core.errors import CorruptionError, InvalidRequestError
+from storage_core.errors import CorruptionError
 from storage_core.format.contents import Contents, decode_contents, encode_contents
 from storage_core.format.record import Rows
 from storage_core.ground.clock import Clock
@@ -31,20 +32,43 @@ from storage_core.ground.durable_file import (
     sync_directory,
     write_once,
 )
-from storage_core.transactions.series import (
-    NAME_PREFIX,
-    TransactionId,
-    id_of_name,
-    read_mark,
-    write_mark,
-)
+from storage_core.ground.locks import DirectoryLock
+from storage_core.transactions.series import TransactionId, write_mark
 from storage_core.transactions.sorted_parts import read_sorted
 from storage_core.transactions.staged_rows import StagedPart, is_whole, read_part, rows_of
 
 MANIFEST_FILE: Final = "manifest.json"
-NAME_BYTES_MAX: Final = 512
 ABANDONED_AFTER_S: Final = 86_400
-_BEGIN_TRIES: Final = 10
+
+Parts = Mapping[int, tuple[StagedPart, ...]]
+# A caller's own id, or one whose rows other processes may stage.
+AnyId = str | TransactionId
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """Where a stream's transactions are staged."""
+
+    directory: Path
+    clock: Clock
+
+    @property
+    def stream(self) -> Path:
+        """The stream's directory."""
+        return self.directory.parent
+
+    def of(self, transaction: AnyId) -> Path:
+        """Return where a transaction is staged; any text makes a safe name."""
+        return self.directory / xxhash.xxh3_128_hexdigest(name_of(transaction).encode())
+
+    def locked(self) -> DirectoryLock:
+        """Lock the stream's own files."""
+        return locked(self.stream, self.clock)
+
+    def directories(self) -> list[Path]:
+        """Return those of all transactions."""
+        found = self.directory.iterdir() if self.directory.is_dir() else ()
+        return sorted(path for path in found if path.is_dir())
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +97,9 @@ class Manifest:
         return self.id is not None
 
 
-def is_staged(staging: Path, transaction: str) -> bool:
-    """Tell whether a transaction is published and not finished everywhere."""
-    return (transaction_directory(staging, transaction) / MANIFEST_FILE).exists()
-
-
-def transaction_directory(staging: Path, transaction: str) -> Path:
-    """Return where a transaction is staged; any text makes a safe name."""
-    return staging / xxhash.xxh3_128_hexdigest(transaction.encode())
+def name_of(transaction: AnyId) -> str:
+    """Return a transaction's name in the shards."""
+    return transaction if isinstance(transaction, str) else transaction.name
 
 
 def given_up_note(directory: Path) -> Path:
@@ -88,72 +107,26 @@ def given_up_note(directory: Path) -> Path:
     return directory.with_name(f"{directory.name}.given-up")
 
 
-def is_needed(stream: Path, staging: Path, transaction: str, *, is_numbered: bool) -> bool:
-    """Tell whether a shard that has a transaction's rows will be asked about it again.
-
-    Of one that is staged, by whoever finishes it. Of a number also while the mark of its series
-    has not reached it: if it was given up, it comes again.
-    """
-    if is_staged(staging, transaction):
-        return True
-    numbered = id_of_name(transaction) if is_numbered else None
-    if numbered is None or numbered.number is None:
-        return False
-    try:
-        mark = read_mark(stream, numbered.series)
-    except CorruptionError:
-        # Its own series is told; to others the damage is nothing.
-        return True
-    return mark is None or mark.number < numbered.number
-
-
-def check_transaction_name(transaction: object) -> None:
-    """Refuse a name that cannot be kept."""
-    is_text = isinstance(transaction, str) and transaction.isprintable()
-    size = len(str(transaction).encode()) if is_text else 0
-    if not 0 < size <= NAME_BYTES_MAX or str(transaction).startswith(NAME_PREFIX):
-        message = (
-            f"a transaction's id is text of 1 to {NAME_BYTES_MAX} printable bytes "
-            f"that does not begin with {NAME_PREFIX!r}"
-        )
-        raise InvalidRequestError(message)
-
-
-def begin_attempt(staging: Path, transaction: str) -> Path:
-    """Make a directory for one attempt at a transaction."""
-    make_directories(staging)
-    directory = transaction_directory(staging, transaction)
+def begin_attempt(staging: Staging, transaction: AnyId) -> Path:
+    """Make a directory for one attempt at a transaction. Under the stream's lock."""
+    directory = staging.of(transaction)
+    make_directories(directory)
     attempt = directory / secrets.token_hex(8)
-    for tries_left in reversed(range(_BEGIN_TRIES)):
-        try:
-            attempt.mkdir(parents=True)
-            break
-        except OSError:
-            # Another attempt that is over may have removed the directory above just now.
-            if not tries_left:
-                raise
+    attempt.mkdir()
     sync_directory(directory)
-    sync_directory(staging)
     return attempt
 
 
-def publish_manifest(
-    staging: Path,
-    transaction: str | TransactionId,
-    shards: Mapping[int, tuple[StagedPart, ...]],
-    contents: Contents | None = None,
-) -> Manifest | None:
-    """Make durable files the transaction, unless others were first; durable on return.
+def write_manifest(
+    staging: Staging, transaction: AnyId, shards: Parts, contents: Contents | None = None
+) -> Manifest:
+    """Make durable parts the transaction, unless others were first; durable on return.
 
     Under the stream's lock.
-
-    Returns:
-        The transaction; None if those who were first have finished it and cleared it away.
     """
-    name = transaction if isinstance(transaction, str) else transaction.name
-    directory = transaction_directory(staging, name)
+    directory = staging.of(transaction)
     fields: dict[str, object] = {
-        "transaction": name,
+        "transaction": name_of(transaction),
         "shards": {
             str(shard): [[*astuple(part)] for part in parts] for shard, parts in shards.items()
         },
@@ -162,11 +135,14 @@ def publish_manifest(
         fields |= {"series": transaction.series, "number": transaction.number}
     if contents is not None:
         fields["contents"] = encode_contents(contents)
+    make_directories(directory)
     if not (directory / MANIFEST_FILE).exists():
         # IMPORTANT: an earlier transaction of this id may have left them; they say nothing of this.
         _remove_done(directory)
     write_once(directory / MANIFEST_FILE, encode_document(fields))
-    return read_manifest(directory)
+    manifest = read_manifest(directory)
+    assert manifest is not None, "it goes under the stream's lock only"
+    return manifest
 
 
 def read_manifest(directory: Path) -> Manifest | None:
@@ -199,14 +175,14 @@ def read_staged_rows(manifest: Manifest, shard: int) -> Iterator[Rows]:
     Raises:
         CorruptionError: A file is missing or damaged.
     """
-    for part in manifest.shards[shard]:
+    parts = manifest.shards[shard]
+    for part in parts:
         if not is_whole(manifest.directory, part):
             message = (
                 f"a staged file of transaction {manifest.transaction!r} is missing or damaged; "
                 "open with give_up_transactions to forget it"
             )
             raise CorruptionError(message, shard=shard, path=manifest.directory / part.file)
-    parts = manifest.shards[shard]
     if all(part.is_sorted for part in parts):
         yield from read_sorted(manifest.directory, parts)
         return
@@ -214,31 +190,30 @@ def read_staged_rows(manifest: Manifest, shard: int) -> Iterator[Rows]:
         yield from read_part(manifest.directory, part)
 
 
-def mark_done(manifest: Manifest, shard: int, clock: Clock) -> None:
+def note_done(staging: Staging, manifest: Manifest, shard: int) -> None:
     """Note that a shard has all its rows."""
-    with locked(manifest.directory.parent.parent, clock):
+    with staging.locked():
         # Where the manifest is gone, another process has noted it, and cleared all away.
         if manifest.is_published:
-            (manifest.directory / f"done-{shard:04d}").touch()
+            _done_note(manifest.directory, shard).touch()
 
 
-def clear_if_done(manifest: Manifest, clock: Clock) -> None:
+def clear_if_done(staging: Staging, manifest: Manifest) -> None:
     """Clear the staging away once every shard has all its rows."""
-    if not all((manifest.directory / f"done-{number:04d}").exists() for number in manifest.shards):
+    if not all(_done_note(manifest.directory, shard).exists() for shard in manifest.shards):
         return
-    stream = manifest.directory.parent.parent
-    with locked(stream, clock):
+    with staging.locked():
         if manifest.id is not None:
             # IMPORTANT: the mark before the manifest goes, so that a replay meets one of them.
-            _write_mark(stream, manifest.transaction, manifest.id, manifest.contents)
+            _write_mark(staging, manifest.transaction, manifest.id, manifest.contents)
         remove_transaction(manifest.directory)
 
 
 def _write_mark(
-    stream: Path, transaction: str, numbered: TransactionId, contents: Contents | None
+    staging: Staging, transaction: str, numbered: TransactionId, contents: Contents | None
 ) -> None:
     try:
-        write_mark(stream, numbered, contents)
+        write_mark(staging.stream, numbered, contents)
     except CorruptionError as error:
         message = (
             f"{error.message}; restore the file, or open with "
@@ -249,8 +224,9 @@ def _write_mark(
 
 def remove_transaction(directory: Path) -> None:
     """Clear a transaction away that has landed, or will not; if it is there."""
-    clear_staged(directory)
+    # IMPORTANT: while the manifest is there, nobody looks at the note.
     given_up_note(directory).unlink(missing_ok=True)
+    clear_staged(directory)
 
 
 def clear_staged(directory: Path) -> None:
@@ -262,6 +238,60 @@ def clear_staged(directory: Path) -> None:
     shutil.rmtree(directory, ignore_errors=True)
 
 
+def remove_attempts(directory: Path, attempts: Iterable[str]) -> None:
+    """Clear attempts away that the manifest does not name, and what they leave empty.
+
+    Under the stream's lock.
+    """
+    manifest = read_manifest(directory)
+    kept = set() if manifest is None else attempts_of(manifest.shards)
+    for attempt in set(attempts) - kept:
+        shutil.rmtree(directory / attempt, ignore_errors=True)
+    with suppress(OSError):
+        directory.rmdir()
+
+
+def attempts_of(parts: Parts) -> set[str]:
+    """Return the attempts in whose directories parts lie."""
+    return {part.file.partition("/")[0] for of_shard in parts.values() for part in of_shard}
+
+
+def staged_transactions(staging: Staging) -> Iterator[Manifest]:
+    """Yield the transactions that have a manifest."""
+    for directory in staging.directories():
+        manifest = read_manifest(directory)
+        if manifest is not None:
+            yield manifest
+
+
+def sweep_abandoned(staging: Staging) -> int:
+    """Remove old attempts that never got a manifest, unless others are at it; return how many."""
+    lock = DirectoryLock.if_free(staging.stream)
+    if lock is None:
+        return 0
+    with lock:
+        old = [
+            directory for directory in staging.directories() if _is_abandoned(staging, directory)
+        ]
+        for directory in old:
+            shutil.rmtree(directory, ignore_errors=True)
+    return len(old)
+
+
+def _is_abandoned(staging: Staging, directory: Path) -> bool:
+    if (directory / MANIFEST_FILE).exists():
+        return False
+    oldest_s = staging.clock.now_ns() / 10**9 - ABANDONED_AFTER_S
+    with suppress(FileNotFoundError):
+        # A task may write for long to a file that was there when the attempt began.
+        return max(path.stat().st_mtime for path in (directory, *directory.rglob("*"))) < oldest_s
+    return False
+
+
+def _done_note(directory: Path, shard: int) -> Path:
+    return directory / f"done-{shard:04d}"
+
+
 def _remove_done(directory: Path) -> None:
     """Take back what shards noted; durable on return."""
     notes = list(directory.glob("done-*"))
@@ -269,40 +299,6 @@ def _remove_done(directory: Path) -> None:
         note.unlink(missing_ok=True)
     if notes:
         sync_directory(directory)
-
-
-def remove_attempt(attempt: Path) -> None:
-    """Clear one attempt away, and the transaction's directory if nothing else is in it."""
-    shutil.rmtree(attempt, ignore_errors=True)
-    with suppress(OSError):
-        attempt.parent.rmdir()
-
-
-def staged_transactions(staging: Path) -> Iterator[Manifest]:
-    """Yield the transactions that have a manifest."""
-    if not staging.is_dir():
-        return
-    for directory in sorted(path for path in staging.iterdir() if path.is_dir()):
-        manifest = read_manifest(directory)
-        if manifest is not None:
-            yield manifest
-
-
-def sweep_abandoned(staging: Path, clock: Clock) -> int:
-    """Remove old attempts that never got a manifest; return how many."""
-    swept = 0
-    if not staging.is_dir():
-        return swept
-    oldest_s = clock.now_ns() / 10**9 - ABANDONED_AFTER_S
-    for directory in sorted(path for path in staging.iterdir() if path.is_dir()):
-        with suppress(FileNotFoundError):
-            if (directory / MANIFEST_FILE).exists():
-                continue
-            # A task may write for long to a file that was there when the attempt began.
-            if max(path.stat().st_mtime for path in (directory, *directory.rglob("*"))) < oldest_s:
-                shutil.rmtree(directory, ignore_errors=True)
-                swept += 1
-    return swept
 
 
 def _decode_parts(parts: list[Any]) -> tuple[StagedPart, ...]:

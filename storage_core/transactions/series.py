@@ -30,7 +30,7 @@ from storage_core.ground.durable_file import (
     replace_durably,
 )
 
-# A caller's own transaction never has such a name (staging.check_transaction_name).
+# A caller's own transaction never has such a name (transaction.py).
 NAME_PREFIX: Final = "staged:"
 SERIES_BYTES_MAX: Final = 512
 CONTENTS_KEPT_MAX: Final = 128
@@ -138,16 +138,17 @@ def note_skipped(stream: Path, series: str) -> None:
         _write_mark(stream, series, replace(mark, skipped=mark.skipped + 1))
 
 
-def read_owner(stream: Path, name: str) -> str | None:
-    """Return who a name belongs to, None if nobody claimed it."""
-    document = _read(stream, name, _OWNER_FILE)
-    owner = None if document is None else document.get("owner")
-    return None if owner is None else str(owner)
+def claim(stream: Path, name: str, owner: str, *, takes_over: bool) -> str:
+    """Give a name to an owner unless it has another, and return whose it is; durable on return.
 
-
-def write_owner(stream: Path, name: str, owner: str) -> None:
-    """Give a name to an owner; durable on return. Under the stream's lock."""
-    _write(stream, name, _OWNER_FILE, {"owner": owner})
+    Under the stream's lock.
+    """
+    document = _read(stream, name, _OWNER_FILE) or {}
+    found = document.get("owner")
+    if found is None or (found != owner and takes_over):
+        _write(stream, name, _OWNER_FILE, {"owner": owner})
+        return owner
+    return str(found)
 
 
 def _decode_mark(document: dict[str, Any]) -> Mark:

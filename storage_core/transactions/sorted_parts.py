@@ -26,7 +26,7 @@ from storage_core.catalog.options import PAYLOAD_BYTES_MAX
 from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.record import Rows, rows_from_arrow
 from storage_core.ground.arrow import concat, int_array
-from storage_core.transactions.staged_rows import BATCH_BYTES_TARGET, StagedPart, order_of
+from storage_core.transactions.staged_rows import BATCH_BYTES_TARGET, StagedPart
 
 # IMPORTANT: part of the format, as BATCH_BYTES_TARGET is: both decide the order of rows where a
 # shard's parts are more. Once one is changed, an unfinished transaction goes on behind wrong rows.
@@ -80,7 +80,7 @@ def _given(stretches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from stretches
         return
     batch = _as_one(stretches)
-    order = order_of(batch)
+    order = np.argsort(batch.column("primary").to_numpy(), kind="stable")
     count = max(1, batch.num_rows * _GIVEN_BYTES_TARGET // max(1, batch.nbytes))
     for start in range(0, len(order), count):
         yield batch.take(int_array(order[start : start + count]))

@@ -13,112 +13,91 @@ An exception before step 2 leaves nothing. A replay under the same id stages not
 no-op, or goes on from the manifest where the first one stopped.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from operator import index
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import numpy as np
 import pyarrow as pa
 
-from storage_core.catalog.changes import locked
 from storage_core.errors import (
     ClosedError,
     InvalidRequestError,
+    ShardlogError,
     UnavailableError,
 )
-from storage_core.format.record import rows_from_arrow
-from storage_core.ground.clock import Clock
-from storage_core.ground.durable_file import file_errors, sync_directory
+from storage_core.format.record import Rows, rows_from_arrow
+from storage_core.ground.durable_file import file_errors
 from storage_core.ground.forking import Home
+from storage_core.transactions.decision import Decision, Shards, decision_of, publish, rows_gone
 from storage_core.transactions.finish import finish
 from storage_core.transactions.manifest import (
-    MANIFEST_FILE,
-    Manifest,
+    Parts,
+    Staging,
     begin_attempt,
-    check_transaction_name,
-    given_up_note,
-    publish_manifest,
-    read_manifest,
-    remove_attempt,
-    transaction_directory,
+    remove_attempts,
 )
-from storage_core.transactions.staged_rows import StagedShardWriter
+from storage_core.transactions.series import NAME_PREFIX
+from storage_core.transactions.staged_rows import StagingWriter, as_batch, rows_of
 from storage_core.write.record_builder import RecordBuilder
-from storage_core.write.shard import Shard
+
+NAME_BYTES_MAX: Final = 512
 
 
 class Transaction:
     """Rows gathered under an id; leaving the block without an exception makes them durable."""
 
-    def __init__(
-        self, staging: Path, name: str, rows_total: int, shards: Mapping[int, Shard], clock: Clock
-    ) -> None:
+    def __init__(self, staging: Staging, name: str, rows_total: int, shards: Shards) -> None:
         """Find out whether this id was seen before.
 
         Raises:
             InvalidRequestError: The id was seen with another number of rows.
         """
-        check_transaction_name(name)
+        _check_name(name)
         self._staging = staging
         self._name = name
         self._rows_total = rows_total
         self._shards = shards
-        self._clock = clock
-        self._writers: dict[int, StagedShardWriter] = {}
-        self._builders: dict[int, RecordBuilder] = {}
-        self._attempt: Path | None = None
+        one = next(iter(shards.values()))
+        mask, self._payload_bytes_max = one.context.meta.route_mask, one.options.payload_bytes_max
+        assert mask is not None, "a stream with an origin has no transactions"
+        self._mask = mask
+        self._builder = RecordBuilder(one.options)
+        self._writer = StagingWriter(self._begin, mask, self._payload_bytes_max, keeps_order=True)
         self._is_over = False
         self._home = Home()
-        with file_errors(staging, "looking for a transaction"):
-            self._manifest = read_manifest(transaction_directory(staging, name))
-            is_to_land = self._manifest is None and self._is_given_up()
-        known = self._manifest.rows_total if self._manifest else self._rows_done()
-        if known is not None and known != rows_total:
-            message = f"transaction {name!r} was made with {known} rows, not {rows_total}"
-            raise InvalidRequestError(message)
-        self.is_replay = known is not None and not is_to_land
+        with file_errors(staging.directory, "looking for a transaction"):
+            known = self._known()
+        self._manifest = known.manifest
+        self.is_replay = known.is_made
 
     def append(self, primary: int, secondary: int, payload: bytes | None, version: int = 0) -> None:
         """Stage one record."""
         self._refuse_if_over()
         if self.is_replay:
             return
-        shard = self._route(secondary)
-        builder = self._builders.get(shard)
-        if builder is None:
-            builder = self._builders[shard] = RecordBuilder(self._shards[shard].options)
-        if builder.add(primary, secondary, payload, version):
-            with self._staging_errors("staging records"):
-                self._flush(shard, builder)
+        try:
+            self._refuse_unless_open(index(secondary) & self._mask)
+        except TypeError as error:
+            message = f"secondary must be an integer, not {type(secondary).__name__}"
+            raise InvalidRequestError(message) from error
+        if self._builder.add(primary, secondary, payload, version):
+            self._stage_records()
 
     def append_batch(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Stage a batch."""
         self._refuse_if_over()
         if self.is_replay:
             return
-        with self._staging_errors("staging a batch"):
-            self._stage(batch)
-
-    def _stage(self, batch: pa.RecordBatch | pa.Table) -> None:
-        options = next(iter(self._shards.values())).options
-        rows = rows_from_arrow(batch, options.payload_bytes_max)
-        mask = self._mask()
-        numbers = rows.secondary & mask
-        concerned = np.unique(numbers).tolist()
-        for shard in concerned:
-            self._route(shard)
-        for shard in concerned:
-            builder = self._builders.get(shard)
-            if builder is not None:
-                self._flush(shard, builder)
-            if shard in self._writers:
-                self._writers[shard].refuse_other_columns(rows)
-        for shard in concerned:
-            positions = np.flatnonzero(numbers == shard)
-            self._writer(shard).write(rows.take(positions))
+        rows = rows_from_arrow(batch, self._payload_bytes_max)
+        for shard in np.unique(rows.secondary & self._mask).tolist():
+            self._refuse_unless_open(shard)
+        self._stage_records()
+        # IMPORTANT: a copy, since rows are gathered; a caller may use the batch's memory again.
+        self._stage(rows.take(np.arange(len(rows))))
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -141,77 +120,86 @@ class Transaction:
             self._abandon()
             return
         if not self.is_replay:
-            with self._staging_errors("staging a transaction"):
-                self._manifest = self._publish()
+            try:
+                self._decide()
+            except BaseException:
+                self._abandon()
+                raise
         if self._manifest is not None:
-            with file_errors(self._staging, "finishing a transaction"):
-                finish(self._manifest, self._shards, self._clock)
+            with file_errors(self._staging.directory, "finishing a transaction"):
+                finish(self._staging, self._manifest, self._shards)
 
-    def _publish(self) -> Manifest | None:
-        try:
-            for shard, builder in self._builders.items():
-                self._flush(shard, builder)
-            self._check_total()
-            self._check_landed()
-            if not self._writers:
-                self._writer(min(self._shards))
-            parts = {shard: (writer.finish(),) for shard, writer in self._writers.items()}
-            assert self._attempt is not None
-            # IMPORTANT: what is done or abandoned is cleared away under this lock too.
-            with locked(self._staging.parent, self._clock):
-                sync_directory(self._attempt)
-                manifest = publish_manifest(self._staging, self._name, parts)
-        except BaseException:
-            self._abandon()
-            raise
-        if manifest is None:
-            self._take_as_done()
-        return manifest
+    def _decide(self) -> None:
+        """Publish what was staged, or find what another attempt under this id has."""
+        with self._unless_decided():
+            self._stage_records()
+            parts = self._writer.finish()
+            self._check(parts)
+            # One without rows is remembered by a shard too.
+            parts = parts or {min(self._shards): ()}
+            with (
+                file_errors(self._staging.directory, "staging a transaction"),
+                self._staging.locked(),
+            ):
+                known = publish(self._staging, self._name, parts, shards=self._shards)
+            self._refuse_other_total(known.rows_total)
+            self.is_replay = known.is_done
+            self._manifest = known.manifest
+
+    def _stage_records(self) -> None:
+        if len(self._builder):
+            self._stage(self._builder.rows())
+            self._builder.clear()
+
+    def _stage(self, rows: Rows) -> None:
+        with self._unless_decided():
+            self._writer.write(as_batch(rows))
+
+    def _begin(self) -> Path:
+        with file_errors(self._staging.directory, "staging rows"), self._staging.locked():
+            return begin_attempt(self._staging, self._name)
 
     @contextmanager
-    def _staging_errors(self, doing: str) -> Iterator[None]:
-        with file_errors(self._staging, doing):
-            try:
-                yield
-            except FileNotFoundError:
-                self._take_as_done()
-
-    def _take_as_done(self) -> None:
-        """Find that another attempt under this id was first, and is done and cleared away.
+    def _unless_decided(self) -> Iterator[None]:
+        """Be a replay where another attempt under this id was first, and has cleared all away.
 
         Raises:
-            UnavailableError: It is not; the staged rows were swept for their age, or removed.
+            UnavailableError: None was; the staged rows were swept for their age, or removed.
         """
-        shards = self._shards.values()
-        is_unfinished = any(self._name == one.transactions.unfinished() for one in shards)
-        if is_unfinished or self._is_given_up() or self._rows_done() is None:
+        try:
+            yield
+        except UnavailableError as error:
+            attempt = self._writer.attempt
+            if attempt is None or attempt.exists():
+                raise
+            if not self._known().is_done:
+                raise rows_gone(self._staging, self._name, attempt) from error
+            self.is_replay = True
+            self._abandon()
+
+    def _known(self) -> Decision:
+        known = decision_of(self._staging, self._name, self._shards)
+        self._refuse_other_total(known.rows_total)
+        return known
+
+    def _refuse_other_total(self, known: int | None) -> None:
+        if known not in (None, self._rows_total):
             message = (
-                f"the staged rows of transaction {self._name!r} are gone before they were "
-                "published; run it again"
+                f"transaction {self._name!r} was made with {known} rows, not {self._rows_total}"
             )
-            raise UnavailableError(message, path=self._staging)
-        self.is_replay = True
-        self._abandon()
+            raise InvalidRequestError(message)
 
-    def _refuse_if_over(self) -> None:
-        self._home.refuse_elsewhere()
-        if self._is_over:
-            message = f"transaction {self._name!r} was left; its rows are decided"
-            raise ClosedError(message)
-
-    def _check_total(self) -> None:
-        staged = sum(writer.rows for writer in self._writers.values())
+    def _check(self, parts: Parts) -> None:
+        """Refuse another number of rows than was promised, or than has landed before."""
+        staged = rows_of(parts)
         if staged != self._rows_total:
             message = f"transaction {self._name!r} staged {staged} rows of {self._rows_total}"
             raise InvalidRequestError(message)
-
-    def _check_landed(self) -> None:
-        """Refuse other rows than the ones that have landed of what was given up."""
-        if not self._is_given_up():
+        if not self._known().is_given_up:
             return
         for number, shard in self._shards.items():
             progress = shard.transactions.progress(self._name)
-            staged = self._writers[number].rows if number in self._writers else 0
+            staged = sum(part.rows for part in parts.get(number, ()))
             if progress is not None and progress.is_done and progress.rows_total != staged:
                 message = (
                     f"transaction {self._name!r} was given up when {progress.rows_total} rows had "
@@ -219,48 +207,32 @@ class Transaction:
                 )
                 raise InvalidRequestError(message, shard=number)
 
-    def _is_given_up(self) -> bool:
-        return given_up_note(transaction_directory(self._staging, self._name)).exists()
-
     def _abandon(self) -> None:
-        for writer in self._writers.values():
-            with suppress(OSError):
-                writer.abandon()
-        # IMPORTANT: an error behind the manifest's publication leaves its files to an opener.
-        if self._attempt is not None and not (self._attempt.parent / MANIFEST_FILE).exists():
-            remove_attempt(self._attempt)
+        """Leave nothing; what an error behind its publication leaves is for an opener."""
+        self._writer.close()
+        if self._writer.attempt is not None:
+            with suppress(ShardlogError, OSError), self._staging.locked():
+                remove_attempts(self._staging.of(self._name), [self._writer.attempt.name])
 
-    def _flush(self, shard: int, builder: RecordBuilder) -> None:
-        if len(builder):
-            self._writer(shard).write(builder.rows())
-            builder.clear()
+    def _refuse_if_over(self) -> None:
+        self._home.refuse_elsewhere()
+        if self._is_over:
+            message = f"transaction {self._name!r} was left; its rows are decided"
+            raise ClosedError(message)
 
-    def _writer(self, shard: int) -> StagedShardWriter:
-        if shard not in self._writers:
-            if self._attempt is None:
-                self._attempt = begin_attempt(self._staging, self._name)
-            path = self._attempt / f"shard-{shard:04d}.arrow"
-            self._writers[shard] = StagedShardWriter(path)
-        return self._writers[shard]
-
-    def _mask(self) -> int:
-        mask = next(iter(self._shards.values())).context.meta.route_mask
-        assert mask is not None, "a stream with an origin has no transactions"
-        return mask
-
-    def _route(self, secondary: int) -> int:
-        try:
-            shard = index(secondary) & self._mask()
-        except TypeError as error:
-            message = f"secondary must be an integer, not {type(secondary).__name__}"
-            raise InvalidRequestError(message) from error
+    def _refuse_unless_open(self, shard: int) -> None:
         if shard not in self._shards:
             message = f"shard {shard} is not open here"
             raise InvalidRequestError(message)
-        return shard
 
-    def _rows_done(self) -> int | None:
-        """Return the rows of a transaction whose staging is gone because all is done."""
-        found = [shard.transactions.progress(self._name) for shard in self._shards.values()]
-        known = (progress.rows_of_all_shards for progress in found if progress is not None)
-        return next(known, None)
+
+def _check_name(transaction: object) -> None:
+    """Refuse a name that cannot be kept."""
+    is_text = isinstance(transaction, str) and transaction.isprintable()
+    size = len(str(transaction).encode()) if is_text else 0
+    if not 0 < size <= NAME_BYTES_MAX or str(transaction).startswith(NAME_PREFIX):
+        message = (
+            f"a transaction's id is text of 1 to {NAME_BYTES_MAX} printable bytes "
+            f"that does not begin with {NAME_PREFIX!r}"
+        )
+        raise InvalidRequestError(message)

@@ -9,8 +9,8 @@ has to stay takes a new place: others need not wait for a series that may never 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from dataclasses import replace
+from typing import Final
 
 from storage_core.format.keys import KIND_NAMED, KIND_NUMBERED, done_key, place_key
 from storage_core.format.shard_state import (
@@ -30,26 +30,8 @@ _FORGOTTEN_AT_ONCE: Final = 8
 Load = Callable[[list[bytes]], list[bytes | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class StagedTransaction:
-    """A transaction as a shard is asked to take it.
-
-    Attributes:
-        name: Its id in the shards.
-        planned: How many rows it has.
-        is_numbered: Whether the mark of its series speaks for it once it is no longer staged.
-    """
-
-    name: str
-    planned: TransactionProgress
-    is_numbered: bool
-
-
-class IsNeeded(Protocol):
-    """Tells whether a shard will be asked about a transaction again."""
-
-    def __call__(self, transaction: str, *, is_numbered: bool) -> bool:
-        """Tell it of one that is done here."""
+# Tells of a transaction of a kind whether the shard, which has its rows, will be asked about it.
+IsNeeded = Callable[[str, int], bool]
 
 
 class ShardTransactions:
@@ -76,23 +58,29 @@ class ShardTransactions:
         return None if begun is None else begun[0]
 
     def put(
-        self, beside: Batch, staged: StagedTransaction, progress: TransactionProgress, kept: int
+        self, beside: Batch, transaction: str, progress: TransactionProgress, kept: int | None
     ) -> Ledger:
         """Put how far a transaction comes into the batch that takes it there.
 
         Args:
             beside: What is written with the rows.
-            staged: The transaction.
+            transaction: Its id.
             progress: How far it has come once the batch is written.
-            kept: So many named transactions are remembered.
+            kept: So many like it are remembered; None if the mark of its series will speak for it.
 
         Returns:
             What is to be accepted once the batch is written.
         """
+        begun = None if progress.is_done else (transaction, progress)
+        ledger = replace(self._ledger, begun=begun)
         if progress.is_done:
-            ledger = self._with_done(beside, staged, progress, kept)
-        else:
-            ledger = replace(self._ledger, begun=(staged.name, progress))
+            beside.put(done_key(transaction), encode_progress(progress))
+            if kept is None:
+                places = self._take_place(beside, transaction, KIND_NUMBERED, ledger.numbered, 1)
+                ledger = replace(ledger, numbered=places)
+            else:
+                places = self._take_place(beside, transaction, KIND_NAMED, ledger.named, kept)
+                ledger = replace(ledger, named=places)
         beside.put(KEY_TRANSACTIONS, encode_ledger(ledger))
         return ledger
 
@@ -100,31 +88,19 @@ class ShardTransactions:
         """Take over what a batch that is written said."""
         self._ledger = ledger
 
-    def _with_done(
-        self, beside: Batch, staged: StagedTransaction, progress: TransactionProgress, kept: int
-    ) -> Ledger:
+    def _take_place(
+        self, beside: Batch, transaction: str, kind: int, places: Places, kept: int
+    ) -> Places:
         """Give a transaction that is done its place, and forget those whose time is over."""
-        numbered = staged.is_numbered
-        kind = KIND_NUMBERED if numbered else KIND_NAMED
-        places = self._ledger.numbered if numbered else self._ledger.named
-        beside.put(done_key(staged.name), encode_progress(progress))
-        beside.put(place_key(kind, places.next), staged.name.encode())
-        places = self._forget(
-            beside, kind, Places(places.first, places.next + 1), 1 if numbered else kept
-        )
-        if numbered:
-            return replace(self._ledger, begun=None, numbered=places)
-        return replace(self._ledger, begun=None, named=places)
-
-    def _forget(self, beside: Batch, kind: int, places: Places, kept: int) -> Places:
-        first, end = places.first, places.next
+        beside.put(place_key(kind, places.next), transaction.encode())
+        first, end = places.first, places.next + 1
         keys = [
             place_key(kind, place)
             for place in range(first, min(first + _FORGOTTEN_AT_ONCE, end - kept))
         ]
         for key, data in zip(keys, self._load(keys) if keys else (), strict=True):
             name = "" if data is None else data.decode()
-            if not self._is_needed(name, is_numbered=kind == KIND_NUMBERED):
+            if not self._is_needed(name, kind):
                 beside.delete(done_key(name))
             elif kind == KIND_NUMBERED:
                 beside.put(place_key(kind, end), name.encode())

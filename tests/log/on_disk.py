@@ -26,7 +26,8 @@ from storage_core.format.marker_slot import SLOT_BYTES, SLOT_STRIDE, MarkerState
 from storage_core.format.shard_state import KEY_NEXT
 from storage_core.ground.durable_file import encode_document, read_document
 from storage_core.store.marker import create_marker
-from storage_core.transactions.manifest import MANIFEST_FILE, transaction_directory
+from storage_core.testing import ManualClock
+from storage_core.transactions.manifest import MANIFEST_FILE, Staging
 
 __all__ = [
     "ADDRESS_MAX",
@@ -110,7 +111,7 @@ def rewrite(path: Path, **fields: object) -> None:
 
 def directory_of(staging: Path, name: str) -> Path:
     """Return where a transaction's rows are staged."""
-    return transaction_directory(staging, name)
+    return Staging(staging, ManualClock()).of(name)
 
 
 def manifest_of(staging: Path, name: str) -> Path:

@@ -75,6 +75,13 @@ def batch_of(primary: Iterable[int], **columns: Any) -> pa.RecordBatch:
     )
 
 
+def each_a_write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Give every other batch a key; a transaction stages them apart then, and writes them apart."""
+    for number, batch in enumerate(batches):
+        key = pa.array([None] * len(batch), pa.binary())
+        yield batch.append_column("key", key) if number % 2 else batch
+
+
 def rows_of(batches: pa.Table | Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
     """Return the rows of batches or of a table."""
     if isinstance(batches, pa.Table):

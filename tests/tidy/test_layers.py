@@ -183,7 +183,7 @@ MODULES = {"storage_core", "storage_core.format.block", "storage_core.write.shar
             "storage_core/format/block.py",
             "if TYPE_CHECKING:\n    from storage_core.write.shard import Shard",
         ),
-        ("storage_core/upkeep/verify.py", "from storage_core.transactions.turn import Turn"),
+        ("storage_core/upkeep/verify.py", "from storage_core.transactions.finish import finish"),
         ("connectors/worker.py", "import streaming_jobs.source.options"),
         ("connectors/worker.py", "import confluent_kafka"),
         ("connectors/worker.py", "from storage_core.write.shard import Shard"),

@@ -6,7 +6,7 @@ import pytest
 
 from storage_core import ShardPoisonedError
 from tests.log.on_disk import flip_bit, newest, newest_slot_at
-from tests.log.workbench import Workbench, batch_of
+from tests.log.workbench import Workbench, batch_of, each_a_write
 
 
 @pytest.fixture
@@ -17,8 +17,8 @@ def bench(make_bench, hooked):
 def transact(bench: Workbench, name: str, *batches: list[int]) -> None:
     """Append batches in a transaction, each of them a write of its own."""
     with bench.stream.transaction(name, sum(len(batch) for batch in batches)) as transaction:
-        for batch in batches:
-            transaction.append_batch(batch_of(batch))
+        for batch in each_a_write(map(batch_of, batches)):
+            transaction.append_batch(batch)
 
 
 @pytest.mark.parametrize("writes", range(3))

@@ -80,6 +80,7 @@ OF_A_STAGING_WRITER: dict[str, tuple[Any, ...]] = {
     "write": (batch_of([5]),),
     "finish": (),
     "abandon": (),
+    "close": (),
 }
 # What stands in memory, or opens a stream of its own.
 SERVED = {"create", "open", "add_shards", "options", "origin", "lineage", "is_replay"}

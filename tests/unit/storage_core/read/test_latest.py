@@ -16,7 +16,7 @@ from storage_core.read.view import ShardView
 from storage_core.store.key_value import StoreView
 from tests.log.disks import ReinedDisk
 from tests.log.transactions.test_transaction import transact_in_parts
-from tests.log.workbench import Workbench, batch_of, rows_of
+from tests.log.workbench import Workbench, batch_of, each_a_write, rows_of
 from tests.unit.storage_core.read.test_follower import OvertakenMarker
 from tests.unit.storage_core.strategies import head_value, int32_array
 
@@ -247,8 +247,9 @@ def test_ahead_rows_of_a_transaction_that_is_given_up_leave_nothing(make_bench, 
     bench = make_bench(unit="s", disk=disk, ahead_max=10, block_records=1)
     bench.append([NOW, NOW + 20])
     disk.failing = {"third write"}
+    parts = (batch_of([NOW + count] * count) for count in (26, 40, 5))
     with pytest.raises(ShardPoisonedError):
-        transact_in_parts(bench, 71, *(batch_of([NOW + count] * count) for count in (26, 40, 5)))
+        transact_in_parts(bench, 71, *each_a_write(parts))
     disk.failing = set()
     bench.crash()
     shutil.rmtree(bench.staging)

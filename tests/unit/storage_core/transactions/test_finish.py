@@ -3,17 +3,16 @@
 It reaches inside: the finisher has its manifest in hand while another one ends the transaction.
 """
 
-from dataclasses import replace
-
 import pytest
 
 from storage_core import TransactionId, UnavailableError
 from storage_core.format.record import rows_from_arrow
 from storage_core.format.shard_state import STATE_RANGE, TransactionProgress
+from storage_core.store.key_value import Batch
 from storage_core.testing import ManualClock
-from storage_core.transactions.finish import _write, append, finish
-from storage_core.transactions.manifest import remove_transaction, staged_transactions
-from storage_core.write.ledger import StagedTransaction
+from storage_core.transactions.finish import finish
+from storage_core.transactions.manifest import Staging, remove_transaction, staged_transactions
+from storage_core.write.entry import Entry
 from tests.log.workbench import Workbench, batch_of, publish, transact
 
 
@@ -37,29 +36,33 @@ def test_refresh_and_open_read_no_more_however_many_transactions_there_were(benc
 
 def test_finisher_that_comes_late_adds_nothing_once_the_number_is_forgotten(bench):
     publish(bench, TransactionId("app", 1), [1], [1])
-    (manifest,) = staged_transactions(bench.staging)
+    staging = Staging(bench.staging, ManualClock())
+    (manifest,) = staged_transactions(staging)
     bench.stream.finish_transactions()
     publish(bench, TransactionId("app", 2), [1], [1])
     bench.stream.finish_transactions()
-    finish(manifest, {0: bench.shard}, ManualClock())
+    finish(staging, manifest, {0: bench.shard})
     assert (bench.stream.stats().records, bench.remembered()) == (2, ["staged:app/2"])
 
 
 def test_finisher_of_rows_that_somebody_removed_is_told(bench):
     publish(bench, TransactionId("once"), [1], [1])
-    (manifest,) = staged_transactions(bench.staging)
+    staging = Staging(bench.staging, ManualClock())
+    (manifest,) = staged_transactions(staging)
     remove_transaction(manifest.directory)
     with pytest.raises(UnavailableError, match="'staged:once' were removed"):
-        finish(manifest, {0: bench.shard}, ManualClock())
+        finish(staging, manifest, {0: bench.shard})
 
 
 def test_replay_makes_durable_what_was_done_without_it(bench):
-    planned = TransactionProgress(0, 1, 1, 0)
-    staged = StagedTransaction("t", planned, is_numbered=False)
-    rows = rows_from_arrow(batch_of([5]), 100)
+    once, done, beside = TransactionId("once"), TransactionProgress(1, 1, 1, 0), Batch()
+    entry = Entry(rows_from_arrow(batch_of([5]), 100), beside=beside)
     with bench.shard.guard.appending():
         # As a transaction is left that is interrupted between its last row and the sync.
-        _write(bench.shard, staged, rows, replace(planned, rows_done=1))
+        ledger = bench.shard.transactions.put(beside, once.name, done, kept=1)
+        bench.shard.commit_path(entry, durable=False)
+        bench.shard.transactions.accept(ledger)
     assert bench.stream.committed() == {0: 0}
-    append(bench.shard, staged, iter([rows]))
+    publish(bench, once, [1], [1])
+    bench.stream.finish_transactions()
     assert (bench.stream.committed(), bench.primaries()) == ({0: 1}, [5])

@@ -13,35 +13,36 @@ from storage_core.transactions.manifest import (
     ABANDONED_AFTER_S,
     MANIFEST_FILE,
     Manifest,
+    Staging,
     begin_attempt,
-    check_transaction_name,
     clear_if_done,
-    mark_done,
-    publish_manifest,
+    note_done,
     read_manifest,
     read_staged_rows,
-    remove_attempt,
+    remove_attempts,
     remove_transaction,
     staged_transactions,
     sweep_abandoned,
-    transaction_directory,
+    write_manifest,
 )
 from storage_core.transactions.series import id_of_name, read_mark
-from storage_core.transactions.staged_rows import StagedShardWriter
+from storage_core.transactions.staged_rows import StagingWriter, as_batch
 from tests.log.on_disk import flip_bit
 from tests.unit.storage_core.format.test_block import row_columns, three_rows
 from tests.unit.storage_core.strategies import few, int64_array, rows
 
 
-def staged(staging, name: str, *parts: Rows, shard: int = 0) -> Manifest:
-    """Stage rows of one shard and publish them."""
-    attempt = begin_attempt(staging, name)
-    writer = StagedShardWriter(attempt / f"shard-{shard:04d}.arrow")
+@pytest.fixture
+def staging(root):
+    return Staging(root, ManualClock())
+
+
+def staged(staging: Staging, name: str, *parts: Rows, shard: int = 0) -> Manifest:
+    """Stage rows of one shard in their order, and make them the transaction."""
+    writer = StagingWriter(lambda: begin_attempt(staging, name), 0, 2**20, keeps_order=True)
     for part in parts:
-        writer.write(part)
-    manifest = publish_manifest(staging, name, {shard: (writer.finish(),)})
-    assert manifest is not None
-    return manifest
+        writer.write(as_batch(part))
+    return write_manifest(staging, name, {shard: writer.finish().get(0, ())})
 
 
 def primaries(manifest: Manifest, shard: int = 0) -> list[int]:
@@ -52,53 +53,52 @@ def primaries(manifest: Manifest, shard: int = 0) -> list[int]:
 @few
 @given(rows())
 def test_staged_rows_come_back(tmp_path_factory, given_rows):
-    manifest = staged(tmp_path_factory.mktemp("staging"), "t", given_rows)
-    (back,) = read_staged_rows(manifest, 0)
+    staging = Staging(tmp_path_factory.mktemp("staging"), ManualClock())
+    (back,) = [*read_staged_rows(staged(staging, "t", given_rows), 0)] or [given_rows.slice(0, 0)]
     assert row_columns(back) == row_columns(given_rows)
 
 
-def test_rows_come_back_in_the_order_they_were_staged(root):
-    manifest = staged(root, "t", three_rows(), three_rows().take(int64_array([2, 0])))
+def test_rows_come_back_in_the_order_they_were_staged(staging):
+    manifest = staged(staging, "t", three_rows(), three_rows().take(int64_array([2, 0])))
     assert primaries(manifest) == [1, 2, 3, 3, 1]
     assert manifest.rows_total == 5
 
 
-def test_shard_without_rows_comes_back_empty(root):
-    assert primaries(staged(root, "t")) == []
+def test_shard_without_rows_comes_back_empty(staging):
+    assert primaries(staged(staging, "t")) == []
 
 
-def test_manifest_comes_back(root):
-    manifest = staged(root, "t/ü", three_rows(), shard=3)
+def test_manifest_comes_back(staging):
+    manifest = staged(staging, "t/ü", three_rows(), shard=3)
     assert read_manifest(manifest.directory) == manifest
-    assert list(staged_transactions(root)) == [manifest]
+    assert list(staged_transactions(staging)) == [manifest]
     assert manifest.transaction == "t/ü"
 
 
-def test_first_manifest_wins(root):
-    first = staged(root, "t", three_rows())
-    second = staged(root, "t", three_rows(), three_rows())
+def test_first_manifest_wins(staging):
+    first = staged(staging, "t", three_rows())
+    second = staged(staging, "t", three_rows(), three_rows())
     assert second == first
     assert primaries(second) == [1, 2, 3]
 
 
-def test_other_columns_in_a_later_batch_are_refused(root):
-    writer = StagedShardWriter(begin_attempt(root, "t") / "x.arrow")
-    writer.write(three_rows())
-    with pytest.raises(InvalidRequestError, match=r"key.*differ from the transaction's first"):
-        writer.write(three_rows(key=three_rows().payload))
-    writer.abandon()
+def test_batches_of_other_columns_come_back_in_their_order(staging):
+    keyed = three_rows(key=three_rows().payload)
+    manifest = staged(staging, "t", three_rows(), keyed, three_rows())
+    envelopes = [list(rows.envelope) for rows in read_staged_rows(manifest, 0)]
+    assert (envelopes, primaries(manifest)) == ([[], ["key"], []], [1, 2, 3] * 3)
 
 
 @pytest.mark.parametrize("byte", [0, 100, -1])
-def test_damaged_file_is_told_before_any_of_its_rows(root, byte):
-    manifest = staged(root, "t", three_rows())
+def test_damaged_file_is_told_before_any_of_its_rows(byte, staging):
+    manifest = staged(staging, "t", three_rows())
     flip_bit(manifest.directory / manifest.shards[0][0].file, byte)
     with pytest.raises(CorruptionError, match=r"'t' is missing or damaged.*shard 0.*\.arrow"):
         next(read_staged_rows(manifest, 0))
 
 
-def test_missing_and_cut_files_are_told(root):
-    manifest = staged(root, "t", three_rows())
+def test_missing_and_cut_files_are_told(staging):
+    manifest = staged(staging, "t", three_rows())
     path = manifest.directory / manifest.shards[0][0].file
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(CorruptionError, match="missing or damaged"):
@@ -108,55 +108,51 @@ def test_missing_and_cut_files_are_told(root):
         primaries(manifest)
 
 
-def test_damaged_manifest_is_told(root):
-    manifest = staged(root, "t", three_rows())
+def test_damaged_manifest_is_told(staging):
+    manifest = staged(staging, "t", three_rows())
     flip_bit(manifest.directory / MANIFEST_FILE, 20)
     with pytest.raises(CorruptionError, match=r"manifest\.json"):
-        list(staged_transactions(root))
+        list(staged_transactions(staging))
 
 
-def test_attempt_without_a_manifest_is_no_transaction(root):
-    begin_attempt(root, "t")
-    assert list(staged_transactions(root)) == []
-    assert read_manifest(transaction_directory(root, "t")) is None
+def test_attempt_without_a_manifest_is_no_transaction(staging):
+    begin_attempt(staging, "t")
+    assert list(staged_transactions(staging)) == []
+    assert read_manifest(staging.of("t")) is None
 
 
-def test_removed_attempt_leaves_others_of_its_transaction(root):
-    mine, other = begin_attempt(root, "t"), begin_attempt(root, "t")
-    remove_attempt(mine)
+def test_removed_attempt_leaves_others_of_its_transaction(root, staging):
+    mine, other = begin_attempt(staging, "t"), begin_attempt(staging, "t")
+    remove_attempts(mine.parent, [mine.name])
     assert (mine.exists(), other.exists()) == (False, True)
-    remove_attempt(other)
+    remove_attempts(other.parent, [other.name])
     assert list(root.iterdir()) == []
 
 
-def test_staging_goes_when_the_last_shard_is_done(root):
-    attempt = begin_attempt(root, "t")
-    parts = {n: (StagedShardWriter(attempt / f"{n}.arrow").finish(),) for n in (0, 2)}
-    manifest = publish_manifest(root, "t", parts)
-    assert manifest is not None
-    mark_done(manifest, 0, ManualClock())
-    clear_if_done(manifest, ManualClock())
+def test_staging_goes_when_the_last_shard_is_done(root, staging):
+    manifest = write_manifest(staging, "t", {0: (), 2: ()})
+    note_done(staging, manifest, 0)
+    clear_if_done(staging, manifest)
     assert read_manifest(manifest.directory) == manifest
-    mark_done(manifest, 2, ManualClock())
-    clear_if_done(manifest, ManualClock())
+    note_done(staging, manifest, 2)
+    clear_if_done(staging, manifest)
     assert list(root.iterdir()) == []
 
 
-def test_notes_of_an_earlier_transaction_of_the_id_do_not_count(root):
-    attempt = begin_attempt(root, "t")
+def test_notes_of_an_earlier_transaction_of_the_id_do_not_count(staging):
+    attempt = begin_attempt(staging, "t")
     (attempt.parent / "done-0000").touch()
-    manifest = publish_manifest(root, "t", {0: (StagedShardWriter(attempt / "0").finish(),)})
-    assert manifest is not None
-    clear_if_done(manifest, ManualClock())
+    manifest = write_manifest(staging, "t", {0: ()})
+    clear_if_done(staging, manifest)
     assert manifest.is_published
-    mark_done(manifest, 0, ManualClock())
-    assert staged(root, "t", three_rows()) == manifest
-    clear_if_done(manifest, ManualClock())
+    note_done(staging, manifest, 0)
+    assert staged(staging, "t", three_rows()) == manifest
+    clear_if_done(staging, manifest)
     assert not manifest.is_published
 
 
 def test_manifest_goes_though_the_rest_cannot(root):
-    manifest = staged(root / "elsewhere", "t", three_rows())
+    manifest = staged(Staging(root / "elsewhere", ManualClock()), "t", three_rows())
     (root / "staging").mkdir()
     directory = root / "staging" / manifest.directory.name
     directory.symlink_to(manifest.directory)
@@ -166,19 +162,16 @@ def test_manifest_goes_though_the_rest_cannot(root):
 
 
 def test_mark_is_written_before_the_manifest_goes(bench):
-    transaction = TransactionId("app", 1)
-    attempt = begin_attempt(bench.staging, transaction.name)
-    parts = {0: (StagedShardWriter(attempt / "0").finish(),)}
-    manifest = publish_manifest(bench.staging, transaction, parts)
-    assert manifest is not None
-    mark_done(manifest, 0, ManualClock())
+    staging = Staging(bench.staging, ManualClock())
+    manifest = write_manifest(staging, TransactionId("app", 1), {0: ()})
+    note_done(staging, manifest, 0)
     in_the_way = bench.directory / "series"
     in_the_way.touch()
     with pytest.raises(OSError, match=r"Not a directory|File exists"):
-        clear_if_done(manifest, ManualClock())
+        clear_if_done(staging, manifest)
     assert manifest.is_published
     in_the_way.unlink()
-    clear_if_done(manifest, ManualClock())
+    clear_if_done(staging, manifest)
     mark = read_mark(bench.directory, "app")
     assert mark is not None
     assert (manifest.is_published, mark.number) == (False, 1)
@@ -196,41 +189,41 @@ def test_name_of_a_number_gives_its_id_back(series):
     assert id_of_name(TransactionId(series, 7).name) == TransactionId(series, 7)
 
 
-def test_id_without_a_number_that_was_staged_under_a_name_of_one_is_still_read(root):
-    manifest = staged(root, "staged:a/3", three_rows())
+def test_id_without_a_number_that_was_staged_under_a_name_of_one_is_still_read(staging):
+    manifest = staged(staging, "staged:a/3", three_rows())
     fields = read_document(manifest.directory / MANIFEST_FILE) | {"series": "a/3", "number": None}
     replace_durably(manifest.directory / MANIFEST_FILE, encode_document(fields))
     assert read_manifest(manifest.directory) == manifest
 
 
 def test_removing_what_is_not_there_is_quiet(root):
-    remove_transaction(root / "gone")
-    assert list(staged_transactions(root / "gone")) == []
-    assert sweep_abandoned(root / "gone", ManualClock()) == 0
+    gone = Staging(root / "gone", ManualClock())
+    remove_transaction(gone.directory / "t")
+    assert list(staged_transactions(gone)) == []
+    assert sweep_abandoned(gone) == 0
 
 
 @pytest.mark.parametrize(("age_s", "swept"), [(-60, 0), (60, 1)])
-def test_abandoned_attempt_is_swept_after_its_age_only(root, age_s, swept):
-    attempt = begin_attempt(root, "t")
-    clock = ManualClock()
-    made_s = clock.now_ns() / 10**9 - ABANDONED_AFTER_S - age_s
+def test_abandoned_attempt_is_swept_after_its_age_only(age_s, swept, staging):
+    attempt = begin_attempt(staging, "t")
+    made_s = staging.clock.now_ns() / 10**9 - ABANDONED_AFTER_S - age_s
     for path in (attempt, attempt.parent):
         os.utime(path, (made_s, made_s))
-    assert sweep_abandoned(root, clock) == swept
+    assert sweep_abandoned(staging) == swept
     assert attempt.exists() == (not swept)
 
 
-def test_attempt_that_is_still_written_to_is_not_abandoned(root):
-    attempt = begin_attempt(root, "t")
+def test_attempt_that_is_still_written_to_is_not_abandoned(root, staging):
+    attempt = begin_attempt(staging, "t")
     for path in (attempt, attempt.parent):
         os.utime(path, (0, 0))
     (attempt / "rows.arrow").touch()
     now_s = (attempt / "rows.arrow").stat().st_mtime
-    assert sweep_abandoned(root, ManualClock(wall_ns=int(now_s * 10**9))) == 0
+    assert sweep_abandoned(Staging(root, ManualClock(wall_ns=int(now_s * 10**9)))) == 0
 
 
-def test_manifest_of_one_file_a_shard_still_opens(root):
-    manifest = staged(root, "t", three_rows())
+def test_manifest_of_one_file_a_shard_still_opens(staging):
+    manifest = staged(staging, "t", three_rows())
     (part,) = manifest.shards[0]
     path = manifest.directory / MANIFEST_FILE
     older = {"0": [part.file, part.rows, part.size, part.checksum]}
@@ -238,17 +231,18 @@ def test_manifest_of_one_file_a_shard_still_opens(root):
     assert read_manifest(manifest.directory) == manifest
 
 
-def test_published_transaction_is_never_swept(root):
-    manifest = staged(root, "t", three_rows())
+def test_published_transaction_is_never_swept(staging):
+    manifest = staged(staging, "t", three_rows())
     os.utime(manifest.directory, (0, 0))
-    assert sweep_abandoned(root, ManualClock()) == 0
+    assert sweep_abandoned(staging) == 0
     assert primaries(manifest) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("name", ["a", "a/b", "..", "ü" * 256, " ", "a" * 512])
-def test_any_printable_text_names_a_transaction_inside_staging(root, name):
-    check_transaction_name(name)
-    assert transaction_directory(root, name).parent == root
+def test_any_printable_text_names_a_transaction_inside_staging(bench, name):
+    with bench.stream.transaction(name, 0):
+        assert Staging(bench.staging, ManualClock()).of(name).parent == bench.staging
+    assert bench.remembered() == [name]
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ from storage_core.upkeep.verify import (
     verify_shard,
 )
 from storage_core.write.cutting import put_block
-from tests.log.workbench import Workbench, batch_of, publish, transact
+from tests.log.workbench import Workbench, batch_of, each_a_write, publish, transact
 from tests.unit.storage_core.strategies import head_value, int32_array
 
 AHEAD = 10**12
@@ -487,8 +487,8 @@ def test_report_says_that_counts_are_bounds_where_a_transaction_was_given_up(mak
     bench = make_bench(disk=disk, block_records=1)
     disk.failing = {"third write"}
     with suppress(ShardPoisonedError), bench.stream.transaction("1", 3) as rows:
-        for number in range(3):
-            rows.append(number, 1, b"payload")
+        for batch in each_a_write(batch_of([number]) for number in range(3)):
+            rows.append_batch(batch)
     disk.failing = set()
     bench.crash()
     for path in bench.staging.rglob("*.arrow"):

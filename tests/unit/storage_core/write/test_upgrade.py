@@ -25,6 +25,7 @@ from storage_core.format.shard_state import (
 from storage_core.ground.durable_file import encode_document, read_document
 from storage_core.store.key_value import Batch
 from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
+from storage_core.transactions.staged_rows import BATCH_BYTES_TARGET
 from tests.log.workbench import Workbench
 
 OF_VERSION_1 = [
@@ -168,9 +169,11 @@ def cut_short(make_bench, disk):
     bench.append([1])
     bench.commit()
     disk.failing = {"third write"}
+    # Of large rows few are read at once, and each time it is a write of its own.
+    payload = bytes(BATCH_BYTES_TARGET // 3)
     with suppress(ShardPoisonedError), bench.stream.transaction("t", 6) as transaction:
         for primary in range(10, 16):
-            transaction.append(primary, 1, b"")
+            transaction.append(primary, 1, payload)
     disk.failing = set()
     bench.crash()
     set_back_to_version_1(bench, [])
