@@ -62,6 +62,7 @@ _OTHER_PURPOSES: Final = (
     # How much the tests do (docs/TESTING.md).
     "EXAMPLES",
     "REQUIRE_FUSE",
+    "INTERRUPT_EVERY",
     "MODEL_*",
     "FAULT_*",
     "TEST_*",
