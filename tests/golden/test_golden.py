@@ -4,11 +4,9 @@ The folders beside this file were written once and never change; `write_v1.py` t
 them. Every test works on a copy.
 """
 
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,26 +15,8 @@ from storage_core.read.request import COLUMNS
 from tests.golden.write_v1 import STREAM, open_later, plain, rows_in
 
 HERE = Path(__file__).parent
+STORE = "v1"
 BYTES_MAX = 150_000
-
-
-@pytest.fixture(scope="module")
-def expected() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((HERE / "v1.json").read_text())
-    return found
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A copy of the golden store."""
-    return shutil.copytree(HERE / "v1", tmp_path / "root")
-
-
-@pytest.fixture
-def stream(root: Path) -> Iterator[Stream]:
-    """The golden store opened for writing."""
-    with open_later(root) as stream:
-        yield stream
 
 
 @pytest.fixture

@@ -3,38 +3,13 @@
 `write_v1_origin.py` says what is in it. Every test works on a copy.
 """
 
-import json
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from storage_core import InvalidRequestError, Stream, StreamReader, list_streams
-from tests.golden.write_v1 import open_later, plain
+from tests.golden.write_v1 import plain
 from tests.golden.write_v1_origin import ORIGIN, SHARD, STREAM, told_by
 
-HERE = Path(__file__).parent
-
-
-@pytest.fixture(scope="module")
-def expected() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((HERE / "v1-origin.json").read_text())
-    return found
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A copy of the golden store."""
-    return shutil.copytree(HERE / "v1-origin", tmp_path / "root")
-
-
-@pytest.fixture
-def stream(root: Path) -> Iterator[Stream]:
-    """The golden store opened for writing."""
-    with open_later(root) as stream:
-        yield stream
+STORE = "v1-origin"
 
 
 def test_store_holds_each_state_and_what_only_an_origin_has(expected):

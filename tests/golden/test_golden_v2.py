@@ -3,41 +3,16 @@
 `write_v2.py` says what is in it. Every test works on a copy.
 """
 
-import json
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from storage_core import StagingArea, Stream, StreamReader
+from storage_core import StagingArea, StreamReader
 from storage_core.format.keys import FAMILY_DEFAULT
 from storage_core.format.shard_state import KEY_TRANSACTIONS, decode_ledger
 from storage_core.store.rocks import open_store
-from tests.golden.write_v1 import STREAM, open_later
+from tests.golden.write_v1 import STREAM
 from tests.golden.write_v2 import ATTACHED, BEGUN, NUMBERED, ONCE, told_by
 
-HERE = Path(__file__).parent
-
-
-@pytest.fixture(scope="module")
-def expected() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((HERE / "v2.json").read_text())
-    return found
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A copy of the golden store."""
-    return shutil.copytree(HERE / "v2", tmp_path / "root")
-
-
-@pytest.fixture
-def stream(root: Path) -> Iterator[Stream]:
-    """The golden store opened for writing."""
-    with open_later(root) as stream:
-        yield stream
+STORE = "v2"
 
 
 def test_store_holds_each_state_and_a_transaction_half_written(root, expected):

@@ -18,7 +18,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -118,32 +118,42 @@ def open_later(root: Path) -> Stream:
     return Stream.open(root, STREAM, environment=Environment(clock=later))
 
 
-def _expected(root: Path) -> dict[str, Any]:
-    with open_later(root) as stream:
-        return {
-            "committed": stream.committed()[0],
-            "source": stream.source(0),
-            "latest": {str(one): record.address for one, record in stream.latest().items()},
-            "order": [row["address"] for row in stream.read(columns=("address",)).to_pylist()],
-            "rows": rows_in(stream),
-        }
+def _told_by(stream: Stream) -> dict[str, Any]:
+    return {
+        "committed": stream.committed()[0],
+        "source": stream.source(0),
+        "latest": {str(one): record.address for one, record in stream.latest().items()},
+        "order": [row["address"] for row in stream.read(columns=("address",)).to_pylist()],
+        "rows": rows_in(stream),
+    }
+
+
+def leave(
+    folder: Path,
+    name: str,
+    write: Callable[[Path, FaultyDisk], None],
+    told_by: Callable[[Stream], dict[str, Any]],
+) -> None:
+    """Leave in a folder a store as a killed process left it, and what it tells."""
+    with tempfile.TemporaryDirectory() as scratch:
+        live, opened = Path(scratch, "live"), Path(scratch, "opened")
+        disk = FaultyDisk()
+        write(live, disk)
+        shutil.copytree(live, folder / name, ignore=shutil.ignore_patterns(*LEFT_OUT))
+        disk.bury()
+        shutil.copytree(folder / name, opened)
+        with open_later(opened) as stream:
+            expected = told_by(stream)
+    rows = ",\n".join(json.dumps(row) for row in expected.pop("rows"))
+    text = f'{json.dumps(expected)[:-1]}, "rows": [\n{rows}\n]}}\n'
+    (folder / f"{name}.json").write_text(text)
 
 
 def main(folder: Path) -> None:
     """Write everything into a folder where none of it is yet."""
-    with tempfile.TemporaryDirectory() as scratch:
-        live, opened = Path(scratch, "live"), Path(scratch, "opened")
-        disk = FaultyDisk()
-        _write(live, disk)
-        shutil.copytree(live, folder / "v1", ignore=shutil.ignore_patterns(*LEFT_OUT))
-        disk.bury()
-        shutil.copytree(folder / "v1", folder / "v1-damaged")
-        _damage(folder / "v1-damaged")
-        shutil.copytree(folder / "v1", opened)
-        expected = _expected(opened)
-    rows = ",\n".join(json.dumps(row) for row in expected.pop("rows"))
-    text = f'{json.dumps(expected)[:-1]}, "rows": [\n{rows}\n]}}\n'
-    (folder / "v1.json").write_text(text)
+    leave(folder, "v1", _write, _told_by)
+    shutil.copytree(folder / "v1", folder / "v1-damaged")
+    _damage(folder / "v1-damaged")
 
 
 if __name__ == "__main__":

@@ -11,10 +11,7 @@ It leaves two things in FOLDER:
 * `v1-origin.json`, what a reader must find in it.
 """
 
-import json
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +20,7 @@ import pyarrow as pa
 from storage_core import Stream, StreamOptions, StreamOrigin
 from storage_core.read.request import COLUMNS
 from storage_core.testing import FaultyDisk, ManualClock
-from tests.golden.write_v1 import COLUMN_TYPES, LEFT_OUT, NOW_MS, open_later, plain
+from tests.golden.write_v1 import COLUMN_TYPES, NOW_MS, leave, plain
 
 STREAM = "events"
 SHARD = 3
@@ -79,21 +76,5 @@ def told_by(stream: Stream) -> dict[str, Any]:
     }
 
 
-def main(folder: Path) -> None:
-    """Write everything into a folder where none of it is yet."""
-    with tempfile.TemporaryDirectory() as scratch:
-        live, opened = Path(scratch, "live"), Path(scratch, "opened")
-        disk = FaultyDisk()
-        _write(live, disk)
-        shutil.copytree(live, folder / "v1-origin", ignore=shutil.ignore_patterns(*LEFT_OUT))
-        disk.bury()
-        shutil.copytree(folder / "v1-origin", opened)
-        with open_later(opened) as stream:
-            expected = told_by(stream)
-    rows = ",\n".join(json.dumps(row) for row in expected.pop("rows"))
-    text = f'{json.dumps(expected)[:-1]}, "rows": [\n{rows}\n]}}\n'
-    (folder / "v1-origin.json").write_text(text)
-
-
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    leave(Path(sys.argv[1]), "v1-origin", _write, told_by)

@@ -10,10 +10,7 @@ It leaves two things in FOLDER:
 * `v2.json`, what a reader must find in it.
 """
 
-import json
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +22,7 @@ from storage_core import StagingArea, Stream, StreamOptions, TransactionId
 from storage_core.format.keys import PREFIX_ATTACHMENT, PREFIX_DONE, PREFIX_PLACE, prefix_end
 from storage_core.read.request import COLUMNS
 from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
-from tests.golden.write_v1 import LEFT_OUT, NOW_MS, STREAM, open_later, plain
+from tests.golden.write_v1 import NOW_MS, STREAM, leave, plain
 
 OPTIONS = StreamOptions(
     shards=2, unit="ms", jitter=5, block_records=2, codec="lz4", transactions_kept=2
@@ -102,21 +99,5 @@ def _names(stream: Stream, shard: int, prefix: bytes, begin: int) -> Iterator[st
     view.close()
 
 
-def main(folder: Path) -> None:
-    """Write everything into a folder where none of it is yet."""
-    with tempfile.TemporaryDirectory() as scratch:
-        live, opened = Path(scratch, "live"), Path(scratch, "opened")
-        disk = FaultyDisk()
-        _write(live, disk)
-        shutil.copytree(live, folder / "v2", ignore=shutil.ignore_patterns(*LEFT_OUT))
-        disk.bury()
-        shutil.copytree(folder / "v2", opened)
-        with open_later(opened) as stream:
-            expected = told_by(stream)
-    rows = ",\n".join(json.dumps(row) for row in expected.pop("rows"))
-    text = f'{json.dumps(expected)[:-1]}, "rows": [\n{rows}\n]}}\n'
-    (folder / "v2.json").write_text(text)
-
-
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    leave(Path(sys.argv[1]), "v2", _write, told_by)
