@@ -1,7 +1,8 @@
-"""The vocabulary of the unit tests: a stream on a bench, used, broken and looked at.
+"""The vocabulary of the scenarios: a stream on a bench, used, broken and looked at.
 
 bench.append([10, 20])          two rows of id 1, primaries 10 and 20
 bench.commit()                  durable and visible
+bench.keep([10, 20])            both
 bench.crash()                   the process is gone; nothing was committed on the way
 bench.reopen()                  close, if open, and open again
 bench.cut_log(20)               the end of the write-ahead log is gone
@@ -124,6 +125,11 @@ class Workbench:
             if key in columns
         }
         return self.stream.append_batch(batch_of(primary, **columns), **call)
+
+    def keep(self, primary: Iterable[int], **columns: Any) -> None:
+        """Append a batch and commit it."""
+        self.append(primary, **columns)
+        self.commit()
 
     def commit(self) -> dict[int, int]:
         return self.stream.commit()

@@ -10,8 +10,7 @@ from tests.log.workbench import Workbench
 @pytest.fixture
 def bench(make_bench, hooked):
     bench = make_bench(unit="sequence", environment=hooked.environment)
-    bench.append([1])
-    bench.commit()
+    bench.keep([1])
     return bench
 
 
@@ -39,8 +38,7 @@ def test_both_slots_say_the_same_from_the_first_step_of_an_opening(bench, hooked
             (slot.generation, slot.committed) for slot in slots(bench.marker) if slot is not None
         )
 
-    bench.append([2])
-    bench.commit()
+    bench.keep([2])
     bench.crash()
     hooked.on(moment, look)
     bench.open()

@@ -42,8 +42,7 @@ def test_open_close_and_reopen_leave_both_slots_whole(bench):
 
 
 def test_rows_above_the_marker_are_adopted(bench):
-    bench.append([1])
-    bench.commit()
+    bench.keep([1])
     bench.append([2, 3])
     bench.crash()
     assert bench.open().committed() == {0: 3}
@@ -57,8 +56,7 @@ def test_single_records_that_were_not_sealed_are_not_there(bench):
 
 
 def test_torn_end_that_nobody_was_told_of_is_no_loss(bench):
-    bench.append([1])
-    bench.commit()
+    bench.keep([1])
     bench.append([2])
     bench.crash()
     bench.cut_log(1)
@@ -83,10 +81,8 @@ def test_adopted_rows_are_told_apart_by_address_on_a_retry(bench):
 @pytest.fixture
 def shortened(bench):
     """A stream of which the last two of three committed rows are gone."""
-    bench.append([1])
-    bench.commit()
-    bench.append([2, 3])
-    bench.commit()
+    bench.keep([1])
+    bench.keep([2, 3])
     bench.crash()
     bench.cut_log(1)
     bench.open()
@@ -126,15 +122,13 @@ def test_read_that_touches_a_lost_range_raises_and_names_it(shortened, read):
 
 
 def test_tail_beside_a_lost_range_is_whole(shortened):
-    shortened.append([9])
-    shortened.commit()
+    shortened.keep([9])
     assert shortened.tail("primary", 0, 1) == [1]
     assert shortened.tail("primary", 3) == [9]
 
 
 def test_lost_addresses_are_never_used_again(shortened):
-    shortened.append([9])
-    shortened.commit()
+    shortened.keep([9])
     assert shortened.tail("address", 3) == [3]
     with pytest.raises(LostRangeError, match=r"\[1, 3\)"):
         shortened.append([2, 3], addresses=[1, 2])
@@ -142,8 +136,7 @@ def test_lost_addresses_are_never_used_again(shortened):
 
 def test_accepted_loss_is_passed_over(shortened):
     shortened.stream.accept_loss(0, 1, 3)
-    shortened.append([9])
-    shortened.commit()
+    shortened.keep([9])
     for _ in range(2):
         assert (shortened.primaries(), shortened.tail("address")) == ([1, 9], [0, 3])
         assert shortened.stream.verify().is_clean
@@ -160,8 +153,7 @@ def test_only_what_is_lost_can_be_accepted(shortened, start, end):
 
 
 def test_lost_range_follows_on_another(shortened):
-    shortened.append([8])
-    shortened.commit()
+    shortened.keep([8])
     shortened.crash()
     shortened.cut_log(1)
     shortened.open()
@@ -282,8 +274,7 @@ def test_shard_without_a_whole_slot_is_refused_until_the_marker_is_given_up(benc
 
 
 def test_giving_up_a_good_marker_changes_nothing(bench):
-    bench.append([1])
-    bench.commit()
+    bench.keep([1])
     bench.crash()
     bench.cut_log(1)
     assert bench.open(give_up_marker=True).lost_ranges() == {0: [(0, 1)]}

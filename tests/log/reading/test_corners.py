@@ -23,8 +23,7 @@ def both(bench: Workbench, ask: Any) -> Any:
 
 
 def test_tombstone_stays_apart_from_an_empty_payload(bench):
-    bench.append([3, 1, 2], payload=[None, b"", None])
-    bench.commit()
+    bench.keep([3, 1, 2], payload=[None, b"", None])
     payloads = both(bench, lambda reads: column_of(reads.read(), "payload"))
     assert payloads == [b"", None, None]
     assert bench.stream.latest()[1].payload is None
@@ -33,8 +32,7 @@ def test_tombstone_stays_apart_from_an_empty_payload(bench):
 @pytest.mark.parametrize("unit", ["s", "ns", "sequence"])
 def test_primaries_at_both_ends_are_found_alone_and_together(make_bench, unit):
     bench = make_bench(unit=unit, ahead_max=INT64_MAX)
-    bench.append([INT64_MIN, 0, INT64_MAX, INT64_MIN])
-    bench.commit()
+    bench.keep([INT64_MIN, 0, INT64_MAX, INT64_MIN])
     assert both(bench, lambda reads: column_of(reads.read(), "address")) == [0, 3, 1, 2]
     assert both(bench, lambda reads: column_of(reads.read(1, INT64_MAX), "address")) == [2]
     assert both(bench, lambda reads: column_of(reads.read(1, end=INT64_MIN), "address")) == [0, 3]
@@ -45,8 +43,7 @@ def test_primaries_at_both_ends_are_found_alone_and_together(make_bench, unit):
 def test_long_run_of_equal_primaries_stays_in_order_of_arrival(make_bench):
     bench = make_bench(block_records=10)
     bench.append([5] * 95, payload=[bytes([number]) for number in range(95)])
-    bench.append([4, 5])
-    bench.commit()
+    bench.keep([4, 5])
     assert both(bench, lambda reads: column_of(reads.read(1, 5, 5), "address")) == [
         *range(95),
         96,
@@ -58,35 +55,30 @@ def test_long_run_of_equal_primaries_stays_in_order_of_arrival(make_bench):
 def test_row_routed_to_another_shard_by_name_is_found_by_its_id(make_bench):
     bench = make_bench(shards=2)
     bench.append([1], secondary=1)
-    bench.append([2, 1], secondary=1, shard=0)
-    bench.commit()
+    bench.keep([2, 1], secondary=1, shard=0)
     assert both(bench, lambda reads: column_of(reads.read(1), "shard")) == [0, 1, 0]
     assert both(bench, lambda reads: reads.latest(1)[1].primary) == 2
 
 
 def test_latest_prefers_a_row_ahead_until_the_head_passes_it(make_bench):
     bench = make_bench(unit="s", disk=ReinedDisk(), ahead_max=10)
-    bench.append([NOW, NOW + 50, NOW + 1])
-    bench.commit()
+    bench.keep([NOW, NOW + 50, NOW + 1])
     assert both(bench, lambda reads: reads.latest(1)[1].primary) == NOW + 50
     bench.reopen(environment=None)
-    bench.append([NOW + 60])
-    bench.commit()
+    bench.keep([NOW + 60])
     assert both(bench, lambda reads: reads.latest(1)[1].primary) == NOW + 60
 
 
 def test_latest_of_ids_that_have_only_rows_ahead(make_bench):
     bench = make_bench(unit="s", disk=ReinedDisk(), ahead_max=10)
-    bench.append([NOW + 50, NOW + 90, NOW + 70], secondary=[1, 2, 2])
-    bench.commit()
+    bench.keep([NOW + 50, NOW + 90, NOW + 70], secondary=[1, 2, 2])
     latest = both(bench, lambda reads: {k: v.primary for k, v in reads.latest().items()})
     assert latest == {1: NOW + 50, 2: NOW + 90}
     assert both(bench, lambda reads: reads.earliest(2, 0)) == NOW + 70
 
 
 def test_latest_does_not_look_above_committed(bench):
-    bench.append([5])
-    bench.commit()
+    bench.keep([5])
     bench.append([9, 3], secondary=[1, 2])
     assert both(bench, lambda reads: {k: v.primary for k, v in reads.latest().items()}) == {1: 5}
     assert both(bench, lambda reads: reads.latest(2)) == {}
@@ -106,8 +98,7 @@ def test_tail_below_the_start_of_the_log_is_told(bench):
 
 
 def test_tail_beyond_committed_gives_what_there_is(bench):
-    bench.append([1])
-    bench.commit()
+    bench.keep([1])
     bench.append([2])
     assert both(bench, lambda reads: column_of(reads.tail(0, 0, 10**9), "primary")) == [1]
     assert both(bench, lambda reads: list(reads.tail(0, 1, 2))) == []
@@ -116,8 +107,7 @@ def test_tail_beyond_committed_gives_what_there_is(bench):
 def test_envelope_comes_back_from_normal_and_late_rows_alike(bench):
     headers = [{"key": "h", "value": None}]
     bench.append([10, 5], key=[None, b""], headers=[headers, None], timestamp=[7, None])
-    bench.append([1], key=b"k")
-    bench.commit()
+    bench.keep([1], key=b"k")
     names = ("primary", "key", "headers", "timestamp", "timestamp_type")
     assert both(bench, lambda reads: tuple_rows(reads.read(columns=names), names)) == [
         (1, b"k", None, None, None),
@@ -129,8 +119,7 @@ def test_envelope_comes_back_from_normal_and_late_rows_alike(bench):
 def test_headers_that_arrow_lets_pass_come_back_from_normal_and_late_rows_alike(bench):
     headers = [[None], [{"key": None, "value": b"v"}, {"key": "k", "value": None}]]
     bench.append([10, 11], headers=headers)
-    bench.append([4, 5], headers=headers)
-    bench.commit()
+    bench.keep([4, 5], headers=headers)
     names = ("primary", "headers")
     found = both(bench, lambda reads: tuple_rows(reads.read(columns=names), names))
     assert found == list(zip([4, 5, 10, 11], headers * 2, strict=True))
@@ -146,8 +135,7 @@ def test_time_of_writing_is_kept_for_normal_and_late_rows(make_bench):
     bench = make_bench(disk=disk)
     bench.append([10])
     disk.clock.advance(1)
-    bench.append([5])
-    bench.commit()
+    bench.keep([5])
     late, normal = both(
         bench, lambda reads: column_of(reads.read(columns=("committed_at_ms",)), "committed_at_ms")
     )
@@ -157,13 +145,11 @@ def test_time_of_writing_is_kept_for_normal_and_late_rows(make_bench):
 @pytest.mark.parametrize("opened", [lambda bench: bench.stream, Workbench.read_beside])
 def test_scan_shows_the_moment_it_began(bench, opened):
     bench.append([1])
-    bench.append([2])
-    bench.commit()
+    bench.keep([2])
     reads = opened(bench)
     scan = reads.scan()
     begun = column_of([next(scan)], "primary")
-    bench.append([9])
-    bench.commit()
+    bench.keep([9])
     assert begun + column_of(scan, "primary") == [1, 2]
     assert column_of(reads.scan(), "primary") == [1, 2, 9]
     reads.close()
@@ -181,8 +167,7 @@ def test_more_rows_at_once_than_constants_are_kept_for_are_read(make_bench, stat
     bench = make_bench(block_records=100_000, block_bytes=2**24)
     if states == "late":
         bench.append([10**6])
-    bench.append(range(70_000))
-    bench.commit()
+    bench.keep(range(70_000))
     late = column_of(bench.stream.read(end=10**5), "late")
     assert late == [states == "late"] * 70_000
     assert len(bench.arrivals(end=10**5)) == 70_000

@@ -44,14 +44,12 @@ def shown(reader: StreamReader) -> list[int]:
 
 def test_each_read_shows_what_is_committed_when_it_begins(bench, reader):
     for primary in range(3):
-        bench.append([primary])
-        bench.commit()
+        bench.keep([primary])
         assert shown(reader) == list(range(primary + 1))
 
 
 def test_rows_that_are_not_committed_are_never_shown(bench, reader):
-    bench.append([10])
-    bench.commit()
+    bench.keep([10])
     bench.append([20, 5])
     reader.refresh()
     assert (shown(reader), reader.committed()) == ([10], {0: 1})
@@ -70,11 +68,9 @@ def test_rows_of_a_transaction_are_shown_at_its_end_together(bench, reader):
 
 @pytest.mark.parametrize("quiet", ["flush", "close", "idle"])
 def test_rewritten_state_is_seen_though_the_writer_is_quiet_after_it(bench, reader, quiet):
-    bench.append([1])
-    bench.commit()
+    bench.keep([1])
     assert reader.refresh() == {0: 1}
-    bench.append(range(2, 100))
-    bench.commit()
+    bench.keep(range(2, 100))
     if quiet == "flush":
         bench.shard._store._database.flush()
     elif quiet == "close":
@@ -84,8 +80,7 @@ def test_rewritten_state_is_seen_though_the_writer_is_quiet_after_it(bench, read
 
 
 def test_reader_follows_the_next_writer_to_a_new_generation(bench, reader):
-    bench.append([1])
-    bench.commit()
+    bench.keep([1])
     before = instance(reader) if shown(reader) else None
     bench.append([2])
     bench.crash()
@@ -100,11 +95,9 @@ def instance(reader: StreamReader) -> object:
 
 
 def test_instance_stays_while_the_generation_does(bench, reader):
-    bench.append([1])
-    bench.commit()
+    bench.keep([1])
     before = instance(reader) if shown(reader) else None
-    bench.append([2])
-    bench.commit()
+    bench.keep([2])
     assert (shown(reader), instance(reader) is before) == ([1, 2], True)
 
 
@@ -124,15 +117,13 @@ class CountingStore:
 
 
 def test_reader_catches_up_twice_for_each_new_marker_and_not_without(bench, reader):
-    bench.append([1])
-    bench.commit()
+    bench.keep([1])
     reader.refresh()
     counting = CountingStore(instance(reader))
     reader._shards[0]._store = counting
     reader.refresh()
     assert counting.catch_ups == 0
-    bench.append([2])
-    bench.commit()
+    bench.keep([2])
     reader.refresh()
     assert counting.catch_ups == 2
 
@@ -150,8 +141,7 @@ def test_reader_of_a_stream_that_was_never_written(bench):
 
 
 def test_many_readers_and_threads_read_side_by_side(bench):
-    bench.append(range(100))
-    bench.commit()
+    bench.keep(range(100))
     with bench.read_beside() as one, bench.read_beside() as two:
         counts: list[int] = []
         asks = [lambda reads=reads: counts.append(len(shown(reads))) for reads in (one, two) * 2]
@@ -173,8 +163,7 @@ def test_accepted_loss_is_seen_by_an_open_reader(bench, reader):
 
 
 def test_wait_ends_at_once_for_what_is_committed(bench, reader, clock):
-    bench.append([1])
-    bench.commit()
+    bench.keep([1])
     assert reader.wait(0, 0, timeout=60)
     assert clock.elapsed_s == 0
 
@@ -191,8 +180,7 @@ def test_wait_ends_when_the_writer_commits(bench):
 
         def commit() -> None:
             begun.wait()
-            bench.append([1])
-            bench.commit()
+            bench.keep([1])
 
         with BesideThread(commit):
             begun.set()
@@ -206,8 +194,7 @@ def test_wait_without_meaning_is_refused(reader, shard, address, timeout):
 
 
 def test_position_names_incarnation_lineages_and_ends(bench, reader):
-    bench.append([1])
-    bench.commit()
+    bench.keep([1])
     position = reader.position()
     stream = json.loads((bench.directory / "stream.json").read_text())
     options = json.loads((bench.directory / "options.json").read_text())
@@ -254,8 +241,7 @@ def test_closed_reader_refuses_every_call(reader, call):
 
 def test_scan_begun_before_the_close_ends_with_an_error_not_short(make_bench):
     bench = make_bench(block_records=1)
-    bench.append(range(100))
-    bench.commit()
+    bench.keep(range(100))
     reader = bench.read_beside()
     scan = reader.scan()
     next(scan)
@@ -321,10 +307,8 @@ def test_bounded_read_asks_for_no_zone_of_later_days(bench, reader, ask):
 
 
 def test_store_that_does_not_reach_the_marker_is_told(bench, reader, clock):
-    bench.append([1])
-    bench.commit()
-    bench.append([2])
-    bench.commit()
+    bench.keep([1])
+    bench.keep([2])
     bench.crash()
     bench.cut_log(1)
     with pytest.raises(CorruptionError, match=r"does not reach.*shard 0, addresses \[0, 2\)"):

@@ -33,8 +33,7 @@ CALLS: dict[str, Callable[[StreamReader], object]] = {
 @pytest.fixture
 def reader(bench):
     """A reader that has read a row, whose pauses take no time."""
-    bench.append([1])
-    bench.commit()
+    bench.keep([1])
     environment = Environment(clock=ManualClock())
     with StreamReader.open(bench.root, bench.name, environment=environment) as reader:
         assert reader.read().num_rows == 1
@@ -84,8 +83,7 @@ def test_marker_put_in_place_by_rename_is_followed(bench, reader):
     bench.close()
     replace_by_its_copy(bench)
     bench.open()
-    bench.append([2])
-    bench.commit()
+    bench.keep([2])
     assert reader.committed() == bench.stream.committed() == {0: 2}
     assert column_of(reader.read(), "primary") == [1, 2]
 
@@ -111,10 +109,8 @@ def test_marker_set_back_under_one_generation_is_told_until_it_goes_on(bench, re
     for call in (reader.committed, reader.refresh, reader.read, lambda: reader.wait(0, 5, 1)):
         with pytest.raises(CorruptionError, match=r"went back.*addresses \[1, 3\).*marker"):
             call()
-    bench.append([4])
-    bench.commit()
-    bench.append([5])
-    bench.commit()
+    bench.keep([4])
+    bench.keep([5])
     assert column_of(reader.read(), "primary") == [1, 2, 3, 4, 5]
 
 

@@ -24,8 +24,7 @@ def transact(bench: Workbench, name: str, *batches: list[int]) -> None:
 @pytest.mark.parametrize("writes", range(3))
 def test_commit_in_the_middle_of_a_transaction_shows_none_of_it(bench, hooked, writes):
     """Whoever syncs meanwhile makes its rows durable, and publishes nothing."""
-    bench.append([1])
-    bench.commit()
+    bench.keep([1])
     seen = []
 
     def commit_now(passed: int = 0) -> None:
@@ -73,10 +72,8 @@ def test_transaction_given_up_takes_nothing_with_it_of_what_stood_before(bench, 
 def test_rows_before_a_transaction_are_known_to_be_committed_by_an_older_slot_too(
     bench, hooked, gives_up
 ):
-    bench.append([1])
-    bench.commit()
-    bench.append([2])
-    bench.commit()
+    bench.keep([1])
+    bench.keep([2])
     hooked.fail("write", 1)
     with pytest.raises(ShardPoisonedError):
         transact(bench, "t", [3], [4])

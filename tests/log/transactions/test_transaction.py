@@ -308,8 +308,7 @@ def test_one_transaction_of_many_threads_lands_once(make_bench):
 
 def cut_short(bench: Workbench, disk: ReinedDisk, call: str) -> None:
     """Let a transaction of six rows fail at its first write or at its sync; the process is gone."""
-    bench.append([1])
-    bench.commit()
+    bench.keep([1])
     disk.failing = {call}
     with pytest.raises(ShardPoisonedError):
         # Of large rows few are read at once, and each time it is a write of its own.
@@ -336,8 +335,7 @@ def test_opener_finishes_what_was_cut_short(small_blocks, disk, call):
 def test_heads_below_a_transaction_of_many_blocks_survive_its_end_and_a_reopen(make_bench, disk):
     bench = make_bench(disk=disk, block_records=1)
     for secondary in range(5):
-        bench.append([1000], secondary=[secondary])
-        bench.commit()
+        bench.keep([1000], secondary=[secondary])
     disk.failing = {"third write"}
     parts = (batch_of([2000] * count, secondary=[500] * count) for count in (26, 40, 5))
     with pytest.raises(ShardPoisonedError):
@@ -383,8 +381,7 @@ def test_id_that_was_given_up_can_be_used_anew(small_blocks, disk):
     cut_short(small_blocks, disk, "third write")
     small_blocks.open(give_up_transactions=["t"])
     transact(small_blocks, "t", [20])
-    small_blocks.append([5])
-    small_blocks.commit()
+    small_blocks.keep([5])
     assert small_blocks.arrivals() == [1, 20, 5]
     assert small_blocks.primaries() == [1, 5, 20]
     assert small_blocks.stream.verify().is_clean

@@ -35,8 +35,7 @@ def test_commit_beside_one_that_is_publishing_waits_for_it(make_bench, hooked):
     bench = make_bench(environment=hooked.environment)
     seen = []
     hooked.on("before publish", lambda: seen.append(bench.shard.needs_commit))
-    bench.append([1])
-    bench.commit()
+    bench.keep([1])
     assert (seen, bench.shard.needs_commit) == ([True], False)
 
 
@@ -72,8 +71,7 @@ def test_buffer_that_a_caller_uses_again_changes_nothing_that_was_appended(bench
 
 
 def test_commit_without_anything_new_is_quiet(reined, disk):
-    reined.append([1])
-    reined.commit()
+    reined.keep([1])
     disk.reset()
     assert reined.commit() == {0: 1}
     assert disk.syncs == 0
@@ -103,8 +101,7 @@ def test_single_records_and_batches_keep_the_order_of_their_calls(bench):
 
 def test_large_batch_is_cut_into_even_blocks(make_bench):
     bench = make_bench(block_records=100)
-    bench.append(range(1010))
-    bench.commit()
+    bench.keep(range(1010))
     rows = [batch.num_rows for batch in bench.stream.tail(0)]
     assert rows == [112, 112, 112, 112, 113, 112, 112, 112, 113]
 
@@ -173,8 +170,7 @@ def test_attachment_that_does_not_fit_is_refused_with_its_rows(bench, attachment
 @pytest.mark.parametrize("key", [b"", *KEYS_OF_THE_LOG])
 def test_attachment_under_any_key_changes_no_answer(bench, key):
     bench.append([10, 2**62], attachments=[("default", key, b"?")])
-    bench.append([5])
-    bench.commit()
+    bench.keep([5])
     for _ in range(2):
         assert (bench.primaries(), bench.arrivals()) == ([5, 10, 2**62], [10, 2**62, 5])
         assert bench.stream.latest(1)[1].primary == 2**62
@@ -203,8 +199,7 @@ def test_source_that_does_not_fit_is_refused_with_its_rows(bench, source):
     ids=["source", "attachment", "source of duplicates"],
 )
 def test_commit_syncs_what_moves_no_tail(reined, disk, append):
-    reined.append([1], addresses=[0])
-    reined.commit()
+    reined.keep([1], addresses=[0])
     append(reined)
     disk.reset()
     reined.commit()
@@ -289,8 +284,7 @@ def test_heads_are_restored_by_a_crash_of_what_was_not_committed(bench):
 def test_heads_survive_many_blocks_and_reopens(make_bench):
     bench = make_bench(block_records=1)
     for round_number in range(3):
-        bench.append(range(round_number * 40, round_number * 40 + 40), secondary=list(range(40)))
-        bench.commit()
+        bench.keep(range(round_number * 40, round_number * 40 + 40), secondary=list(range(40)))
         bench.append([1000], secondary=99)
         bench.reopen()
     assert bench.append([79] * 40, secondary=list(range(40))).late == 40

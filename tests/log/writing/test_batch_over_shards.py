@@ -85,8 +85,7 @@ def test_disk_that_fails_behind_an_interruption_is_told_beside_it(bench, hooked)
 def test_batch_stands_behind_the_records_added_before_it(bench):
     for secondary in range(4):
         bench.stream.append(10 + secondary, secondary, b"")
-    bench.append([20, 21, 22, 23], secondary=[0, 1, 2, 3])
-    bench.commit()
+    bench.keep([20, 21, 22, 23], secondary=[0, 1, 2, 3])
     shards = [column_of(bench.stream.tail(number), "primary") for number in range(4)]
     assert shards == [[10, 20], [11, 21], [12, 22], [13, 23]]
 

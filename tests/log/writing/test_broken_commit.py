@@ -15,8 +15,7 @@ MOMENTS = ["before write", "after write", "before sync", "after sync", "before p
 @pytest.fixture
 def bench(make_bench, hooked):
     bench = make_bench(unit="sequence", environment=hooked.environment)
-    bench.append([1])
-    bench.commit()
+    bench.keep([1])
     return bench
 
 
@@ -30,9 +29,8 @@ def test_commit_that_any_error_breaks_off_refuses_work_until_the_shard_is_opened
         raise error
 
     hooked.on(moment, break_off)
-    with pytest.raises(error):  # noqa: PT012 - either call is the one that breaks off
-        bench.append([2])
-        bench.commit()
+    with pytest.raises(error):
+        bench.keep([2])
     hooked.on(moment, lambda: None)
     for call in (lambda: bench.append([3]), bench.commit):
         with pytest.raises(ShardPoisonedError, match="reopen the stream"):

@@ -88,8 +88,7 @@ SERVED = {"create", "open", "add_shards", "options", "origin", "lineage", "is_re
 
 @pytest.fixture
 def filled(bench: Workbench) -> Workbench:
-    bench.append([1, 2, 3])
-    bench.commit()
+    bench.keep([1, 2, 3])
     return bench
 
 
@@ -153,8 +152,7 @@ def test_fork_can_stage_rows_of_its_own(filled):
 
 def test_scan_that_was_under_way_is_refused_and_goes_on_in_the_parent(make_bench):
     bench = make_bench(block_records=2)
-    bench.append(range(20))
-    bench.commit()
+    bench.keep(range(20))
     scan = bench.stream.scan()
     first = next(scan).num_rows
     expect_refusal(lambda: next(scan))

@@ -34,8 +34,7 @@ def test_row_goes_to_the_shard_of_its_lowest_bits(wide):
 
 
 def test_order_of_a_batch_holds_in_each_shard(wide):
-    wide.append(range(40), secondary=[number % 8 for number in range(40)])
-    wide.commit()
+    wide.keep(range(40), secondary=[number % 8 for number in range(40)])
     for shard in range(4):
         primaries = column_of(wide.stream.tail(shard), "primary")
         assert primaries == [number for number in range(40) if number % 4 == shard]
@@ -180,8 +179,7 @@ def test_closed_stream_refuses_every_call(bench, call):
 
 def test_scan_begun_before_the_close_ends_with_an_error_not_short(make_bench):
     bench = make_bench(block_records=1)
-    bench.append(range(100))
-    bench.commit()
+    bench.keep(range(100))
     scan = bench.stream.scan()
     next(scan)
     bench.close()

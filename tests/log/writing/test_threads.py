@@ -35,8 +35,7 @@ def reined(make_bench, disk):
 def test_level_commit_syncs_at_each_commit(reined, disk):
     disk.reset()
     for primary in range(3):
-        reined.append([primary])
-        reined.commit()
+        reined.keep([primary])
     assert disk.syncs == 3
 
 
@@ -168,8 +167,7 @@ def test_threads_append_side_by_side_and_nothing_is_lost_or_doubled(make_bench):
         for primary in range(300):
             bench.stream.append(primary, thread, b"")
             if primary % 100 == 99:
-                bench.append([primary], secondary=thread, version=1)
-                bench.commit()
+                bench.keep([primary], secondary=thread, version=1)
 
     with BesideThread(lambda: write(0)), BesideThread(lambda: write(1)):
         write(2)
@@ -235,8 +233,7 @@ def test_threads_append_beside_a_close_and_no_row_is_lost(make_bench):
 
 
 def append_and_commit(bench: Workbench) -> None:
-    bench.append([1])
-    bench.commit()
+    bench.keep([1])
 
 
 @pytest.mark.parametrize("call", ["write", "sync"])
@@ -249,8 +246,7 @@ def test_failed_durable_write_is_told_with_its_cause(reined, disk, call):
 
 def poisoned(bench: Workbench, disk: ReinedDisk) -> Workbench:
     """Let a commit fail; the disk is well again afterwards."""
-    bench.append([1])
-    bench.commit()
+    bench.keep([1])
     bench.append([2])
     disk.failing = {"sync"}
     with pytest.raises(ShardPoisonedError):
@@ -280,8 +276,7 @@ def test_poisoned_shard_refuses_all_work_until_it_is_reopened(reined, disk, call
     with pytest.raises(ShardPoisonedError):
         REFUSED[call](bench)
     bench.reopen()
-    bench.append([3])
-    bench.commit()
+    bench.keep([3])
     assert bench.primaries()[-1] == 3
 
 

@@ -48,8 +48,7 @@ def test_crash_at_write_sync_and_publication_is_what_a_reopen_finds(make_bench, 
 
 
 def append_and_commit(bench: Workbench) -> None:
-    bench.append([1])
-    bench.commit()
+    bench.keep([1])
 
 
 def test_after_a_crash_nothing_is_written_any_more(make_bench):
@@ -64,6 +63,5 @@ def test_calls_are_counted_over_all_stores_and_markers(make_bench):
     disk = FaultyDisk()
     bench = make_bench(environment=disk.environment(ManualClock()), shards=2)
     before = disk.calls
-    bench.append([1, 2], secondary=[0, 1])
-    bench.commit()
+    bench.keep([1, 2], secondary=[0, 1])
     assert disk.calls - before == 6

@@ -41,8 +41,7 @@ def blocks_ahead(bench: Workbench) -> list[int]:
 
 def test_ever_more_small_blocks_are_read_ahead_up_to_eight(bench):
     for number in range(20):
-        bench.append([number])
-        bench.commit()
+        bench.keep([number])
     assert blocks_ahead(bench) == [0, *(1, 0), *(3, 2, 1, 0), *range(7, -1, -1), *(4, 3, 2, 1, 0)]
 
 

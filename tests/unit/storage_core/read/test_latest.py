@@ -76,36 +76,30 @@ def test_view_of_a_writer_that_went_on_reads_a_block_an_id(bench):
     view = of_writer(bench)
     store = counted(view)
     for at in range(100, 200):
-        bench.append([at, at], secondary=[1, 2])
-        bench.commit()
+        bench.keep([at, at], secondary=[1, 2])
     assert newest(view) == {1: 99, 2: 99}
     assert store.asked[FAMILY_LOG] == 1
     assert newest(of_writer(bench)) == {1: 199, 2: 199}
 
 
 def test_view_whose_heads_left_memory_finds_them_on_disk_of_its_moment(bench):
-    bench.append([5], secondary=7)
-    bench.commit()
+    bench.keep([5], secondary=7)
     bench.shard._heads._committed._capacity = 2
     for at in range(2 * BLOCKS_PER_SNAPSHOT):
-        bench.append([at], secondary=100 + at)
-        bench.commit()
+        bench.keep([at], secondary=100 + at)
     assert 7 not in bench.shard._heads._committed.heads.ids.tolist()
     view = of_writer(bench)
     for at in range(10, 10 + 2 * BLOCKS_PER_SNAPSHOT):
-        bench.append([at], secondary=7)
-        bench.commit()
+        bench.keep([at], secondary=7)
     assert newest(view)[7] == 5
 
 
 def test_older_of_two_views_of_a_reader_does_not_take_the_newers_heads(bench):
     for at in range(3 * BLOCKS_PER_SNAPSHOT):
-        bench.append([at])
-        bench.commit()
+        bench.keep([at])
     with bench.read_beside() as reader:
         older, _ = reader._shards[0]._moment()
-        bench.append([1000])
-        bench.commit()
+        bench.keep([1000])
         newer, _ = reader._shards[0]._moment()
         assert newest(newer) == {1: 1000}
         store = counted(older)
@@ -116,8 +110,7 @@ def test_older_of_two_views_of_a_reader_does_not_take_the_newers_heads(bench):
 def test_reader_that_saw_the_heads_on_disk_move_replays_blocks_once_all_the_same(bench):
     def fill(blocks: int) -> None:
         for at in range(blocks):
-            bench.append([at])
-            bench.commit()
+            bench.keep([at])
 
     fill(1)
     with bench.read_beside() as reader:
@@ -136,13 +129,11 @@ def test_reader_that_saw_the_heads_on_disk_move_replays_blocks_once_all_the_same
 
 def test_reader_whose_store_is_ahead_of_the_marker_it_read_answers_from_its_heads(bench):
     for at in range(3 * BLOCKS_PER_SNAPSHOT):
-        bench.append([at])
-        bench.commit()
+        bench.keep([at])
 
     def write_heads() -> None:
         for at in range(1000, 1000 + 2 * BLOCKS_PER_SNAPSHOT):
-            bench.append([at])
-            bench.commit()
+            bench.keep([at])
 
     with bench.read_beside() as reader:
         follower = reader._shards[0]
@@ -184,8 +175,7 @@ def clocked(make_bench):
 def test_ahead_rows_of_others_and_of_long_ago_cost_a_look_an_id(clocked):
     for at in range(100):
         clocked.append([NOW + 1000 + at] * 5, secondary=[1, 2, 3, 4, 1000 + at])
-    clocked.append([NOW] * 3, secondary=[1, 2, 5])
-    clocked.commit()
+    clocked.keep([NOW] * 3, secondary=[1, 2, 5])
     view = clocked.shard.views.with_heads(IDS)
     store = counted(view)
     assert newest(view, OF_IDS) == {1: NOW + 1099, 2: NOW + 1099, 5: NOW}
@@ -198,8 +188,7 @@ OF_IDS = replace(ALL, ids=(1, 2, 5, 6))
 
 
 def test_ahead_rows_above_committed_are_passed_over(clocked):
-    clocked.append([NOW, NOW + 20, NOW + 30])
-    clocked.commit()
+    clocked.keep([NOW, NOW + 20, NOW + 30])
     clocked.append([NOW + 50, NOW + 60])
     clocked.append([NOW + 70], secondary=2)
     assert newest(of_writer(clocked)) == {1: NOW + 30}
@@ -218,8 +207,7 @@ def keys_of_ahead_rows(bench: Workbench) -> list[bytes]:
 
 def test_store_without_keys_of_ahead_rows_answers_and_gets_them_when_opened(clocked):
     clocked.append([NOW, NOW + 40, NOW + 30, NOW - 9], secondary=[1, 1, 1, 1])
-    clocked.append([NOW + 80, NOW + 90, NOW], secondary=[2, -3, 5])
-    clocked.commit()
+    clocked.keep([NOW + 80, NOW + 90, NOW], secondary=[2, -3, 5])
     expected = {1: NOW + 40, 2: NOW + 80, -3: NOW + 90, 5: NOW}
     clocked.close()
     keys = keys_of_ahead_rows(clocked)

@@ -134,10 +134,8 @@ def test_block_of_another_zone_is_told(bench):
 
 
 def test_view_of_the_writer_is_a_moment(bench):
-    bench.append([1])
-    bench.commit()
+    bench.keep([1])
     view = bench.shard.views.committed()
-    bench.append([2])
-    bench.commit()
+    bench.keep([2])
     assert (firsts(view, 0, 10), view.bounds.committed) == ([0], 1)
     view.close()

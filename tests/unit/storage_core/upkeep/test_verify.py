@@ -59,8 +59,7 @@ def test_clean_store_is_told_clean_with_what_was_read(filled):
 
 def test_report_covers_all_shards(make_bench):
     bench = make_bench(shards=4)
-    bench.append(range(8), secondary=list(range(8)))
-    bench.commit()
+    bench.keep(range(8), secondary=list(range(8)))
     report = bench.stream.verify()
     assert (report.is_clean, report.blocks, report.rows) == (True, 4, 8)
 

@@ -98,8 +98,7 @@ def filled_once(tmp_path_factory):
     }
     # The second batch finds enough blocks before it to write the heads of the first.
     for part in (slice(37), slice(37, 40)):
-        bench.append(primaries[part], **{name: column[part] for name, column in columns.items()})
-        bench.commit()
+        bench.keep(primaries[part], **{name: column[part] for name, column in columns.items()})
     assert bench.shard.tail.counters.jitter_absorbed == 1
     bench.close()
     return bench
@@ -164,8 +163,7 @@ def test_clean_store_is_clean_in_however_many_passes(filled, limits):
 def test_many_ids_and_windows_are_compared_in_many_passes(make_bench):
     bench = make_bench(unit="sequence", block_records=3)
     numbers = [(37 * number) % 50 for number in range(100)]
-    bench.append([number * 2**20 for number in numbers], secondary=numbers)
-    bench.commit()
+    bench.keep([number * 2**20 for number in numbers], secondary=numbers)
     assert verify_shard(bench.shard, limits=VerifyLimits(4, 4)).is_clean
     bench.close()
     window = decode_window(value_of(bench, window_key(17)))

@@ -62,8 +62,7 @@ def test_gaps_between_and_inside_batches_are_legal(bench):
 
 def test_counter_goes_on_above_the_last_address_given(bench):
     bench.append([1], addresses=[7])
-    bench.append([2])
-    bench.commit()
+    bench.keep([2])
     assert bench.tail("address") == [7, 8]
 
 

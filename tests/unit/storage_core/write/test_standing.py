@@ -49,8 +49,7 @@ def test_held_rows_are_publishable_only_once_all_are_in():
 
 def test_what_was_taken_is_never_out_of_sight_of_commit(bench):
     """A commit that overlooked rows on their way to the store would return without them."""
-    bench.append([1])
-    bench.commit()
+    bench.keep([1])
     bench.stream.append(2, 1, b"")
     seen = []
     at_each_step(bench.shard._seal, lambda: seen.append(bench.shard.needs_commit))
@@ -76,8 +75,7 @@ def test_accepted_loss_is_lost_or_a_gap_at_every_moment(bench):
 
 
 def test_latest_is_the_committed_row_at_every_moment_of_a_commit(bench):
-    bench.append([1])
-    bench.commit()
+    bench.keep([1])
     bench.append([2])
     seen = set()
 
@@ -92,8 +90,7 @@ def test_latest_is_the_committed_row_at_every_moment_of_a_commit(bench):
 
 
 def test_latest_knows_a_row_as_soon_as_the_marker_says_it_is_committed(bench, hooked):
-    bench.append([1])
-    bench.commit()
+    bench.keep([1])
     bench.append([2])
     seen = []
     hooked.on("after publish", lambda: seen.append(bench.stream.latest(1)[1].primary))
@@ -104,8 +101,7 @@ def test_latest_knows_a_row_as_soon_as_the_marker_says_it_is_committed(bench, ho
 def commit_another(bench: Workbench) -> None:
     """Commit a row, and behind it addresses without rows."""
     bench.append([1])
-    bench.append([], source={"next": bench.shard.tail.next + 5})
-    bench.commit()
+    bench.keep([], source={"next": bench.shard.tail.next + 5})
 
 
 def expect_whole(bench: Workbench, view: ShardView) -> None:

@@ -166,8 +166,7 @@ def test_what_is_read_at_each_refresh_holds_no_id_of_version_1(older):
 def cut_short(make_bench, disk):
     """A stream of version 1 whose process died with half of a transaction written."""
     bench = make_bench(disk=disk, block_records=2)
-    bench.append([1])
-    bench.commit()
+    bench.keep([1])
     disk.failing = {"third write"}
     # Of large rows few are read at once, and each time it is a write of its own.
     payload = bytes(BATCH_BYTES_TARGET // 3)
