@@ -15,7 +15,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -102,8 +102,7 @@ class WindowScheme:
         return origin, _SECONDS[self.width] * scale
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """One window's summary; `address_min` above `address_last` means no normal rows yet."""
 
     address_min: int = INT64_MAX
@@ -125,13 +124,7 @@ class Window:
 
 def encode_window(window: Window) -> bytes:
     """Return the bytes under a window's key."""
-    return _VALUE.pack(
-        window.address_min,
-        window.address_last,
-        window.records,
-        window.late_records,
-        window.payload_bytes,
-    )
+    return _VALUE.pack(*window)
 
 
 def decode_window(data: bytes) -> Window:

@@ -95,16 +95,10 @@ class ShardHeads:
             self._pending.append((end, heads))
 
     def take(self, publishable: Callable[[], int]) -> int:
-        """Return the end that `publishable` says, which is `published` next."""
+        """Return the end that `publishable` says, which is published next."""
         with self._committed_lock:
             self.taken = publishable()
             return self.taken
-
-    def published(self) -> None:
-        """Note that the marker has moved, so that what waits for it stays short."""
-        with self._committed_lock:
-            if len(self._pending) > _PENDING_MAX:
-                self._apply_pending()
 
     def put_if_due(self, batch: Batch, written_through: int) -> int | None:
         """Add the heads that are not on disk to a batch, if enough blocks have passed.

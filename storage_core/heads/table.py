@@ -103,11 +103,9 @@ class HeadTable:
     def find(self, ids: Int32s) -> tuple[Heads, npt.NDArray[np.bool_]]:
         """Return the heads of sorted ids, and which of them are in memory."""
         known = self._heads
-        if len(ids) == len(known.ids) and np.array_equal(ids, known.ids):
-            return self.heads, np.ones(len(ids), dtype=np.bool_)
         at, present = self._places(ids)
         if present.all():
-            return known.where(at), present
+            return Heads(ids, known.values[at]), present
         found = Heads.none_for(ids)
         found.values[present] = known.values[at[present]]
         return found, present
@@ -115,10 +113,6 @@ class HeadTable:
     def put(self, heads: Heads) -> None:
         """Remember heads, ids ascending, in place of what was known of them."""
         known = self._heads
-        if len(heads.ids) == len(known.ids) and np.array_equal(heads.ids, known.ids):
-            # A copy, since the table's own values are written in place.
-            self._heads = Heads(known.ids, heads.values.copy())
-            return
         at, present = self._places(heads.ids)
         if present.all():
             known.values[at] = heads.values
@@ -145,6 +139,8 @@ class HeadTable:
     def _places(self, ids: Int32s) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
         """Return where each of sorted ids is or would be, and which of them are there."""
         known = self._heads.ids
+        if len(ids) == len(known) and np.array_equal(ids, known):
+            return np.arange(len(ids)), np.ones(len(ids), dtype=np.bool_)
         at = known.searchsorted(ids)
         if not len(known):
             return at, np.zeros(len(ids), dtype=np.bool_)

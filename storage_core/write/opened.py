@@ -7,7 +7,6 @@ from storage_core.catalog.stream_meta import StreamMeta
 from storage_core.errors import ShardlogError
 from storage_core.format.block import BlockPlace
 from storage_core.format.shard_state import ShardState
-from storage_core.ground.clock import Clock
 from storage_core.heads.shard_heads import ShardHeads
 from storage_core.store.environment import Environment
 from storage_core.store.key_value import KeyValueStore
@@ -44,7 +43,6 @@ class OpenedShard:
     state: ShardState
     publishable: int
     heads: ShardHeads
-    clock: Clock
 
     def close(self, *, is_poisoned: bool) -> None:
         """Close what is open; a second run closes what an interrupted one has left."""

@@ -11,8 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from storage_core.catalog.options import StreamOptions
-from storage_core.catalog.stream_meta import StreamMeta
-from storage_core.format.block import BlockPlace
 from storage_core.format.counters import Counters
 from storage_core.format.keys import (
     INT64_MAX,
@@ -48,7 +46,7 @@ from storage_core.heads.table import heads_after
 from storage_core.store.key_value import Batch
 from storage_core.write.cutting import put_blocks
 from storage_core.write.entry import AppendReport, Entry, JudgedEntry
-from storage_core.write.opened import OpenedShard
+from storage_core.write.opened import OpenedShard, ShardContext
 from storage_core.write.states import StateRules, judge
 from storage_core.write.window_table import WindowTable
 
@@ -70,10 +68,10 @@ class Plan:
 class ShardWriting:
     """What a shard remembers between batches."""
 
-    def __init__(self, place: BlockPlace, meta: StreamMeta, opened: OpenedShard) -> None:
-        self._place = place
-        self._meta = meta
-        self._clock_ns = opened.clock.now_ns
+    def __init__(self, context: ShardContext, opened: OpenedShard) -> None:
+        self._place = context.place
+        self._meta = context.meta
+        self._clock_ns = context.environment.clock.now_ns
         self._heads = opened.heads
         self._windows = WindowTable(opened.store.get_many)
 

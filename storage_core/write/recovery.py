@@ -153,10 +153,8 @@ def _settle(
     store.write(batch)
     store.sync()
     marker.write_both(replace(final, committed=publishable))
-    heads.published()
     state = replace(state, generation=marker.state.generation, lost=tuple(sorted(set(lost))))
-    clock = context.environment.clock
-    return OpenedShard(lock, store, marker, state, publishable, heads, clock)
+    return OpenedShard(lock, store, marker, state, publishable, heads)
 
 
 def _begun(state: ShardState) -> tuple[str, TransactionProgress] | None:

@@ -47,13 +47,13 @@ class Shard:
             opened.state.ledger, opened.store.get_many, context.is_needed
         )
         self._standing = Standing(replace(opened.state, ledger=None), opened.publishable)
-        self._writing = ShardWriting(context.place, context.meta, opened)
+        self._writing = ShardWriting(context, opened)
         self._builder = RecordBuilder(options)
         wait_max_s = options.wait_max.total_seconds()
         self.guard = ShardGuard(context.meta.name, context.number, wait_max_s)
         self.views = ShardViews(context, opened, self.guard, lambda: self._standing)
         self._synced = 0
-        self._interval = SyncInterval(opened.clock, options)
+        self._interval = SyncInterval(context.environment.clock, options)
 
     # --- writing ---------------------------------------------------------------------------
 
@@ -98,14 +98,13 @@ class Shard:
             if durable_end > self.committed():
                 self._marker.publish(durable_end)  # 5
                 assert is_in_order(self.committed(), durable_end, batches, self._standing)
-                self._heads.published()  # 6
 
         if durable:
             with guard.committing():
                 if self._is_behind(wanted):
                     self._interval.begin()
                     guard.finish(guard.commit_lock, make_durable)
-        return report
+        return report  # 6
 
     def add(self, primary: int, secondary: int, payload: bytes | None, version: int) -> None:
         """Take one record; a full block is written by itself while the caller waits."""
@@ -190,7 +189,7 @@ class Shard:
         if self.transactions.unfinished() is None:
             self.commit_path(None, durable=True)
         begin = self._standing.batches
-        self._standing = self._standing.holding(is_holding=True)
+        self._standing = replace(self._standing, is_holding=True)
         try:
             yield
             self._standing = self._standing.all_publishable()
@@ -199,7 +198,7 @@ class Shard:
                 self.guard.fail(error)
             raise
         finally:
-            self._standing = self._standing.holding(is_holding=False)
+            self._standing = replace(self._standing, is_holding=False)
         self.commit_path(None, durable=True)
 
     def accept_loss(self, start: int, end: int) -> None:
@@ -340,7 +339,7 @@ class Shard:
         self._store.sync()
         # A new sequence tells readers to look again.
         self._marker.publish(self.committed())
-        self._standing = self._standing.with_state(state)
+        self._standing = replace(self._standing, state=state)
 
     def _note_block(self, block: AddressRange) -> None:
         known = self._standing.state

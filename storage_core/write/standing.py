@@ -39,14 +39,6 @@ class Standing:
         publishable = self.publishable if self.is_holding else state.tail.next
         return replace(self, state=state, publishable=publishable, batches=self.batches + 1)
 
-    def with_state(self, state: ShardState) -> "Standing":
-        """Return where the shard stands once something beside rows has changed."""
-        return replace(self, state=state)
-
-    def holding(self, *, is_holding: bool) -> "Standing":
-        """Return where the shard stands once it begins to hold rows back, or gives up."""
-        return replace(self, is_holding=is_holding)
-
     def all_publishable(self) -> "Standing":
         """Return where the shard stands once a transaction holds nothing back any more."""
         return replace(self, publishable=self.state.tail.next, is_holding=False)

@@ -28,9 +28,8 @@ class Disk:
     def take(self, batch: Batch) -> None:
         self.values |= {key: value for _, key, value in batch.puts}
 
-    def publish(self, heads: ShardHeads, committed: int) -> None:
+    def publish(self, committed: int) -> None:
         self.committed = committed
-        heads.published()
 
     def committed_heads(self, heads: ShardHeads, ids: Int32s | None) -> dict[int, int]:
         """Return largest primaries as a view finds them: in memory, else on disk."""
@@ -74,21 +73,21 @@ ONE = int32_array([1])
 def test_writing_sees_rows_at_once_readers_only_once_committed(heads, disk):
     write(heads, 5, _1=10)
     assert (largest(heads.find(ONE)), disk.committed_heads(heads, ONE)) == ({1: 10}, {})
-    disk.publish(heads, 5)
+    disk.publish(5)
     assert disk.committed_heads(heads, ONE) == {1: 10}
 
 
 def test_commit_in_the_middle_shows_the_heads_up_to_there(heads, disk):
     write(heads, 5, _1=10)
     write(heads, 8, _1=20)
-    disk.publish(heads, 5)
+    disk.publish(5)
     assert disk.committed_heads(heads, ONE) == {1: 10}
 
 
 def test_many_commits_without_a_read_lose_nothing(heads, disk):
     for end in range(1, 200):
         write(heads, end, _1=end, **{f"_{end + 1000}": end})
-        disk.publish(heads, end)
+        disk.publish(end)
     assert disk.committed_heads(heads, ONE) == {1: 199}
     assert len(disk.committed_heads(heads, None)) == 200
 
@@ -97,7 +96,7 @@ def test_heads_of_many_batches_that_nobody_commits_are_kept_as_one(heads, disk):
     for end in range(1, 1000):
         write(heads, end, _1=end)
     assert len(heads._pending) < 100
-    disk.publish(heads, 999)
+    disk.publish(999)
     assert disk.committed_heads(heads, ONE) == {1: 999}
 
 
@@ -107,15 +106,15 @@ def test_end_taken_before_others_were_written_shows_the_heads_up_to_there(heads,
         write(heads, end, _1=end)
         if end == taken:
             assert heads.take(lambda: taken) == taken
-    disk.publish(heads, taken)
+    disk.publish(taken)
     assert disk.committed_heads(heads, ONE) == {1: taken}
-    disk.publish(heads, 999)
+    disk.publish(999)
     assert disk.committed_heads(heads, ONE) == {1: 999}
 
 
 def test_unknown_id_is_looked_up_on_disk(heads, disk):
     write(heads, 5, _1=10)
-    disk.publish(heads, 5)
+    disk.publish(5)
     snapshot(heads, disk, 5)
     fresh = disk.heads()
     assert largest(fresh.find(int32_array([1, 2]))) == {1: 10}
@@ -136,7 +135,7 @@ def snapshot(heads: ShardHeads, disk: Disk, end: int) -> int | None:
 
 def test_heads_go_to_disk_only_after_enough_blocks(heads, disk):
     write(heads, 5, blocks=BLOCKS_PER_SNAPSHOT - 1, _1=10)
-    disk.publish(heads, 5)
+    disk.publish(5)
     assert heads.put_if_due(Batch(), 0) is None
     write(heads, 6, blocks=1, _1=11)
     assert heads.put_if_due(Batch(), 0) == 5
@@ -144,7 +143,7 @@ def test_heads_go_to_disk_only_after_enough_blocks(heads, disk):
 
 def test_disk_never_speaks_of_a_row_above_the_marker(heads, disk):
     write(heads, 5, _1=10)
-    disk.publish(heads, 5)
+    disk.publish(5)
     write(heads, 9, _1=20, _2=30)
     assert snapshot(heads, disk, 9) == 5
     assert disk.values[KEY_HEADS] == encode_int(5)
@@ -160,27 +159,27 @@ def test_nothing_goes_to_disk_while_nothing_is_committed(heads, disk):
 
 def test_second_snapshot_holds_only_what_changed(heads, disk):
     write(heads, 5, _1=10, _2=20)
-    disk.publish(heads, 5)
+    disk.publish(5)
     snapshot(heads, disk, 5)
     del disk.values[head_key(1)], disk.values[head_key(2)]
     write(heads, 9, _2=30)
-    disk.publish(heads, 9)
+    disk.publish(9)
     assert snapshot(heads, disk, 9) == 9
     assert set(disk.values) == {KEY_HEADS, head_key(2)}
 
 
 def test_heads_below_the_snapshot_are_not_put_again_after_a_reopen(heads, disk):
     write(heads, 5, _1=10)
-    disk.publish(heads, 5)
+    disk.publish(5)
     snapshot(heads, disk, 5)
     again = disk.heads()
-    disk.publish(again, 5)
+    disk.publish(5)
     assert snapshot(again, disk, 5) is None
 
 
 def test_view_is_of_the_moment_of_its_heads_and_no_heads_go_to_disk_meanwhile(heads, disk):
     write(heads, 5, _1=10)
-    disk.publish(heads, 5)
+    disk.publish(5)
 
     def open_view(committed: int, in_memory: HeadTable) -> tuple[int, dict[int, int]]:
         disk.committed = 9

@@ -167,7 +167,7 @@ def test_many_ids_and_windows_are_compared_in_many_passes(make_bench):
     assert verify_shard(bench.shard, limits=VerifyLimits(4, 4)).is_clean
     bench.close()
     window = decode_window(value_of(bench, window_key(17)))
-    put(bench, window_key(17), encode_window(replace(window, records=9)))
+    put(bench, window_key(17), encode_window(window._replace(records=9)))
     expect(bench, "window", window_key(17), window.address_min)
 
 
@@ -272,7 +272,7 @@ def test_copy_without_a_row_is_told(filled, key):
 def test_window_that_differs_in_anything_is_told(filled, changes):
     window = decode_window(value_of(filled, window_key(0)))
     assert (window.address_min, window.address_last, window.records) == (0, 38, 39)
-    put(filled, window_key(0), encode_window(replace(window, **changes)))
+    put(filled, window_key(0), encode_window(window._replace(**changes)))
     expect(filled, "window", window_key(0), 0)
 
 

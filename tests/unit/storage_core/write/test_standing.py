@@ -42,7 +42,7 @@ def test_marks_out_of_order_are_seen(heads, committed, taken, publishable, tail)
 
 def test_held_rows_are_publishable_only_once_all_are_in():
     state = ShardState(Tail(9, 9, ShardState().tail.counters))
-    held = Standing(ShardState(), 0).holding(is_holding=True).after(state)
+    held = Standing(ShardState(), 0, is_holding=True).after(state)
     assert (held.publishable, held.batches) == (0, 1)
     assert held.all_publishable() == Standing(ShardState(), 0).after(state)
 
