@@ -21,7 +21,7 @@ writer may be about to make it, or may have died over it.
 import threading
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -41,10 +41,8 @@ from storage_core.format.marker_slot import MarkerState
 from storage_core.format.shard_state import STATE_RANGE, ShardState, decode_state
 from storage_core.ground.clock import Clock
 from storage_core.ground.forking import Home
-from storage_core.heads.grouping import Int32s
-from storage_core.heads.replay import block_groups, replay_block
-from storage_core.heads.table import Heads, HeadTable
-from storage_core.read.answer import heads_of, resumed, scan_view
+from storage_core.read.answer import resumed, scan_view
+from storage_core.read.followed_heads import FollowedHeads
 from storage_core.read.reader_rights import refuse_unwritable
 from storage_core.read.request import ReadRequest, ShardFacts
 from storage_core.read.view import ShardBounds, ShardView
@@ -55,27 +53,16 @@ from storage_core.store.open_files import open_files
 from storage_core.store.private_directory import PrivateDirectory
 from storage_core.store.rocks import RocksStore
 
-_RETRIES_MAX: Final = 40
+_TRIES_MAX: Final = 40
+_TRIES_AT_ONCE: Final = 2
 _RETRY_PAUSE_S: Final = 0.05
 
 
-class _ReplayedHeads:
-    """Heads of the blocks in [begin, end) of one instance; below lies what it has on disk."""
+@dataclass(slots=True)
+class _Tries:
+    """How often looking failed since something was found, whether for a view or in one."""
 
-    def __init__(self, store: RocksStore | None, begin: int) -> None:
-        self.store = store
-        self.begin = begin
-        self.end = begin
-        self.table = HeadTable()
-
-    def advance(self, view: ShardView) -> None:
-        """Replay the blocks up to what a view has committed."""
-        for zone in view.zones(max(self.end, view.bounds.start), view.bounds.committed):
-            block = view.block(zone)
-            groups = block_groups(block)
-            before = heads_of(self.table, view, groups.ids)
-            self.table.put(replay_block(block, groups, before))
-            self.end = zone.end
+    failed: int = 0
 
 
 class ShardFollower:
@@ -97,8 +84,7 @@ class ShardFollower:
         self._tables = 0
         self._tables_counted_ns = 0
         self._marker_file = self._marker.file
-        self._heads_lock = threading.Lock()
-        self._replayed = _ReplayedHeads(None, 0)
+        self._heads = FollowedHeads()
         self._is_closed = False
         self._home = Home(files.meta.name, shard)
 
@@ -131,10 +117,10 @@ class ShardFollower:
             LostRangeError: Acknowledged rows in the range are gone.
             CorruptionError: The hole did not go away in bounded time.
         """
-        retries = 0
+        tries = _Tries()
         reached: int | None = None
         while True:
-            view, _ = self._moment(is_retry=retries > 0, opens_anew=retries > 1)
+            view, _ = self._moment(tries)
             if request.end_address is None:
                 # A scan that starts over still shows one moment.
                 end = max(view.bounds.committed, request.start_address or 0)
@@ -142,7 +128,7 @@ class ShardFollower:
             try:
                 for batch, at in scan_view(view, request):
                     yield batch
-                    reached, retries = at, 0
+                    reached, tries.failed = at, 0
             except LostRangeError:
                 raise
             except CorruptionError:
@@ -151,10 +137,9 @@ class ShardFollower:
                     if rest is None:
                         return
                     request, reached = rest, None
-                retries += 1
-                if retries > _RETRIES_MAX:
+                tries.failed += 1
+                if tries.failed >= _TRIES_MAX:
                     raise
-                self._clock.sleep(_RETRY_PAUSE_S * (retries > 2))  # noqa: PLR2004 - two retries at once
             else:
                 return
             finally:
@@ -206,25 +191,27 @@ class ShardFollower:
             message, stream=self._meta.name, shard=self._place.shard, path=self._directory
         )
 
-    def _moment(
-        self, *, is_retry: bool = False, opens_anew: bool = False
-    ) -> tuple[ShardView, ShardState]:
-        """Return a view that reaches the marker, and what the store says of the shard."""
-        self._home.refuse_elsewhere()
-        with self._lock:
-            if opens_anew:
-                self._close_store()
-            if is_retry:
-                self._caught_up = None
-            self._require_files()
-            for attempt in range(_RETRIES_MAX):
-                found = self._try_view(is_last=attempt == _RETRIES_MAX - 1)
-                if found is not None:
-                    return found
-                if attempt:
+    def _moment(self, tries: _Tries | None = None) -> tuple[ShardView, ShardState]:
+        """Return a view that reaches the marker, and what the store says of the shard.
+
+        A look that was not good enough, now or at what was tried before, is followed by a
+        stronger one: another catch-up, another instance, and then time for the writer.
+        """
+        tries = tries or _Tries()
+        while tries.failed < _TRIES_MAX:
+            if tries.failed > _TRIES_AT_ONCE:
+                self._clock.sleep(_RETRY_PAUSE_S)
+            self._home.refuse_elsewhere()
+            with self._lock:
+                if tries.failed:
+                    self._caught_up = None
+                if tries.failed > 1:
                     self._close_store()
-                if attempt > 1:
-                    self._clock.sleep(_RETRY_PAUSE_S)
+                self._require_files()
+                found = self._try_view(is_last=tries.failed == _TRIES_MAX - 1)
+            if found is not None:
+                return found
+            tries.failed += 1
         marker = self._look()
         message = (
             "the store does not reach what the marker says is committed; "
@@ -307,29 +294,9 @@ class ShardFollower:
             self._meta,
             ShardBounds.of(state, committed),
             view,
-            partial(self._heads_for, store, state.heads_through),
+            partial(self._heads.as_of, store, state.heads_through),
         )
         return seen, state
-
-    def _heads_for(
-        self, store: RocksStore | None, begin: int, view: ShardView, ids: Int32s | None
-    ) -> Heads:
-        """Return heads as of the view: those on disk, below `begin`, and the blocks from there on.
-
-        Blocks that were replayed once are not again, but for a view that is older than they are.
-        """
-        with self._heads_lock:
-            replayed = self._replayed
-            if replayed.store is not store or replayed.begin < begin:
-                # What was replayed may be older than what this view has on disk.
-                replayed = self._replayed = _ReplayedHeads(store, begin)
-            if replayed.begin == begin and replayed.end <= view.bounds.committed:
-                replayed.advance(view)
-                return heads_of(replayed.table, view, ids)
-        # A newer view was here first: its heads do not go with this one's moment.
-        replayed = _ReplayedHeads(store, begin)
-        replayed.advance(view)
-        return heads_of(replayed.table, view, ids)
 
     def _require_files(self) -> None:
         """Refuse what this process may not open as many files for; a reader needs them all."""
@@ -364,7 +331,7 @@ class ShardFollower:
         store, self._store = self._store, None
         private, self._private = self._private, None
         self._caught_up = None
-        self._replayed = _ReplayedHeads(None, 0)
+        self._heads.forget()
         if store is not None and self._is_closed:
             # Until then scans keep the instance they began with; it goes with the last.
             store.close()

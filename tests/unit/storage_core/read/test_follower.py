@@ -4,9 +4,16 @@ from collections.abc import Callable
 
 import pytest
 
-from storage_core import LostRangeError
+from storage_core import (
+    CorruptionError,
+    Environment,
+    LostRangeError,
+    StreamReader,
+    UnavailableError,
+)
 from storage_core.format.marker_slot import MarkerState
 from storage_core.store.marker import MarkerReader
+from storage_core.testing import ManualClock
 from tests.log.workbench import column_of
 
 
@@ -63,3 +70,39 @@ def test_reader_whose_writer_was_replaced_while_it_looked_looks_again(bench):
         follower._marker = OvertakenMarker(follower._marker, writer_is_replaced)
         with pytest.raises(LostRangeError):
             column_of(reader.scan(), "primary")
+
+
+class MarkerThatFails:
+    """A marker that cannot be read five times, and then twice can."""
+
+    def __init__(self, marker: MarkerReader) -> None:
+        self._marker = marker
+        self._readings = 0
+
+    def read(self) -> MarkerState:
+        self._readings += 1
+        if (self._readings - 1) % 7 < 5:
+            message = "not now"
+            raise UnavailableError(message)
+        return self._marker.read()
+
+    @property
+    def file(self) -> tuple[int, int]:
+        return self._marker.file
+
+    def close(self) -> None:
+        self._marker.close()
+
+
+def test_looks_that_fail_in_two_ways_are_bounded_together(bench):
+    bench.append([1])
+    bench.close()
+    bench.damage_block(0)
+    clock = ManualClock()
+    environment = Environment(clock=clock)
+    with StreamReader.open(bench.root, bench.name, environment=environment) as reader:
+        follower = reader._shards[0]
+        follower._marker = MarkerThatFails(follower._marker)  # type: ignore[assignment]  # stands in
+        with pytest.raises((CorruptionError, UnavailableError)):
+            list(reader.scan())
+    assert 0 < clock.elapsed_s <= 40 * 0.05
