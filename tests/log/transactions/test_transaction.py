@@ -367,6 +367,18 @@ def test_staged_rows_that_are_gone_stop_the_open_until_given_up(small_blocks, di
     assert small_blocks.stream.verify().is_clean
 
 
+def test_transaction_of_which_a_shard_has_a_part_is_no_replay_once_its_staging_is_gone(
+    small_blocks, disk
+):
+    disk.failing = {"third write"}
+    primaries = [*range(6)]
+    with pytest.raises(ShardPoisonedError):
+        transact(small_blocks, "t", primaries, payload=bytes(2**20 // 3))
+    disk.failing = set()
+    shutil.rmtree(small_blocks.staging)
+    assert not small_blocks.stream.transaction("t", 6).is_replay
+
+
 def test_damaged_staged_file_stops_the_open_until_given_up(small_blocks, disk):
     cut_short(small_blocks, disk, "write")
     flip_bit(next(small_blocks.staging.rglob("*.arrow")), 50)

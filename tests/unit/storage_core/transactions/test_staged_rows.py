@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from storage_core import InvalidRequestError, StagedPart
+from storage_core import InvalidRequestError, StagedPart, UnavailableError
 from storage_core.transactions.staged_rows import (
     GATHERED_BYTES_MAX,
     StagingWriter,
@@ -94,6 +94,16 @@ def test_abandoned_rows_are_gone(writer, attempt):
     assert attempt.exists()
     writer.abandon()
     assert not attempt.exists()
+
+
+def test_rows_that_could_not_be_written_are_written_by_the_next_call(root):
+    attempt = root / "a"
+    writer = StagingWriter(lambda: attempt, MASK, 2**20)
+    writer.write(batch_of([1, 2]))
+    with pytest.raises(UnavailableError, match="staging rows"):
+        writer.finish()
+    attempt.mkdir()
+    assert primaries(attempt, writer.finish()[1]) == [1, 2]
 
 
 def test_one_part_may_be_damaged_while_its_neighbour_is_whole(writer, attempt):
