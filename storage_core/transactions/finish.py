@@ -142,7 +142,7 @@ def _write(
     manifest: Manifest, rows: Rows | None, progress: TransactionProgress, shard: Shard
 ) -> None:
     beside = Batch()
-    kept = None if manifest.is_numbered else shard.options.transactions_kept
+    kept = shard.options.transactions_kept if manifest.id is None else None
     ledger = shard.transactions.put(beside, manifest.transaction, progress, kept)
     shard.commit_path(Entry(rows, beside=beside), durable=False)
     shard.transactions.accept(ledger)

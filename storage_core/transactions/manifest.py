@@ -91,11 +91,6 @@ class Manifest:
         """Tell whether the transaction is still to be finished, or being finished."""
         return (self.directory / MANIFEST_FILE).exists()
 
-    @property
-    def is_numbered(self) -> bool:
-        """Tell whether the mark of its series will speak for it."""
-        return self.id is not None
-
 
 def name_of(transaction: AnyId) -> str:
     """Return a transaction's name in the shards."""

@@ -32,12 +32,18 @@ from storage_core.ground.durable_file import (
 
 # A caller's own transaction never has such a name (transaction.py).
 NAME_PREFIX: Final = "staged:"
-SERIES_BYTES_MAX: Final = 512
+NAME_BYTES_MAX: Final = 512
 CONTENTS_KEPT_MAX: Final = 128
 _NUMBER: Final = re.compile(r"/(0|[1-9][0-9]*)\Z")
 _DIRECTORY: Final = "series"
 _MARK_FILE: Final = "mark.json"
 _OWNER_FILE: Final = "owner.json"
+
+
+def can_be_kept(name: object) -> bool:
+    """Tell whether something can name a transaction or a series."""
+    is_text = isinstance(name, str) and name.isprintable()
+    return is_text and 0 < len(str(name).encode()) <= NAME_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +61,8 @@ class TransactionId:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be kept."""
-        series: object = self.series
-        is_text = isinstance(series, str) and series.isprintable()
-        if not is_text or not 0 < len(str(series).encode()) <= SERIES_BYTES_MAX:
-            message = f"a series' name is text of 1 to {SERIES_BYTES_MAX} printable bytes"
+        if not can_be_kept(self.series):
+            message = f"a series' name is text of 1 to {NAME_BYTES_MAX} printable bytes"
             raise InvalidRequestError(message)
         number: object = self.number
         if number is not None and not (type(number) is int and 0 <= number <= INT64_MAX):

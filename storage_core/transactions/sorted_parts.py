@@ -14,7 +14,6 @@ merged as a group of their own, behind the ones before; then rows can be late wi
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
@@ -57,7 +56,7 @@ def merge_groups(parts: Iterable[StagedPart]) -> list[tuple[StagedPart, ...]]:
 
 def _merged(directory: Path, parts: Sequence[StagedPart]) -> Iterator[pa.RecordBatch]:
     with ExitStack() as files:
-        runs = [_Run.begin(directory, part, files) for part in parts]
+        runs = [_Run(directory, part, files) for part in parts]
         while runs:
             taken = _taken(runs)
             runs = [run for run in runs if run.goes_on()]
@@ -66,12 +65,16 @@ def _merged(directory: Path, parts: Sequence[StagedPart]) -> Iterator[pa.RecordB
 
 def _taken(runs: Sequence["_Run"]) -> list[pa.RecordBatch]:
     """Give out of each part what no row that is still in a file comes before."""
-    ends = [(run.last, at) for at, run in enumerate(runs) if run.has_more]
+    ends = [(run.times[-1], at) for at, run in enumerate(runs) if run.rows_left]
     if not ends:
-        return [run.take(run.batch.num_rows) for run in runs]
+        return [run.take(len(run.times)) for run in runs]
     limit, limiting = min(ends)
     # Equal rows of the limiting part may follow: those of parts behind it wait for them.
-    return [run.take(run.count_to(limit, at <= limiting)) for at, run in enumerate(runs)]
+    sides: list[Literal["left", "right"]] = ["left", "right"]
+    return [
+        run.take(int(np.searchsorted(run.times, limit, sides[at <= limiting])))
+        for at, run in enumerate(runs)
+    ]
 
 
 def _given(stretches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -100,67 +103,43 @@ def _as_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return one
 
 
-@dataclass(slots=True)
 class _Run:
-    """One part: the batch at hand, what of it was given out, and how many rows follow it."""
+    """One part: what is at hand of it and not given out, and how many rows follow that."""
 
-    path: Path
-    batches: Iterator[pa.RecordBatch]
-    batch: pa.RecordBatch
-    rows_left: int
-    start: int = 0
+    times: npt.NDArray[np.int64]
+    _batch: pa.RecordBatch
 
-    @staticmethod
-    def begin(directory: Path, part: StagedPart, files: ExitStack) -> "_Run":
-        file = files.enter_context(pa.OSFile(str(directory / part.file), "rb"))
+    def __init__(self, directory: Path, part: StagedPart, files: ExitStack) -> None:
+        self._path = directory / part.file
+        file = files.enter_context(pa.OSFile(str(self._path), "rb"))
         file.seek(part.start)
-        batches = iter(files.enter_context(pa.ipc.open_stream(file)))
-        run = _Run(directory / part.file, batches, next(batches), part.rows)
-        run.look()
-        return run
+        self._batches = iter(files.enter_context(pa.ipc.open_stream(file)))
+        self.rows_left = part.rows
+        self._read()
 
-    @property
-    def has_more(self) -> bool:
-        return self.rows_left > 0
-
-    @property
-    def last(self) -> int:
-        return int(self._times()[-1])
-
-    def take(self, end: int) -> pa.RecordBatch:
-        """Give out the rows before a place."""
-        start, self.start = self.start, max(end, self.start)
-        return self.batch.slice(start, self.start - start)
-
-    def count_to(self, limit: int, includes_equal: bool) -> int:  # noqa: FBT001 - one of two sides
-        """Return the place behind the rows up to a primary."""
-        side: Literal["left", "right"] = "right" if includes_equal else "left"
-        return int(np.searchsorted(self._times(), limit, side))
+    def take(self, count: int) -> pa.RecordBatch:
+        """Give out rows from the front."""
+        taken, self._batch = self._batch.slice(0, count), self._batch.slice(count)
+        self.times = self.times[count:]
+        return taken
 
     def goes_on(self) -> bool:
         """Read on where all at hand is given out; tell whether there is anything."""
-        if self.start < self.batch.num_rows:
-            return True
-        if not self.has_more:
-            return False
-        self.batch, self.start = next(self.batches), 0
-        self.look()
-        return True
+        if not len(self.times) and self.rows_left:
+            self._read()
+        return len(self.times) > 0
 
-    def look(self) -> None:
-        """Count the batch at hand, which must lie by primary: else a merge would lose its place.
+    def _read(self) -> None:
+        """Take the next batch, which must lie by primary: else a merge would lose its place.
 
         Raises:
             CorruptionError: It does not.
         """
-        self.rows_left -= self.batch.num_rows
-        times = self._times()
-        if not len(times) or bool((times[1:] < times[:-1]).any()):
+        self._batch = next(self._batches)
+        self.times = self._batch.column("primary").to_numpy()
+        self.rows_left -= len(self.times)
+        if not len(self.times) or bool((self.times[1:] < self.times[:-1]).any()):
             message = (
                 "staged rows that are called sorted are not; whoever wrote them sorts otherwise"
             )
-            raise CorruptionError(message, path=self.path)
-
-    def _times(self) -> npt.NDArray[np.int64]:
-        times: npt.NDArray[np.int64] = self.batch.column("primary").to_numpy()
-        return times
+            raise CorruptionError(message, path=self._path)

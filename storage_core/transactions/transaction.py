@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from operator import index
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -40,11 +40,9 @@ from storage_core.transactions.manifest import (
     begin_attempt,
     remove_attempts,
 )
-from storage_core.transactions.series import NAME_PREFIX
+from storage_core.transactions.series import NAME_BYTES_MAX, NAME_PREFIX, can_be_kept
 from storage_core.transactions.staged_rows import StagingWriter, as_batch, rows_of
 from storage_core.write.record_builder import RecordBuilder
-
-NAME_BYTES_MAX: Final = 512
 
 
 class Transaction:
@@ -56,7 +54,12 @@ class Transaction:
         Raises:
             InvalidRequestError: The id was seen with another number of rows.
         """
-        _check_name(name)
+        if not can_be_kept(name) or name.startswith(NAME_PREFIX):
+            message = (
+                f"a transaction's id is text of 1 to {NAME_BYTES_MAX} printable bytes "
+                f"that does not begin with {NAME_PREFIX!r}"
+            )
+            raise InvalidRequestError(message)
         self._staging = staging
         self._name = name
         self._rows_total = rows_total
@@ -224,15 +227,3 @@ class Transaction:
         if shard not in self._shards:
             message = f"shard {shard} is not open here"
             raise InvalidRequestError(message)
-
-
-def _check_name(transaction: object) -> None:
-    """Refuse a name that cannot be kept."""
-    is_text = isinstance(transaction, str) and transaction.isprintable()
-    size = len(str(transaction).encode()) if is_text else 0
-    if not 0 < size <= NAME_BYTES_MAX or str(transaction).startswith(NAME_PREFIX):
-        message = (
-            f"a transaction's id is text of 1 to {NAME_BYTES_MAX} printable bytes "
-            f"that does not begin with {NAME_PREFIX!r}"
-        )
-        raise InvalidRequestError(message)
