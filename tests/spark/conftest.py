@@ -55,3 +55,11 @@ def lab(spark: SparkSession, tmp_path: Path) -> Iterator[SparkLab]:
     lab = SparkLab(spark, tmp_path)
     yield lab
     lab.clean_up()
+
+
+@pytest.fixture
+def full(lab: SparkLab) -> SparkLab:
+    """A lab with ten rows, even numbers in shard 0 of two."""
+    lab.log.create(shards=2)
+    lab.log.append(10)
+    return lab

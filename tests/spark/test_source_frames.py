@@ -6,14 +6,6 @@ from pyspark_shardlog import snapshot
 from tests.spark.lab import NAME, numbers_of
 
 
-@pytest.fixture
-def full(lab):
-    """Ten rows, even numbers in shard 0."""
-    lab.log.create(shards=2)
-    lab.log.append(10)
-    return lab
-
-
 def view(lab, **options):
     """Make a view over the stream in SQL; return its name."""
     named = ", ".join(f"{name} '{value}'" for name, value in lab.log.options(**options).items())

@@ -10,14 +10,6 @@ from tests.spark.lab import NAME, first_line, sources
 EARLY = {"startingOffsets": "earliest"}
 
 
-@pytest.fixture
-def full(lab):
-    """Ten rows over two shards."""
-    lab.log.create(shards=2)
-    lab.log.append(10)
-    return lab
-
-
 def test_query_takes_as_much_as_it_may_and_reports_it(full):
     query = full.run(maxOffsetsPerTrigger=4, **EARLY)
     assert full.all_seen == list(range(10))

@@ -232,15 +232,11 @@ def test_threads_append_beside_a_close_and_no_row_is_lost(make_bench):
 # --- poison -----------------------------------------------------------------------------------
 
 
-def append_and_commit(bench: Workbench) -> None:
-    bench.keep([1])
-
-
 @pytest.mark.parametrize("call", ["write", "sync"])
 def test_failed_durable_write_is_told_with_its_cause(reined, disk, call):
     disk.failing = {call}
     with pytest.raises(ShardPoisonedError, match=r"no space left.*reopen.*shard 0") as told:
-        append_and_commit(reined)
+        reined.keep([1])
     assert isinstance(told.value.__cause__, UnavailableError)
 
 

@@ -40,15 +40,11 @@ def crashing(make_bench, at: int) -> tuple[Workbench, FaultyDisk]:
 def test_crash_at_write_sync_and_publication_is_what_a_reopen_finds(make_bench, at, committed):
     bench, disk = crashing(make_bench, at)
     with pytest.raises(SimulatedCrash, match="writing call"):
-        append_and_commit(bench)
+        bench.keep([1])
     disk.bury()
     disk.crash_at = None
     bench.let_go()
     assert bench.open().committed() == {0: committed}
-
-
-def append_and_commit(bench: Workbench) -> None:
-    bench.keep([1])
 
 
 def test_after_a_crash_nothing_is_written_any_more(make_bench):

@@ -13,3 +13,11 @@ def lab(tmp_path):
     yield lab
     OPEN_READERS.close()
     lab.close()
+
+
+@pytest.fixture
+def full(lab):
+    """Ten rows, even numbers in shard 0."""
+    lab.create()
+    lab.append(10)
+    return lab

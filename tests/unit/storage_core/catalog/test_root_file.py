@@ -11,8 +11,8 @@ from storage_core import (
 )
 from storage_core.catalog.births import create_stream
 from storage_core.catalog.options import StreamOptions
-from storage_core.ground.durable_file import encode_document, read_document
-from tests.log.on_disk import flip_bit
+from storage_core.ground.durable_file import read_document
+from tests.log.on_disk import flip_bit, rewrite
 
 ONE_SHARD = StreamOptions(shards=1)
 
@@ -43,7 +43,7 @@ def test_what_is_no_root_is_refused_and_left_alone(root, call, place):
 def test_newer_root_is_refused_by_name(root):
     create_stream(root, "a", ONE_SHARD)
     path = root / "root.json"
-    path.write_bytes(encode_document({**read_document(path), "format_version": 2}))
+    rewrite(path, format_version=2)
     with pytest.raises(UnsupportedFormatError, match="root format version 2"):
         list_streams(root)
 

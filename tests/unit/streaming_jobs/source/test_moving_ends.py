@@ -27,14 +27,6 @@ class Frame:
         return sorted((row["partition"], row["offset"]) for row in rows)
 
 
-@pytest.fixture
-def full(lab):
-    """Ten rows, even numbers in shard 0."""
-    lab.create()
-    lab.append(10)
-    return lab
-
-
 def offsets(*by_shard):
     return {NAME: {str(shard): offset for shard, offset in enumerate(by_shard)}}
 

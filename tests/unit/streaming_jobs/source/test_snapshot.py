@@ -13,14 +13,6 @@ from tests.unit.streaming_jobs.source.source_lab import FIRST_MS, NAME
 from tests.unit.streaming_jobs.source.test_moving_ends import Frame
 
 
-@pytest.fixture
-def full(lab):
-    """Ten rows, even numbers in shard 0."""
-    lab.create()
-    lab.append(10)
-    return lab
-
-
 def test_frames_over_a_snapshot_show_its_moment_and_no_other(full):
     text = snapshot(full.root, NAME)
     full.append(10, first=10)

@@ -1,10 +1,17 @@
-"""Opening and closing: what holds at each call of the disk, so that none can be moved."""
+"""Opening, committing, closing: what holds at each call of the disk, so that none can be moved.
+
+Of a commit broken off for good nobody knows what the disk holds until it is asked, so the shard
+refuses everything until it is opened again.
+"""
 
 import pytest
 
-from storage_core import ShardLockedError, Stream
+from storage_core import ShardLockedError, ShardPoisonedError, Stream
+from storage_core.testing import SimulatedCrash
 from tests.log.on_disk import SLOTS, flip_bit, newest, slots
 from tests.log.workbench import Workbench
+
+MOMENTS = ["before write", "after write", "before sync", "after sync", "before publish"]
 
 
 @pytest.fixture
@@ -115,3 +122,25 @@ def test_nobody_else_gets_in_before_a_failed_opening_has_closed_its_store(bench,
         bench.open()
     assert seen == [True]
     assert not refused(bench)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SimulatedCrash, GeneratorExit, MemoryError])
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_commit_that_any_error_breaks_off_refuses_work_until_the_shard_is_opened_again(
+    bench, hooked, moment, error
+):
+    def break_off() -> None:
+        hooked.on(moment, break_off)
+        raise error
+
+    hooked.on(moment, break_off)
+    with pytest.raises(error):
+        bench.keep([2])
+    hooked.on(moment, lambda: None)
+    for call in (lambda: bench.append([3]), bench.commit):
+        with pytest.raises(ShardPoisonedError, match="reopen the stream"):
+            call()
+    assert bench.primaries() in ([1], [1, 2])
+    bench.let_go()
+    bench.open()
+    assert bench.primaries() == ([1] if moment == "before write" else [1, 2])
