@@ -8,9 +8,9 @@ before whatever the fault made the worker do.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from connectors.ingest.counts import WorkerCounts
 from connectors.ingest.mapping import ShardRecords, by_partition, map_partitions
 from connectors.ingest.shard_feed import ShardFeed
-from connectors.ingest.worker_counts import WorkerCounts
 from connectors.kafka_client import FIELDS, Messages, Partition, PartitionFault, fault_of
 from connectors.settings.stream_settings import MappingRules
 

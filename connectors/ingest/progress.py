@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from connectors.ingest.broker_watch import BrokerWatch
+from connectors.ingest.counts import WorkerCounts
 from connectors.ingest.log_lines import tell_library_lines_left_out
 from connectors.ingest.shard_feed import ShardFeed
-from connectors.ingest.worker_counts import WorkerCounts
 from connectors.kafka_client import Partition
 
 TELL_EVERY_S: Final = 30.0

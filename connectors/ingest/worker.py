@@ -18,6 +18,7 @@ from typing import Any, Final
 from connectors.ingest.assignment_watch import AssignmentWatch
 from connectors.ingest.broker_watch import BrokerWatch
 from connectors.ingest.commit_round import RoundReport
+from connectors.ingest.counts import WorkerCounts
 from connectors.ingest.dead_letter_watch import DeadLetterWatch
 from connectors.ingest.first_topics import first_topics
 from connectors.ingest.gathering import Gathering, holds_faults, stretches
@@ -32,7 +33,6 @@ from connectors.ingest.set_aside_notes import SetAsideNotes
 from connectors.ingest.shard_opening import ShardOpening, stream_mark
 from connectors.ingest.start_checks import check_writable, files_missing
 from connectors.ingest.topic_identity import TopicIdentities
-from connectors.ingest.worker_counts import WorkerCounts
 from connectors.kafka_client import Admin, Consumer, Messages, Partition, PartitionFault
 from connectors.settings.options import WorkerOptions
 from storage_core import Clock, InvalidRequestError, ShardlogError, UnavailableError

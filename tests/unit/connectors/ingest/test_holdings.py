@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from structlog.testing import CapturingLogger
 
+from connectors.ingest.counts import WorkerCounts
 from connectors.ingest.gathering import Gathering
 from connectors.ingest.holdings import Holdings
 from connectors.ingest.set_aside import SetAside
 from connectors.ingest.set_aside_notes import SetAsideNotes
-from connectors.ingest.worker_counts import WorkerCounts
 from connectors.kafka_client import FIELDS, Consumer, Partition
 from connectors.settings.options import FaultSettings
 from storage_core import (

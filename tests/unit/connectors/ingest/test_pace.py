@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from connectors.ingest.counts import WorkerCounts
 from connectors.ingest.gathering import Gathering
 from connectors.ingest.pace import CONSUME_RECORDS, Pace
-from connectors.ingest.worker_counts import WorkerCounts
 from connectors.kafka_client import Partition
 from connectors.settings.stream_settings import MappingRules
 from tests.unit.connectors.records import record

@@ -4,9 +4,9 @@ import pytest
 from structlog.testing import CapturingLogger
 
 from connectors.ingest.broker_watch import BrokerWatch
+from connectors.ingest.counts import WorkerCounts
 from connectors.ingest.progress import TELL_EVERY_S, TELL_FIRST_AFTER_S, Progress
 from connectors.ingest.shard_feed import ShardFeed
-from connectors.ingest.worker_counts import WorkerCounts
 from connectors.kafka_client import Partition
 from storage_core.testing import ManualClock
 from tests.unit.connectors.feeds import TOPIC, open_feeds
