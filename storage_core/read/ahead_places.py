@@ -84,9 +84,9 @@ class Places:
 
 def newest_ahead(view: ShardView, ids: Int32s | None) -> Places:
     """Return the newest ahead record of each of these sorted ids (None: of all) that has one."""
-    if not view.bounds.has_ahead:
+    if not view.state.tail.counters.ahead:
         return Places.of([])
-    if not view.bounds.is_ahead_listed:
+    if not _is_listed(view):
         found = _unlisted(view, ids)
         return Places.of(found).newest()
     each = (_newest_of(view, secondary) for secondary in _ids_with_keys(view, ids))
@@ -95,9 +95,9 @@ def newest_ahead(view: ShardView, ids: Int32s | None) -> Places:
 
 def ahead_between(view: ShardView, ids: Int32s, start: int, end: int) -> Places:
     """Return all ahead records of sorted ids in the closed range of primaries."""
-    if not view.bounds.has_ahead:
+    if not view.state.tail.counters.ahead:
         return Places.of([])
-    if not view.bounds.is_ahead_listed:
+    if not _is_listed(view):
         found = _unlisted(view, ids)
         return Places.of([place for place in found if start <= place[1] <= end])
     places: list[_Place] = []
@@ -124,6 +124,11 @@ def _keys_from_late_records(view: ShardView) -> Iterator[bytes]:
     for key, value in view.meta_items(PREFIX_LATE, prefix_end(PREFIX_LATE)):
         if value[0] == State.AHEAD:
             yield ahead_key_of(key)
+
+
+def _is_listed(view: ShardView) -> bool:
+    """Tell whether each ahead record has a key of its own."""
+    return view.state.ahead_keys == view.state.tail.counters.ahead
 
 
 def _unlisted(view: ShardView, ids: Int32s | None) -> list[_Place]:

@@ -19,10 +19,10 @@ from storage_core.read.view import ShardView
 
 def scan_view(view: ShardView, request: ReadRequest) -> Iterator[tuple[pa.RecordBatch, int | None]]:
     """Return batches, each with how far the scan has come (see `resumed`), None if it is all."""
-    asked = routed_here(request, view.route_mask, view.bounds.strays)
+    asked = routed_here(request, view.route_mask, view.state.tail.counters.strays)
     if asked is None:
         return iter(())
-    wanted = filter_for(view.bounds, asked)
+    wanted = filter_for(view.state, view.committed, asked)
     match asked.order:
         case "arrival" | "replay":
             return scan_arrival(view, wanted)

@@ -24,7 +24,7 @@ class _Replayed:
 
     def advance(self, view: ShardView) -> None:
         """Replay the blocks up to what a view has committed."""
-        for zone in view.zones(max(self.end, view.bounds.start), view.bounds.committed):
+        for zone in view.zones(max(self.end, view.state.start), view.committed):
             block = view.block(zone)
             groups = block_groups(block)
             before = heads_of(self.table, view, groups.ids)
@@ -50,7 +50,7 @@ class FollowedHeads:
             if replayed.store is not store or replayed.begin < begin:
                 # What was replayed may be older than what this view has on disk.
                 replayed = self._replayed = _Replayed(store, begin)
-            if replayed.begin == begin and replayed.end <= view.bounds.committed:
+            if replayed.begin == begin and replayed.end <= view.committed:
                 replayed.advance(view)
                 return heads_of(replayed.table, view, ids)
         # A newer view was here first: its heads do not go with this one's moment.

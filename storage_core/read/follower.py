@@ -45,7 +45,7 @@ from storage_core.read.answer import resumed, scan_view
 from storage_core.read.followed_heads import FollowedHeads
 from storage_core.read.reader_rights import refuse_unwritable
 from storage_core.read.request import ReadRequest, ShardFacts
-from storage_core.read.view import ShardBounds, ShardView
+from storage_core.read.view import ShardView
 from storage_core.store import rocks
 from storage_core.store.key_value import EmptyStoreView, StoreView
 from storage_core.store.marker import MARKER_FILE, MarkerReader
@@ -94,19 +94,19 @@ class ShardFollower:
 
     def refresh(self) -> int:
         """Follow the writer to about now and return committed."""
-        view, _ = self._moment()
+        view = self._moment()
         view.close()
-        return view.bounds.committed
+        return view.committed
 
     def state(self) -> ShardFacts:
         """Follow the writer to about now and return what it says of the shard."""
-        view, state = self._moment()
+        view = self._moment()
         view.close()
-        return ShardFacts.of(state, view.bounds.committed)
+        return ShardFacts.of(view.state, view.committed)
 
     def dead_letters(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
         """Yield the committed dead letters of a range by address."""
-        view, _ = self._moment()
+        view = self._moment()
         with closing(view):
             yield from view.committed_dead_letters(start, end)
 
@@ -120,10 +120,10 @@ class ShardFollower:
         tries = _Tries()
         reached: int | None = None
         while True:
-            view, _ = self._moment(tries)
+            view = self._moment(tries)
             if request.end_address is None:
                 # A scan that starts over still shows one moment.
-                end = max(view.bounds.committed, request.start_address or 0)
+                end = max(view.committed, request.start_address or 0)
                 request = replace(request, end_address=end)
             try:
                 for batch, at in scan_view(view, request):
@@ -191,8 +191,8 @@ class ShardFollower:
             message, stream=self._meta.name, shard=self._place.shard, path=self._directory
         )
 
-    def _moment(self, tries: _Tries | None = None) -> tuple[ShardView, ShardState]:
-        """Return a view that reaches the marker, and what the store says of the shard.
+    def _moment(self, tries: _Tries | None = None) -> ShardView:
+        """Return a view that reaches the marker.
 
         A look that was not good enough, now or at what was tried before, is followed by a
         stronger one: another catch-up, another instance, and then time for the writer.
@@ -226,7 +226,7 @@ class ShardFollower:
             path=self._directory / "db",
         )
 
-    def _try_view(self, *, is_last: bool) -> tuple[ShardView, ShardState] | None:
+    def _try_view(self, *, is_last: bool) -> ShardView | None:
         """Return a view that reaches the marker, or None if this look was not good enough."""
         try:
             if self._store is None and not (self._directory / "db" / "CURRENT").exists():
@@ -244,11 +244,11 @@ class ShardFollower:
                 raise
             return None
 
-    def _nothing_yet(self, marker: MarkerState) -> tuple[ShardView, ShardState]:
+    def _nothing_yet(self, marker: MarkerState) -> ShardView:
         unborn = ShardState.unborn(self._born)
         return self._seen_as(unborn, marker.committed, None, EmptyStoreView())
 
-    def _look_through_store(self) -> tuple[ShardView, ShardState] | None:
+    def _look_through_store(self) -> ShardView | None:
         # IMPORTANT: marker, then two catch-ups, then the view, then the marker again.
         before = self._look()
         is_same = self._caught_up is not None and self._caught_up.generation == before.generation
@@ -288,15 +288,9 @@ class ShardFollower:
 
     def _seen_as(
         self, state: ShardState, committed: int, store: RocksStore | None, view: StoreView
-    ) -> tuple[ShardView, ShardState]:
-        seen = ShardView(
-            self._place,
-            self._meta,
-            ShardBounds.of(state, committed),
-            view,
-            partial(self._heads.as_of, store, state.heads_through),
-        )
-        return seen, state
+    ) -> ShardView:
+        heads_for = partial(self._heads.as_of, store, state.heads_through)
+        return ShardView(self._place, self._meta, state, committed, view, heads_for)
 
     def _require_files(self) -> None:
         """Refuse what this process may not open as many files for; a reader needs them all."""

@@ -60,7 +60,7 @@ def _is_inside(view: ShardView, wanted: RowFilter, places: Places) -> Mask:
     address = places.address
     inside: Mask = (places.primary <= wanted.end) & (address >= wanted.address_start)
     inside &= address < wanted.address_end
-    for gap in view.bounds.gaps:
+    for gap in view.state.gaps:
         inside &= (address < gap.start) | (address >= gap.end)
     return inside
 

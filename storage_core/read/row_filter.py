@@ -8,10 +8,10 @@ import numpy.typing as npt
 from storage_core.format.block import Block
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.late_rows import LateRows
+from storage_core.format.shard_state import ShardState
 from storage_core.format.zone import Zone, ZoneChunk
 from storage_core.read.columns import READ_COLUMNS, TAIL_COLUMNS, Positions
 from storage_core.read.request import ReadRequest
-from storage_core.read.view import ShardBounds
 
 Int32s = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
@@ -94,17 +94,17 @@ class RowFilter:
         return np.flatnonzero(mask)
 
 
-def filter_for(bounds: ShardBounds, request: ReadRequest) -> RowFilter:
+def filter_for(state: ShardState, committed: int, request: ReadRequest) -> RowFilter:
     """Return a request clipped to what may be shown."""
     first, last = request.start_address, request.end_address
     is_replay = request.order == "replay"
     columns = TAIL_COLUMNS if is_replay else READ_COLUMNS
     return RowFilter(
-        request.start if is_replay else max(request.start, bounds.floor),
+        request.start if is_replay else max(request.start, state.floor),
         request.end,
         # Below its birth a shard never had anything, so there is nothing to miss there.
-        bounds.start if first is None else max(first, bounds.born),
-        bounds.committed if last is None else min(last, bounds.committed),
+        state.start if first is None else max(first, state.born),
+        committed if last is None else min(last, committed),
         None if request.ids is None else np.unique(np.array(request.ids, dtype=np.int32)),
         None if request.versions is None else np.array(request.versions, dtype=np.uint16),
         columns if request.columns is None else request.columns,

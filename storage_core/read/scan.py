@@ -44,10 +44,10 @@ def scan_arrival(view: ShardView, wanted: RowFilter) -> Iterator[tuple[pa.Record
     begin, end = wanted.address_start, wanted.address_end
     if begin >= end:
         return
-    if wanted.is_replay and begin < view.bounds.start:
+    if wanted.is_replay and begin < view.state.start:
         message = "the log starts above these addresses: they have expired"
         raise LostRangeError(
-            message, stream=view.stream, shard=view.shard, start=begin, end=view.bounds.start
+            message, stream=view.stream, shard=view.shard, start=begin, end=view.state.start
         )
     view.refuse_lost(begin, end)
     found = view.zones(begin, end, partial(wanted.wants_zones, flagged=True))
@@ -128,7 +128,7 @@ def _normal_zones(
     touched = _stretches(view, wanted) if stretch is None else [stretch]
     begin = max(min((one.start for one in touched), default=0), wanted.address_start)
     end = min(max((one.end for one in touched), default=0), wanted.address_end)
-    begin = max(begin, view.bounds.start)
+    begin = max(begin, view.state.start)
     if begin >= end:
         return
     for zone in view.zones(begin, end, partial(wanted.wants_zones, flagged=False)):

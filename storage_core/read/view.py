@@ -7,7 +7,6 @@ rest for the whole. One thread at a time.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final, NoReturn
 
@@ -46,57 +45,21 @@ _ZONES_BYTES: Final = 2**20
 ZoneMask = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class ShardBounds:
-    """What of a shard may be shown.
-
-    `born` is the first address it can ever have had, `start` the first that is still kept.
-    `is_ahead_listed` tells whether each ahead record has a key of its own (ahead_places.py).
-    """
-
-    born: int
-    start: int
-    committed: int
-    blocks_end: int
-    floor: int
-    lost: tuple[AddressRange, ...]
-    gaps: tuple[AddressRange, ...]
-    passed: tuple[AddressRange, ...]
-    strays: int
-    has_ahead: bool
-    is_ahead_listed: bool
-
-    @staticmethod
-    def of(state: ShardState, committed: int) -> "ShardBounds":
-        """Return the bounds of a shard in one state; committed was read before it."""
-        return ShardBounds(
-            state.born,
-            state.start,
-            committed,
-            state.tail.blocks_end,
-            state.floor,
-            state.lost,
-            state.gaps,
-            state.passed,
-            state.tail.counters.strays,
-            has_ahead=state.tail.counters.ahead > 0,
-            is_ahead_listed=state.ahead_keys == state.tail.counters.ahead,
-        )
-
-
 class ShardView:
     """One shard at one moment."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what makes a moment
         self,
         place: BlockPlace,
         meta: StreamMeta,
-        bounds: ShardBounds,
+        state: ShardState,
+        committed: int,
         store: StoreView,
         heads_for: Callable[["ShardView", Int32s | None], Heads] | None = None,
     ) -> None:
         """Take over a view of the store; `close` lets go of it.
 
+        `committed` was read before the state, so the state holds all that it covers.
         `heads_for` says the heads of the same moment; not every view is asked for them.
         """
         self.stream = meta.name
@@ -104,7 +67,8 @@ class ShardView:
         self.scheme = meta.scheme
         self.jitter = meta.jitter
         self.route_mask = meta.route_mask
-        self.bounds = bounds
+        self.state = state
+        self.committed = committed
         self._blocks = BlockReads(meta.name, place, store)
         self._store = store
         self._heads_for = heads_for
@@ -131,7 +95,7 @@ class ShardView:
         Raises:
             CorruptionError: The chain is broken.
         """
-        reached = max(start, self.bounds.start)
+        reached = max(start, self.state.start)
         for chunk in self._zone_chunks(start):
             heads = chunk.heads
             self._check_chain(chunk, reached, start, end)
@@ -141,12 +105,12 @@ class ShardView:
                 wanted &= wants(chunk)
             for at in np.flatnonzero(wanted).tolist():
                 zone = chunk.zone(at)
-                if not self.bounds.gaps or not self._is_gap(zone):
+                if not self.state.gaps or not self._is_gap(zone):
                     yield zone
             if reached >= end:
                 return
-        if self.bounds.blocks_end > max(reached, start):
-            self._refuse_hole(reached, min(end, self.bounds.blocks_end))
+        if self.state.tail.blocks_end > max(reached, start):
+            self._refuse_hole(reached, min(end, self.state.tail.blocks_end))
 
     def zones_back(self, start: int, end: int) -> Iterator[Zone]:
         """Yield the zones with addresses in the range, the last first, none missing.
@@ -154,9 +118,9 @@ class ShardView:
         Raises:
             CorruptionError: The chain is broken.
         """
-        start = max(start, self.bounds.start)
+        start = max(start, self.state.start)
         above = self._store.at_or_after(FAMILY_DEFAULT, zone_key(end))
-        reached = self.bounds.blocks_end
+        reached = self.state.tail.blocks_end
         if above is not None and above[0][:1] == PREFIX_ZONE:
             reached = decode_zones([above], self.shard).zone(0).previous_end
         end = min(end, reached)
@@ -207,7 +171,7 @@ class ShardView:
         """Refuse zones of which one is missing, the first compared with what was reached."""
         heads = chunk.heads
         first, previous_end = int(heads["first"][0]), int(heads["previous_end"][0])
-        is_begin = reached == max(start, self.bounds.start)
+        is_begin = reached == max(start, self.state.start)
         broken_first = (
             (first > start and previous_end > reached) if is_begin else (previous_end != reached)
         )
@@ -268,7 +232,7 @@ class ShardView:
 
     def committed_dead_letters(self, start: int, end: int | None) -> Iterator[tuple[int, bytes]]:
         """Yield the committed dead letters of a range, each with its address."""
-        committed = self.bounds.committed
+        committed = self.committed
         return self.dead_letters(start, committed if end is None else min(end, committed))
 
     def meta_items(self, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
@@ -299,7 +263,7 @@ class ShardView:
 
     def refuse_lost(self, start: int, end: int) -> None:
         """Raise if acknowledged addresses in the range are gone."""
-        for lost in self.bounds.lost:
+        for lost in self.state.lost:
             if lost.overlaps(start, end):
                 message = "acknowledged addresses are gone; repair them or accept the loss"
                 raise LostRangeError(
@@ -312,12 +276,12 @@ class ShardView:
 
     def shows(self, address: int) -> bool:
         """Tell whether a record is committed and its block was not given up."""
-        return address < self.bounds.committed and not any(
-            gap.start <= address < gap.end for gap in self.bounds.gaps
+        return address < self.committed and not any(
+            gap.start <= address < gap.end for gap in self.state.gaps
         )
 
     def _is_gap(self, zone: Zone) -> bool:
-        return any(gap.start <= zone.first and zone.end <= gap.end for gap in self.bounds.gaps)
+        return any(gap.start <= zone.first and zone.end <= gap.end for gap in self.state.gaps)
 
     def _refuse_hole(self, start: int, end: int) -> NoReturn:
         message = "the chain of zones is broken"
@@ -326,10 +290,8 @@ class ShardView:
         )
 
 
-def whole_view(
-    place: BlockPlace, meta: StreamMeta, born: int, store: StoreView
-) -> tuple[ShardView, ShardState]:
-    """Return a view of all that is written, committed or not, and the state it was written with.
+def whole_view(place: BlockPlace, meta: StreamMeta, born: int, store: StoreView) -> ShardView:
+    """Return a view of all that is written, committed or not.
 
     Raises:
         CorruptionError: The state cannot be read; the view of the store is closed.
@@ -339,4 +301,4 @@ def whole_view(
     except BaseException:
         store.close()
         raise
-    return ShardView(place, meta, ShardBounds.of(state, state.tail.next), store), state
+    return ShardView(place, meta, state, state.tail.next, store)

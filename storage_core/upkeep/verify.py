@@ -26,7 +26,6 @@ from storage_core.format.keys import (
     head_key,
     window_key,
 )
-from storage_core.format.shard_state import ShardState
 from storage_core.format.window import Window
 from storage_core.format.zone import Zone
 from storage_core.heads.grouping import Int32s
@@ -129,10 +128,10 @@ def verify_shard(
         limits: How much to hold in memory.
     """
     committed = shard.committed()
-    view, state = shard.views.whole()
+    view = shard.views.whole()
     findings = Findings(shard.context.number, str(shard.context.directory / "db"))
     try:
-        check = _ShardCheck(view, state, committed, findings)
+        check = _ShardCheck(view, committed, findings)
         check.run(progress, limits, shard.views.with_heads)
     finally:
         view.close()
@@ -143,11 +142,9 @@ def verify_shard(
 class _ShardCheck:
     """All passes over one view."""
 
-    def __init__(
-        self, view: ShardView, state: ShardState, committed: int, findings: Findings
-    ) -> None:
+    def __init__(self, view: ShardView, committed: int, findings: Findings) -> None:
         self._view = view
-        self._state = state
+        self._state = state = view.state
         self._committed = committed
         self._findings = findings
         self._copies = CopyCheck(view, findings)
@@ -267,7 +264,7 @@ class _ShardCheck:
         for expected in parts_of(tally.noted[self._committed]):
             view = shown(expected.ids)
             try:
-                heads, is_still = view.heads(expected.ids), view.bounds.committed == self._committed
+                heads, is_still = view.heads(expected.ids), view.committed == self._committed
             finally:
                 view.close()
             is_exact = is_still and self._is_whole

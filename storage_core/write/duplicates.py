@@ -76,11 +76,11 @@ def _count_stored(view: ShardView, addresses: npt.NDArray[np.int64], tail: int) 
     old = addresses[:count]
     start, end = int(old[0]), int(old[-1]) + 1
     _refuse_unborn(view, start)
-    for lost in view.bounds.lost:
+    for lost in view.state.lost:
         if _inside(old, lost.start, lost.end).any():
             view.refuse_lost(lost.start, lost.end)
-    is_known = old < view.bounds.start
-    for gap in (*view.bounds.gaps, *view.bounds.passed):
+    is_known = old < view.state.start
+    for gap in (*view.state.gaps, *view.state.passed):
         is_known |= _inside(old, gap.start, gap.end)
     for zone in view.zones(start, end):
         is_spanned = _inside(old, zone.first, zone.end) & ~is_known
@@ -113,7 +113,7 @@ def _inside(addresses: npt.NDArray[np.int64], start: int, end: int) -> npt.NDArr
 
 
 def _refuse_unborn(view: ShardView, address: int) -> None:
-    born = view.bounds.born
+    born = view.state.born
     if address < born:
         message = f"address {address} lies below {born}, the first the shard can have"
         raise InvalidRequestError(message, stream=view.stream, shard=view.shard)

@@ -48,7 +48,7 @@ from storage_core.ground.durable_file import sync_directory, taking_errors
 from storage_core.heads.replay import block_groups, replay_block
 from storage_core.heads.shard_heads import ShardHeads
 from storage_core.read.ahead_places import write_ahead_keys
-from storage_core.read.view import ShardBounds, ShardView
+from storage_core.read.view import ShardView
 from storage_core.store.key_value import Batch, KeyValueStore
 from storage_core.store.marker import MARKER_FILE, MarkerWriter
 from storage_core.store.writer_lock import WriterLock
@@ -245,8 +245,7 @@ def _load_state(context: ShardContext, store: KeyValueStore, marker: MarkerWrite
 
 def _view_of(context: ShardContext, store: KeyValueStore, state: ShardState) -> ShardView:
     """Return all that is written, committed or not."""
-    bounds = ShardBounds.of(state, state.tail.next)
-    return ShardView(context.place, context.meta, bounds, store.view())
+    return ShardView(context.place, context.meta, state, state.tail.next, store.view())
 
 
 def _replay_heads(

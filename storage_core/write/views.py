@@ -10,12 +10,12 @@ from functools import partial
 import numpy as np
 
 from storage_core.errors import CorruptionError, ShardlogError
-from storage_core.format.shard_state import AddressRange, ShardState
+from storage_core.format.shard_state import AddressRange
 from storage_core.heads.grouping import Int32s
 from storage_core.heads.table import HeadTable
 from storage_core.read.answer import heads_of
 from storage_core.read.request import ReadRequest
-from storage_core.read.view import ShardBounds, ShardView, whole_view
+from storage_core.read.view import ShardView, whole_view
 from storage_core.write.guard import ShardGuard
 from storage_core.write.opened import OpenedShard, ShardContext
 from storage_core.write.standing import Standing
@@ -54,8 +54,8 @@ class ShardViews:
         ids = request.ids
         return self.with_heads(None if ids is None else np.unique(np.array(ids, np.int32)))
 
-    def whole(self) -> tuple[ShardView, ShardState]:
-        """Return all that is written, committed or not, and what the same moment says of it."""
+    def whole(self) -> ShardView:
+        """Return all that is written, committed or not."""
         self._guard.refuse_if_closed()
         one = self._context
         return whole_view(one.place, one.meta, one.born, self._opened.store.view())
@@ -63,10 +63,11 @@ class ShardViews:
     def _at(self, committed: int, in_memory: HeadTable | None) -> ShardView:
         # IMPORTANT: committed, state and view in this order, so that each holds all that the
         # one before it covers.
-        bounds = ShardBounds.of(self._standing().state, committed)
+        state = self._standing().state
         store = self._opened.store.view()
         heads_for = None if in_memory is None else partial(heads_of, in_memory)
-        return ShardView(self._context.place, self._context.meta, bounds, store, heads_for)
+        one = self._context
+        return ShardView(one.place, one.meta, state, committed, store, heads_for)
 
 
 @contextmanager

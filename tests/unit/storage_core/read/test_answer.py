@@ -40,7 +40,7 @@ def rest(view: ShardView, request: ReadRequest, reached: int | None) -> list[Row
 @pytest.mark.parametrize("bounds", [{}, {"start": 5, "end": 25}, {"ids": (1,)}])
 @pytest.mark.parametrize("order", ["arrival", "replay", "time"])
 def test_scan_cut_off_behind_any_batch_goes_on_with_the_next_row(view, order, bounds):
-    end = view.bounds.committed
+    end = view.committed
     request = ReadRequest(0, order=order, columns=COLUMNS, end_address=end, **bounds)
     whole = rest(view, request, None)
     scan = list(scan_view(view, request))

@@ -98,9 +98,9 @@ def test_older_of_two_views_of_a_reader_does_not_take_the_newers_heads(bench):
     for at in range(3 * BLOCKS_PER_SNAPSHOT):
         bench.keep([at])
     with bench.read_beside() as reader:
-        older, _ = reader._shards[0]._moment()
+        older = reader._shards[0]._moment()
         bench.keep([1000])
-        newer, _ = reader._shards[0]._moment()
+        newer = reader._shards[0]._moment()
         assert newest(newer) == {1: 1000}
         store = counted(older)
         assert newest(older) == {1: 3 * BLOCKS_PER_SNAPSHOT - 1}
@@ -115,13 +115,13 @@ def test_reader_that_saw_the_heads_on_disk_move_replays_blocks_once_all_the_same
     fill(1)
     with bench.read_beside() as reader:
         follower = reader._shards[0]
-        before, state = follower._moment()
+        before = follower._moment()
         newest(before)
         fill(3 * BLOCKS_PER_SNAPSHOT - BLOCKS_PER_SNAPSHOT // 2)
-        first, moved = follower._moment()
+        first = follower._moment()
         newest(first)
-        assert state.heads_through < moved.heads_through < first.bounds.committed - 1
-        again, _ = follower._moment()
+        assert before.state.heads_through < first.state.heads_through < first.committed - 1
+        again = follower._moment()
         store = counted(again)
         newest(again)
         assert store.asked[FAMILY_LOG] == 1
@@ -139,10 +139,10 @@ def test_reader_whose_store_is_ahead_of_the_marker_it_read_answers_from_its_head
         follower = reader._shards[0]
         marker: Any = OvertakenMarker(follower._marker, write_heads)
         follower._marker = marker
-        view, state = follower._moment()
-        assert view.bounds.committed == state.heads_through > 3 * BLOCKS_PER_SNAPSHOT
+        view = follower._moment()
+        assert view.committed == view.state.heads_through > 3 * BLOCKS_PER_SNAPSHOT
         store = counted(view)
-        assert newest(view) == {1: 1000 + state.heads_through - 3 * BLOCKS_PER_SNAPSHOT - 1}
+        assert newest(view) == {1: 1000 + view.state.heads_through - 3 * BLOCKS_PER_SNAPSHOT - 1}
         assert store.asked[FAMILY_LOG] <= BLOCKS_PER_SNAPSHOT
 
 

@@ -137,5 +137,5 @@ def test_view_of_the_writer_is_a_moment(bench):
     bench.keep([1])
     view = bench.shard.views.committed()
     bench.keep([2])
-    assert (firsts(view, 0, 10), view.bounds.committed) == ([0], 1)
+    assert (firsts(view, 0, 10), view.committed) == ([0], 1)
     view.close()

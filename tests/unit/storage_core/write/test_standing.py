@@ -67,7 +67,7 @@ def test_accepted_loss_is_lost_or_a_gap_at_every_moment(bench):
 
     def look() -> None:
         view = bench.shard.views.committed()
-        seen.add((len(view.bounds.lost), len(view.bounds.gaps)))
+        seen.add((len(view.state.lost), len(view.state.gaps)))
         view.close()
 
     at_each_step(lambda: bench.stream.accept_loss(0, 1, 2), look)
@@ -108,7 +108,7 @@ def expect_whole(bench: Workbench, view: ShardView) -> None:
     """Expect all rows of a view up to what it says is committed."""
     scan = scan_view(view, ReadRequest(0, columns=("address",)))
     shown = column_of((batch for batch, _ in scan), "address")
-    end = view.bounds.committed
+    end = view.committed
     assert shown == [address for address in bench.tail("address") if address < end]
     view.close()
 
