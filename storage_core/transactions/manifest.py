@@ -195,9 +195,11 @@ def note_done(staging: Staging, manifest: Manifest, shard: int) -> None:
 
 def clear_if_done(staging: Staging, manifest: Manifest) -> None:
     """Clear the staging away once every shard has all its rows."""
-    if not all(_done_note(manifest.directory, shard).exists() for shard in manifest.shards):
-        return
     with staging.locked():
+        # IMPORTANT: under the lock; notes that were there may have gone with the transaction, and
+        # what lies there be the next one of its id.
+        if not all(_done_note(manifest.directory, shard).exists() for shard in manifest.shards):
+            return
         if manifest.id is not None:
             # IMPORTANT: the mark before the manifest goes, so that a replay meets one of them.
             _write_mark(staging, manifest.transaction, manifest.id, manifest.contents)

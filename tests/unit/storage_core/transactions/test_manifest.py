@@ -139,6 +139,28 @@ def test_staging_goes_when_the_last_shard_is_done(root, staging):
     assert list(root.iterdir()) == []
 
 
+def test_finisher_that_comes_late_clears_no_later_transaction_of_the_id(staging):
+    manifest = write_manifest(staging, "t", {0: ()})
+    note_done(staging, manifest, 0)
+
+    class Overtaken:
+        """Lets others end the transaction, and publish the next one, before the lock is had."""
+
+        def now_ns(self) -> int:
+            return 0
+
+        def monotonic_s(self) -> float:
+            remove_transaction(manifest.directory)
+            write_manifest(staging, "t", {0: ()})
+            return 0.0
+
+        def sleep(self, seconds: float) -> None:
+            pytest.fail(f"nobody has the lock, and yet it is waited {seconds} s for")
+
+    clear_if_done(Staging(staging.directory, Overtaken()), manifest)
+    assert manifest.is_published
+
+
 def test_notes_of_an_earlier_transaction_of_the_id_do_not_count(staging):
     attempt = begin_attempt(staging, "t")
     (attempt.parent / "done-0000").touch()
