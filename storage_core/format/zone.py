@@ -1,10 +1,10 @@
 """A zone: one block's summary, by which scans skip the block without reading it.
 
-    zone = head (fixed) | parts
+    zone = head (fixed) | sections
     head = previous_end i64 | first i64 | last i64 | primary_min i64 | primary_max i64 |
            flagged_min i64 | flagged_max i64 | committed_at_ms i64 | checksum u64 | bytes u32 |
            count u32 | late u32 | ahead u32 | expired u32 | tombstones u32      (96 bytes)
-    part = tag u8 | length u32 | body        unknown tags are skipped
+    section = tag u8 | length u32 | body        unknown tags are skipped
 
 `previous_end` is the end of the zone before it: the zones of a shard form a chain, and a hole
 in a reader's view breaks it. `primary_min/max` span the normal rows, `flagged_min/max` the
@@ -50,7 +50,7 @@ _HEAD_DTYPE: Final = np.dtype(
     ]
 )
 _fields_of_head: Final = attrgetter(*_HEAD_DTYPE.fields or ())
-_PART: Final = struct.Struct("<BI")
+_SECTION: Final = struct.Struct("<BI")
 _LEAST: Final = struct.Struct("<i")
 _DELTAS: Final = struct.Struct("<iB")
 _TAG_BITMAP: Final = 1
@@ -83,7 +83,7 @@ class Zone:
     ahead: int
     expired: int
     tombstones: int
-    parts: bytes
+    sections: bytes
 
     @property
     def end(self) -> int:
@@ -106,14 +106,14 @@ class Zone:
     def may_hold_ids(self, ids: Int32s) -> bool:
         """Tell whether the block has a row of any of these secondaries."""
         at = 0
-        parts = self.parts
-        while at < len(parts):
-            tag, length = _PART.unpack_from(parts, at)
-            at += _PART.size
+        sections = self.sections
+        while at < len(sections):
+            tag, length = _SECTION.unpack_from(sections, at)
+            at += _SECTION.size
             if tag == _TAG_BITMAP:
-                return _bitmap_holds(parts[at : at + length], ids)
+                return _bitmap_holds(sections[at : at + length], ids)
             if tag == _TAG_DELTAS:
-                return bool(np.isin(ids, _decode_deltas(parts[at : at + length])).any())
+                return bool(np.isin(ids, _decode_deltas(sections[at : at + length])).any())
             at += length
         return True
 
@@ -139,7 +139,7 @@ def state_counts(states: npt.NDArray[np.uint8] | None) -> tuple[int, int, int]:
 
 def encode_zone(zone: Zone) -> bytes:
     """Return the bytes under a zone's key."""
-    return encode_zone_head(zone) + zone.parts
+    return encode_zone_head(zone) + zone.sections
 
 
 def encode_zone_head(zone: Zone) -> bytes:
@@ -152,7 +152,7 @@ def decode_zone_heads(heads: bytes) -> npt.NDArray[np.void]:
     return np.frombuffer(heads, _HEAD_DTYPE)
 
 
-def zone_without_parts(heads: bytes, at: int) -> Zone:
+def zone_without_sections(heads: bytes, at: int) -> Zone:
     """Return one of the zones whose heads lie one behind the other."""
     head: tuple[Any, ...] = (*_HEAD.unpack_from(heads, at * _HEAD_BYTES), b"")
     return Zone(*head)
@@ -202,33 +202,33 @@ def decode_zone(key_address: int, data: bytes, shard: int) -> Zone:
 
 
 def encode_secondaries(secondaries: Int32s) -> bytes:
-    """Return the set of secondaries as a part: the smaller of bitmap and sorted deltas."""
+    """Return the set of secondaries as a section: the smaller of bitmap and sorted deltas."""
     first = int(secondaries.min())
     span = int(secondaries.max()) - first + 1
     if span == 1:
-        return _PART.pack(_TAG_DELTAS, _DELTAS.size) + _DELTAS.pack(first, 1)
+        return _SECTION.pack(_TAG_DELTAS, _DELTAS.size) + _DELTAS.pack(first, 1)
     if span <= 8 * len(secondaries):
         flags = np.zeros(span, dtype=np.uint8)
         flags[secondaries.astype(np.int64) - first] = 1
         bitmap = _LEAST.pack(first) + np.packbits(flags, bitorder="little").tobytes()
         if int(flags.sum()) + _DELTAS.size >= len(bitmap):
-            return _PART.pack(_TAG_BITMAP, len(bitmap)) + bitmap
+            return _SECTION.pack(_TAG_BITMAP, len(bitmap)) + bitmap
         unique = np.flatnonzero(flags) + first
     else:
         unique = np.unique(secondaries).astype(np.int64)
     deltas = np.diff(unique)
     width = next(w for w in (1, 2, 4) if not len(deltas) or int(deltas.max()) < 256**w)
     body = _DELTAS.pack(first, width) + deltas.astype(f"<u{width}").tobytes()
-    return _PART.pack(_TAG_DELTAS, len(body)) + body
+    return _SECTION.pack(_TAG_DELTAS, len(body)) + body
 
 
-def decode_secondaries(parts: bytes) -> Int64s | None:
-    """Return the sorted set of secondaries in a zone's parts, or None if it holds none."""
+def decode_secondaries(sections: bytes) -> Int64s | None:
+    """Return the sorted set of secondaries in a zone's sections, or None if it holds none."""
     at = 0
-    while at < len(parts):
-        tag, length = _PART.unpack_from(parts, at)
-        at += _PART.size
-        body = parts[at : at + length]
+    while at < len(sections):
+        tag, length = _SECTION.unpack_from(sections, at)
+        at += _SECTION.size
+        body = sections[at : at + length]
         if tag == _TAG_BITMAP:
             bits = np.unpackbits(np.frombuffer(body, np.uint8, offset=4), bitorder="little")
             least: int = _LEAST.unpack_from(body)[0]

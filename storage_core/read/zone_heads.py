@@ -7,7 +7,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from storage_core.format.zone import Zone, decode_zone_heads, encode_zone_head, zone_without_parts
+from storage_core.format.zone import (
+    Zone,
+    decode_zone_heads,
+    encode_zone_head,
+    zone_without_sections,
+)
 
 
 class ZoneHeads:
@@ -29,4 +34,4 @@ class ZoneHeads:
         heads = self._heads
         chosen = (heads["primary_min"] <= last) & (heads["primary_max"] >= first)
         for at in np.flatnonzero(chosen & (heads["primary_min"] <= heads["primary_max"])).tolist():
-            yield zone_without_parts(self._bytes, at)
+            yield zone_without_sections(self._bytes, at)

@@ -44,7 +44,7 @@ def disagreement(zone: Zone, block: Block) -> str | None:
         return "the zone's counts differ from the block's"
     if zone.committed_at_ms != block.committed_at_ms:
         return "the zone's time of storing differs from the block's"
-    ids = decode_secondaries(zone.parts)
+    ids = decode_secondaries(zone.sections)
     if ids is not None and not np.array_equal(ids, np.unique(block.secondaries)):
         return "the zone's set of secondaries differs from the block's"
     is_framed = int(addresses[0]) == block.first and int(addresses[-1]) == block.last

@@ -92,7 +92,7 @@ def test_zone_decodes_as_stated() -> None:
     assert encode_zone(zone) == joined("zone")
     stated = numbers("zone")
     fields = {name: value for name, value in asdict(zone).items() if name in stated}
-    assert len(fields) == len(asdict(zone)) - len({"checksum", "parts"})
+    assert len(fields) == len(asdict(zone)) - len({"checksum", "sections"})
     assert fields == {name: stated[name] for name in fields}
 
 
@@ -108,7 +108,7 @@ def test_block_decodes_as_stated() -> None:
     assert [int(row[2]) for row in found] == block.secondaries.tolist()
     payloads = [None if row[4] else row[3].encode() for row in found]
     assert payloads == block.batch.column("payload").to_pylist()
-    ids = decode_secondaries(the_zone().parts)
+    ids = decode_secondaries(the_zone().sections)
     assert ids is not None
     assert ids.tolist() == sorted(block.secondaries.tolist())
 

@@ -60,7 +60,7 @@ def spanning(normal_min: int, normal_max: int, flagged_min: int, flagged_max: in
 )
 def test_zone_comes_back(places, spans, checksum, numbers, ids):
     fields = (*places, *spans, checksum, *numbers)
-    zone = Zone(*fields, parts=encode_secondaries(ids))  # type: ignore[misc]  # fifteen integers
+    zone = Zone(*fields, sections=encode_secondaries(ids))  # type: ignore[misc]  # fifteen integers
     assert decode_zone(zone.first, encode_zone(zone), 0) == zone
 
 
@@ -75,7 +75,7 @@ def test_set_of_secondaries_comes_back_sorted(ids):
 @many
 @given(id_sets, st.lists(int32s, min_size=1, max_size=5))
 def test_zone_knows_exactly_which_ids_its_block_holds(ids, asked):
-    zone = replace(A_ZONE, parts=encode_secondaries(ids))
+    zone = replace(A_ZONE, sections=encode_secondaries(ids))
     for some in (asked, [int(ids[0])], [*asked, int(ids[-1])]):
         expected = not set(some).isdisjoint(ids.tolist())
         assert zone.may_hold_ids(int32_array(some)) == expected
@@ -102,12 +102,12 @@ def test_neither_encoding_would_have_been_much_smaller(ids):
     assert len(encode_secondaries(ids)) <= min(9 + span // 8 + 8, sparse)
 
 
-def test_parts_of_unknown_kind_are_skipped():
+def test_sections_of_unknown_kind_are_skipped():
     unknown = b"\x63\x03\x00\x00\x00abc"
-    zone = replace(A_ZONE, parts=unknown + encode_secondaries(int32_array([4])))
+    zone = replace(A_ZONE, sections=unknown + encode_secondaries(int32_array([4])))
     assert zone.may_hold_ids(int32_array([4]))
     assert not zone.may_hold_ids(int32_array([5]))
-    assert decode_secondaries(zone.parts) is not None
+    assert decode_secondaries(zone.sections) is not None
 
 
 def test_zone_without_a_set_may_hold_any_id():
