@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from storage_core.catalog.position import Position, ShardPosition
@@ -64,7 +63,8 @@ class StreamReader(StreamReads[ShardFollower]):
         clock = (environment or Environment()).clock
         files = read_stream(Path(root), name)
         followers: dict[int, ShardFollower] = {}
-        open_files().require_for_markers(len(files.settings.lineages), name)
+        shards = len(files.settings.lineages)
+        open_files().require_for_reader(shards, f"{shards} markers to read", name)
         with ExitStack() as undo, file_errors(files.directory, "opening for reading"):
             for number in sorted(files.settings.lineages):
                 followers[number] = ShardFollower(files, number, clock)
@@ -169,16 +169,7 @@ class StreamReader(StreamReads[ShardFollower]):
         for follower in self._shards.values():
             follower.close()
 
-    def __enter__(self) -> Self:
-        """Return the reader."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
         """Close; a fork that ends by an exception leaves the reader to its parent."""
         if error is None or not self._home.is_elsewhere:
             self.close()

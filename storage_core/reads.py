@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import merge
 from operator import index
-from typing import ClassVar, Final, Generic, TypeVar
+from typing import ClassVar, Final, Generic, Self, TypeVar
 
 import pyarrow as pa
 
@@ -47,6 +47,9 @@ class StreamReads(Generic[S]):
         self._is_closed = False
         self._home = Home(files.meta.name)
         self._threads = Threads(_THREADS_MAX)
+
+    def __enter__(self) -> Self:
+        return self
 
     @property
     def origin(self) -> StreamOrigin | None:

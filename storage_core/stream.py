@@ -6,7 +6,6 @@ from functools import partial
 from operator import index
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -391,16 +390,7 @@ class Stream(StreamReads[Shard]):
         self._is_closed = True
         self._threads.stop()
 
-    def __enter__(self) -> Self:
-        """Return the stream."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
         """Close; after an exception what was not sealed is discarded."""
         if error is None or self._is_closed:
             self.close()

@@ -12,7 +12,6 @@ import fcntl
 import os
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from storage_core.errors import UnavailableError
@@ -88,14 +87,7 @@ class DirectoryLock:
             os.close(descriptor)
 
     def __enter__(self) -> Self:
-        """Return the lock, which is held already."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Let go."""
+    def __exit__(self, *_: object) -> None:
         self.release()

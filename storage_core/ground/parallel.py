@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from types import TracebackType
 from typing import Self, TypeVar
 
 _A = TypeVar("_A")
@@ -54,16 +53,9 @@ class Threads:
             pool.shutdown(wait=True)
 
     def __enter__(self) -> Self:
-        """Return the threads."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Let go of them."""
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _begun(self, do: Callable[[_A], _B], things: Sequence[_A]) -> dict[int, Future[_B]]:

@@ -49,7 +49,7 @@ from storage_core.read.view import ShardView
 from storage_core.store import rocks
 from storage_core.store.key_value import EmptyStoreView, StoreView
 from storage_core.store.marker import MARKER_FILE, MarkerReader
-from storage_core.store.open_files import open_files
+from storage_core.store.open_files import READER_FILES, open_files
 from storage_core.store.private_directory import PrivateDirectory
 from storage_core.store.rocks import RocksStore
 
@@ -302,11 +302,13 @@ class ShardFollower:
         if self._store is not None and changed_ns == self._tables_counted_ns:
             return
         tables = sum(1 for _ in (self._directory / "db").glob("*.sst"))
+        require = partial(
+            open_files().require_for_reader, stream=self._meta.name, shard=self._place.shard
+        )
         if self._store is None:
-            open_files().require_for_reader(tables, self._meta.name, self._place.shard)
-        elif tables > self._tables:
-            more = tables - self._tables
-            open_files().require_for_growth(more, self._meta.name, self._place.shard)
+            require(tables + READER_FILES, f"{tables} files to read")
+        elif (more := tables - self._tables) > 0:
+            require(more, f"{more} more files to read")
         self._tables, self._tables_counted_ns = tables, changed_ns
 
     def _opened_store(self) -> RocksStore:

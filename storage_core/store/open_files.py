@@ -114,31 +114,15 @@ class OpenFiles:
             more = shards * (WRITER_FILES + TABLES_MIN)
             self._require(more, f"{shards} shards to write", stream, None)
 
-    def require_for_markers(self, shards: int, stream: str) -> None:
-        """See to it that a reader can hold the markers of so many shards.
+    def require_for_reader(
+        self, files: int, what: str, stream: str, shard: int | None = None
+    ) -> None:
+        """See to it that a reader can hold so many more files, which are told by a phrase.
 
         Raises:
             InvalidRequestError: It cannot; the message has the number that is needed.
         """
-        self._require(shards, f"{shards} markers to read", stream, None, is_first_of_many=True)
-
-    def require_for_reader(self, tables: int, stream: str, shard: int) -> None:
-        """See to it that a reader can hold one more shard, whose store has so many files.
-
-        Raises:
-            InvalidRequestError: It cannot; the message has the number that is needed.
-        """
-        what = f"{tables} files to read"
-        self._require(READER_FILES + tables, what, stream, shard, is_first_of_many=True)
-
-    def require_for_growth(self, tables: int, stream: str, shard: int) -> None:
-        """See to it that a reader can hold so many more files of a store that it has open.
-
-        Raises:
-            InvalidRequestError: It cannot; the message has the number that is needed.
-        """
-        what = f"{tables} more files to read"
-        self._require(tables, what, stream, shard, is_first_of_many=True)
+        self._require(files, what, stream, shard, is_first_of_many=True)
 
     def tables_for_one_more(self) -> int:
         """Return how many of its files one more writer's store may keep open."""

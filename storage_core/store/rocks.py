@@ -15,7 +15,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 from weakref import WeakSet
 
@@ -105,12 +104,7 @@ class _translated:  # noqa: N801 - reads as a verb in `with`
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, DbClosedError):
             message = f"{self._doing}: the store is closed"
             raise ClosedError(message, path=self._path) from error

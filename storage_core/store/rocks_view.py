@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, Final, NoReturn, TypeAlias
 
 from storage_core.errors import ClosedError
 from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG
@@ -19,41 +19,11 @@ from storage_core.ground import forking
 from storage_core.store.key_value import Item
 
 Translating = AbstractContextManager[None]
+# rocksdict's own, whose methods have no types.
+RocksIterator: TypeAlias = Any
 
 # How many iterators of a family one read uses at once, at most.
 _CURSORS: Final = {FAMILY_DEFAULT: 3, FAMILY_LOG: 2}
-
-
-class RocksIterator(Protocol):
-    """What is used of rocksdict's iterator."""
-
-    def seek(self, key: bytes) -> None:
-        """Stand at the key or behind it."""
-        ...
-
-    def seek_for_prev(self, key: bytes) -> None:
-        """Stand at the key or before it."""
-        ...
-
-    def next(self) -> None:
-        """Go on."""
-        ...
-
-    def valid(self) -> bool:
-        """Tell whether it stands at an item."""
-        ...
-
-    def key(self) -> bytes:
-        """Return the item's key."""
-        ...
-
-    def value(self) -> bytes:
-        """Return the item's value."""
-        ...
-
-    def status(self) -> None:
-        """Raise what made it end."""
-        ...
 
 
 class Cursor:
@@ -68,7 +38,7 @@ class Cursor:
     def __init__(self, iterator: RocksIterator, path: Path, reading: Translating) -> None:
         """Take over an iterator; `reading` gives what it raises a kind."""
         # None once it was taken away; that is looked at under the lock.
-        self._iterator: Any = iterator
+        self._iterator = iterator
         self._path = path
         self._reading = reading
         # Reentrant: a signal handler may let go of what it interrupts.

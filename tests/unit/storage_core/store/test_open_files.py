@@ -11,6 +11,7 @@ import pytest
 
 from storage_core import InvalidRequestError, Stream, StreamOptions
 from storage_core.store.open_files import (
+    READER_FILES,
     SPARE_FILES,
     TABLES_MAX,
     TABLES_MIN,
@@ -88,7 +89,7 @@ def test_what_other_stores_have_open_already_does_not_count_twice():
 def test_what_readers_have_open_counts():
     process = Process(1000, 1000, *tables_of(SHARD, 950))
     with pytest.raises(InvalidRequestError, match=r"11 files to read need 1001"):
-        process.ledger.require_for_reader(11, "s", 0)
+        process.ledger.require_for_reader(READER_FILES + 11, "11 files to read", "s", 0)
 
 
 def test_what_readers_have_open_beside_a_writer_counts_too():
@@ -96,14 +97,14 @@ def test_what_readers_have_open_beside_a_writer_counts_too():
     writer = Store()
     process.ledger.opened(writer, 500, SHARD)
     with pytest.raises(InvalidRequestError, match=r"need 1001 .* 510 of them"):
-        process.ledger.require_for_reader(151, "s", 0)
+        process.ledger.require_for_reader(READER_FILES + 151, "151 files to read", "s", 0)
 
 
 def test_limit_is_raised_for_readers_few_times_and_never_beyond_the_hard_one(caplog):
     process = Process(1024, 20_000)
     with caplog.at_level(logging.WARNING):
         for shard in range(1000):
-            process.ledger.require_for_reader(10, "s", shard)
+            process.ledger.require_for_reader(READER_FILES + 10, "10 files", "s", shard)
             process.names += tables_of(SHARD, 18)
     assert process.limits == (20_000, 20_000)
     assert len(caplog.records) == 5
@@ -111,9 +112,9 @@ def test_limit_is_raised_for_readers_few_times_and_never_beyond_the_hard_one(cap
 
 def test_reader_asks_for_what_its_store_has_grown_by():
     process = Process(1000, 4000, *tables_of(SHARD, 950))
-    process.ledger.require_for_growth(SPARE_FILES - 14, "s", 0)
+    process.ledger.require_for_reader(SPARE_FILES - 14, "more files to read", "s", 0)
     assert process.limits == (1000, 4000)
-    process.ledger.require_for_growth(SPARE_FILES - 13, "s", 0)
+    process.ledger.require_for_reader(SPARE_FILES - 13, "more files to read", "s", 0)
     assert process.limits == (2000, 4000)
 
 
@@ -137,9 +138,9 @@ def test_each_further_store_has_a_part_of_what_is_left():
 
 def test_reader_needs_every_file_of_the_store():
     process = Process(1000, 1000)
-    process.ledger.require_for_reader(900, "s", 3)
-    with pytest.raises(InvalidRequestError, match=r"1100 files to read need .* shard 3"):
-        process.ledger.require_for_reader(1100, "s", 3)
+    process.ledger.require_for_reader(READER_FILES + 900, "900 files", "s", 3)
+    with pytest.raises(InvalidRequestError, match=r"1100 files need .* shard 3"):
+        process.ledger.require_for_reader(READER_FILES + 1100, "1100 files", "s", 3)
 
 
 def test_limit_without_end_is_enough():
