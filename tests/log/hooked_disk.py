@@ -19,6 +19,9 @@ from storage_core.store.key_value import KeyValueStore, Recovery
 from storage_core.store.marker import MarkerWriter
 from storage_core.testing import ManualClock
 
+OpenStore = Callable[[Path, Recovery], KeyValueStore]
+OpenMarker = Callable[[Path], tuple[MarkerWriter | None, int]]
+
 
 def full(call: str) -> UnavailableError:
     """Return the error of a call for which a disk has no space."""
@@ -29,9 +32,15 @@ def full(call: str) -> UnavailableError:
 class HookedDisk:
     """Stores and markers that pass each call on, and tell of it."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        open_store: OpenStore = rocks.open_store,
+        open_marker: OpenMarker = marker.open_marker,
+    ) -> None:
+        """Stand before real stores and markers, or before those of another disk."""
         self.clock = ManualClock()
         self.calls: list[str] = []
+        self._open_store, self._open_marker = open_store, open_marker
         self._hooks: dict[str, Callable[[], object]] = {}
 
     @property
@@ -54,6 +63,10 @@ class HookedDisk:
 
         self.on(f"before {call}", refuse)
 
+    def before(self, behind: Any) -> Any:
+        """Stand before something else that is asked: a store, a marker, however it was opened."""
+        return _Hooked(self, behind)
+
     def passes(self, name: str, call: Callable[..., Any], *given: Any) -> Any:
         """Pass a call on, with what is to happen before and after it."""
         self.reached(f"before {name}")
@@ -68,15 +81,15 @@ class HookedDisk:
             hook()
 
     def open_store(self, path: Path, recovery: Recovery) -> KeyValueStore:
-        store = self.passes(recovery, rocks.open_store, path, recovery)
-        hooked: KeyValueStore = _Hooked(self, store)
+        store = self.passes(recovery, self._open_store, path, recovery)
+        hooked: KeyValueStore = self.before(store)
         return hooked
 
     def open_marker(self, path: Path) -> tuple[MarkerWriter | None, int]:
-        opened, valid = marker.open_marker(path)
+        opened, valid = self._open_marker(path)
         if opened is None:
             return None, valid
-        hooked: MarkerWriter = _Hooked(self, opened)
+        hooked: MarkerWriter = self.before(opened)
         return hooked, valid
 
 

@@ -101,31 +101,15 @@ def test_instance_stays_while_the_generation_does(bench, reader):
     assert (shown(reader), instance(reader) is before) == ([1, 2], True)
 
 
-class CountingStore:
-    """A store that counts how often it was told to follow the writer."""
-
-    def __init__(self, store) -> None:
-        self._store = store
-        self.catch_ups = 0
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._store, name)
-
-    def catch_up(self) -> None:
-        self.catch_ups += 1
-        self._store.catch_up()
-
-
-def test_reader_catches_up_twice_for_each_new_marker_and_not_without(bench, reader):
+def test_reader_catches_up_twice_for_each_new_marker_and_not_without(bench, reader, hooked):
     bench.keep([1])
     reader.refresh()
-    counting = CountingStore(instance(reader))
-    reader._shards[0]._store = counting
+    reader._shards[0]._store = hooked.before(instance(reader))
     reader.refresh()
-    assert counting.catch_ups == 0
+    assert hooked.calls.count("catch_up") == 0
     bench.keep([2])
     reader.refresh()
-    assert counting.catch_ups == 2
+    assert hooked.calls.count("catch_up") == 2
 
 
 def test_reader_of_a_stream_without_a_writer(bench):

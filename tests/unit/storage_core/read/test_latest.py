@@ -3,7 +3,6 @@
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,6 @@ from storage_core.store.key_value import StoreView
 from tests.log.disks import ReinedDisk
 from tests.log.transactions.test_transaction import transact_in_parts
 from tests.log.workbench import Workbench, batch_of, each_a_write, rows_of
-from tests.unit.storage_core.read.test_follower import OvertakenMarker
 from tests.unit.storage_core.strategies import head_value, int32_array
 
 NOW = ReinedDisk().clock.now_ns() // 10**9
@@ -127,7 +125,7 @@ def test_reader_that_saw_the_heads_on_disk_move_replays_blocks_once_all_the_same
         assert store.asked[FAMILY_LOG] == 1
 
 
-def test_reader_whose_store_is_ahead_of_the_marker_it_read_answers_from_its_heads(bench):
+def test_reader_whose_store_is_ahead_of_the_marker_it_read_answers_from_its_heads(bench, hooked):
     for at in range(3 * BLOCKS_PER_SNAPSHOT):
         bench.keep([at])
 
@@ -137,8 +135,8 @@ def test_reader_whose_store_is_ahead_of_the_marker_it_read_answers_from_its_head
 
     with bench.read_beside() as reader:
         follower = reader._shards[0]
-        marker: Any = OvertakenMarker(follower._marker, write_heads)
-        follower._marker = marker
+        follower._marker = hooked.before(follower._marker)
+        hooked.on("after read", write_heads)
         view = follower._moment()
         assert view.committed == view.state.heads_through > 3 * BLOCKS_PER_SNAPSHOT
         store = counted(view)
