@@ -12,7 +12,6 @@ elsewhere. Moving a kept directory back undoes the drop. A drop is forgotten onc
 gone and so many others of the name came after it.
 """
 
-import json
 import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -146,8 +145,7 @@ def _short(incarnation: str) -> str:
 
 def _write_drops(aside: Path, drops: Sequence[Drop]) -> None:
     fields = {"format_version": FORMAT_VERSION, "drops": [asdict(drop) for drop in drops]}
-    # As JSON has it, which is what the checksum is over when it is read.
-    replace_durably(aside / _DROPS_FILE, encode_document(json.loads(json.dumps(fields))))
+    replace_durably(aside / _DROPS_FILE, encode_document(fields))
 
 
 def _read_drops(aside: Path) -> list[Drop]:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from storage_core.format.head import decode_heads
-from storage_core.format.keys import PREFIX_HEAD, prefix_end
+from storage_core.format.keys import PREFIX_HEAD, head_key, prefix_end
 from storage_core.heads.grouping import Int32s
 from storage_core.heads.table import Heads, HeadTable
 from storage_core.read.latest import scan_newest
@@ -69,5 +69,5 @@ def heads_of(in_memory: HeadTable, view: ShardView, ids: Int32s | None) -> Heads
         return table.heads
     heads, present = in_memory.find(ids)
     at = np.flatnonzero(~present)
-    heads.fill(at, [view.head_on_disk(int(one)) for one in ids[at]])
+    heads.fill(at, [view.value_at(head_key(int(one))) for one in ids[at]])
     return heads

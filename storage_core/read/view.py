@@ -23,7 +23,6 @@ from storage_core.format.keys import (
     dead_letter_key,
     decode_dead_letter_key,
     decode_window_key,
-    head_key,
     late_window_key,
     prefix_end,
     window_key,
@@ -246,10 +245,6 @@ class ShardView:
     def item_at_or_after(self, key: bytes) -> Item | None:
         """Return the item of the default family with the least key not below this one."""
         return self._store.at_or_after(FAMILY_DEFAULT, key)
-
-    def head_on_disk(self, secondary: int) -> bytes | None:
-        """Return what lies under a secondary's head key."""
-        return self.value_at(head_key(secondary))
 
     def value_at(self, key: bytes) -> bytes | None:
         """Return what lies under a key; by iterator, since a reader's `get` goes stale."""
