@@ -1,4 +1,7 @@
-"""A scan that goes on behind what it has yielded: nothing twice, nothing left out."""
+"""A scan that goes on behind what it has yielded: nothing twice, nothing left out.
+
+It reaches inside: the point to go on from is known to the answer alone.
+"""
 
 import random
 from itertools import islice

@@ -1,4 +1,7 @@
-"""Blocks are read a few ahead of the one handed on, and no more of them than fit a bound."""
+"""Blocks are read a few ahead of the one handed on, and no more of them than fit a bound.
+
+It reaches inside: a reader sees rows, and not how many blocks wait behind them.
+"""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,7 @@
-"""A follower alone: what other threads do to it between two of its steps."""
+"""A follower alone: what other threads do to it between two of its steps.
+
+It reaches inside: no caller can come between the marker that is read and the store behind it.
+"""
 
 from itertools import count
 

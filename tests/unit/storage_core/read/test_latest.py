@@ -1,4 +1,7 @@
-"""The newest row of each id: one block an id, whatever else the shard holds and whoever writes."""
+"""The newest row of each id: one block an id, whatever else the shard holds and whoever writes.
+
+It reaches inside: what is claimed is how much is looked up, and for which moment.
+"""
 
 import shutil
 from collections.abc import Iterator

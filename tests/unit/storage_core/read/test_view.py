@@ -1,4 +1,7 @@
-"""A view: its chain of zones is proven, so that the rest is never taken for the whole."""
+"""A view: its chain of zones is proven, so that the rest is never taken for the whole.
+
+It reaches inside: zones are broken one by one, which no disk does so neatly.
+"""
 
 from dataclasses import replace
 from typing import Any
