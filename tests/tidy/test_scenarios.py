@@ -1,7 +1,7 @@
 """What users do is told in scenarios: tests in folders of tests/log name no module of the log.
 
 A module may then be renamed, split or joined, and no scenario changes. What must reach inside
-lies with the module that it tests, and is the smaller part.
+lies with the module that it tests, in a file called like it, and is the smaller part.
 """
 
 from pathlib import PurePosixPath
@@ -54,6 +54,17 @@ def test_most_files_of_what_users_do_are_scenarios() -> None:
     inside = [path for path in python_files("tests") if path.startswith(folders) and is_test(path)]
     assert inside
     assert len(scenarios()) > len(inside)
+
+
+def test_what_reaches_inside_is_called_like_a_module_of_its_room(modules: set[str]) -> None:
+    strays = []
+    for path in filter(is_test, python_files("tests")):
+        *folders, room, file = PurePosixPath(path).parts
+        if folders == ["tests", "unit", "storage_core"]:
+            name = file.removeprefix("test_").removesuffix(".py")
+            prefixes = (f"storage_core.{room}.{name[:end]}" for end in range(1, len(name) + 1))
+            strays += [] if modules.intersection(prefixes) else [path]
+    assert strays == []
 
 
 @pytest.mark.parametrize(
