@@ -98,10 +98,3 @@ class Home:
 def keep_for_ever(thing: object) -> None:
     """Never end an object of this process, not even at its exit."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
-
-
-def let_go_of_file(descriptor: int) -> None:
-    """Make a descriptor lead nowhere; what is still in a buffer above it is written nowhere."""
-    nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    os.dup2(nowhere, descriptor, inheritable=False)
-    os.close(nowhere)
