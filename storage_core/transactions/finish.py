@@ -17,7 +17,6 @@ from storage_core.transactions.decision import Shards, decision_of
 from storage_core.transactions.manifest import (
     Manifest,
     Staging,
-    clear_if_done,
     note_done,
     read_staged_rows,
     staged_transactions,
@@ -40,7 +39,7 @@ def finish(staging: Staging, manifest: Manifest, shards: Shards) -> None:
     concerned = [shards[number] for number in manifest.shards if number in shards]
     with Threads(_SHARDS_AT_ONCE) as threads:
         threads.each(partial(_land, staging, manifest), concerned)
-    clear_if_done(staging, manifest)
+    note_done(staging, manifest, [shard.context.number for shard in concerned])
 
 
 def finish_all(staging: Staging, shards: Shards) -> None:
@@ -77,7 +76,6 @@ def _stranded(shard: Shard) -> str | None:
 
 def _land(staging: Staging, manifest: Manifest, shard: Shard) -> None:
     """Append what a shard lacks of its rows; all are visible and durable on return."""
-    number = shard.context.number
     with shard.guard.appending():
         # IMPORTANT: looked at under the lock; a shard forgets what it has only once the manifest
         # is gone, and would take the rows a second time.
@@ -85,7 +83,7 @@ def _land(staging: Staging, manifest: Manifest, shard: Shard) -> None:
             _refuse_if_removed(staging, manifest, shard)
             return
         known = shard.transactions.progress(manifest.transaction)
-        rows_total = sum(part.rows for part in manifest.shards[number])
+        rows_total = sum(part.rows for part in manifest.shards[shard.context.number])
         planned = TransactionProgress(0, rows_total, manifest.rows_total, 0)
         if known is not None:
             _refuse_other_rows(manifest, planned, known, shard)
@@ -96,7 +94,6 @@ def _land(staging: Staging, manifest: Manifest, shard: Shard) -> None:
             _refuse_others(manifest, shard)
             with shard.publishing_at_end():
                 _append(manifest, known or replace(planned, begin=shard.tail.next), shard)
-    note_done(staging, manifest, number)
 
 
 def _refuse_if_removed(staging: Staging, manifest: Manifest, shard: Shard) -> None:

@@ -185,25 +185,20 @@ def read_staged_rows(manifest: Manifest, shard: int) -> Iterator[Rows]:
         yield from read_part(manifest.directory, part)
 
 
-def note_done(staging: Staging, manifest: Manifest, shard: int) -> None:
-    """Note that a shard has all its rows."""
+def note_done(staging: Staging, manifest: Manifest, shards: Iterable[int]) -> None:
+    """Note that shards have all their rows; clear the staging away once every shard has."""
     with staging.locked():
-        # Where the manifest is gone, another process has noted it, and cleared all away.
-        if manifest.is_published:
-            _done_note(manifest.directory, shard).touch()
-
-
-def clear_if_done(staging: Staging, manifest: Manifest) -> None:
-    """Clear the staging away once every shard has all its rows."""
-    with staging.locked():
-        # IMPORTANT: under the lock; notes that were there may have gone with the transaction, and
-        # what lies there be the next one of its id.
-        if not all(_done_note(manifest.directory, shard).exists() for shard in manifest.shards):
+        # Where it is gone, others have noted it and cleared all away; the next one of its id may
+        # lie there by now.
+        if read_manifest(manifest.directory) != manifest:
             return
-        if manifest.id is not None:
-            # IMPORTANT: the mark before the manifest goes, so that a replay meets one of them.
-            _write_mark(staging, manifest.transaction, manifest.id, manifest.contents)
-        remove_transaction(manifest.directory)
+        for shard in shards:
+            _done_note(manifest.directory, shard).touch()
+        if all(_done_note(manifest.directory, shard).exists() for shard in manifest.shards):
+            if manifest.id is not None:
+                # IMPORTANT: the mark before the manifest goes, so that a replay meets one of them.
+                _write_mark(staging, manifest.transaction, manifest.id, manifest.contents)
+            remove_transaction(manifest.directory)
 
 
 def _write_mark(

@@ -332,6 +332,15 @@ def test_opener_finishes_what_was_cut_short(small_blocks, disk, call):
     assert small_blocks.stream.stats().records == 7
 
 
+def test_shards_of_a_transaction_never_wait_for_each_other(make_bench, disk):
+    bench = make_bench(disk=disk, shards=4)
+    before_s = disk.clock.monotonic_s()
+    for number in range(20):
+        with bench.stream.transaction(str(number), 4) as transaction:
+            transaction.append_batch(batch_of(range(4), secondary=[0, 1, 2, 3]))
+    assert disk.clock.monotonic_s() == before_s
+
+
 def test_heads_below_a_transaction_of_many_blocks_survive_its_end_and_a_reopen(make_bench, disk):
     bench = make_bench(disk=disk, block_records=1)
     for secondary in range(5):

@@ -15,7 +15,6 @@ from storage_core.transactions.manifest import (
     Manifest,
     Staging,
     begin_attempt,
-    clear_if_done,
     note_done,
     read_manifest,
     read_staged_rows,
@@ -131,45 +130,29 @@ def test_removed_attempt_leaves_others_of_its_transaction(root, staging):
 
 def test_staging_goes_when_the_last_shard_is_done(root, staging):
     manifest = write_manifest(staging, "t", {0: (), 2: ()})
-    note_done(staging, manifest, 0)
-    clear_if_done(staging, manifest)
+    note_done(staging, manifest, [0])
     assert read_manifest(manifest.directory) == manifest
-    note_done(staging, manifest, 2)
-    clear_if_done(staging, manifest)
+    note_done(staging, manifest, [2])
     assert list(root.iterdir()) == []
 
 
 def test_finisher_that_comes_late_clears_no_later_transaction_of_the_id(staging):
-    manifest = write_manifest(staging, "t", {0: ()})
-    note_done(staging, manifest, 0)
-
-    class Overtaken:
-        """Lets others end the transaction, and publish the next one, before the lock is had."""
-
-        def now_ns(self) -> int:
-            return 0
-
-        def monotonic_s(self) -> float:
-            remove_transaction(manifest.directory)
-            write_manifest(staging, "t", {0: ()})
-            return 0.0
-
-        def sleep(self, seconds: float) -> None:
-            pytest.fail(f"nobody has the lock, and yet it is waited {seconds} s for")
-
-    clear_if_done(Staging(staging.directory, Overtaken()), manifest)
-    assert manifest.is_published
+    manifest = staged(staging, "t", three_rows())
+    remove_transaction(manifest.directory)
+    later = staged(staging, "t", three_rows())
+    note_done(staging, manifest, [0])
+    assert later.is_published
+    assert list(later.directory.glob("done-*")) == []
 
 
 def test_notes_of_an_earlier_transaction_of_the_id_do_not_count(staging):
     attempt = begin_attempt(staging, "t")
     (attempt.parent / "done-0000").touch()
-    manifest = write_manifest(staging, "t", {0: ()})
-    clear_if_done(staging, manifest)
+    manifest = write_manifest(staging, "t", {0: (), 1: ()})
+    note_done(staging, manifest, [1])
     assert manifest.is_published
-    note_done(staging, manifest, 0)
     assert staged(staging, "t", three_rows()) == manifest
-    clear_if_done(staging, manifest)
+    note_done(staging, manifest, [0])
     assert not manifest.is_published
 
 
@@ -186,14 +169,13 @@ def test_manifest_goes_though_the_rest_cannot(root):
 def test_mark_is_written_before_the_manifest_goes(bench):
     staging = Staging(bench.staging, ManualClock())
     manifest = write_manifest(staging, TransactionId("app", 1), {0: ()})
-    note_done(staging, manifest, 0)
     in_the_way = bench.directory / "series"
     in_the_way.touch()
     with pytest.raises(OSError, match=r"Not a directory|File exists"):
-        clear_if_done(staging, manifest)
+        note_done(staging, manifest, [0])
     assert manifest.is_published
     in_the_way.unlink()
-    clear_if_done(staging, manifest)
+    note_done(staging, manifest, [0])
     mark = read_mark(bench.directory, "app")
     assert mark is not None
     assert (manifest.is_published, mark.number) == (False, 1)
