@@ -113,7 +113,7 @@ def test_missing_zone_is_told_as_a_broken_chain(filled):
         ({"late": 0}, "counts differ"),
         ({"tombstones": 1}, "counts differ"),
         ({"committed_at_ms": 5}, "time of storing"),
-        ({"parts": encode_secondaries(int32_array([9]))}, "set of secondaries"),
+        ({"sections": encode_secondaries(int32_array([9]))}, "set of secondaries"),
     ],
 )
 def test_zone_that_differs_from_its_block_is_told(filled, changes, what):
