@@ -11,8 +11,9 @@
 6. Publish: sync, then move the marker and raise the generation again, for readers that came
    while the store was being recovered; both slots are valid afterwards.
 
-An unfinished transaction holds step 6 back: the stream finishes it first (transaction.py), or
-is told to give it up, and then its rows above the marker are removed here.
+An unfinished transaction holds step 6 back: the stream finishes it first
+(transactions/finish.py:finish_all), or is told to give it up, and then its rows above the marker
+are removed here.
 
 Nothing scans history, so the time to open does not grow with it.
 """
