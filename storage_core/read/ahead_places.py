@@ -43,7 +43,7 @@ _Place = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class RowPlaces:
     """Where rows lie: for each its id, its primary and its address."""
 
     ids: Int32s
@@ -51,7 +51,7 @@ class Places:
     address: Int64s
 
     @classmethod
-    def of(cls, places: list[_Place]) -> "Places":
+    def of(cls, places: list[_Place]) -> "RowPlaces":
         """Return places given as (secondary, primary, address)."""
         table = np.array(places, dtype=np.int64).reshape(-1, 3)
         return cls(table[:, 0].astype(np.int32), table[:, 1], table[:, 2])
@@ -60,19 +60,19 @@ class Places:
         """Return the number of places."""
         return len(self.ids)
 
-    def where(self, chosen: npt.NDArray[np.bool_] | Int64s | slice) -> "Places":
+    def where(self, chosen: npt.NDArray[np.bool_] | Int64s | slice) -> "RowPlaces":
         """Return the places that a mask, positions or a slice choose."""
-        return Places(self.ids[chosen], self.primary[chosen], self.address[chosen])
+        return RowPlaces(self.ids[chosen], self.primary[chosen], self.address[chosen])
 
-    def and_those(self, other: "Places") -> "Places":
+    def and_those(self, other: "RowPlaces") -> "RowPlaces":
         """Return both one behind the other."""
-        return Places(
+        return RowPlaces(
             np.concatenate((self.ids, other.ids)),
             np.concatenate((self.primary, other.primary)),
             np.concatenate((self.address, other.address)),
         )
 
-    def newest(self) -> "Places":
+    def newest(self) -> "RowPlaces":
         """Return of each id the place with the largest primary, of equals the largest address."""
         if not len(self):
             return self
@@ -82,30 +82,30 @@ class Places:
         return self.where(order[is_last])
 
 
-def newest_ahead(view: ShardView, ids: Int32s | None) -> Places:
+def newest_ahead(view: ShardView, ids: Int32s | None) -> RowPlaces:
     """Return the newest ahead record of each of these sorted ids (None: of all) that has one."""
     if not view.state.tail.counters.ahead:
-        return Places.of([])
+        return RowPlaces.of([])
     if not _is_listed(view):
         found = _unlisted(view, ids)
-        return Places.of(found).newest()
+        return RowPlaces.of(found).newest()
     each = (_newest_of(view, secondary) for secondary in _ids_with_keys(view, ids))
-    return Places.of([place for place in each if place is not None])
+    return RowPlaces.of([place for place in each if place is not None])
 
 
-def ahead_between(view: ShardView, ids: Int32s, start: int, end: int) -> Places:
+def ahead_between(view: ShardView, ids: Int32s, start: int, end: int) -> RowPlaces:
     """Return all ahead records of sorted ids in the closed range of primaries."""
     if not view.state.tail.counters.ahead:
-        return Places.of([])
+        return RowPlaces.of([])
     if not _is_listed(view):
         found = _unlisted(view, ids)
-        return Places.of([place for place in found if start <= place[1] <= end])
+        return RowPlaces.of([place for place in found if start <= place[1] <= end])
     places: list[_Place] = []
     for secondary in _ids_with_keys(view, ids):
         first, last = ahead_key(secondary, start, 0), ahead_key(secondary, end, INT64_MAX)
         keys = (key for key, _ in view.meta_items(first, last + b"\x00"))
         places.extend(place for place in map(decode_ahead_key, keys) if view.shows(place[2]))
-    return Places.of(places)
+    return RowPlaces.of(places)
 
 
 def write_ahead_keys(view: ShardView, store: KeyValueStore, count: int) -> None:

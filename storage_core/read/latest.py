@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from storage_core.format.block import Block
-from storage_core.read.ahead_places import Places, newest_ahead
+from storage_core.read.ahead_places import RowPlaces, newest_ahead
 from storage_core.read.columns import block_columns
 from storage_core.read.latest_within import newest_within
 from storage_core.read.row_filter import RowFilter
@@ -45,17 +45,17 @@ def scan_newest(view: ShardView, asked: RowFilter) -> Iterator[pa.RecordBatch]:
         yield in_order(batches, ("secondary",), asked.columns)
 
 
-def _newest_of_all(view: ShardView, wanted: RowFilter) -> Places:
+def _newest_of_all(view: ShardView, wanted: RowFilter) -> RowPlaces:
     """Return the newest place of each wanted id, of those whose newest row is not too old."""
     heads = view.heads(wanted.ids)
-    places = Places(heads.ids, heads.primary, heads.address).where(heads.address >= 0)
+    places = RowPlaces(heads.ids, heads.primary, heads.address).where(heads.address >= 0)
     ahead = newest_ahead(view, wanted.ids)
     if len(ahead):
         places = places.and_those(ahead).newest()
     return places.where(places.primary >= wanted.start)
 
 
-def _is_inside(view: ShardView, wanted: RowFilter, places: Places) -> Mask:
+def _is_inside(view: ShardView, wanted: RowFilter, places: RowPlaces) -> Mask:
     """Tell which places lie inside a request's bounds and were not given up."""
     address = places.address
     inside: Mask = (places.primary <= wanted.end) & (address >= wanted.address_start)
@@ -65,7 +65,7 @@ def _is_inside(view: ShardView, wanted: RowFilter, places: Places) -> Mask:
     return inside
 
 
-def _rows_at(view: ShardView, wanted: RowFilter, places: Places) -> Iterator[pa.RecordBatch]:
+def _rows_at(view: ShardView, wanted: RowFilter, places: RowPlaces) -> Iterator[pa.RecordBatch]:
     """Yield the rows at these places that have a wanted version, each block read once."""
     places = places.where(np.argsort(places.address))
     begin = 0
@@ -81,7 +81,7 @@ def _rows_at(view: ShardView, wanted: RowFilter, places: Places) -> Iterator[pa.
             yield block_columns(block, view.shard, wanted.columns, chosen)
 
 
-def _positions(block: Block, places: Places) -> npt.NDArray[np.int64]:
+def _positions(block: Block, places: RowPlaces) -> npt.NDArray[np.int64]:
     """Return where in its block each place is, those left out that the block contradicts."""
     addresses = block.addresses
     at = np.minimum(addresses.searchsorted(places.address), len(addresses) - 1)

@@ -17,7 +17,7 @@ from storage_core.format.block import Block
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.record import State
 from storage_core.format.zone import Zone
-from storage_core.read.ahead_places import Places, ahead_between
+from storage_core.read.ahead_places import RowPlaces, ahead_between
 from storage_core.read.row_filter import RowFilter
 from storage_core.read.view import ShardView
 
@@ -25,7 +25,7 @@ Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 
 
-def newest_within(view: ShardView, wanted: RowFilter, ids: Int32s) -> Places:
+def newest_within(view: ShardView, wanted: RowFilter, ids: Int32s) -> RowPlaces:
     """Return the newest wanted row's place of each of sorted ids that has one."""
     search = _Search(view, wanted, ids)
     search.look_ahead()
@@ -45,9 +45,9 @@ class _Search:
         self._lowest = np.full(len(ids), INT64_MAX)
         self._open_ids = ids
 
-    def found(self) -> Places:
+    def found(self) -> RowPlaces:
         """Return the best places."""
-        return Places(self._ids, self._primary, self._address).where(self._address >= 0)
+        return RowPlaces(self._ids, self._primary, self._address).where(self._address >= 0)
 
     def look_ahead(self) -> None:
         """Take the ahead records, each by its key."""
@@ -79,7 +79,7 @@ class _Search:
         chosen = replace(self._wanted, ids=ids).choose(zone, block, states=shown)
         if chosen is None:
             chosen = np.arange(len(block))
-        rows = Places(block.secondaries, block.primaries, block.addresses).where(chosen).newest()
+        rows = RowPlaces(block.secondaries, block.primaries, block.addresses).where(chosen).newest()
         at = self._ids.searchsorted(rows.ids)
         known, address = self._primary[at], self._address[at]
         is_better = (rows.primary > known) | ((rows.primary == known) & (rows.address > address))
