@@ -5,8 +5,8 @@ read finds them in their place without scanning forward. They are few; when they
 this is an LSM tree and still ordered.
 
     key    l window secondary primary address
-    value  head | payload | key | headers
-    head   state u8 | nulls u8 | mask u8 | timestamp_type i8 | version u16 |
+    value  fields | payload | key | headers
+    fields state u8 | nulls u8 | mask u8 | timestamp_type i8 | version u16 |
            payload_bytes u32 | key_bytes u32 | headers_bytes u32 | timestamp i64 |
            committed_at_ms i64                                                       (34 bytes)
     headers  count u32, then per header: key_bytes i32 | value_bytes i32 | key | value
@@ -27,8 +27,8 @@ from storage_core.format.record import ENVELOPE, Rows
 from storage_core.format.window import WindowScheme
 from storage_core.ground.arrow import Array
 
-_HEAD: Final = struct.Struct("<BBBbHIIIqq")
-_HEAD_DTYPE: Final = np.dtype(
+_FIELDS: Final = struct.Struct("<BBBbHIIIqq")
+_FIELDS_DTYPE: Final = np.dtype(
     [
         ("state", "u1"),
         ("nulls", "u1"),
@@ -60,39 +60,39 @@ def encode_late_rows(
 ) -> list[tuple[bytes, bytes]]:
     """Return a key and a value for each row; all rows given are late or ahead."""
     keys = encode_late_keys(scheme.of_many(rows.primary), rows.secondary, rows.primary, addresses)
-    head = np.zeros(len(rows), dtype=_HEAD_DTYPE)
-    head["state"] = states
-    head["committed_at_ms"] = committed_at_ms
+    fields = np.zeros(len(rows), dtype=_FIELDS_DTYPE)
+    fields["state"] = states
+    fields["committed_at_ms"] = committed_at_ms
     if rows.version is not None:
-        head["version"] = rows.version
-    bodies = [_bodies(head, "payload", rows.payload)]
+        fields["version"] = rows.version
+    bodies = [_bodies(fields, "payload", rows.payload)]
     for name, column in rows.envelope.items():
-        head["mask"] |= _BITS[name]
+        fields["mask"] |= _BITS[name]
         if name in ("key", "headers"):
-            bodies.append(_bodies(head, name, column))
+            bodies.append(_bodies(fields, name, column))
         else:
-            _mark_nulls(head, name, column)
-            head[name] = column.fill_null(0).to_numpy()
-    data = head.tobytes()
-    heads = [data[at : at + _HEAD.size] for at in range(0, len(data), _HEAD.size)]
-    values = [b"".join(parts) for parts in zip(heads, *bodies, strict=True)]
+            _mark_nulls(fields, name, column)
+            fields[name] = column.fill_null(0).to_numpy()
+    data = fields.tobytes()
+    packed = [data[at : at + _FIELDS.size] for at in range(0, len(data), _FIELDS.size)]
+    values = [b"".join(parts) for parts in zip(packed, *bodies, strict=True)]
     return list(zip(keys, values, strict=True))
 
 
-def _bodies(head: npt.NDArray[np.void], name: str, column: Array) -> list[bytes]:
+def _bodies(fields: npt.NDArray[np.void], name: str, column: Array) -> list[bytes]:
     """Return a column's bytes a row, nulls as empty, and note their sizes."""
-    _mark_nulls(head, name, column)
+    _mark_nulls(fields, name, column)
     if name == "headers":
         bodies = [_encode_headers(headers or []) for headers in column.to_pylist()]
     else:
         bodies = [body or b"" for body in column.to_pylist()]
-    head[f"{name}_bytes"] = [len(body) for body in bodies]
+    fields[f"{name}_bytes"] = [len(body) for body in bodies]
     return bodies
 
 
-def _mark_nulls(head: npt.NDArray[np.void], name: str, column: Array) -> None:
+def _mark_nulls(fields: npt.NDArray[np.void], name: str, column: Array) -> None:
     if column.null_count:
-        head["nulls"][column.is_null().to_numpy(zero_copy_only=False)] |= _BITS[name]
+        fields["nulls"][column.is_null().to_numpy(zero_copy_only=False)] |= _BITS[name]
 
 
 def _encode_headers(headers: list[Header | None]) -> bytes:
@@ -131,19 +131,19 @@ class LateRows:
     secondary: npt.NDArray[np.int32]
     primary: npt.NDArray[np.int64]
     address: npt.NDArray[np.int64]
-    head: npt.NDArray[np.void]
+    fields: npt.NDArray[np.void]
     values: Sequence[bytes]
 
     def column(self, name: str) -> Array:
         """Return a carried column: payload, or one of the envelope (null where absent)."""
         bit = _BITS[name]
-        absent = (self.head["nulls"] & bit) != 0
+        absent = (self.fields["nulls"] & bit) != 0
         if name != "payload":
-            absent |= (self.head["mask"] & bit) == 0
+            absent |= (self.fields["mask"] & bit) == 0
         if name in ("timestamp", "timestamp_type"):
-            return pa.array(self.head[name], ENVELOPE[name], mask=absent)
-        sizes = self.head
-        start = np.full(len(self.values), _HEAD.size, dtype=np.int64)
+            return pa.array(self.fields[name], ENVELOPE[name], mask=absent)
+        sizes = self.fields
+        start = np.full(len(self.values), _FIELDS.size, dtype=np.int64)
         if name != "payload":
             start += sizes["payload_bytes"]
         if name == "headers":
@@ -162,14 +162,14 @@ class LateRows:
 
 
 def has_whole_values(late: LateRows) -> bool:
-    """Tell whether each value ends where its head says."""
-    head = late.head
-    sizes = head["payload_bytes"].astype(np.int64) + head["key_bytes"] + head["headers_bytes"]
-    return bool(np.array_equal(sizes + _HEAD.size, [len(value) for value in late.values]))
+    """Tell whether each value ends where its fields say."""
+    fields = late.fields
+    sizes = fields["payload_bytes"].astype(np.int64) + fields["key_bytes"] + fields["headers_bytes"]
+    return bool(np.array_equal(sizes + _FIELDS.size, [len(value) for value in late.values]))
 
 
 def decode_late_rows(keys: list[bytes], values: list[bytes]) -> LateRows:
     """Return late records from what lies under their keys."""
     secondary, primary, address = decode_late_keys(keys)
-    heads = b"".join([value[: _HEAD.size] for value in values])
-    return LateRows(secondary, primary, address, np.frombuffer(heads, _HEAD_DTYPE), values)
+    packed = b"".join([value[: _FIELDS.size] for value in values])
+    return LateRows(secondary, primary, address, np.frombuffer(packed, _FIELDS_DTYPE), values)

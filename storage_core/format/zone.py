@@ -1,9 +1,9 @@
 """A zone: one block's summary, by which scans skip the block without reading it.
 
-    zone = head (fixed) | sections
-    head = previous_end i64 | first i64 | last i64 | primary_min i64 | primary_max i64 |
-           flagged_min i64 | flagged_max i64 | committed_at_ms i64 | checksum u64 | bytes u32 |
-           count u32 | late u32 | ahead u32 | expired u32 | tombstones u32      (96 bytes)
+    zone = fields | sections
+    fields = previous_end i64 | first i64 | last i64 | primary_min i64 | primary_max i64 |
+             flagged_min i64 | flagged_max i64 | committed_at_ms i64 | checksum u64 | bytes u32 |
+             count u32 | late u32 | ahead u32 | expired u32 | tombstones u32      (96 bytes)
     section = tag u8 | length u32 | body        unknown tags are skipped
 
 `previous_end` is the end of the zone before it: the zones of a shard form a chain, and a hole
@@ -28,9 +28,8 @@ from storage_core.errors import CorruptionError
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.record import State
 
-_HEAD: Final = struct.Struct("<8qQ6I")
-_HEAD_BYTES: Final = _HEAD.size
-_HEAD_DTYPE: Final = np.dtype(
+_FIELDS: Final = struct.Struct("<8qQ6I")
+_FIELDS_DTYPE: Final = np.dtype(
     [
         ("previous_end", "<i8"),
         ("first", "<i8"),
@@ -49,7 +48,7 @@ _HEAD_DTYPE: Final = np.dtype(
         ("tombstones", "<u4"),
     ]
 )
-_fields_of_head: Final = attrgetter(*_HEAD_DTYPE.fields or ())
+_fields_of: Final = attrgetter(*_FIELDS_DTYPE.fields or ())
 _SECTION: Final = struct.Struct("<BI")
 _LEAST: Final = struct.Struct("<i")
 _DELTAS: Final = struct.Struct("<iB")
@@ -139,38 +138,38 @@ def state_counts(states: npt.NDArray[np.uint8] | None) -> tuple[int, int, int]:
 
 def encode_zone(zone: Zone) -> bytes:
     """Return the bytes under a zone's key."""
-    return encode_zone_head(zone) + zone.sections
+    return encode_zone_fields(zone) + zone.sections
 
 
-def encode_zone_head(zone: Zone) -> bytes:
+def encode_zone_fields(zone: Zone) -> bytes:
     """Return the part of these bytes that is of the same size for every zone."""
-    return _HEAD.pack(*_fields_of_head(zone))
+    return _FIELDS.pack(*_fields_of(zone))
 
 
-def decode_zone_heads(heads: bytes) -> npt.NDArray[np.void]:
-    """Return the heads of zones one behind the other, as columns."""
-    return np.frombuffer(heads, _HEAD_DTYPE)
+def decode_zone_fields(data: bytes) -> npt.NDArray[np.void]:
+    """Return the fields of zones one behind the other, as columns."""
+    return np.frombuffer(data, _FIELDS_DTYPE)
 
 
-def zone_without_sections(heads: bytes, at: int) -> Zone:
-    """Return one of the zones whose heads lie one behind the other."""
-    head: tuple[Any, ...] = (*_HEAD.unpack_from(heads, at * _HEAD_BYTES), b"")
-    return Zone(*head)
+def zone_without_sections(data: bytes, at: int) -> Zone:
+    """Return one of the zones whose fields lie one behind the other."""
+    fields: tuple[Any, ...] = (*_FIELDS.unpack_from(data, at * _FIELDS.size), b"")
+    return Zone(*fields)
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneChunk:
-    """Neighbouring zones, their fixed heads as columns; `zone` decodes one."""
+    """Neighbouring zones, their fields as columns; `zone` decodes one."""
 
     keys: npt.NDArray[np.uint64]
-    heads: npt.NDArray[np.void]
+    fields: npt.NDArray[np.void]
     values: Sequence[bytes]
 
     def zone(self, at: int) -> Zone:
         """Return one of them."""
         value = self.values[at]
-        head: tuple[Any, ...] = (*_HEAD.unpack_from(value), value[_HEAD_BYTES:])
-        return Zone(*head)
+        fields: tuple[Any, ...] = (*_FIELDS.unpack_from(value), value[_FIELDS.size :])
+        return Zone(*fields)
 
 
 def decode_zones(items: Sequence[tuple[bytes, bytes]], shard: int) -> ZoneChunk:
@@ -181,12 +180,12 @@ def decode_zones(items: Sequence[tuple[bytes, bytes]], shard: int) -> ZoneChunk:
     """
     keys = np.frombuffer(b"".join([key[1:] for key, _ in items]), dtype=">u8").astype(np.uint64)
     values = [value for _, value in items]
-    if len(keys) == len(items) and min(map(len, values), default=0) >= _HEAD.size:
-        heads = np.frombuffer(b"".join([value[: _HEAD.size] for value in values]), _HEAD_DTYPE)
-        first, last = heads["first"], heads["last"]
+    if len(keys) == len(items) and min(map(len, values), default=0) >= _FIELDS.size:
+        fields = np.frombuffer(b"".join([value[: _FIELDS.size] for value in values]), _FIELDS_DTYPE)
+        first, last = fields["first"], fields["last"]
         is_ours = (first.astype(np.uint64) == keys) & (last >= first)
-        if (is_ours & (first >= heads["previous_end"]) & (heads["previous_end"] >= 0)).all():
-            return ZoneChunk(keys, heads, values)
+        if (is_ours & (first >= fields["previous_end"]) & (fields["previous_end"] >= 0)).all():
+            return ZoneChunk(keys, fields, values)
     start = int.from_bytes(items[0][0][1:], "big") if items else 0
     message = "a zone does not belong to its key"
     raise CorruptionError(message, shard=shard, start=start, end=start + 1)

@@ -178,7 +178,7 @@ def late_columns(
         elif name in ("secondary", "primary", "address"):
             arrays.append(pa.array(getattr(late, name)[chosen]))
         elif name in ("version", "state", "committed_at_ms"):
-            arrays.append(pa.array(late.head[name][chosen], _TYPES[name]))
+            arrays.append(pa.array(late.fields[name][chosen], _TYPES[name]))
         elif name == "late":
             arrays.append(_constant(name, value=1, count=len(chosen)))
         else:

@@ -40,12 +40,12 @@ class RowFilter:
 
     def wants_zones(self, chunk: ZoneChunk, *, flagged: bool) -> Mask:
         """Tell which blocks can hold a wanted primary."""
-        heads = chunk.heads
+        fields = chunk.fields
         if self.is_all_primaries:
-            return np.ones(len(heads), dtype=np.bool_)
-        wanted: Mask = (heads["primary_min"] <= self.end) & (heads["primary_max"] >= self.start)
+            return np.ones(len(fields), dtype=np.bool_)
+        wanted: Mask = (fields["primary_min"] <= self.end) & (fields["primary_max"] >= self.start)
         if flagged:
-            wanted |= (heads["flagged_min"] <= self.end) & (heads["flagged_max"] >= self.start)
+            wanted |= (fields["flagged_min"] <= self.end) & (fields["flagged_max"] >= self.start)
         return wanted
 
     def wants_ids_of(self, zone: Zone) -> bool:
@@ -90,7 +90,7 @@ class RowFilter:
         if self.ids is not None:
             mask &= _is_among(late.secondary, self.ids)
         if self.versions is not None:
-            mask &= np.isin(late.head["version"], self.versions)
+            mask &= np.isin(late.fields["version"], self.versions)
         return np.flatnonzero(mask)
 
 

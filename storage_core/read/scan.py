@@ -28,7 +28,7 @@ from storage_core.read.row_filter import RowFilter
 from storage_core.read.rows import in_order
 from storage_core.read.stretches import Stretch, stretches
 from storage_core.read.view import ShardView
-from storage_core.read.zone_heads import ZoneHeads
+from storage_core.read.zone_fields import ZoneFields
 
 _SLICE_ZONES: Final = 16
 _SEEK_IDS_MAX: Final = 64
@@ -106,10 +106,10 @@ def _slices(
     first = wanted.start
     for stretch in _stretches(view, wanted):
         last = min(view.scheme.last_of(stretch.last), wanted.end)
-        heads = ZoneHeads(_normal_zones(view, replace(wanted, start=first, end=last), stretch))
-        for upto in heads.cuts(last, zones_per_slice):
+        fields = ZoneFields(_normal_zones(view, replace(wanted, start=first, end=last), stretch))
+        for upto in fields.cuts(last, zones_per_slice):
             part = replace(wanted, start=first, end=upto)
-            if batches := _rows_of(view, part, heads.zones(first, upto)):
+            if batches := _rows_of(view, part, fields.zones(first, upto)):
                 yield upto, batches
             first = upto + 1
     if first <= wanted.end and (batches := _rows_of(view, replace(wanted, start=first), iter(()))):

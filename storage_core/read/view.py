@@ -96,10 +96,10 @@ class ShardView:
         """
         reached = max(start, self.state.start)
         for chunk in self._zone_chunks(start):
-            heads = chunk.heads
+            fields = chunk.fields
             self._check_chain(chunk, reached, start, end)
-            reached = int(heads["last"][-1]) + 1
-            wanted = (heads["last"] >= start) & (heads["first"] < end)
+            reached = int(fields["last"][-1]) + 1
+            wanted = (fields["last"] >= start) & (fields["first"] < end)
             if wants is not None:
                 wanted &= wants(chunk)
             for at in np.flatnonzero(wanted).tolist():
@@ -168,8 +168,8 @@ class ShardView:
 
     def _check_chain(self, chunk: ZoneChunk, reached: int, start: int, end: int) -> None:
         """Refuse zones of which one is missing, the first compared with what was reached."""
-        heads = chunk.heads
-        first, previous_end = int(heads["first"][0]), int(heads["previous_end"][0])
+        fields = chunk.fields
+        first, previous_end = int(fields["first"][0]), int(fields["previous_end"][0])
         is_begin = reached == max(start, self.state.start)
         broken_first = (
             (first > start and previous_end > reached) if is_begin else (previous_end != reached)
@@ -177,11 +177,11 @@ class ShardView:
         if broken_first:
             self._refuse_hole(reached, first)
         # What lies behind the range is not asked for.
-        ends = heads["last"][:-1] + 1
-        breaks = np.flatnonzero((heads["previous_end"][1:] != ends) & (ends < end))
+        ends = fields["last"][:-1] + 1
+        breaks = np.flatnonzero((fields["previous_end"][1:] != ends) & (ends < end))
         if len(breaks):
             at = int(breaks[0])
-            self._refuse_hole(int(heads["last"][at]) + 1, int(heads["first"][at + 1]))
+            self._refuse_hole(int(fields["last"][at]) + 1, int(fields["first"][at + 1]))
 
     def block(self, zone: Zone) -> Block:
         """Return a zone's block, proven.

@@ -34,8 +34,8 @@ def test_late_rows_come_back_with_all_they_carry(data, given_rows):
     expected = given_rows.take(at)
     assert late.secondary.tolist() == expected.secondary.tolist()
     assert late.primary.tolist() == expected.primary.tolist()
-    assert set(late.head["committed_at_ms"].tolist()) == {77}
-    assert late.head["state"].tolist() == [states[place] for place in at]
+    assert set(late.fields["committed_at_ms"].tolist()) == {77}
+    assert late.fields["state"].tolist() == [states[place] for place in at]
     assert {name: late.column(name).to_pylist() for name in CARRIED} == carried(expected)
 
 
@@ -70,7 +70,7 @@ def test_version_of_a_late_row_comes_back(given_rows):
     count = len(given_rows)
     late = kept_and_read(given_rows, [1] * count, np.arange(count))
     versions = np.zeros(count) if given_rows.version is None else given_rows.version
-    assert late.head["version"].tolist() == versions[late.address].tolist()
+    assert late.fields["version"].tolist() == versions[late.address].tolist()
 
 
 @pytest.mark.parametrize(

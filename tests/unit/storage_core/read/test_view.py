@@ -64,7 +64,7 @@ def test_zones_are_those_with_addresses_in_the_range(view, start, end, expected)
 
 
 def test_zones_are_chosen_by_their_heads(view):
-    wanted = view.zones(0, 400, lambda chunk: chunk.heads["primary_min"] % 7 == 0)
+    wanted = view.zones(0, 400, lambda chunk: chunk.fields["primary_min"] % 7 == 0)
     assert [zone.primary_min for zone in wanted] == [0, 7, 14, 21, 28, 35]
 
 
