@@ -30,12 +30,12 @@ from storage_core.ground.clock import Clock, SystemClock
 from storage_core.ground.locks import DirectoryLock
 from storage_core.read.request import ReadRequest, ShardReader
 from storage_core.reader import StreamReader
+from storage_core.staging import StagingArea
 from storage_core.store.environment import Environment
 from storage_core.store.open_files import files_needed
 from storage_core.stream import Stream
 from storage_core.transactions.series import TransactionId
 from storage_core.transactions.staged_rows import StagedPart, StagingWriter
-from storage_core.transactions.staging_area import StagingArea
 from storage_core.transactions.transaction import Transaction
 from storage_core.upkeep.findings import Problem
 from storage_core.upkeep.verify import VerifyReport

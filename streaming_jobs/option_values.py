@@ -121,7 +121,15 @@ class OptionValues:
             refuse(name, text, _whole_wanted(number, least, most))
         return number
 
-    def span(self, name: str, like: str, least: timedelta, bare: str = "") -> timedelta | None:
+    def span(
+        self,
+        name: str,
+        like: str,
+        least: timedelta,
+        *,
+        bare: str = "",
+        is_endless: bool = False,
+    ) -> timedelta | None:
         """Return a span of time, or None if it was not given.
 
         Args:
@@ -129,6 +137,8 @@ class OptionValues:
             like: Spans as an error shows them.
             least: The shortest that may be.
             bare: The unit of a number without one; none may be without if it is empty.
+            is_endless: Whether more than a clock can hold is the most that it can, as Kafka's
+                largest number of milliseconds is.
         """
         text = self.text(name)
         if text is None:
@@ -140,7 +150,9 @@ class OptionValues:
         try:
             span = number * unit
         except OverflowError:
-            refuse(name, text, "a span of time that a clock can hold")
+            if not is_endless or number < 0:
+                refuse(name, text, "a span of time that a clock can hold")
+            span = timedelta.max
         if span < least:
             refuse(name, text, f"a span of time like {like}")
         return span

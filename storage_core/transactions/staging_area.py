@@ -1,11 +1,4 @@
-"""Where processes that do not write a stream's shards leave rows for it.
-
-    area = StagingArea.open(root, name)            any process; no shard is opened
-    writer = area.writer(id)                       rows of one attempt, in files
-    parts = writer.finish()                        durable; carried to whoever decides
-    shards = area.publish(id, parts)               the first one under an id is the transaction
-    area.open_shards(shards, wait_s)               any opener finishes it; so does
-    stream.finish_transactions()                   a stream that is open already
+"""A stream's staging, as processes see it that do not write its shards (`StagingArea`).
 
 An attempt whose parts are never published leaves files only; they go with the transaction, by
 `discard`, or after an age. A number that its series has seen is never published again; an id
@@ -46,7 +39,7 @@ _RETRY_S: Final = 0.05
 T = TypeVar("T")
 
 
-class StagingArea:
+class StagingPlace:
     """A stream as those see it who stage rows for it. Holds nothing open; any thread."""
 
     def __init__(self, root: Path, files: StreamFiles, root_id_: str, clock: Clock) -> None:
@@ -177,17 +170,15 @@ class StagingArea:
         with self._ours("claiming a name"):
             return claim(self._staging.stream, name, owner, takes_over=takes_over)
 
-    def open_shards(
-        self, opener: Callable[..., T], shards: Iterable[int], wait_s: float, purpose: str = ""
+    def open_in_turn(
+        self, opener: Callable[..., T], shards: Iterable[int], wait_s: float, purpose: str
     ) -> T:
-        """Open shards once their writer lets go, by `Stream.open`; it finishes what is published.
+        """Open shards once their writer lets go; the opener is called as `Stream.open` is.
 
         Opening costs more than a small commit, so a writer may keep its shards open for a while.
         Who needs them takes the turn, the lock of the staging directory, and keeps it while it
         waits; who holds the shards sees in `somebody_waits` that it is taken, and lets go. The
         turn guards nothing: the shards' own locks do.
-
-        The purpose is told to those who find the shards locked then.
 
         Raises:
             ShardLockedError: Another writer kept one of them for too long.
@@ -214,7 +205,7 @@ class StagingArea:
                     clock.sleep(_RETRY_S)
 
     def somebody_waits(self) -> bool:
-        """Tell whether another process waits in `open_shards`."""
+        """Tell whether another process waits for shards."""
         try:
             turn = DirectoryLock.if_free(self._staging.directory)
         except FileNotFoundError:

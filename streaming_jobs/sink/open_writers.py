@@ -69,7 +69,7 @@ class OpenWriters(OpenStreams[_Writer]):
         def opened(old: _Writer | None) -> _Writer:
             is_same = old is not None and old.area.incarnation == area.incarnation
             numbers = asked | old.shards if old is not None and is_same else asked
-            return _Writer(area, area.open_shards(Stream.open, numbers, wait_s, purpose), numbers)
+            return _Writer(area, area.open_shards(numbers, wait_s, purpose), numbers)
 
         with self._one, self.lease((place.path, place.stream), serves, opened) as writer:
             yield writer.stream

@@ -100,7 +100,9 @@ def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -
     if "," in stream:
         refuse("stream", stream, "one stream; a query over several has a source for each")
     default = LATEST if mode == "stream" else EARLIEST
-    delay = values.span("maxTriggerDelay", "500ms, 90s, 15m, 1h", timedelta(0), bare="ms")
+    delay = values.span(
+        "maxTriggerDelay", "500ms, 90s, 15m, 1h, 7d", timedelta(0), bare="ms", is_endless=True
+    )
     admission = Admission(
         values.whole("maxOffsetsPerTrigger", 1),
         values.whole("minOffsetsPerTrigger", 1),

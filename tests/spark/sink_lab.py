@@ -22,7 +22,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from storage_core import StagingArea, Stream, StreamReader
+from storage_core import StagingArea, StreamReader
 
 NAME = "s"
 OPEN_WAIT_S = 20
@@ -133,7 +133,7 @@ class SinkLab:
     def holding(self) -> Any:
         """Return a writer that holds all shards."""
         area = StagingArea.open(self.root, NAME)
-        return area.open_shards(Stream.open, range(area.shards), OPEN_WAIT_S)
+        return area.open_shards(range(area.shards), OPEN_WAIT_S)
 
 
 def files_of(spark: SparkSession, folder: Path) -> DataFrame:

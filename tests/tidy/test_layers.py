@@ -30,6 +30,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("transactions", "upkeep"),
         ("reads", "testing"),
         ("stream", "reader"),
+        ("staging",),
         ("__init__",),
     ),
     "connectors": (

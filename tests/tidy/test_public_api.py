@@ -5,6 +5,7 @@ or renaming one breaks them.
 """
 
 import importlib
+import inspect
 import json
 import subprocess
 import sys
@@ -117,3 +118,33 @@ def test_every_package_ships_its_types() -> None:
     shipped = [name for name in PACKAGES if (ROOT / name / "__init__.py").is_file()]
     assert "storage_core" in shipped
     assert [name for name in shipped if not (ROOT / name / "py.typed").is_file()] == []
+
+
+def calls(log: Any) -> list[str]:
+    """Return how each public name and each public member of it is called, without types."""
+    lines = []
+    for name in sorted(PUBLIC):
+        thing = getattr(log, name)
+        lines += called(name, thing)
+        members = sorted(set(dir(thing)) - set(dir(object))) if isinstance(thing, type) else []
+        for member in (one for one in members if not one.startswith("_")):
+            lines += called(f"{name}.{member}", getattr(thing, member))
+    return lines
+
+
+def called(name: str, thing: Any) -> list[str]:
+    """Return the line of one thing, none if it is not called."""
+    if not isinstance(thing, type) and not inspect.isroutine(thing):
+        return []
+    nothing = inspect.Parameter.empty
+    plain = [
+        one.replace(annotation=nothing, default=one.default if one.default is nothing else ...)
+        for one in inspect.signature(thing).parameters.values()
+    ]
+    return [f"{name}{inspect.Signature(plain)}".replace("Ellipsis", "...")]
+
+
+def test_public_names_are_called_as_they_were(log: Any) -> None:
+    # Adding what has a default is a decision, too: then the file changes with it.
+    stored = (ROOT / "tests/tidy/public_calls.txt").read_text(encoding="utf-8").splitlines()
+    assert calls(log) == stored

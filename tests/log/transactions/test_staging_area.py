@@ -326,7 +326,7 @@ def test_name_belongs_to_who_came_first_until_it_is_taken_over(bench):
 def test_waiter_is_told_who_holds_the_shard_after_its_time(bench):
     began = area_of(bench)
     with pytest.raises(ShardLockedError, match=r"waited 0 s: another writer holds .* process \d+"):
-        began.open_shards(Stream.open, [1], 0)
+        began.open_shards([1], 0)
 
 
 def test_asking_whether_somebody_waits_brings_no_directory_back(bench):
@@ -341,9 +341,7 @@ def test_waiter_gets_the_shards_when_they_are_let_go_and_is_seen_waiting(bench):
     area = area_of(bench)
     assert not area.somebody_waits()
     opened: list[Stream] = []
-    waiter = threading.Thread(
-        target=lambda: opened.append(area.open_shards(Stream.open, [0, 1], WAIT_S))
-    )
+    waiter = threading.Thread(target=lambda: opened.append(area.open_shards([0, 1], WAIT_S)))
     waiter.start()
     deadline = threading.Event()
     for _ in range(2_000):
@@ -362,9 +360,9 @@ def test_waiter_gets_the_shards_when_they_are_let_go_and_is_seen_waiting(bench):
 def test_two_waiters_are_refused_in_bounded_time(bench):
     bench.reopen(shards=[0])
     area = area_of(bench)
-    opened = area.open_shards(Stream.open, [1], 0)
+    opened = area.open_shards([1], 0)
     with pytest.raises(ShardLockedError):
-        area.open_shards(Stream.open, [1], 0.1)
+        area.open_shards([1], 0.1)
     opened.close()
     assert (bench.root / bench.name / "shard-0000" / "owner.json").exists()
 

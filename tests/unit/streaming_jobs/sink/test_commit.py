@@ -252,7 +252,7 @@ def test_kept_stream_is_used_again_and_let_go_when_somebody_waits(kept_lab):
     with pytest.raises(ShardLockedError):
         Stream.open(kept_lab.root, "s", [0])
     kept_lab.run(1, [2])
-    kept_lab.target.area().open_shards(Stream.open, [0, 1], 10).close()
+    kept_lab.target.area().open_shards([0, 1], 10).close()
     kept_lab.run(2, [3])
     assert kept_lab.stored == [1, 2, 3]
 
@@ -266,7 +266,7 @@ def test_kept_stream_is_opened_wider_for_more_shards(kept_lab):
 def test_idle_stream_is_let_go(lab):
     lab.writers = type(lab.writers)(0.05)
     lab.run(0, [1])
-    lab.target.area().open_shards(Stream.open, [0, 1], 10).close()
+    lab.target.area().open_shards([0, 1], 10).close()
 
 
 # --- the query is known -----------------------------------------------------------------------

@@ -236,3 +236,8 @@ def test_ids_and_keys_are_lists():
 )
 def test_delay_is_a_span_of_time(text, delay_ms):
     assert parse(maxTriggerDelay=text).admission.delay_max == timedelta(milliseconds=delay_ms)
+
+
+@pytest.mark.parametrize("text", [str(2**63 - 1), "99999999999999999h"])
+def test_delay_that_no_clock_can_hold_is_without_end(text):
+    assert parse(maxTriggerDelay=text).admission.delay_max == timedelta.max
