@@ -92,8 +92,12 @@ def _land(staging: Staging, manifest: Manifest, shard: Shard) -> None:
             shard.commit_path(None, durable=True)
         else:
             _refuse_others(manifest, shard)
-            with shard.publishing_at_end():
+
+            def append() -> None:
+                # The tail is asked only here; what stood before is behind it by now.
                 _append(manifest, known or replace(planned, begin=shard.tail.next), shard)
+
+            shard.publish_at_end(append)
 
 
 def _refuse_if_removed(staging: Staging, manifest: Manifest, shard: Shard) -> None:

@@ -5,8 +5,7 @@ them goes through it. The append lock guards what is written (builder, tail, hea
 the commit lock the sync and the marker; guard.py says in which order.
 """
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -47,6 +46,7 @@ class Shard:
             opened.state.ledger, opened.store.get_many, context.is_needed
         )
         self._standing = Standing(replace(opened.state, ledger=None), opened.publishable)
+        self._is_holding = False
         self._writing = ShardWriting(context, opened)
         self._builder = RecordBuilder(options)
         wait_max_s = options.wait_max.total_seconds()
@@ -84,7 +84,7 @@ class Shard:
                     before = self._standing.state
                     judged = self._writing.judge(work, before, self.options)  # 1
                     work = self._writing.build(judged, before, self.options)  # 2
-                after = self._standing.after(work.state)
+                after = self._standing.after(work.state, is_held=self._is_holding)
                 guard.finish(guard.append_lock, partial(self._write, work, after))  # 3
                 wanted, report = after.batches, work.judged.report
 
@@ -169,7 +169,7 @@ class Shard:
         interval, lock = self._interval, self.guard.commit_lock
         if not interval.is_on or not interval.is_over:
             return
-        if self._standing.is_holding or not lock.take_if_free():
+        if self._is_holding or not lock.take_if_free():
             return
         try:
             # The rows are taken, whatever others have done to the shard since.
@@ -178,27 +178,31 @@ class Shard:
         finally:
             lock.release()
 
-    @contextmanager
-    def publishing_at_end(self) -> Iterator[None]:
-        """Commit what stands before; show what is written inside only once the block is left.
+    def publish_at_end(self, write: Callable[[], None]) -> None:
+        """Commit what stands before; show what `write` writes only once all of it is in.
 
-        The caller holds the append lock. If the block fails with a part written, only an
-        opener can go on from there, so the shard is poisoned.
+        The caller holds the append lock. If it fails with a part written, only an opener can go
+        on from there, so the shard is poisoned.
+
+        IMPORTANT: behind the `try` only plain assignments, and no context of Python: calls are
+        what an interruption cuts.
         """
         self._seal()
         if self.transactions.unfinished() is None:
             self.commit_path(None, durable=True)
         begin = self._standing.batches
-        self._standing = replace(self._standing, is_holding=True)
+        self._is_holding = True
         try:
-            yield
+            write()
             self._standing = self._standing.all_publishable()
         except BaseException as error:
             if self._standing.batches != begin:
+                # Whoever takes the lock next poisons the shard if the call below is cut.
+                self.guard.append_lock.is_in_doubt = True
                 self.guard.fail(error)
             raise
         finally:
-            self._standing = replace(self._standing, is_holding=False)
+            self._is_holding = False
         self.commit_path(None, durable=True)
 
     def accept_loss(self, start: int, end: int) -> None:

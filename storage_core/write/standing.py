@@ -26,22 +26,20 @@ class Standing:
         publishable: The end that the next commit publishes; below the tail's while a
             transaction holds its rows back.
         batches: How many batches were written since the shard was opened.
-        is_holding: Whether what is written now is held back.
     """
 
     state: ShardState
     publishable: int
     batches: int = 0
-    is_holding: bool = False
 
-    def after(self, state: ShardState) -> "Standing":
-        """Return where the shard stands once a batch is written."""
-        publishable = self.publishable if self.is_holding else state.tail.next
+    def after(self, state: ShardState, *, is_held: bool) -> "Standing":
+        """Return where the shard stands once a batch is written, which may be held back."""
+        publishable = self.publishable if is_held else state.tail.next
         return replace(self, state=state, publishable=publishable, batches=self.batches + 1)
 
     def all_publishable(self) -> "Standing":
         """Return where the shard stands once a transaction holds nothing back any more."""
-        return replace(self, publishable=self.state.tail.next, is_holding=False)
+        return replace(self, publishable=self.state.tail.next)
 
 
 def is_in_order(committed: int, taken: int, synced: int, standing: Standing) -> bool:

@@ -42,9 +42,9 @@ def test_marks_out_of_order_are_seen(heads, committed, taken, publishable, tail)
 
 def test_held_rows_are_publishable_only_once_all_are_in():
     state = ShardState(Tail(9, 9, ShardState().tail.counters))
-    held = Standing(ShardState(), 0, is_holding=True).after(state)
+    held = Standing(ShardState(), 0).after(state, is_held=True)
     assert (held.publishable, held.batches) == (0, 1)
-    assert held.all_publishable() == Standing(ShardState(), 0).after(state)
+    assert held.all_publishable() == Standing(ShardState(), 0).after(state, is_held=False)
 
 
 def test_what_was_taken_is_never_out_of_sight_of_commit(bench):
