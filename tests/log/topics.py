@@ -87,6 +87,10 @@ class TopicCopy:
         """Return a reader as another process has it."""
         return StreamReader.open(self.root, NAME)
 
+    def strays(self, shard: int) -> int:
+        """Return how many rows a shard counts that do not route to it."""
+        return self.stream._shards[shard].tail.counters.strays
+
     def let_go(self) -> None:
         """Free locks and files without a commit, as the end of the process would."""
         for shard in self.stream._shards.values():

@@ -14,7 +14,7 @@ rows_of(batches)                batches as a list of dictionaries
 import shutil
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +95,22 @@ def column_of(batches: pa.Table | Iterable[pa.RecordBatch], name: str) -> list[A
     return [row[name] for row in rows_of(batches)]
 
 
+@contextmanager
+def _held_beside(held: AbstractContextManager[object]) -> Iterator[None]:
+    """Let another thread be inside a block of the log."""
+    inside, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with held:
+            inside.set()
+            assert leave.wait(STALL_MAX_S)
+
+    with BesideThread(hold):
+        assert inside.wait(STALL_MAX_S)
+        yield
+        leave.set()
+
+
 class Workbench:
     """One stream, and what may befall it."""
 
@@ -146,24 +162,23 @@ class Workbench:
         """Return one column of what `tail` shows of shard 0."""
         return column_of(self.stream.tail(0, start, end), name)
 
-    @contextmanager
-    def held_by_another_thread(self, shard: int = 0) -> Iterator[None]:
+    def held_by_another_thread(self, shard: int = 0) -> AbstractContextManager[None]:
         """Let another thread be inside a shard, where only one can append."""
-        inside, leave = threading.Event(), threading.Event()
+        return _held_beside(self.stream._shards[shard].guard.appending())
 
-        def hold() -> None:
-            with self.stream._shards[shard].guard.appending():
-                inside.set()
-                assert leave.wait(STALL_MAX_S)
-
-        with BesideThread(hold):
-            assert inside.wait(STALL_MAX_S)
-            yield
-            leave.set()
+    def store_held_by_another_thread(self) -> AbstractContextManager[None]:
+        """Let another thread be inside the store of shard 0."""
+        store: Any = self.shard._store
+        return _held_beside(store._lock)
 
     def read_beside(self) -> StreamReader:
         """Return a reader as another process has it."""
         return StreamReader.open(self.root, self.name)
+
+    def flush_state(self) -> None:
+        """Let what the store of shard 0 has in memory go to files, the blocks left out."""
+        store: Any = self.shard._store
+        store._database.flush()
 
     # --- ends and beginnings -----------------------------------------------------------------
 

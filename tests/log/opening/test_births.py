@@ -16,6 +16,7 @@ from storage_core import (
 from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
 from tests.log.disks import BesideThread
 from tests.log.on_disk import ADDRESS_MAX, SHARDS_MAX, document, make_shard, rewrite
+from tests.log.readers import known_files
 from tests.log.topics import NAME, TopicCopy
 
 ADD_EIGHT = """
@@ -267,9 +268,9 @@ def test_shards_added_later_appear_with_a_refresh(copy):
 def test_refresh_reads_options_only_when_they_were_replaced(copy):
     with copy.read_beside() as reader:
         reader.refresh()
-        files = reader._files
+        files = known_files(reader)
         reader.refresh()
-        assert reader._files is files
+        assert known_files(reader) is files
         copy.stream.alter(codec="zstd")
         reader.refresh()
         assert reader.options.codec == "zstd"

@@ -132,7 +132,7 @@ def test_id_is_found_in_every_shard_that_holds_it(copy):
 
 def test_rows_of_any_id_are_no_strays(filled):
     filled.append(3, range(100, 110), secondary=list(range(10)))
-    assert filled.stream._shards[3].tail.counters.strays == 0
+    assert filled.strays(3) == 0
 
 
 def test_lineage_is_that_of_the_shard_wherever_it_is_asked(filled):

@@ -19,6 +19,12 @@ from storage_core import (
 from storage_core.testing import ManualClock
 from tests.log.disks import BesideThread
 from tests.log.on_disk import flip_bit, forge_marker
+from tests.log.readers import (
+    close_during_next_read,
+    look_through,
+    private_folder,
+    store_behind,
+)
 from tests.log.workbench import Workbench, column_of
 
 
@@ -72,7 +78,7 @@ def test_rewritten_state_is_seen_though_the_writer_is_quiet_after_it(bench, read
     assert reader.refresh() == {0: 1}
     bench.keep(range(2, 100))
     if quiet == "flush":
-        bench.shard._store._database.flush()
+        bench.flush_state()
     elif quiet == "close":
         bench.close()
     assert (reader.refresh(), len(shown(reader))) == ({0: 99}, 99)
@@ -81,30 +87,25 @@ def test_rewritten_state_is_seen_though_the_writer_is_quiet_after_it(bench, read
 
 def test_reader_follows_the_next_writer_to_a_new_generation(bench, reader):
     bench.keep([1])
-    before = instance(reader) if shown(reader) else None
+    before = store_behind(reader) if shown(reader) else None
     bench.append([2])
     bench.crash()
     bench.open()
     assert shown(reader) == [1, 2]
-    assert instance(reader) is not before
-
-
-def instance(reader: StreamReader) -> object:
-    """Return the store through which the reader sees shard 0."""
-    return reader._shards[0]._store
+    assert store_behind(reader) is not before
 
 
 def test_instance_stays_while_the_generation_does(bench, reader):
     bench.keep([1])
-    before = instance(reader) if shown(reader) else None
+    before = store_behind(reader) if shown(reader) else None
     bench.keep([2])
-    assert (shown(reader), instance(reader) is before) == ([1, 2], True)
+    assert (shown(reader), store_behind(reader) is before) == ([1, 2], True)
 
 
 def test_reader_catches_up_twice_for_each_new_marker_and_not_without(bench, reader, hooked):
     bench.keep([1])
     reader.refresh()
-    reader._shards[0]._store = hooked.before(instance(reader))
+    look_through(reader, hooked)
     reader.refresh()
     assert hooked.calls.count("catch_up") == 0
     bench.keep([2])
@@ -192,9 +193,7 @@ def test_position_names_incarnation_lineages_and_ends(bench, reader):
 
 def test_private_folder_lies_outside_the_root_and_goes_with_the_reader(bench, reader):
     reader.refresh()
-    made = reader._shards[0]._private
-    assert made is not None
-    private = made.path
+    private = private_folder(reader)
     assert private.is_dir()
     assert bench.root not in private.parents
     reader.close()
@@ -236,13 +235,7 @@ def test_scan_begun_before_the_close_ends_with_an_error_not_short(make_bench):
 
 def test_read_that_a_close_overtakes_says_so_and_leaves_no_threads(make_bench):
     reader, threads = make_bench(shards=2).read_beside(), set(threading.enumerate())
-
-    def overtaken() -> dict:
-        followers = dict(reader._shards)
-        reader.close()
-        return followers
-
-    reader._open_shards = overtaken
+    close_during_next_read(reader)
     with pytest.raises(ClosedError, match="the reader is closed"):
         reader.read()
     assert set(threading.enumerate()) <= threads
@@ -331,9 +324,7 @@ def rewrite(path: Path, data: bytes) -> None:
 
 def in_place_of(bench: Workbench, reader: StreamReader) -> None:
     """Let the shard's marker be of an older generation, then look."""
-    state = reader._shards[0]._seen
-    assert state is not None
-    forge_marker(bench.marker, state.lineage)
+    forge_marker(bench.marker, bytes.fromhex(reader.lineage(0)))
     reader.committed()
 
 

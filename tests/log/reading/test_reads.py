@@ -23,6 +23,7 @@ from storage_core import (
 from tests.lab import rows_of
 from tests.log.disks import ReinedDisk
 from tests.log.fixtures import MEMORY
+from tests.log.readers import scan_one
 from tests.log.workbench import Workbench, column_of
 from tests.model.answers import READ_COLUMNS, check_everything
 from tests.model.plain_stream import PlainStream, question_about
@@ -154,7 +155,7 @@ def test_newest_inside_bounds_is_the_largest_primary_there(
         if row.shard == shard and (addresses is None or first <= row.address < end)
     ]
     largest = {row.secondary: row for row in sorted(inside, key=lambda row: row.primary)}
-    found = rows_of(stream._open_shards()[shard].scan(request))
+    found = rows_of(scan_one(stream, request))
     assert found == [largest[secondary] for secondary in sorted(largest)]
 
 
@@ -258,9 +259,8 @@ def test_rows_without_columns_are_counted_in_every_read(stream):
     assert stream.read(None, middle, columns=()).num_rows == len(upper)
     assert counted(stream.scan(None, middle, columns=())) == len(upper)
     for order in ("time", "primary", "newest"):
-        shard = stream._open_shards()[0]
-        batches = shard.scan(ReadRequest(0, columns=(), order=order))
-        assert counted(batches) == counted(shard.scan(ReadRequest(0, order=order)))
+        batches = scan_one(stream, ReadRequest(0, columns=(), order=order))
+        assert counted(batches) == counted(scan_one(stream, ReadRequest(0, order=order)))
 
 
 def counted(batches):

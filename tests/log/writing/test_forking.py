@@ -173,7 +173,7 @@ def test_block_that_a_fork_leaves_by_an_exception_is_left_to_the_parent(filled):
 
 
 def test_fork_waits_for_no_lock_that_a_thread_of_the_parent_holds(filled):
-    with filled.held_by_another_thread(), filled.shard._store._lock:
+    with filled.held_by_another_thread(), filled.store_held_by_another_thread():
         for name in ("append", "commit", "read", "close"):
             expect_refusal(partial(getattr(filled.stream, name), *(READS | WRITES)[name]))
 

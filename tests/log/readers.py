@@ -1,0 +1,56 @@
+"""What a reader holds, and what befalls it: words of the scenarios that no public call says.
+
+store_behind(reader)              the store through which it sees shard 0
+look_through(reader, disk)        it sees shard 0 through a hooked store from now on
+private_folder(reader)            where that store keeps what is its own
+known_files(reader)               what it knows of the stream's files, until it reads them again
+close_during_next_read(reader)    the next read has its shards when a close overtakes it
+scan_one(reads, request)          one shard asked alone, through a reader or a writer
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from storage_core import ReadRequest, Stream, StreamReader
+from storage_core.read.follower import ShardFollower
+from tests.log.hooked_disk import HookedDisk
+
+
+def store_behind(reader: StreamReader) -> object:
+    """Return the store through which a reader sees shard 0."""
+    return reader._shards[0]._store
+
+
+def look_through(reader: StreamReader, disk: HookedDisk) -> None:
+    """Let a hooked disk stand before the store through which a reader sees shard 0."""
+    reader._shards[0]._store = disk.before(store_behind(reader))
+
+
+def private_folder(reader: StreamReader) -> Path:
+    """Return the folder that a reader has for itself, for shard 0."""
+    private = reader._shards[0]._private
+    assert private is not None
+    return private.path
+
+
+def known_files(reader: StreamReader) -> object:
+    """Return what a reader knows of its stream's files: the same until it reads them again."""
+    return reader._files
+
+
+def close_during_next_read(reader: StreamReader) -> None:
+    """Let the reader be closed by another at the moment when a read has its shards in hand."""
+
+    def overtaken() -> Mapping[int, ShardFollower]:
+        followers = dict(reader._shards)
+        reader.close()
+        return followers
+
+    reader._open_shards = overtaken  # type: ignore[method-assign]
+
+
+def scan_one(reads: Stream | StreamReader, request: ReadRequest) -> Iterator[pa.RecordBatch]:
+    """Yield what one shard answers to a request."""
+    return reads._open_shards()[request.shard].scan(request)
