@@ -13,10 +13,10 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from streaming_jobs.source.look import look, opened
 from streaming_jobs.source.options import SourceOptions
-from streaming_jobs.source.partitions import AddedShards, SourceTask, tasks_of
+from streaming_jobs.source.partitions import AddedShards, tasks_of
 from streaming_jobs.source.resolving import resolve_range
 from streaming_jobs.source.snapshot import edges_of
-from streaming_jobs.source.task import TaskRules, read_task
+from streaming_jobs.source.task import TaskRules, read_partition
 from streaming_jobs.spark_errors import plain_errors
 
 
@@ -46,7 +46,4 @@ class RangeReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's rows; called on executors, with nothing open."""
-        with plain_errors():
-            # Where there are no tasks Spark makes one of nothing.
-            if isinstance(partition, SourceTask):
-                yield from read_task(partition, self._tasks)
+        return read_partition(partition, self._tasks)

@@ -33,9 +33,9 @@ from streaming_jobs.source.offsets import (
     encode_offset,
 )
 from streaming_jobs.source.options import SourceOptions
-from streaming_jobs.source.partitions import SourceTask, tasks_of
+from streaming_jobs.source.partitions import tasks_of
 from streaming_jobs.source.resolving import resolve
-from streaming_jobs.source.task import TaskRules, read_task
+from streaming_jobs.source.task import TaskRules, read_partition
 from streaming_jobs.spark_errors import plain_errors
 
 
@@ -161,6 +161,4 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's rows; called on executors, with nothing open."""
-        with plain_errors():
-            if isinstance(partition, SourceTask):
-                yield from read_task(partition, self._tasks)
+        return read_partition(partition, self._tasks)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
 
 from storage_core import (
     ForeignDataError,
@@ -28,6 +29,7 @@ from streaming_jobs.source.partitions import AddedShards, ShardRange, SourceTask
 from streaming_jobs.source.requests import RowRules, replay_request
 from streaming_jobs.source.resolving import resolve_range, settled
 from streaming_jobs.source.row_batches import RowBatches, StreamShape
+from streaming_jobs.spark_errors import plain_errors
 
 _LOG: Final = logging.getLogger("shardlog")
 _END_WAIT_S: Final = 30.0
@@ -52,13 +54,15 @@ class TaskRules:
     end_wait_s: float = _END_WAIT_S
 
 
-def read_task(
-    task: SourceTask, rules: TaskRules, readers: OpenReaders = OPEN_READERS
-) -> Iterator[pa.RecordBatch]:
+def read_partition(partition: InputPartition, rules: TaskRules) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task's ranges, one range after the other."""
-    added = () if task.added is None else added_ranges(task.added)
-    for one in (*task.ranges, *added):
-        yield from read_range(one, rules, readers)
+    # Where there are no tasks Spark makes one of nothing.
+    if not isinstance(partition, SourceTask):
+        return
+    with plain_errors():
+        added = () if partition.added is None else added_ranges(partition.added)
+        for one in (*partition.ranges, *added):
+            yield from read_range(one, rules, OPEN_READERS)
 
 
 def added_ranges(added: AddedShards) -> list[ShardRange]:
@@ -74,9 +78,7 @@ def added_ranges(added: AddedShards) -> list[ShardRange]:
     ]
 
 
-def read_range(
-    one: ShardRange, rules: TaskRules, readers: OpenReaders = OPEN_READERS
-) -> Iterator[pa.RecordBatch]:
+def read_range(one: ShardRange, rules: TaskRules, readers: OpenReaders) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a range.
 
     1. Find the stream on this machine, and prove that it is the one the driver saw.
