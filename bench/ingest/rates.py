@@ -29,7 +29,6 @@ from connectors.kafka_client import (
     Partition,
     Place,
     Producer,
-    create_topic,
 )
 from connectors.settings.loading import load_options
 from storage_core import SystemClock
@@ -47,7 +46,7 @@ _CLOCK: Final = SystemClock()
 def filled_topic(workspace: Path, records: int, value_bytes: int) -> Iterator[tuple[str, str]]:
     """Yield a broker's address and a topic of so many records."""
     with Server(BROKER, workspace / "broker") as broker:
-        create_topic(broker.address, "filled", PARTITIONS)
+        Admin({"bootstrap.servers": broker.address}).create_topic("filled", PARTITIONS, {})
         answer_of(_fill, broker.address, "filled", records, value_bytes)
         yield broker.address, "filled"
 

@@ -27,7 +27,7 @@ from connectors.dev_stack.broker import BROKER, KAFKA, KAFKA_VERSION
 from connectors.dev_stack.fetch import Bundle, fetched
 from connectors.dev_stack.java import find_java
 from connectors.dev_stack.server import Server
-from connectors.kafka_client import Admin, Producer, create_topic
+from connectors.kafka_client import Admin, Producer
 from storage_core import StreamReader, SystemClock
 
 # Kafka's own producer comes from a jar that the dev stack does not need, fetched once into the same
@@ -68,7 +68,7 @@ def _latency(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
 
         def ours() -> Measured:
             topic = f"paced{next(numbers)}"
-            create_topic(broker.address, topic, PARTITIONS)
+            Admin({"bootstrap.servers": broker.address}).create_topic(topic, PARTITIONS, {})
             records = _PACE * _PACE_SECONDS
             with (
                 empty_directory(workspace) as root,
@@ -144,7 +144,7 @@ def _takeover(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
 
         def ours() -> Measured:
             topic = f"taken{next(numbers)}"
-            create_topic(broker.address, topic, 1)
+            Admin({"bootstrap.servers": broker.address}).create_topic(topic, 1, {})
             with (
                 empty_directory(workspace) as root,
                 _worker(broker.address, topic, root) as owner,

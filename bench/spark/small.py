@@ -20,7 +20,7 @@ from bench.spark.rates import SHARDS, kafkas, ours, spark_process, warmed
 from bench.workspace import await_shards, empty_directory
 from connectors.dev_stack.broker import BROKER
 from connectors.dev_stack.server import Server
-from connectors.kafka_client import create_topic
+from connectors.kafka_client import Admin
 from storage_core import Stream
 from tests.broker.spark_kafka import connector_jars
 
@@ -103,7 +103,7 @@ def _latency(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
 
         def follow(*, is_ours: bool = False, through_files: bool = False) -> Measured:
             topic = f"paced{next(numbers)}"
-            create_topic(broker.address, topic, PARTITIONS)
+            Admin({"bootstrap.servers": broker.address}).create_topic(topic, PARTITIONS, {})
             with ExitStack() as running:
                 options = kafkas(broker.address, topic)
                 if is_ours:

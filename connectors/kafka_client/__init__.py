@@ -12,7 +12,7 @@ settings are passed through as they are.
     reach       whether a broker answers; if none does, why
 """
 
-from connectors.kafka_client.admin import Admin, create_topic
+from connectors.kafka_client.admin import Admin
 from connectors.kafka_client.consumer import Consumer, check_settings
 from connectors.kafka_client.producer import Producer
 from connectors.kafka_client.settings import LOGGER_NAME, shown_consumer_settings
@@ -31,7 +31,6 @@ __all__ = [
     "Place",
     "Producer",
     "check_settings",
-    "create_topic",
     "fault_of",
     "shown_consumer_settings",
 ]

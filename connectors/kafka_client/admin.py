@@ -18,19 +18,6 @@ from storage_core import BrokerUnavailableError, InvalidRequestError
 _library: Any = rdadmin
 
 
-def create_topic(
-    bootstrap: str,
-    topic: str,
-    partitions: int,
-    settings: Mapping[str, str] | None = None,
-    config: Mapping[str, str] | None = None,
-) -> bool:
-    """Make a topic; tell whether it was not there before."""
-    return Admin({"bootstrap.servers": bootstrap, **(settings or {})}).create_topic(
-        topic, partitions, config or {}
-    )
-
-
 class Admin:
     """Questions to the cluster, and its administration. Any thread."""
 

@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from connectors.cli.made_up_records import TelemetryPlan, made_up_records
-from connectors.kafka_client import FIELDS, Consumer, Partition, Place, create_topic, fault_of
+from connectors.kafka_client import FIELDS, Admin, Consumer, Partition, Place, fault_of
 from storage_core import SystemClock
 from tests.unit.connectors.command import runner
 
@@ -94,7 +94,7 @@ def test_ctrl_c_says_how_many_arrived(shardlog, broker, topic, monkeypatch):
 
 
 def test_records_that_the_broker_refuses_are_counted(shardlog, broker, topic):
-    create_topic(broker, topic, 1, config={"max.message.bytes": "1000"})
+    Admin({"bootstrap.servers": broker}).create_topic(topic, 1, {"max.message.bytes": "1000"})
     options = ("--no-create", "--records", 3, "--value-bytes", 5000)
     ran = shardlog("produce", topic, "--bootstrap", broker, *options)
     assert ran.code == 3
