@@ -86,13 +86,13 @@ def jars_sha256(directory: Path) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def ivy_jar(package: str = "pyspark") -> Path:
+def ivy_jar() -> Path:
     """Return Ivy's jar in PySpark's wheel, or say that it is not installed."""
-    found = importlib.util.find_spec(package)
+    found = importlib.util.find_spec("pyspark")
     if found is not None and found.origin is not None:
         for jar in sorted(Path(found.origin).parent.glob("jars/ivy-*.jar")):
             return jar
-    message = f"{package}, whose Ivy fetches the broker, is missing: pip install 'shardlog[spark]'"
+    message = "pyspark, whose Ivy fetches the broker, is missing: pip install 'shardlog[spark]'"
     raise InvalidRequestError(message)
 
 

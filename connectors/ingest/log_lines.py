@@ -30,7 +30,7 @@ class LogFormat(StrEnum):
     TEXT = "text"
 
 
-def open_log(chosen: LogFormat | None = None, clock: Clock | None = None) -> Any:  # noqa: ANN401 - structlog's own return type
+def open_log(chosen: LogFormat | None = None) -> Any:  # noqa: ANN401 - structlog's own return type
     """Return a logger; librdkafka's warnings go the same way, few of each kind."""
     is_json = chosen is LogFormat.JSON or (chosen is None and not sys.stderr.isatty())
     structlog.configure(
@@ -46,7 +46,7 @@ def open_log(chosen: LogFormat | None = None, clock: Clock | None = None) -> Any
     log = structlog.get_logger()
     library = logging.getLogger(LOGGER_NAME)
     library.setLevel(_LIBRARY_LINES_MIN)
-    library.handlers = [LibraryLines(log, clock or SystemClock())]
+    library.handlers = [LibraryLines(log, SystemClock())]
     library.propagate = False
     return log
 

@@ -9,18 +9,15 @@ from typing import Final
 from storage_core.format.keys import window_key
 from storage_core.format.window import Window, decode_window
 
-_CAPACITY: Final = 4096
+WINDOWS_MAX: Final = 4096
 
 
 class WindowTable:
     """Summaries of the windows written last."""
 
-    def __init__(
-        self, load: Callable[[list[bytes]], list[bytes | None]], capacity: int = _CAPACITY
-    ) -> None:
-        """Remember up to `capacity` windows; `load` looks any other up in the writer's store."""
+    def __init__(self, load: Callable[[list[bytes]], list[bytes | None]]) -> None:
+        """Remember none yet; `load` looks any that is not known up in the writer's store."""
         self._load = load
-        self._capacity = capacity
         self._known: dict[int, Window] = {}
 
     def widen(self, added: dict[int, Window]) -> dict[int, Window]:
@@ -40,5 +37,5 @@ class WindowTable:
     def accept(self, windows: dict[int, Window]) -> None:
         """Remember windows that were written."""
         self._known.update(windows)
-        while len(self._known) > self._capacity:
+        while len(self._known) > WINDOWS_MAX:
             del self._known[next(iter(self._known))]

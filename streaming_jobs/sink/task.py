@@ -14,7 +14,6 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from storage_core import (
-    Clock,
     Contents,
     InvalidRequestError,
     StagedPart,
@@ -56,7 +55,6 @@ def stage(
     mapping: ColumnMapping,
     transaction: TransactionId,
     batches: Iterator[pa.RecordBatch],
-    clock: Clock = _CLOCK,
 ) -> StagedMessage:
     """Stage the rows of one task; durable on return.
 
@@ -73,7 +71,7 @@ def stage(
         for batch in batches:
             contents += contents_of(mapping.taken(batch))
         return StagedMessage(target, transaction, {}, contents, is_replay=True)
-    now_ns = clock.now_ns()
+    now_ns = _CLOCK.now_ns()
     writer = area.writer(transaction)
     try:
         for batch in batches:

@@ -3,6 +3,7 @@
 What fetches is a function that writes small files and counts its calls.
 """
 
+import sys
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -146,9 +147,10 @@ def test_lock_is_waited_for_only_so_long(tmp_path):
         locked(place, "fetching", 0.1)
 
 
-def test_missing_pyspark_is_one_line_with_the_remedy():
+def test_missing_pyspark_is_one_line_with_the_remedy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(InvalidRequestError, match=r"is missing: pip install 'shardlog\[spark\]'"):
-        ivy_jar("no_such_package")
+        ivy_jar()
 
 
 def test_places_follow_the_environment(monkeypatch):
