@@ -5,8 +5,6 @@ import shutil
 import pytest
 
 from storage_core import ShardPoisonedError
-from storage_core.format.record import rows_from_arrow
-from storage_core.write.entry import Entry
 from tests.log.on_disk import flip_bit, newest, newest_slot_at
 from tests.log.workbench import Workbench, batch_of, each_a_write
 
@@ -41,19 +39,6 @@ def test_commit_in_the_middle_of_a_transaction_shows_none_of_it(bench, hooked, w
     transact(bench, "t", [2], [3], [4])
     assert seen == [({0: 1}, [1], {0: 1})]
     assert bench.primaries() == [1, 2, 3, 4]
-
-
-def test_rows_that_another_synced_while_they_were_held_are_shown_once_they_are_not(bench):
-    """What is durable already and not yet published is behind too."""
-    rows = rows_from_arrow(batch_of([1]), 100)
-
-    def write() -> None:
-        bench.shard.commit_path(Entry(rows), durable=False)
-        bench.shard.commit_path(None, durable=True)
-
-    with bench.shard.guard.append_lock:
-        bench.shard.publish_at_end(write)
-    assert bench.primaries() == [1]
 
 
 def test_rows_before_a_transaction_are_committed_before_its_first_write(bench, hooked):
