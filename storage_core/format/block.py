@@ -26,7 +26,7 @@ import xxhash
 
 from storage_core.errors import CorruptionError
 from storage_core.format.record import ENVELOPE, Rows
-from storage_core.ground.arrow import int_array
+from storage_core.ground.arrow import alone, int_array
 
 Codec = Literal["none", "lz4", "zstd"]
 
@@ -134,7 +134,7 @@ def encode_block(  # noqa: PLR0913 - a block's parts
     codec: Codec,
 ) -> bytes:
     """Return the bytes of a block of at least one row (states None: all normal)."""
-    columns = [int_array(rows.secondary), int_array(rows.primary), rows.payload]
+    columns = [int_array(rows.secondary), int_array(rows.primary), alone(rows.payload)]
     mask = 0
     if rows.version is not None:
         mask |= MASK_VERSION
@@ -148,7 +148,7 @@ def encode_block(  # noqa: PLR0913 - a block's parts
     for name, bit in _MASK_ENVELOPE.items():
         if name in rows.envelope:
             mask |= bit
-            columns.append(rows.envelope[name])
+            columns.append(alone(rows.envelope[name]))
     message = pa.RecordBatch.from_arrays(columns, schema=block_schema(mask))
     header = _HEADER.pack(
         _MAGIC,

@@ -45,6 +45,45 @@ def concat(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return joined
 
 
+def alone(column: Array) -> Array:
+    """Return an array of the same values, not copied, whose buffers hold those of no other.
+
+    Arrow writes a slice of a buffer up to a multiple of 64 bytes, and takes what lies behind it
+    for that. The types are those of a caller's columns.
+    """
+    kind, count, at = column.type, len(column), column.offset
+    untyped: Any = column
+    if not count:
+        return nulls(0, kind)
+    buffers = untyped.buffers()
+    own, children = [_own_bits(buffers[0], at, count) if column.null_count else None], []
+    if pa.types.is_struct(kind):
+        children = [alone(untyped.field(number)) for number in range(kind.num_fields)]
+    elif pa.types.is_primitive(kind):
+        width = kind.bit_width // 8
+        own.append(buffers[1].slice(at * width, count * width))
+    else:
+        offsets = np.frombuffer(buffers[1], np.int32)[at : at + count + 1]
+        start, size = int(offsets[0]), int(offsets[-1] - offsets[0])
+        own.append(_untyped.py_buffer(offsets - offsets[0] if start else offsets))
+        if pa.types.is_list(kind):
+            children = [alone(untyped.values.slice(start, size))]
+        else:
+            own.append(buffers[2].slice(start, size) if size else _untyped.py_buffer(b""))
+    array: Array = _untyped.Array.from_buffers(
+        kind, count, own, null_count=column.null_count, children=children
+    )
+    return array
+
+
+def _own_bits(buffer: Any, at: int, count: int) -> Any:  # noqa: ANN401 - a buffer, untyped
+    """Return so many bits from a place on, with none behind them."""
+    first, skipped = divmod(at, 8)
+    taken = np.frombuffer(buffer, np.uint8)[first:]
+    bits = np.unpackbits(taken, count=skipped + count, bitorder="little")
+    return _untyped.py_buffer(np.packbits(bits[skipped:], bitorder="little"))
+
+
 def binary_sizes(column: Array) -> npt.NDArray[np.int32]:
     """Return the length of each value of a binary column; a null's is what lies under it."""
     if not len(column):

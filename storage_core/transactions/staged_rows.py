@@ -23,7 +23,7 @@ import xxhash
 from storage_core.catalog.options import PAYLOAD_BYTES_MAX
 from storage_core.format.record import ENVELOPE, Rows, rows_from_arrow
 from storage_core.ground import forking
-from storage_core.ground.arrow import concat, int_array
+from storage_core.ground.arrow import alone, concat, int_array
 from storage_core.ground.durable_file import file_errors, sync_directory
 
 GATHERED_BYTES_MAX: Final = 32 * 2**20
@@ -157,7 +157,8 @@ class StagingWriter:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             for start in range(0, batch.num_rows, count):
-                writer.write_batch(batch.slice(start, count))
+                columns = [alone(column) for column in batch.slice(start, count).columns]
+                writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=batch.schema))
         data, start = sink.getvalue(), file.tell()
         file.write(data)
         # IMPORTANT: a fork that ends would write what lies in the file's buffer a second time.

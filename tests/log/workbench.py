@@ -29,6 +29,7 @@ from storage_core import (
     StreamReader,
     TransactionId,
 )
+from storage_core.format.block import HEADER_BYTES
 from storage_core.format.keys import (
     FAMILY_DEFAULT,
     FAMILY_LOG,
@@ -298,6 +299,14 @@ class Workbench:
     def call_heads_written(self, through: int) -> None:
         """Let the next open replay no block below an address, so that it reads none of them."""
         self.change((FAMILY_DEFAULT, KEY_HEADS, encode_int(through)))
+
+    def rows_on_disk(self, first: int) -> bytes:
+        """Return what is stored of a block's rows, without its place; the stream must be closed."""
+        store = self.store()
+        item = store.view().at_or_after(FAMILY_LOG, log_key(first))
+        store.close()
+        assert item is not None
+        return item[1][HEADER_BYTES:]
 
     def damage_block(self, first: int) -> None:
         """Flip a bit of a block; its own checksum is all that can tell."""

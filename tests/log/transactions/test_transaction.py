@@ -150,6 +150,29 @@ def test_rows_of_several_shards_all_arrive_where_they_belong(make_bench):
     assert staged_files(bench) == []
 
 
+@pytest.mark.parametrize("how", ["append", "append_batch", "transact one by one", "transact"])
+def test_block_of_a_shard_is_that_of_its_rows_alone(make_bench, how):
+    payload = [b"a" * 8, b"of the other shard" * 3, b"b", b"of the other shard" * 3]
+    batch = batch_of(range(4), secondary=[0, 1, 0, 1], payload=payload)
+    alone, mixed = make_bench(), make_bench(shards=2)
+    alone.append([0, 2], secondary=0, payload=payload[::2])
+    if how == "append":
+        for number in range(4):
+            mixed.stream.append(number, number % 2, payload[number])
+    elif how == "append_batch":
+        mixed.stream.append_batch(batch)
+    elif how == "transact":
+        transact_in_parts(mixed, 4, batch)
+    else:
+        with mixed.stream.transaction("t", 4) as transaction:
+            for number in range(4):
+                transaction.append(number, number % 2, payload[number])
+    for bench in (alone, mixed):
+        bench.commit()
+        bench.close()
+    assert mixed.rows_on_disk(0) == alone.rows_on_disk(0)
+
+
 @pytest.mark.parametrize("secondary", [np.int64(1), np.int32(1), True])
 def test_any_integer_is_routed_as_append_routes_it(make_bench, secondary):
     bench = make_bench(shards=2)

@@ -23,7 +23,8 @@ from storage_core.format.block import (
     decode_block,
     encode_block,
 )
-from storage_core.format.record import ENVELOPE, Rows
+from storage_core.format.record import ENVELOPE, Rows, rows_from_arrow
+from tests.log.workbench import batch_of
 from tests.unit.storage_core.strategies import (
     addresses_of,
     few,
@@ -74,6 +75,44 @@ def test_block_comes_back(data, given_rows, place, codec):
         "state": None if states is None else states.tolist(),
         **row_columns(given_rows),
     }
+
+
+@few
+@given(st.data(), rows(), st.sampled_from(CODECS))
+def test_block_of_a_slice_is_that_of_rows_that_never_had_others_beside_them(data, all_rows, codec):
+    start = data.draw(st.integers(0, len(all_rows) - 1))
+    end = data.draw(st.integers(start + 1, len(all_rows)))
+    sliced = all_rows.slice(start, end)
+    lonely = replace(
+        sliced,
+        payload=pa.array(sliced.payload.to_pylist(), pa.binary()),
+        envelope={name: pa.array(c.to_pylist(), c.type) for name, c in sliced.envelope.items()},
+    )
+    addresses = np.arange(len(sliced))
+    blocks = [encode_block(one, None, addresses, HERE, 5, codec) for one in (sliced, lonely)]
+    assert blocks[0] == blocks[1]
+
+
+@pytest.mark.parametrize("name", ["payload", "key", "headers", "timestamp"])
+@pytest.mark.parametrize("start", [0, 1])
+def test_block_of_a_slice_holds_no_byte_of_the_rows_beside_it(name, start):
+    secret = b"secret!!"
+    ours_and_secret = {
+        "payload": (b"a", secret * 9),
+        "key": (b"a", secret * 9),
+        "headers": (
+            [{"key": "a", "value": b"a"}],
+            [{"key": secret.decode() * 9, "value": secret * 9}],
+        ),
+        "timestamp": (1, int.from_bytes(secret, "little")),
+    }
+    columns: dict[str, object] = {
+        each: [ours, ours, other if each == name else ours]
+        for each, (ours, other) in ours_and_secret.items()
+    }
+    rows = rows_from_arrow(batch_of(range(3), **columns), 2**20).slice(start, 2)
+    data = encode_block(rows, None, int64_array(range(2 - start)), HERE, 5, "none")
+    assert b"secret" not in data
 
 
 def columns_of(block: Block) -> dict[str, object]:

@@ -65,6 +65,19 @@ def test_all_columns_come_back(writer, attempt):
     }
 
 
+def test_part_of_a_shard_holds_no_byte_of_another(writer, attempt):
+    secret = b"secret" * 9
+    payload, key = [b"a", secret], [b"k", secret]
+    headers = [[{"key": "h", "value": b"v"}], [{"key": secret.decode(), "value": secret}]]
+    primaries = [1, int.from_bytes(b"secret!!", "little")]
+    writer.write(batch_of(primaries, secondary=[0, 1], payload=payload, key=key, headers=headers))
+    parts = writer.finish()
+    ((ours,), (secrets,)) = parts[0], parts[1]
+    data = (attempt.parent / ours.file).read_bytes()
+    assert b"secret" in data[secrets.start : secrets.start + secrets.size]
+    assert b"secret" not in data[ours.start : ours.start + ours.size]
+
+
 def test_batches_of_other_columns_are_parts_of_their_own(writer, attempt):
     writer.write(batch_of([1], key=b"k"))
     writer.write(batch_of([2]))
