@@ -27,6 +27,8 @@ from storage_core.ground.arrow import alone, concat, int_array
 from storage_core.ground.durable_file import file_errors, sync_directory
 
 GATHERED_BYTES_MAX: Final = 32 * 2**20
+# Parts to be merged are better few and large; of parts in order only memory is to be thought of.
+_PART_OF_IT_IN_ORDER: Final = 1 / 4
 FILE_BYTES_TARGET: Final = 256 * 2**20
 BATCH_BYTES_TARGET: Final = 2**20
 _READ_BYTES: Final = 2**20
@@ -72,6 +74,8 @@ class StagingWriter:
         self._mask = route_mask
         self._payload_bytes_max = payload_bytes_max
         self._keeps_order = keeps_order
+        share = _PART_OF_IT_IN_ORDER if keeps_order else 1
+        self._gathered_bytes_max = GATHERED_BYTES_MAX * share
         self._gathered: list[pa.RecordBatch] = []
         self._gathered_bytes = 0
         self._file: BinaryIO | None = None
@@ -92,7 +96,7 @@ class StagingWriter:
         self._home.refuse_elsewhere()
         rows = as_batch(rows_from_arrow(batch, self._payload_bytes_max))
         if self._gathered and (
-            self._gathered_bytes + rows.nbytes > GATHERED_BYTES_MAX
+            self._gathered_bytes + rows.nbytes > self._gathered_bytes_max
             or rows.schema != self._gathered[0].schema
         ):
             self._write_gathered()

@@ -95,6 +95,16 @@ def test_gathered_rows_are_written_before_they_are_too_many(writer, attempt):
     assert rows_of(parts) == GATHERED_BYTES_MAX // len(payload) + 1
 
 
+def test_rows_in_order_are_written_sooner(root):
+    attempt = root / "a"
+    attempt.mkdir()
+    writer = StagingWriter(lambda: attempt, MASK, 2**20, keeps_order=True)
+    for number in range(9):
+        writer.write(batch_of([number], payload=bytes(2**20)))
+    assert (attempt / "rows-0000.arrow").stat().st_size > 7 * 2**20
+    assert primaries(attempt, writer.finish()[1]) == list(range(9))
+
+
 def test_nothing_is_made_for_no_rows(writer, attempt):
     writer.write(batch_of([]))
     assert writer.finish() == {}
