@@ -165,7 +165,6 @@ class StreamReader(StreamReads[ShardFollower]):
         self._home.refuse_elsewhere()
         with self._growing:
             self._is_closed = True
-        self._threads.stop()
         for follower in self._shards.values():
             follower.close()
 

@@ -388,7 +388,6 @@ class Stream(StreamReads[Shard]):
             for shard in self._shards.values():
                 each.callback(shard.close)
         self._is_closed = True
-        self._threads.stop()
 
     def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
         """Close; after an exception what was not sealed is discarded."""

@@ -37,8 +37,7 @@ def finish(staging: Staging, manifest: Manifest, shards: Shards) -> None:
         UnavailableError: Its staged rows were removed, or another is unfinished in a shard.
     """
     concerned = [shards[number] for number in manifest.shards if number in shards]
-    with Threads(_SHARDS_AT_ONCE) as threads:
-        threads.each(partial(_land, staging, manifest), concerned)
+    Threads(_SHARDS_AT_ONCE).each(partial(_land, staging, manifest), concerned)
     note_done(staging, manifest, [shard.context.number for shard in concerned])
 
 

@@ -1,16 +1,19 @@
 """Things done side by side: each once, and all of them though no thread can be had."""
 
+import _thread
 import gc
 import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from weakref import ref
 
 import pytest
 
 from storage_core.ground.parallel import Threads
 from tests.log.disks import STALL_MAX_S
+from tests.log.writing.interruptions import interrupted_everywhere
 
 AT_THE_END = """
 import sys, threading
@@ -32,16 +35,26 @@ threading.Thread(target=go_on).start()
 
 @pytest.fixture
 def threads():
-    with Threads(4) as some:
-        yield some
+    return Threads(4)
 
 
 @pytest.fixture
 def no_threads():
-    """Threads of which none can be had: they are stopped."""
-    none = Threads(4)
-    none.stop()
-    return none
+    """Threads of which none can be had: the caller's own is all."""
+    return Threads(1)
+
+
+@pytest.fixture
+def helpers(monkeypatch):
+    """All threads that are started to help, as ones that can be joined."""
+    started: list[threading.Thread] = []
+
+    def start(work: Callable[..., None], given: tuple[object, ...]) -> None:
+        started.append(threading.Thread(target=work, args=given))
+        started[-1].start()
+
+    monkeypatch.setattr(_thread, "start_new_thread", start)
+    return started
 
 
 def test_answers_come_in_the_order_of_the_things(threads):
@@ -55,13 +68,11 @@ def test_caller_does_one_thing_without_threads(threads, things):
 
 def test_as_many_as_asked_are_done_at_once():
     meeting = threading.Barrier(3)
-    with Threads(3) as three:
-        assert len(set(three.each(lambda _: meeting.wait(STALL_MAX_S), range(9)))) == 3
+    assert len(set(Threads(3).each(lambda _: meeting.wait(STALL_MAX_S), range(9)))) == 3
 
 
 def test_no_more_than_asked_are_done_at_once():
-    with Threads(2) as two:
-        assert len(set(two.each(lambda _: threading.get_ident(), range(50)))) <= 2
+    assert len(set(Threads(2).each(lambda _: threading.get_ident(), range(50)))) <= 2
 
 
 def test_caller_does_all_where_no_thread_can_be_had(no_threads):
@@ -70,12 +81,15 @@ def test_caller_does_all_where_no_thread_can_be_had(no_threads):
 
 
 def test_caller_does_all_where_the_system_gives_no_thread(threads, monkeypatch):
-    def refuse(_: object) -> None:
+    def refuse(*_: object) -> None:
         message = "can't start new thread"
         raise RuntimeError(message)
 
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(_thread, "start_new_thread", refuse)
     assert threads.each(str, range(3)) == ["0", "1", "2"]
+    monkeypatch.undo()
+    meeting = threading.Barrier(4)
+    assert len(threads.each(lambda _: meeting.wait(STALL_MAX_S), range(4))) == 4
 
 
 def test_caller_goes_on_while_others_keep_all_threads_busy(threads):
@@ -131,20 +145,47 @@ def test_nothing_is_begun_behind_a_failure(no_threads):
     assert begun == [0]
 
 
-def test_thread_that_comes_late_begins_nothing_behind_a_failure():
-    begun, busy = [], threading.Barrier(2)
+def test_nothing_is_begun_behind_a_failure_in_another_thread(helpers):
+    begun, meeting, caller = [], threading.Barrier(2), threading.get_ident()
 
     def fail(number: int) -> None:
         begun.append(number)
-        raise ValueError(number)
+        meeting.wait(STALL_MAX_S)
+        if threading.get_ident() != caller:
+            raise ValueError(number)
+        helpers[0].join(STALL_MAX_S)
 
-    with Threads(2) as two:
-        occupied = two._begun(lambda _: busy.wait(STALL_MAX_S), [1])
-        with pytest.raises(ValueError, match="0"):
-            two.each(fail, range(5))
-        busy.wait(STALL_MAX_S)
-        occupied[1].result()
-    assert begun == [0]
+    with pytest.raises(ValueError, match=r"0|1"):
+        Threads(2).each(fail, range(30))
+    assert sorted(begun) == [0, 1]
+
+
+def test_thread_that_comes_once_the_call_is_left_does_nothing(threads, monkeypatch):
+    late: list[Callable[[], None]] = []
+    done: list[int] = []
+    monkeypatch.setattr(_thread, "start_new_thread", lambda work, _: late.append(work))
+    threads.each(done.append, range(5))
+    for work in late:
+        work()
+    assert (len(late), done) == (3, [0, 1, 2, 3, 4])
+
+
+def test_call_that_is_interrupted_anywhere_leaves_nothing_under_way_and_all_threads(threads):
+    under_way: set[int] = set()
+
+    def do(number: int) -> None:
+        under_way.add(number)
+        # No signal to wait for: long enough that others are at it when the caller is cut.
+        threading.Event().wait(0.002)
+        under_way.discard(number)
+
+    def call(_: int) -> None:
+        under_way.clear()
+        threads.each(do, range(4))
+
+    for _ in interrupted_everywhere(call):
+        assert not under_way
+        assert len(threads.each(str, range(4))) == 4
 
 
 def test_interruption_goes_before_an_error(threads):
@@ -173,17 +214,16 @@ def test_what_was_under_way_ends_with_the_failure_that_tells_of_it(threads):
         with pytest.raises(ValueError, match="Held"):
             threads.each(fail, things)
         things.clear()
-        threads.stop()
         assert [one() for one in left] == [None] * 3
     finally:
         gc.enable()
 
 
-def test_threads_are_gone_afterwards():
-    before = set(threading.enumerate())
-    with Threads(4) as some:
-        some.each(str, range(20))
-    assert set(threading.enumerate()) <= before
+def test_threads_are_gone_afterwards(threads, helpers):
+    threads.each(str, range(20))
+    for helper in helpers:
+        helper.join(STALL_MAX_S)
+    assert not any(helper.is_alive() for helper in helpers)
 
 
 def test_stream_goes_on_in_a_thread_that_outlives_the_main_one(root):

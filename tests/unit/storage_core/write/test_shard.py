@@ -1,4 +1,4 @@
-"""Rows that are held back until all of a transaction are in, and what becomes of them if it fails."""
+"""Rows that are held back until a transaction is all in, and what becomes of them if it fails."""
 
 import os
 
