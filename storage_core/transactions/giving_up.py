@@ -10,7 +10,7 @@ them. The note says so. It is durable before the manifest goes, and goes with th
 import re
 from typing import Final
 
-from storage_core.ground.durable_file import encode_document, replace_durably
+from storage_core.ground.durable_file import encode_document, make_directories, replace_durably
 from storage_core.transactions.decision import Shards
 from storage_core.transactions.manifest import Staging, clear_staged, given_up_note
 
@@ -34,7 +34,9 @@ def give_up(staging: Staging, transaction: str, shards: Shards, shards_total: in
     is_unsure = is_nameless or len(shards) < shards_total
     is_told = is_unsure or _has_landed_by_half(transaction, shards)
     with staging.locked():
-        if is_told and staging.directory.is_dir():
+        if is_told:
+            # Who removed the rows may have removed the directory of all staging.
+            make_directories(staging.directory)
             replace_durably(given_up_note(directory), encode_document({"transaction": transaction}))
         clear_staged(directory)
 

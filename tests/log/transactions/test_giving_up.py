@@ -103,6 +103,14 @@ def test_transaction_given_up_by_half_whose_new_rows_were_swept_is_no_replay(ben
 
 
 @pytest.mark.usefixtures("landed_by_half")
+def test_transaction_given_up_by_half_is_no_replay_though_all_staging_was_removed(bench):
+    shutil.rmtree(bench.staging)
+    bench.open(give_up_transactions=["t"])
+    assert run_again(bench) is False
+    assert sorted(bench.primaries()) == [0, 1, 2, 3]
+
+
+@pytest.mark.usefixtures("landed_by_half")
 def test_transaction_whose_manifest_is_damaged_is_given_up_by_the_name_it_is_told_by(bench):
     directory = directory_of(bench.staging, "t")
     flip_bit(manifest_of(bench.staging, "t"), 20)
