@@ -74,13 +74,36 @@ class Decision:
         return self.manifest is not None or self.is_done
 
 
-def decision_of(staging: Staging, transaction: AnyId, shards: Shards = NO_SHARDS) -> Decision:
-    """Return what is known of a transaction; of a number also whether its series has passed it.
+def heard(staging: Staging, transaction: AnyId, shards: Shards = NO_SHARDS) -> Decision:
+    """Return what the witnesses tell of a transaction itself, as the module's text numbers them.
 
     Raises:
         CorruptionError: Its manifest, or the mark of its series, is damaged.
     """
-    known = _heard(staging, transaction, shards)
+    directory = staging.of(transaction)
+    manifest = read_manifest(directory)
+    if manifest is not None:  # 1
+        return Decision(manifest, rows_total=manifest.rows_total, contents=manifest.contents)
+    if isinstance(transaction, TransactionId) and transaction.number is not None:  # 2
+        mark = read_mark(staging.stream, transaction.series)
+        if mark is None or mark.number < transaction.number:
+            return Decision()
+        return Decision(is_done=True, contents=mark.contents.get(transaction.number))
+    is_given_up = given_up_note(directory).exists()  # 3
+    asked = (shard.transactions.progress(name_of(transaction)) for shard in shards.values())
+    found = [progress for progress in asked if progress is not None]
+    is_done = bool(found) and all(one.is_done for one in found) and not is_given_up  # 4
+    rows_total = found[0].rows_of_all_shards if found else None
+    return Decision(is_done=is_done, is_given_up=is_given_up, rows_total=rows_total)
+
+
+def decision_of(staging: Staging, transaction: AnyId, shards: Shards = NO_SHARDS) -> Decision:
+    """Return what is known of a transaction; of a number also whether its series has passed it.
+
+    Raises:
+        CorruptionError: The mark of its series, or a manifest is damaged that may be of it.
+    """
+    known = heard(staging, transaction, shards)
     if not known.is_made and isinstance(transaction, TransactionId):
         return Decision(is_done=_is_passed(staging, transaction))
     return known
@@ -94,7 +117,7 @@ def is_needed(staging: Staging, transaction: str, kind: int) -> bool:
     """
     numbered = id_of_name(transaction) if kind == KIND_NUMBERED else None
     try:
-        known = _heard(staging, numbered or transaction, NO_SHARDS)
+        known = heard(staging, numbered or transaction)
     except CorruptionError:
         # Its own series is told; to others the damage is nothing.
         return True
@@ -140,25 +163,6 @@ def rows_gone(staging: Staging, transaction: AnyId, path: Path) -> UnavailableEr
         "published; stage them again"
     )
     return UnavailableError(message, stream=staging.stream.name, path=path)
-
-
-def _heard(staging: Staging, transaction: AnyId, shards: Shards) -> Decision:
-    """Hear the witnesses, as the module's text numbers them."""
-    directory = staging.of(transaction)
-    manifest = read_manifest(directory)
-    if manifest is not None:  # 1
-        return Decision(manifest, rows_total=manifest.rows_total, contents=manifest.contents)
-    if isinstance(transaction, TransactionId) and transaction.number is not None:  # 2
-        mark = read_mark(staging.stream, transaction.series)
-        if mark is None or mark.number < transaction.number:
-            return Decision()
-        return Decision(is_done=True, contents=mark.contents.get(transaction.number))
-    is_given_up = given_up_note(directory).exists()  # 3
-    asked = (shard.transactions.progress(name_of(transaction)) for shard in shards.values())
-    found = [progress for progress in asked if progress is not None]
-    is_done = bool(found) and all(one.is_done for one in found) and not is_given_up  # 4
-    rows_total = found[0].rows_of_all_shards if found else None
-    return Decision(is_done=is_done, is_given_up=is_given_up, rows_total=rows_total)
 
 
 def _is_passed(staging: Staging, transaction: TransactionId) -> bool:

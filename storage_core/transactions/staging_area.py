@@ -23,8 +23,9 @@ from storage_core.ground.clock import Clock, SystemClock
 from storage_core.ground.durable_file import file_errors, make_directories
 from storage_core.ground.locks import DirectoryLock
 from storage_core.store.environment import Environment
-from storage_core.transactions.decision import Decision, decision_of, publish
+from storage_core.transactions.decision import decision_of, heard, publish
 from storage_core.transactions.manifest import (
+    MANIFEST_FILE,
     Parts,
     Staging,
     attempts_of,
@@ -109,7 +110,10 @@ class StagingPlace:
         Of one without a number, once it is finished, only the shards know: this is False then,
         and publishing it again changes nothing as long as they remember it.
         """
-        return self._decision(transaction).is_made
+        with file_errors(self._staging.directory, "looking for a transaction"):
+            # Of a damaged one too, its rows can be no others.
+            is_published = (self._staging.of(transaction) / MANIFEST_FILE).exists()
+            return is_published or decision_of(self._staging, transaction).is_made
 
     def mark(self, series: str) -> Mark | None:
         """Return how far a series has come, None if nothing of it is finished."""
@@ -117,7 +121,8 @@ class StagingPlace:
 
     def contents(self, transaction: TransactionId) -> Contents | None:
         """Return what a decided transaction held, None where that is not known (any more)."""
-        return self._decision(transaction).contents
+        with file_errors(self._staging.directory, "looking for a transaction"):
+            return heard(self._staging, transaction).contents
 
     def publish(
         self, transaction: TransactionId, parts: Parts, contents: Contents | None = None
@@ -226,7 +231,3 @@ class StagingPlace:
     def _begin_attempt(self, transaction: TransactionId) -> Path:
         with self._ours("staging rows"):
             return begin_attempt(self._staging, transaction)
-
-    def _decision(self, transaction: TransactionId) -> Decision:
-        with file_errors(self._staging.directory, "looking for a transaction"):
-            return decision_of(self._staging, transaction)

@@ -20,7 +20,7 @@ from storage_core import (
     TransactionId,
     UnavailableError,
 )
-from tests.log.on_disk import directory_of, flip_bit, rewrite
+from tests.log.on_disk import directory_of, flip_bit, manifest_of, rewrite
 from tests.log.topics import TopicCopy
 from tests.log.workbench import Workbench, batch_of
 
@@ -468,6 +468,14 @@ def test_mark_without_contents_compares_nothing(bench):
     land(bench, FIRST, [1, 2])
     publish(bench, FIRST, OTHER)
     assert area_of(bench).contents(FIRST) is None
+
+
+def test_damaged_manifest_hides_neither_that_it_was_decided_nor_what_others_held(bench):
+    publish(bench, FIRST, HELD)
+    flip_bit(manifest_of(bench.staging, FIRST.name), 20)
+    area = area_of(bench)
+    assert area.is_decided(FIRST)
+    assert area.contents(SECOND) is None
 
 
 @pytest.mark.parametrize("held", [5, {"1": [2]}, {"1": [2, "x" * 32]}, {"one": [2, "0" * 32]}])
