@@ -15,6 +15,7 @@ from storage_core.transactions.manifest import (
     Manifest,
     Staging,
     begin_attempt,
+    given_up_note,
     note_done,
     read_manifest,
     read_staged_rows,
@@ -164,6 +165,15 @@ def test_manifest_goes_though_the_rest_cannot(root):
     remove_transaction(directory)
     assert directory.exists()
     assert not manifest.is_published
+
+
+def test_note_that_it_was_given_up_goes_before_the_manifest(staging):
+    manifest = staged(staging, "t", three_rows())
+    cannot_go = given_up_note(manifest.directory)
+    cannot_go.mkdir()
+    with pytest.raises(OSError, match=cannot_go.name):
+        remove_transaction(manifest.directory)
+    assert manifest.is_published
 
 
 def test_mark_is_written_before_the_manifest_goes(bench):

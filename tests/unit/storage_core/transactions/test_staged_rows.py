@@ -1,5 +1,11 @@
 """Staged rows: any batches come back by shard, in order, and memory stays bounded on the way."""
 
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -30,6 +36,17 @@ def writer(attempt):
         return attempt
 
     return StagingWriter(begin, MASK, 2**20)
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Let the operating system refuse to make a file larger."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def primaries(attempt, parts: tuple[StagedPart, ...]) -> list[int]:
@@ -127,6 +144,27 @@ def test_rows_that_could_not_be_written_are_written_by_the_next_call(root):
         writer.finish()
     attempt.mkdir()
     assert primaries(attempt, writer.finish()[1]) == [1, 2]
+
+
+def test_rows_of_a_write_that_failed_are_not_forgotten(writer, attempt):
+    writer.write(batch_of([1, 2]))
+    with files_of_at_most(10), pytest.raises(UnavailableError, match="File too large"):
+        writer.finish()
+    assert primaries(attempt, writer.finish()[1]) == [1, 2]
+
+
+def test_names_of_the_files_are_durable_behind_the_files(writer, attempt, monkeypatch):
+    synced: list[Path] = []
+    sync = os.fsync
+
+    def sync_told(descriptor: int) -> None:
+        sync(descriptor)
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+
+    monkeypatch.setattr(os, "fsync", sync_told)
+    writer.write(batch_of([1]))
+    writer.finish()
+    assert synced == [attempt / "rows-0000.arrow", attempt]
 
 
 def test_one_part_may_be_damaged_while_its_neighbour_is_whole(writer, attempt):
