@@ -84,6 +84,22 @@ def test_commit_in_the_middle_shows_the_heads_up_to_there(heads, disk):
     assert disk.committed_heads(heads, ONE) == {1: 10}
 
 
+def test_heads_whose_taking_over_is_cut_short_are_taken_over_by_the_next_who_asks(
+    heads, disk, monkeypatch
+):
+    write(heads, 5, _1=10)
+    disk.publish(5)
+    monkeypatch.setattr(HeadTable, "put", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        disk.committed_heads(heads, ONE)
+    monkeypatch.undo()
+    assert disk.committed_heads(heads, ONE) == {1: 10}
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_many_commits_without_a_read_lose_nothing(heads, disk):
     for end in range(1, 200):
         write(heads, end, _1=end, **{f"_{end + 1000}": end})
