@@ -71,16 +71,16 @@ def open_shard(context: ShardContext, give_up: GiveUp) -> OpenedShard:
         CorruptionError: It cannot be opened as it is; the message says what to do.
         ForeignDataError: The store belongs to another lineage.
     """
-    with taking_errors(context.directory, "locking the shard"):
-        lock = WriterLock.acquire(
-            context.directory,
-            context.environment.clock,
-            stream=context.meta.name,
-            shard=context.number,
-            purpose=context.environment.purpose,
-        )
     with ExitStack() as undo:
-        undo.callback(lock.release)
+        with taking_errors(context.directory, "locking the shard"):
+            lock = WriterLock.acquire(
+                context.directory,
+                context.environment.clock,
+                stream=context.meta.name,
+                shard=context.number,
+                purpose=context.environment.purpose,
+            )
+            undo.callback(lock.release)
         try:
             with taking_errors(context.directory, "opening the shard"):
                 opened = _recover(context, give_up, lock, undo)
