@@ -108,18 +108,11 @@ class Stream(StreamReads[Shard]):
         if origin is None:
             # Before anything is made that could not be opened.
             open_files().require_for_writer(chosen.shards, name)
-        clock = (environment or Environment()).clock
-        create_stream(Path(root), name, chosen, origin, clock)
+        create_stream(Path(root), name, chosen, origin)
         return cls.open(root, name, environment=environment)
 
     @staticmethod
-    def add_shards(
-        root: str | PathLike[str],
-        name: str,
-        starts: Mapping[int, int],
-        *,
-        environment: Environment | None = None,
-    ) -> None:
+    def add_shards(root: str | PathLike[str], name: str, starts: Mapping[int, int]) -> None:
         """Make those shards of a stream with an origin that are not there yet; durable on return.
 
         Any number of processes may call it at once, beside writers and readers. A shard that
@@ -130,13 +123,12 @@ class Stream(StreamReads[Shard]):
             root: The directory that holds the streams.
             name: The stream.
             starts: For each shard the first address it can ever have.
-            environment: Time, for tests.
 
         Raises:
             InvalidRequestError: There is no such stream, it has no origin, or a number does
                 not fit.
         """
-        add_shards(Path(root), name, starts, (environment or Environment()).clock)
+        add_shards(Path(root), name, starts)
 
     @classmethod
     def open(  # noqa: PLR0913 - what an opener may say
@@ -171,7 +163,7 @@ class Stream(StreamReads[Shard]):
         outside = environment or Environment()
         files = read_stream(Path(root), name, is_whole=shards is None)
         numbers = _shard_numbers(files, shards)
-        files = upgraded(files, outside.clock)
+        files = upgraded(files)
         if isinstance(give_up_transactions, str):
             give_up_transactions = (give_up_transactions,)
         given_up = frozenset(give_up_transactions)
@@ -358,7 +350,7 @@ class Stream(StreamReads[Shard]):
     def alter(self, **options: object) -> None:
         """Change options that may change; durable on return."""
         self._refuse_if_closed()
-        self._files = altered(self._files, options, self._environment.clock)
+        self._files = altered(self._files, options)
         for shard in self._shards.values():
             shard.alter(self._files.settings.options)
 

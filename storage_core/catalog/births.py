@@ -26,7 +26,6 @@ from storage_core.catalog.stream_file import StreamFiles, check_name, read_strea
 from storage_core.catalog.stream_meta import StreamMeta, StreamSettings, encode_meta
 from storage_core.errors import CorruptionError, InvalidRequestError
 from storage_core.format.keys import ADDRESS_MAX
-from storage_core.ground.clock import Clock, SystemClock
 from storage_core.ground.durable_file import (
     make_directories,
     sync_directory,
@@ -43,7 +42,6 @@ def create_stream(
     name: str,
     options: StreamOptions,
     origin: StreamOrigin | None = None,
-    clock: Clock = SystemClock(),
 ) -> StreamFiles:
     """Make a stream's files; durable on return. With an origin it has no shards yet.
 
@@ -64,7 +62,7 @@ def create_stream(
     with taking_errors(directory, "creating the stream"):
         make_directories(directory)
         make_root_file(root)
-        with locked(directory, clock):
+        with locked(directory):
             return _create_files(directory, name, options, origin)
 
 
@@ -96,7 +94,7 @@ def _create_files(
     return files
 
 
-def add_shards(root: Path, name: str, starts: Mapping[int, int], clock: Clock) -> StreamFiles:
+def add_shards(root: Path, name: str, starts: Mapping[int, int]) -> StreamFiles:
     """Make the shards that are not there yet; durable on return.
 
     Raises:
@@ -108,7 +106,7 @@ def add_shards(root: Path, name: str, starts: Mapping[int, int], clock: Clock) -
     if files.meta.origin is None:
         message = "the stream routes by secondary; its shards are made with it"
         raise InvalidRequestError(message, stream=name)
-    with taking_errors(files.directory, "adding shards"), locked(files.directory, clock):
+    with taking_errors(files.directory, "adding shards"), locked(files.directory):
         return _add_missing(files.reread(), starts)
 
 

@@ -13,7 +13,7 @@ from storage_core.catalog.stream_meta import (
     encode_settings,
 )
 from storage_core.errors import InvalidRequestError, UnavailableError
-from storage_core.ground.clock import Clock
+from storage_core.ground.clock import SystemClock
 from storage_core.ground.durable_file import replace_durably, taking_errors
 from storage_core.ground.locks import DirectoryLock
 
@@ -21,41 +21,43 @@ _LOCK_WAIT_MAX_S: Final = 60.0
 _FIXED: Final = {"shards", "unit", "jitter", "window"}
 
 
-def locked(directory: Path, clock: Clock) -> DirectoryLock:
+def locked(directory: Path) -> DirectoryLock:
     """Lock what guards a stream's own files; those inside hold it only for a few syncs.
+
+    It is waited by the machine's clock: nobody lets go sooner because a test turns another one.
 
     Raises:
         UnavailableError: Another process, perhaps a frozen one, held it for too long.
     """
-    lock = DirectoryLock.within(directory, clock, _LOCK_WAIT_MAX_S)
+    lock = DirectoryLock.within(directory, SystemClock(), _LOCK_WAIT_MAX_S)
     if lock is None:
         message = f"waited {_LOCK_WAIT_MAX_S:g} s for another process to let go of the stream"
         raise UnavailableError(message, path=directory)
     return lock
 
 
-def altered(files: StreamFiles, changes: dict[str, object], clock: Clock) -> StreamFiles:
+def altered(files: StreamFiles, changes: dict[str, object]) -> StreamFiles:
     """Change options on disk and return what then holds."""
     names = {one.name for one in fields(StreamOptions)} - _FIXED
     unknown = sorted(set(changes) - names)
     if unknown:
         message = f"cannot alter {', '.join(unknown)}; what may change: {sorted(names)}"
         raise InvalidRequestError(message, stream=files.meta.name)
-    with taking_errors(files.directory, "changing options"), locked(files.directory, clock):
+    with taking_errors(files.directory, "changing options"), locked(files.directory):
         files = files.reread()
         options = replace(files.settings.options, **changes)  # type: ignore[arg-type]  # __post_init__ checks the values
         options.check_retention(files.meta.scheme)
         return rewritten(files, replace(files.settings, options=options))
 
 
-def upgraded(files: StreamFiles, clock: Clock) -> StreamFiles:
+def upgraded(files: StreamFiles) -> StreamFiles:
     """Make older versions refuse a stream that this one is about to write; durable on return.
 
     stream.json never changes, so it is options.json that tells them.
     """
     if files.settings.format_version == FORMAT_VERSION:
         return files
-    with taking_errors(files.directory, "upgrading the stream"), locked(files.directory, clock):
+    with taking_errors(files.directory, "upgrading the stream"), locked(files.directory):
         files = files.reread()
         return rewritten(files, files.settings)
 

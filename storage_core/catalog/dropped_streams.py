@@ -84,7 +84,7 @@ def drop_stream(
     # A stream may be dropped because shards of it are gone; nobody holds those.
     files = read_stream(Path(root), name, is_whole=False)
     with taking_errors(files.directory, "dropping the stream"), ExitStack() as held:
-        held.enter_context(locked(files.directory, clock))
+        held.enter_context(locked(files.directory))
         # Nobody makes shards meanwhile.
         files = files.reread()
         for shard in sorted(files.settings.lineages):

@@ -63,7 +63,7 @@ class Staging:
 
     def locked(self) -> DirectoryLock:
         """Lock the stream's own files."""
-        return locked(self.stream, self.clock)
+        return locked(self.stream)
 
     def directories(self) -> list[Path]:
         """Return those of all transactions."""

@@ -11,6 +11,7 @@ import pytest
 
 from storage_core import (
     ClosedError,
+    DirectoryLock,
     Environment,
     ShardlogError,
     ShardPoisonedError,
@@ -350,3 +351,20 @@ def test_waiting_calls_learn_of_the_poison(make_bench, disk):
             disk.failing = {"stalled sync"}
             disk.go_on()
     assert len(learned) == 2
+
+
+# --- the lock of the stream -------------------------------------------------------------------
+
+
+def test_wait_for_another_holder_of_the_stream_turns_no_clock(bench):
+    clock = ManualClock()
+    bench.close()
+    bench.open(environment=Environment(clock=clock))
+    other = DirectoryLock.if_free(bench.directory)
+    assert other is not None
+    letting_go = threading.Timer(0.05, other.release)
+    letting_go.start()
+    with bench.stream.transaction("t", 1) as transaction:
+        transaction.append(1, 1, b"x")
+    letting_go.join()
+    assert (bench.primaries(), clock.elapsed_s) == ([1], 0)

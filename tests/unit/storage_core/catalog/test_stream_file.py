@@ -18,7 +18,6 @@ from storage_core.catalog.births import create_stream
 from storage_core.catalog.changes import locked
 from storage_core.catalog.stream_file import check_name, read_stream
 from storage_core.ground.durable_file import encode_document, read_document
-from storage_core.testing import ManualClock
 from tests.log.disks import BesideThread
 from tests.log.on_disk import flip_bit
 
@@ -265,6 +264,6 @@ def test_altered_limits_hold_at_once(bench):
 def test_opening_does_not_wait_to_clear_up_behind_others(bench):
     bench.append([1])
     bench.close()
-    with locked(bench.directory, ManualClock()):
+    with locked(bench.directory):
         bench.open()
     assert bench.primaries() == [1]
