@@ -4,7 +4,7 @@ from storage_core import Stream, StreamOptions
 from tests.faults.ledger import Ledger, stored_rows
 from tests.faults.lossy_mount import LossyMount
 from tests.faults.workload import SHARDS, lane_row, transaction_rows
-from tests.faults.writer import table_of
+from tests.faults.writer import each_a_write, table_of
 
 STREAM = "disk"
 
@@ -41,8 +41,9 @@ class Scenario:
         """Append a whole transaction, and hold the stream to it."""
         rows = transaction_rows(number)
         with stream.transaction(f"t{number}", len(rows)) as staged:
-            for start in range(0, len(rows), 20):
-                staged.append_batch(table_of(rows[start : start + 20]))
+            parts = (rows[start : start + 20] for start in range(0, len(rows), 20))
+            for table in each_a_write(map(table_of, parts)):
+                staged.append_batch(table)
         self.ledger.transactions.add(number)
 
     def run(self) -> None:

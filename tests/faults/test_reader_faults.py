@@ -18,7 +18,7 @@ from storage_core import LostRangeError, Stream, StreamOptions, StreamReader
 from tests.faults.campaign import fault_seed, naming_seed
 from tests.faults.remote import STOPPED, RemoteWriter, stop_at_write
 from tests.faults.workload import Row
-from tests.faults.writer import table_of
+from tests.faults.writer import each_a_write, table_of
 
 STREAM = "followed"
 IDS = 4
@@ -72,9 +72,10 @@ def write_rows_and_flush(stream: Stream, start: int, end: int) -> None:
 def transact(stream: Stream, start: int, end: int) -> int:
     """Write rows as one transaction; counted addresses are the same as explicit ones here."""
     with stream.transaction(f"from {start}", end - start) as staged:
-        for at in range(start, end, BATCH):
-            rows = [numbered_row(number, 1) for number in range(at, min(at + BATCH, end))]
-            staged.append_batch(table_of(rows))
+        parts = (range(at, min(at + BATCH, end)) for at in range(start, end, BATCH))
+        tables = (table_of([numbered_row(number, 1) for number in part]) for part in parts)
+        for table in each_a_write(tables):
+            staged.append_batch(table)
     return end
 
 

@@ -12,7 +12,7 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -82,6 +82,13 @@ def table_of(rows: list[Row]) -> pa.Table:
             "payload": pa.array([row.payload for row in rows], pa.binary()),
         }
     )
+
+
+def each_a_write(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Give every other table keys, which are null: a transaction writes it apart from the last."""
+    for number, table in enumerate(tables):
+        keys = pa.nulls(len(table), pa.binary())
+        yield table.append_column("key", keys) if number % 2 else table
 
 
 class Writer:
@@ -163,8 +170,10 @@ class Writer:
         rows = transaction_rows(transaction)
         cut = chance.randint(1, len(rows) - 1)
         with stream.transaction(f"t{transaction}", len(rows)) as staged:
-            staged.append_batch(table_of(rows[:cut]))
-            for row in rows[cut:]:
+            parts = (rows[:cut], rows[cut::2])
+            for table in each_a_write(map(table_of, parts)):
+                staged.append_batch(table)
+            for row in rows[cut + 1 :: 2]:
                 staged.append(*row)
         self._notebook.note(transaction=transaction)
 
