@@ -60,7 +60,7 @@ class Threads:
     def _is_helped(self, shared: "_Shared[_A, _B]") -> bool:
         """Let a thread help, if one is to be had."""
         with self._lock:
-            if self._idle:
+            if self._idle > 0:
                 self._idle -= 1
             elif self._startable:
                 self._startable -= 1
