@@ -29,6 +29,8 @@ from storage_core.ground.durable_file import file_errors, sync_directory
 GATHERED_BYTES_MAX: Final = 32 * 2**20
 # Parts to be merged are better few and large; of parts in order only memory is to be thought of.
 _PART_OF_IT_IN_ORDER: Final = 1 / 4
+# Each batch costs memory beside its rows.
+_BATCHES_APART_MAX: Final = 1_024
 FILE_BYTES_TARGET: Final = 256 * 2**20
 BATCH_BYTES_TARGET: Final = 2**20
 _READ_BYTES: Final = 2**20
@@ -49,22 +51,15 @@ class StagedPart:
     is_sorted: bool = False
 
 
-class StagingWriter:
-    """Writes one attempt's rows for all shards of a stream; one thread at a time.
+class PartsWriter:
+    """Writes checked rows of one attempt, for all shards of a stream; one thread at a time.
 
     Memory stays bounded: gathered rows are written before they are more than a bound, a file
-    is closed once it is large enough. A fork leaves the attempt to the process that began it:
-    every call is refused there with `ClosedError`.
+    is closed once it is large enough.
     """
 
     def __init__(
-        self,
-        begin_attempt: Callable[[], Path],
-        route_mask: int,
-        payload_bytes_max: int,
-        stream: str | None = None,
-        *,
-        keeps_order: bool = False,
+        self, begin_attempt: Callable[[], Path], route_mask: int, *, keeps_order: bool = False
     ) -> None:
         """Write into a directory that is made when there is something to write.
 
@@ -72,7 +67,6 @@ class StagingWriter:
         """
         self._begin_attempt = begin_attempt
         self._mask = route_mask
-        self._payload_bytes_max = payload_bytes_max
         self._keeps_order = keeps_order
         share = _PART_OF_IT_IN_ORDER if keeps_order else 1
         self._gathered_bytes_max = GATHERED_BYTES_MAX * share
@@ -81,32 +75,26 @@ class StagingWriter:
         self._file: BinaryIO | None = None
         self._files = 0
         self._parts: dict[int, list[StagedPart]] = {}
-        self._home = forking.Home(stream)
         self.attempt: Path | None = None
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Take a batch with the columns of `Stream.append_batch`.
-
-        Its memory must stay as it is until `finish`; rows are gathered without a copy.
-
-        Raises:
-            InvalidRequestError: A column is missing, unknown, null where it may not be, or
-                does not cast without loss; or a payload is too large.
-        """
-        self._home.refuse_elsewhere()
-        rows = as_batch(rows_from_arrow(batch, self._payload_bytes_max))
+    def gather(self, rows: Rows, *, copies: bool = False) -> None:
+        """Take rows; with `copies` their memory is free on return, else once they are finished."""
+        batch = as_batch(rows)
         if self._gathered and (
-            self._gathered_bytes + rows.nbytes > self._gathered_bytes_max
-            or rows.schema != self._gathered[0].schema
+            self._gathered_bytes + batch.nbytes > self._gathered_bytes_max
+            or batch.schema != self._gathered[0].schema
         ):
             self._write_gathered()
-        if rows.num_rows:
-            self._gathered.append(rows)
-            self._gathered_bytes += rows.nbytes
+        if batch.nbytes > self._gathered_bytes_max:
+            self._write(batch)
+        elif batch.num_rows:
+            self._gathered.append(batch.take(int_array(np.arange(len(rows)))) if copies else batch)
+            self._gathered_bytes += batch.nbytes
+            if len(self._gathered) >= _BATCHES_APART_MAX:
+                self._gathered = [concat(self._gathered)]
 
     def finish(self) -> dict[int, tuple[StagedPart, ...]]:
         """Make all files durable and tell what each shard has in them."""
-        self._home.refuse_elsewhere()
         if self._gathered:
             self._write_gathered()
         if self.attempt is not None:
@@ -117,7 +105,6 @@ class StagingWriter:
 
     def close(self) -> None:
         """Close what is open, without a promise."""
-        self._home.refuse_elsewhere()
         with suppress(OSError):
             if self._file is not None:
                 self._file.close()
@@ -129,20 +116,24 @@ class StagingWriter:
             shutil.rmtree(self.attempt, ignore_errors=True)
 
     def _write_gathered(self) -> None:
+        self._write(concat(self._gathered))
+        # IMPORTANT: once all are written; what failed is written again, or missed.
+        self._gathered, self._gathered_bytes = [], 0
+
+    def _write(self, batch: pa.RecordBatch) -> None:
+        """Write a part of each shard; on an error there is none of them."""
         if self.attempt is None:
             self.attempt = self._begin_attempt()
         with file_errors(self.attempt, "staging rows"):
+            if self._file is not None and self._file.tell() >= FILE_BYTES_TARGET:
+                self._close_file()
             if self._file is None:
                 self._file = (self.attempt / f"rows-{self._files:04d}.arrow").open("wb")
                 self._files += 1
-            by_shard = self._by_shard(concat(self._gathered))
+            by_shard = self._by_shard(batch)
             written = [(shard, self._write_part(self._file, rows)) for shard, rows in by_shard]
-            # IMPORTANT: once all are written; what failed is written again, or missed.
-            self._gathered, self._gathered_bytes = [], 0
-            for shard, part in written:
-                self._parts.setdefault(shard, []).append(part)
-            if self._file.tell() >= FILE_BYTES_TARGET:
-                self._close_file()
+        for shard, part in written:
+            self._parts.setdefault(shard, []).append(part)
 
     def _by_shard(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield each shard's rows in their order."""
@@ -175,6 +166,55 @@ class StagingWriter:
             os.fsync(self._file.fileno())
             self._file.close()
             self._file = None
+
+
+class StagingWriter:
+    """Writes one attempt's rows for all shards of a stream; one thread at a time.
+
+    Memory stays bounded. A fork leaves the attempt to the process that began it: every call is
+    refused there with `ClosedError`.
+    """
+
+    def __init__(
+        self,
+        begin_attempt: Callable[[], Path],
+        route_mask: int,
+        payload_bytes_max: int,
+        stream: str | None = None,
+        *,
+        keeps_order: bool = False,
+    ) -> None:
+        """Check here what a `PartsWriter` writes."""
+        self._writer = PartsWriter(begin_attempt, route_mask, keeps_order=keeps_order)
+        self._payload_bytes_max = payload_bytes_max
+        self._home = forking.Home(stream)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take a batch with the columns of `Stream.append_batch`.
+
+        Its memory must stay as it is until `finish`; rows are gathered without a copy.
+
+        Raises:
+            InvalidRequestError: A column is missing, unknown, null where it may not be, or
+                does not cast without loss; or a payload is too large.
+        """
+        self._home.refuse_elsewhere()
+        self._writer.gather(rows_from_arrow(batch, self._payload_bytes_max))
+
+    def finish(self) -> dict[int, tuple[StagedPart, ...]]:
+        """Make all files durable and tell what each shard has in them."""
+        self._home.refuse_elsewhere()
+        return self._writer.finish()
+
+    def close(self) -> None:
+        """Close what is open, without a promise."""
+        self._home.refuse_elsewhere()
+        self._writer.close()
+
+    def abandon(self) -> None:
+        """Remove what was written."""
+        self._home.refuse_elsewhere()
+        self._writer.abandon()
 
 
 def is_whole(directory: Path, part: StagedPart) -> bool:

@@ -41,7 +41,7 @@ from storage_core.transactions.manifest import (
     remove_attempts,
 )
 from storage_core.transactions.series import NAME_BYTES_MAX, NAME_PREFIX, can_be_kept
-from storage_core.transactions.staged_rows import StagingWriter, as_batch, rows_of
+from storage_core.transactions.staged_rows import PartsWriter, rows_of
 from storage_core.write.record_builder import RecordBuilder
 
 
@@ -69,7 +69,7 @@ class Transaction:
         assert mask is not None, "a stream with an origin has no transactions"
         self._mask = mask
         self._builder = RecordBuilder(one.options)
-        self._writer = StagingWriter(self._begin, mask, self._payload_bytes_max, keeps_order=True)
+        self._writer = PartsWriter(self._begin, mask, keeps_order=True)
         self._is_over = False
         self._home = Home()
         with file_errors(staging.directory, "looking for a transaction"):
@@ -99,8 +99,8 @@ class Transaction:
         for shard in np.unique(rows.secondary & self._mask).tolist():
             self._refuse_unless_open(shard)
         self._stage_records()
-        # IMPORTANT: a copy, since rows are gathered; a caller may use the batch's memory again.
-        self._stage(rows.take(np.arange(len(rows))))
+        # IMPORTANT: a caller may use the batch's memory again.
+        self._stage(rows, copies=True)
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -154,9 +154,9 @@ class Transaction:
             self._stage(self._builder.rows())
             self._builder.clear()
 
-    def _stage(self, rows: Rows) -> None:
+    def _stage(self, rows: Rows, *, copies: bool = False) -> None:
         with self._unless_decided():
-            self._writer.write(as_batch(rows))
+            self._writer.gather(rows, copies=copies)
 
     def _begin(self) -> Path:
         with file_errors(self._staging.directory, "staging rows"), self._staging.locked():

@@ -122,6 +122,34 @@ def test_rows_in_order_are_written_sooner(root):
     assert primaries(attempt, writer.finish()[1]) == list(range(9))
 
 
+def test_many_small_batches_cost_no_more_memory_than_their_rows(writer, attempt):
+    count = 5_000
+    before = pa.total_allocated_bytes()
+    for number in range(count):
+        writer.write(batch_of([number]))
+    # Each buffer of a batch alone is 64 bytes or more.
+    assert pa.total_allocated_bytes() - before < count * 100
+    assert primaries(attempt, writer.finish()[1]) == list(range(count))
+
+
+def test_batch_larger_than_what_is_gathered_is_written_at_once(writer, attempt):
+    writer.write(batch_of([1]))
+    before = pa.total_allocated_bytes()
+    writer.write(batch_of(range(2, 35), payload=bytes(2**20)))
+    assert pa.total_allocated_bytes() - before < 2**20
+    assert (attempt / "rows-0000.arrow").stat().st_size > GATHERED_BYTES_MAX
+    assert primaries(attempt, writer.finish()[1]) == list(range(1, 35))
+
+
+def test_large_batch_whose_write_failed_is_not_taken(writer, attempt):
+    large = batch_of(range(33), payload=bytes(2**20))
+    with files_of_at_most(2**20), pytest.raises(UnavailableError, match="File too large"):
+        writer.write(large)
+    assert writer.finish() == {}
+    writer.write(large)
+    assert primaries(attempt, writer.finish()[1]) == list(range(33))
+
+
 def test_nothing_is_made_for_no_rows(writer, attempt):
     writer.write(batch_of([]))
     assert writer.finish() == {}
