@@ -76,7 +76,7 @@ check: $(STAMP) ## Check style, formatting, types, spelling, project file and lo
 
 quick: $(STAMP) ## Run units, scenarios, tidy and a short model test, without FUSE, in under a minute.
 	@place=$$(mktemp -d -p "$(or $(wildcard /dev/shm),$(TMPDIR),/tmp)") && trap 'rm -rf "$$place"' EXIT; \
-		TMPDIR=$$place SHARDLOG_MODEL_EXAMPLES=20 SHARDLOG_EXAMPLES=10 \
+		TMPDIR=$$place SHARDLOG_MODEL_EXAMPLES=12 SHARDLOG_EXAMPLES=10 \
 		$(PYTEST) --dist worksteal -m 'not fuse and not slow' $(wildcard tests/unit tests/log tests/model tests/tidy)
 
 test: $(STAMP) ## Run every test; faults that need FUSE are named when they cannot run.

@@ -53,7 +53,9 @@ run()
 MOMENTS = ["connectors.cli.main", "confluent_kafka.cimpl", "rocksdict"]
 
 
-@pytest.mark.parametrize("name", MOMENTS)
+@pytest.mark.parametrize(
+    "name", [MOMENTS[0], *(pytest.param(name, marks=pytest.mark.slow) for name in MOMENTS[1:])]
+)
 def test_worker_that_starts_is_not_ended_by_who_asks_for_progress(name):
     ran = run_entry(SIGNALLED_AT.format(name=name, signal="SIGUSR1"), "worker", "--set=root=")
     assert ran.returncode == 2
