@@ -80,16 +80,17 @@ class PartsWriter:
     def gather(self, rows: Rows, *, copies: bool = False) -> None:
         """Take rows; with `copies` their memory is free on return, else once they are finished."""
         batch = as_batch(rows)
+        size = batch.nbytes
         if self._gathered and (
-            self._gathered_bytes + batch.nbytes > self._gathered_bytes_max
+            self._gathered_bytes + size > self._gathered_bytes_max
             or batch.schema != self._gathered[0].schema
         ):
             self._write_gathered()
-        if batch.nbytes > self._gathered_bytes_max:
+        if size > self._gathered_bytes_max:
             self._write(batch)
         elif batch.num_rows:
             self._gathered.append(batch.take(int_array(np.arange(len(rows)))) if copies else batch)
-            self._gathered_bytes += batch.nbytes
+            self._gathered_bytes += size
             if len(self._gathered) >= _BATCHES_APART_MAX:
                 self._gathered = [concat(self._gathered)]
 
