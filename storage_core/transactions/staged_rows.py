@@ -21,6 +21,7 @@ import pyarrow as pa
 import xxhash
 
 from storage_core.catalog.options import PAYLOAD_BYTES_MAX
+from storage_core.errors import UnavailableError
 from storage_core.format.record import ENVELOPE, Rows, rows_from_arrow
 from storage_core.ground import forking
 from storage_core.ground.arrow import alone, concat, int_array
@@ -74,6 +75,7 @@ class PartsWriter:
         self._gathered_bytes = 0
         self._file: BinaryIO | None = None
         self._files = 0
+        self._is_in_doubt = False
         self._parts: dict[int, list[StagedPart]] = {}
         self.attempt: Path | None = None
 
@@ -163,8 +165,14 @@ class PartsWriter:
         return StagedPart(name, start, data.size, batch.num_rows, checksum, not self._keeps_order)
 
     def _close_file(self) -> None:
+        if self._is_in_doubt:
+            message = "an earlier sync of the staged rows failed; stage them again"
+            raise UnavailableError(message, path=self.attempt)
         if self._file is not None:
+            # IMPORTANT: a failed sync is told once; the next one passes though pages were lost.
+            self._is_in_doubt = True
             os.fsync(self._file.fileno())
+            self._is_in_doubt = False
             self._file.close()
             self._file = None
 

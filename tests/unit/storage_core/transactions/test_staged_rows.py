@@ -1,5 +1,6 @@
 """Staged rows: any batches come back by shard, in order, and memory stays bounded on the way."""
 
+import errno
 import os
 import resource
 from collections.abc import Iterator
@@ -193,6 +194,22 @@ def test_names_of_the_files_are_durable_behind_the_files(writer, attempt, monkey
     writer.write(batch_of([1]))
     writer.finish()
     assert synced == [attempt / "rows-0000.arrow", attempt]
+
+
+def test_files_whose_sync_failed_once_are_never_called_durable(writer, monkeypatch):
+    writer.write(batch_of([1]))
+
+    def fail(_descriptor: int) -> None:
+        raise OSError(errno.EIO, "the disk is gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", fail)
+        with pytest.raises(UnavailableError, match="the disk is gone"):
+            writer.finish()
+    # The system reports a failed write once; the next sync would pass without it.
+    with pytest.raises(UnavailableError, match="stage them again"):
+        writer.finish()
+    writer.abandon()
 
 
 def test_one_part_may_be_damaged_while_its_neighbour_is_whole(writer, attempt):
