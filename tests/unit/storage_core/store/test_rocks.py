@@ -4,7 +4,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -289,6 +289,10 @@ def test_one_cache_and_one_budget_serve_the_process():
 def test_write_ahead_logs_are_bounded_though_the_families_differ_in_size(root):
     store = open_store(root / "db", "strict", write_buffer_bytes=64 * 1024)
     put(store, *range(2000), size=400)
-    kept = sum(log.stat().st_size for log in store.path.glob("*.log"))
+    kept = 0
+    for log in store.path.glob("*.log"):
+        # RocksDB's own thread removes the oldest meanwhile.
+        with suppress(FileNotFoundError):
+            kept += log.stat().st_size
     store.close()
     assert kept < 2000 * 800 / 2
