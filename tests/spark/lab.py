@@ -38,10 +38,14 @@ class SparkLab:
         self.batches: dict[int, Numbers] = {}
 
     def clean_up(self) -> None:
-        """Stop what a test left running."""
+        """Stop what a test left running, and take away what it made in the session."""
         for query in self.spark.streams.active:
             query.stop()
         self.log.close()
+        # The session is shared: a name that stays is taken for the next test.
+        for made in self.spark.catalog.listTables():
+            kind = "view" if made.isTemporary else "table"
+            self.spark.sql(f"drop {kind} if exists {made.name}")
 
     # --- reading ---------------------------------------------------------------------------
 

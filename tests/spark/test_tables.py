@@ -11,17 +11,6 @@ from tests.spark.sink_lab import SinkLab
 SAID = "make a view instead, CREATE TEMPORARY VIEW"
 
 
-@pytest.fixture
-def full(lab):
-    """Ten rows; the tables of the test go with it."""
-    lab.log.create(shards=2)
-    lab.log.append(10)
-    yield lab
-    for name in ("made", "written"):
-        lab.spark.sql(f"drop table if exists {name}")
-    lab.spark.sql("drop view if exists seen")
-
-
 def refused(lab, query):
     with pytest.raises(PySparkException) as raised:
         lab.spark.sql(query).collect()
