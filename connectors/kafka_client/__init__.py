@@ -9,7 +9,8 @@ settings are passed through as they are.
     consumer         a consumer whose owner says where each partition begins; one thread
     producer         sends and counts; one thread
     admin            topics, their ids, watermarks; any thread
-    reach       whether a broker answers; if none does, why
+    fetched          what a call brought, in columns
+    reach            whether a broker answers; if none does, why
 """
 
 from connectors.kafka_client.admin import Admin

@@ -1,0 +1,61 @@
+"""What one call brought from Kafka: records in columns, and the faults between them.
+
+    [(records, fault), (records, fault), (records, None)]
+
+In their order: each fault stands behind the records that came before it.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from connectors.kafka_client.terms import Partition
+from connectors.kafka_client.translate import PartitionFault
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Records of some partitions in columns, those of a partition side by side and in order.
+
+    What lies in no run is none of its records.
+
+    Attributes:
+        runs: Where the records of each partition lie, start and end; one at least.
+        epochs: The leader epoch of the last record of each run.
+        offsets: The offset of each record.
+        timestamps: Milliseconds; -1 where a record has none.
+        kinds: Kinds of timestamps in librdkafka's numbers: 0 none, 1 made, 2 appended.
+        keys: Null where a record has none.
+        values: Null where a record has none.
+        headers: Of `HEADERS_TYPE`, repeats and null values kept; null where a record has none.
+            None where no record has any.
+        misnamed: Which records have headers that cannot be read, for a name is no UTF-8; those
+            are null. None where every record's can be read.
+    """
+
+    runs: Mapping[Partition, tuple[int, int]]
+    epochs: Mapping[Partition, int | None]
+    offsets: npt.NDArray[np.int64]
+    timestamps: npt.NDArray[np.int64]
+    kinds: npt.NDArray[np.int8]
+    keys: pa.BinaryArray
+    values: pa.BinaryArray
+    headers: "pa.ListArray[pa.StructScalar] | None" = None
+    misnamed: npt.NDArray[np.bool_] | None = None
+
+    @property
+    def count(self) -> int:
+        """How many records they are."""
+        return sum(end - start for start, end in self.runs.values())
+
+    def without(self, partitions: Collection[Partition]) -> "Fetched":
+        """Return the records that belong to none of the partitions; nothing is copied."""
+        kept = {at: run for at, run in self.runs.items() if at not in partitions}
+        return replace(self, runs=kept)
+
+
+# Each but the last with the fault that follows it; one without records stands before a fault only.
+Stretches = list[tuple[Fetched, PartitionFault | None]]
