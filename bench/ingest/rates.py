@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from bench.child import answer_of, memory_peak
 from bench.measure import Contestant, Experiment, Measured, Row, fast_enough
@@ -22,14 +23,7 @@ from connectors.dev_stack.broker import BROKER
 from connectors.dev_stack.server import Server
 from connectors.ingest.log_lines import LogFormat, open_log
 from connectors.ingest.worker import Worker
-from connectors.kafka_client import (
-    FIELDS,
-    Admin,
-    Consumer,
-    Partition,
-    Place,
-    Producer,
-)
+from connectors.kafka_client import Admin, Producer, shown_consumer_settings
 from connectors.settings.loading import load_options
 from storage_core import SystemClock
 
@@ -90,10 +84,12 @@ def _against_the_loop(
 def _bare_loop(bootstrap: str, topic: str, records: int) -> Measured:
     """Consume a topic and touch five fields of each record."""
     tune_process()
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench-bare"})
+    own = {"bootstrap.servers": bootstrap, "group.id": "bench-bare"}
+    consumer = Consumer(shown_consumer_settings(own))
     partitions = Admin({"bootstrap.servers": bootstrap}).partitions()[topic]
-    consumer.begin({Partition(topic, number): Place(0) for number in range(partitions)})
-    touched = (FIELDS.value, FIELDS.key, FIELDS.offset, FIELDS.timestamp, FIELDS.partition)
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+    fields: Any = Message
+    touched = (fields.value, fields.key, fields.offset, fields.timestamp, fields.partition)
     seen, start, start_cpu = 0, 0.0, 0.0
     while seen < records:
         messages = consumer.consume(_CONSUME_RECORDS, _CONSUME_WAIT_S)

@@ -12,13 +12,13 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connectors.kafka_client import Headers
+import pyarrow as pa
+
+from connectors.kafka_client import Fetched, Headers, Partition
 from connectors.settings.stream_settings import MappingRules
 
 KEY_BYTES: Final = 4
 NO_TIMESTAMP_TYPE: Final = 0
-# Stands for headers that cannot be read; no record has an empty list of its own.
-MISNAMED: Final[Headers] = []
 _ANY_KEYS: Final = (
     'stream.key_mode = "none" carries keys of any length, of each new topic of the worker; those '
     "whose keys are ids need a worker of their own"
@@ -35,43 +35,6 @@ _ADVICE: Final = (
 )
 
 
-def reason_for(message: Any, headers: Headers | None, rules: MappingRules) -> str:  # noqa: ANN401 - a message of librdkafka
-    """Say why a record cannot become a row."""
-    key, value = message.key(), message.value()
-    if value is not None and len(value) > rules.payload_bytes_max:
-        return f"value of {len(value)} bytes; payload_bytes_max is {rules.payload_bytes_max}"
-    if headers is MISNAMED:
-        return "a header's name is not UTF-8; the headers cannot be kept, only their record"
-    if rules.primary == "timestamp" and message.timestamp()[0] == NO_TIMESTAMP_TYPE:
-        return "no timestamp, and the primary comes from it"
-    if key is None:
-        return "no key, and null_key is dead-letter"
-    return f"key of {len(key)} bytes; an integer key has {KEY_BYTES}"
-
-
-def advice_for(reason: str) -> str | None:
-    """Return what to set so that records refused for this reason are stored, if anything is."""
-    return next((advice for words, advice in _ADVICE if words in reason), None)
-
-
-def encode_dead_letter(message: Any, headers: Headers | None, reason: str) -> bytes:  # noqa: ANN401 - a message of librdkafka
-    """Return a record byte for byte, with why it was refused."""
-    kind, timestamp = message.timestamp()
-    return json.dumps(
-        {
-            "reason": reason,
-            "topic": message.topic(),
-            "partition": message.partition(),
-            "offset": message.offset(),
-            "timestamp": timestamp,
-            "timestamp_type": kind - 1,
-            "key": _text(message.key()),
-            "value": _text(message.value()),
-            "headers": [[name, _text(value)] for name, value in headers] if headers else None,
-        }
-    ).encode()
-
-
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
     """A record that could not be stored, as Kafka had it."""
@@ -84,7 +47,67 @@ class DeadLetter:
     timestamp_type: int
     key: bytes | None
     value: bytes | None
-    headers: list[tuple[str, bytes | None]] | None
+    headers: Headers | None
+
+
+def dead_letter(partition: Partition, fetched: Fetched, at: int, rules: MappingRules) -> DeadLetter:
+    """Return a record that cannot become a row, with the reason why.
+
+    Args:
+        partition: Whose it is.
+        fetched: What it was fetched with.
+        at: Where it lies in that.
+        rules: How records become rows.
+    """
+    key, value = _bytes_at(fetched.keys, at), _bytes_at(fetched.values, at)
+    return DeadLetter(
+        _reason(fetched, at, key, value, rules),
+        partition.topic,
+        partition.number,
+        int(fetched.offsets[at]),
+        int(fetched.timestamps[at]),
+        int(fetched.kinds[at]) - 1,
+        key,
+        value,
+        _headers_at(fetched, at),
+    )
+
+
+def _reason(
+    fetched: Fetched, at: int, key: bytes | None, value: bytes | None, rules: MappingRules
+) -> str:
+    """Say why a record cannot become a row."""
+    if value is not None and len(value) > rules.payload_bytes_max:
+        return f"value of {len(value)} bytes; payload_bytes_max is {rules.payload_bytes_max}"
+    if fetched.misnamed is not None and fetched.misnamed[at]:
+        return "a header's name is not UTF-8; the headers cannot be kept, only their record"
+    if rules.primary == "timestamp" and fetched.kinds[at] == NO_TIMESTAMP_TYPE:
+        return "no timestamp, and the primary comes from it"
+    if key is None:
+        return "no key, and null_key is dead-letter"
+    return f"key of {len(key)} bytes; an integer key has {KEY_BYTES}"
+
+
+def advice_for(reason: str) -> str | None:
+    """Return what to set so that records refused for this reason are stored, if anything is."""
+    return next((advice for words, advice in _ADVICE if words in reason), None)
+
+
+def encode_dead_letter(letter: DeadLetter) -> bytes:
+    """Return a record byte for byte, with why it was refused."""
+    return json.dumps(
+        {
+            "reason": letter.reason,
+            "topic": letter.topic,
+            "partition": letter.partition,
+            "offset": letter.offset,
+            "timestamp": letter.timestamp,
+            "timestamp_type": letter.timestamp_type,
+            "key": _text(letter.key),
+            "value": _text(letter.value),
+            "headers": letter.headers and [[name, _text(value)] for name, value in letter.headers],
+        }
+    ).encode()
 
 
 def decode_dead_letter(data: bytes) -> DeadLetter:
@@ -95,6 +118,15 @@ def decode_dead_letter(data: bytes) -> DeadLetter:
     if headers is not None:
         fields["headers"] = [(name, _bytes(value)) for name, value in headers]
     return DeadLetter(**fields)
+
+
+def _bytes_at(column: pa.BinaryArray, at: int) -> bytes | None:
+    return column[at].as_py()
+
+
+def _headers_at(fetched: Fetched, at: int) -> Headers | None:
+    found = None if fetched.headers is None else fetched.headers[at].as_py()
+    return None if found is None else [(each["key"], each["value"]) for each in found]
 
 
 def _text(data: bytes | None) -> str | None:

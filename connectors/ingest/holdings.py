@@ -16,11 +16,11 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connectors.ingest.gathering import Gathering, are_of, without
+from connectors.ingest.gathering import Gathering
 from connectors.ingest.set_aside import SetAside, is_of_topic
 from connectors.ingest.shard_feed import ShardFeed
 from connectors.ingest.shard_opening import ShardOpening
-from connectors.kafka_client import Consumer, Messages, Partition, Place
+from connectors.kafka_client import Consumer, Fetched, Partition, Place
 from storage_core import (
     BrokerUnavailableError,
     Clock,
@@ -312,20 +312,20 @@ class Holdings:
         self._rewind([partition])
         return feed.next == before
 
-    def touched_of(self, records: Messages) -> set[Partition]:
+    def touched_of(self, fetched: Fetched) -> set[Partition]:
         """Return the touched partitions that records belong to."""
-        return are_of(records, self._touched) if self._touched else set()
+        return self._touched & fetched.runs.keys()
 
-    def without_touched(self, records: Messages) -> Messages:
+    def without_touched(self, fetched: Fetched) -> Fetched:
         """Leave out the first records of touched partitions, and fetch them again.
 
         Some may stem from before. And it is seeking, on a partition that is being fetched, that
         makes Kafka compare the epoch of what is stored with its log; assigning does not.
         """
-        touched = self.touched_of(records)
+        touched = self.touched_of(fetched)
         self._touched -= touched
         self._rewind(touched & self.feeds.keys())
-        return without(records, touched)
+        return fetched.without(touched)
 
     def _rewind(self, partitions: Iterable[Partition]) -> None:
         chosen = list(partitions)

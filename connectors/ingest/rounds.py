@@ -99,7 +99,7 @@ class Rounds:
         """Make durable what has been gathered, now.
 
         No positions are given: they count all that librdkafka has handed out, and inside one of
-        its callbacks that may be more than `consume` has returned yet.
+        its callbacks that may be more than `fetch` has returned yet.
 
         Raises:
             UnavailableError: It takes too long.

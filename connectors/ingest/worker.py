@@ -21,7 +21,7 @@ from connectors.ingest.commit_round import RoundReport
 from connectors.ingest.counts import WorkerCounts
 from connectors.ingest.dead_letter_watch import DeadLetterWatch
 from connectors.ingest.first_topics import first_topics
-from connectors.ingest.gathering import Gathering, holds_faults, stretches
+from connectors.ingest.gathering import Gathering
 from connectors.ingest.group_offsets import GroupOffsets
 from connectors.ingest.holdings import Holdings
 from connectors.ingest.pace import CONSUME_RECORDS, WAIT_MOST_S, Pace
@@ -33,7 +33,7 @@ from connectors.ingest.set_aside_notes import SetAsideNotes
 from connectors.ingest.shard_opening import ShardOpening, stream_mark
 from connectors.ingest.start_checks import check_writable, files_missing
 from connectors.ingest.topic_identity import TopicIdentities
-from connectors.kafka_client import Admin, Consumer, Messages, Partition, PartitionFault
+from connectors.kafka_client import Admin, Consumer, Fetched, Partition, PartitionFault, Stretches
 from connectors.settings.options import WorkerOptions
 from storage_core import Clock, InvalidRequestError, ShardlogError, UnavailableError
 
@@ -56,12 +56,7 @@ class Worker:
         self._broker = BrokerWatch(clock, log)
         self._identities = TopicIdentities(self._admin, clock, self._broker)
         self.counts = WorkerCounts()
-        self._gathered = Gathering(
-            self.counts,
-            options.topics[0] if len(options.topics) == 1 else None,
-            options.round_records_max,
-            options.round_bytes_max,
-        )
+        self._gathered = Gathering(self.counts, options.round_records_max, options.round_bytes_max)
         self._opening = ShardOpening(options, self._consumer, self._identities, log)
         mark_of = partial(stream_mark, options.root)
         notes = SetAsideNotes(options.root)
@@ -154,12 +149,11 @@ class Worker:
         asked_s = self._clock.monotonic_s()
         is_round_out = self._rounds.in_flight is not None
         most, wait_s = self._pace.next_call(self._gathered, asked_s, is_round_out=is_round_out)
-        messages = self._consumer.consume(most, wait_s)
+        stretches = self._consumer.fetch(most, wait_s)
         now_s = self._clock.monotonic_s()
-        self._pace.note_call(len(messages), now_s - asked_s)
-        if messages:
-            # They came at any time during the call; one that asks for one ends with it.
-            self._gather(messages, now_s if most == 1 else asked_s)
+        self._pace.note_call(sum(each.count for each, _ in stretches), now_s - asked_s)
+        # They came at any time during the call; one that asks for one ends with it.
+        self._gather(stretches, now_s if most == 1 else asked_s)
         self._rounds.conclude_if_done()
         if self._rounds.in_flight is None:
             self._holdings.try_waiting(now_s)
@@ -189,26 +183,27 @@ class Worker:
         if fault is not None:
             raise fault
 
-    def _gather(self, messages: Messages, now_s: float) -> None:
-        """Keep records for the next round, and act on the faults between them."""
-        if not holds_faults(messages):
-            self._keep(messages, now_s)
-            return
-        for records, fault in stretches(messages):
-            # IMPORTANT: first the records; what the fault makes of their partition may be a gap.
-            self._keep(records, now_s)
+    def _gather(self, stretches: Stretches, now_s: float) -> None:
+        """Keep records for the next round, and act on the faults between them.
+
+        IMPORTANT: first the records, then the fault behind them. Those before a fault of their
+        partition Kafka may not have any more; those behind it stem from before whatever the fault
+        made the worker do.
+        """
+        for fetched, fault in stretches:
+            self._keep(fetched, now_s)
             if fault is not None:
                 self._act_on(fault, now_s)
 
-    def _keep(self, records: Messages, now_s: float) -> None:
-        self.counts.brought += len(records)
-        if self._holdings.touched_of(records):
+    def _keep(self, fetched: Fetched, now_s: float) -> None:
+        self.counts.brought += fetched.count
+        if self._holdings.touched_of(fetched):
             # A round that fails now touches more of them.
             self._rounds.settle()
-            brought = len(records)
-            records = self._holdings.without_touched(records)
-            self.counts.drop(brought - len(records))
-        self._gathered.add(records, self._holdings.feeds, now_s)
+            brought = fetched.count
+            fetched = self._holdings.without_touched(fetched)
+            self.counts.drop(brought - fetched.count)
+        self._gathered.add(fetched, self._holdings.feeds, now_s)
 
     def _act_on(self, fault: PartitionFault, now_s: float) -> None:
         """Tell what Kafka says of a partition; where that is for good, set it aside."""
@@ -293,9 +288,8 @@ class Worker:
         if not round_.is_done(_UNPOLLED_MAX_S):
             self._consumer.pause(self._holdings.feeds)
             while not round_.is_done() and not self._is_stopping:
-                messages = self._consumer.consume(CONSUME_RECORDS, WAIT_MOST_S)
-                if messages:
-                    self._gather(messages, self._clock.monotonic_s())
+                stretches = self._consumer.fetch(CONSUME_RECORDS, WAIT_MOST_S)
+                self._gather(stretches, self._clock.monotonic_s())
             self._consumer.resume(self._holdings.feeds)
         # A stop waits for it by itself.
         self._rounds.conclude_if_done()

@@ -9,29 +9,30 @@ settings are passed through as they are.
     consumer         a consumer whose owner says where each partition begins; one thread
     producer         sends and counts; one thread
     admin            topics, their ids, watermarks; any thread
-    fetched          what a call brought, in columns
+    fetched          what one call brought, in columns
+    python_fetch     those columns, made of messages one pass a field
     reach            whether a broker answers; if none does, why
 """
 
 from connectors.kafka_client.admin import Admin
 from connectors.kafka_client.consumer import Consumer, check_settings
+from connectors.kafka_client.fetched import Fetched, Stretches
 from connectors.kafka_client.producer import Producer
 from connectors.kafka_client.settings import LOGGER_NAME, shown_consumer_settings
-from connectors.kafka_client.terms import FIELDS, Headers, Messages, Partition, Place
-from connectors.kafka_client.translate import PartitionFault, fault_of
+from connectors.kafka_client.terms import Headers, Partition, Place
+from connectors.kafka_client.translate import PartitionFault
 
 __all__ = [
-    "FIELDS",
     "LOGGER_NAME",
     "Admin",
     "Consumer",
+    "Fetched",
     "Headers",
-    "Messages",
     "Partition",
     "PartitionFault",
     "Place",
     "Producer",
+    "Stretches",
     "check_settings",
-    "fault_of",
     "shown_consumer_settings",
 ]

@@ -7,8 +7,10 @@ from typing import Any
 import confluent_kafka as rdkafka
 from confluent_kafka import KafkaException, TopicPartition
 
+from connectors.kafka_client.fetched import Stretches
+from connectors.kafka_client.python_fetch import stretches_of
 from connectors.kafka_client.settings import BROKER_NAMES, REQUEST_TIMEOUT_S, consumer_settings
-from connectors.kafka_client.terms import Messages, Partition, Place
+from connectors.kafka_client.terms import Partition, Place
 from connectors.kafka_client.translate import is_lost_ownership, translated, unless_lost
 from storage_core import ShardlogError
 
@@ -35,6 +37,7 @@ class Consumer:
         told = {**consumer_settings(settings), "on_commit": self._note_group}
         with translated("kafka settings"):
             self._client: Any = rdkafka.Consumer(told)
+        self._topics: set[str] = set()
         self._failure: Exception | None = None
         self._group_answer: dict[Partition, int] | None = None
 
@@ -47,8 +50,8 @@ class Consumer:
     ) -> None:
         """Join the group for topics, or for patterns that begin with ^.
 
-        The callbacks run inside `consume` and `close`; each gets the partitions that change.
-        The first that fails is told when librdkafka is left again: `consume` raises what it
+        The callbacks run inside `fetch` and `close`; each gets the partitions that change.
+        The first that fails is told when librdkafka is left again: `fetch` raises what it
         raised, `close` leaves that to `raise_failed_callback`.
         """
 
@@ -75,6 +78,7 @@ class Consumer:
         """Take partitions from these places on, beside those held."""
         with translated("taking partitions"):
             self._client.incremental_assign([_place(*item) for item in starts.items()])
+            self._topics.update(part.topic for part in starts)
             # A pause by the application outlives the assignment it was made in.
             self._client.resume([TopicPartition(*part) for part in starts])
 
@@ -83,12 +87,17 @@ class Consumer:
         with translated("giving partitions back"), unless_lost():
             self._client.incremental_unassign([TopicPartition(*part) for part in partitions])
 
-    def consume(self, records_max: int, timeout_s: float) -> Messages:
-        """Return up to so many messages, waiting at most so long for the last of them."""
+    def fetch(self, records_max: int, wait_s: float) -> Stretches:
+        """Return up to so many records, waiting at most so long for the last of them.
+
+        Raises:
+            ShardlogError: The consumer cannot go on; or what a callback raised.
+        """
         with translated("consuming"):
-            messages: Messages = self._client.consume(records_max, timeout_s)
+            messages = self._client.consume(records_max, wait_s)
         self.raise_failed_callback()
-        return messages
+        (topic,) = self._topics if len(self._topics) == 1 else (None,)
+        return stretches_of(messages, topic)
 
     def raise_failed_callback(self) -> None:
         """Raise what a callback raised, once; nothing if none did."""
@@ -162,7 +171,7 @@ class Consumer:
         return answer
 
     def _note_group(self, error: object, places: list[TopicPartition]) -> None:
-        """Take note of an answer; called inside `consume`, too."""
+        """Take note of an answer; called inside `fetch`, too."""
         taken = (
             {}
             if error is not None

@@ -7,6 +7,7 @@ In their order: each fault stands behind the records that came before it.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +29,8 @@ class Fetched:
         offsets: The offset of each record.
         timestamps: Milliseconds; -1 where a record has none.
         kinds: Kinds of timestamps in librdkafka's numbers: 0 none, 1 made, 2 appended.
-        keys: Null where a record has none.
-        values: Null where a record has none.
+        keys: Null where a record has none; a null takes no bytes.
+        values: As keys.
         headers: Of `HEADERS_TYPE`, repeats and null values kept; null where a record has none.
             None where no record has any.
         misnamed: Which records have headers that cannot be read, for a name is no UTF-8; those
@@ -43,7 +44,7 @@ class Fetched:
     kinds: npt.NDArray[np.int8]
     keys: pa.BinaryArray
     values: pa.BinaryArray
-    headers: "pa.ListArray[pa.StructScalar] | None" = None
+    headers: "pa.Array[Any] | None" = None
     misnamed: npt.NDArray[np.bool_] | None = None
 
     @property

@@ -26,10 +26,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from connectors.kafka_client import FIELDS, Admin, Consumer, Partition, Place, Producer
+from connectors.kafka_client import Admin, Consumer, Partition, Place, Producer
 from storage_core import InvalidRequestError, StreamReader, SystemClock
 from storage_core.ground.durable_file import encode_document, read_document, replace_durably
 from tests.broker.cluster import Cluster, Transactions
+from tests.unit.connectors.records import plain
 from tests.waiting import WAIT_MAX_S, await_that
 
 CLOCK = SystemClock()
@@ -74,11 +75,11 @@ class Topic:
             deadline = CLOCK.monotonic_s() + WAIT_MAX_S
             while left:
                 assert CLOCK.monotonic_s() < deadline, f"the broker withholds {left}"
-                for message in consumer.consume(5000, 0.05):
-                    stamp = FIELDS.timestamp(message)[1]
-                    at, number = FIELDS.offset(message), FIELDS.partition(message)
-                    row = (at, FIELDS.key(message), FIELDS.value(message), stamp)
-                    rows[number].append(row)
+                for fetched, fault in consumer.fetch(5000, 0.05):
+                    assert fault is None, fault
+                    for each in plain(fetched):
+                        row = (each.offset, each.key, each.value, each.timestamp)
+                        rows[each.partition.number].append(row)
                 reached = consumer.positions(left)
                 left = {part for part in left if reached.get(part, 0) < ends[part][1]}
             return rows

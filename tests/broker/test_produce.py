@@ -8,9 +8,10 @@ import uuid
 import pytest
 
 from connectors.cli.made_up_records import TelemetryPlan, made_up_records
-from connectors.kafka_client import FIELDS, Admin, Consumer, Partition, Place, fault_of
+from connectors.kafka_client import Admin, Consumer, Partition, Place
 from storage_core import SystemClock
 from tests.unit.connectors.command import runner
+from tests.unit.connectors.records import plain
 
 POLLS_MAX = 200
 POLL_S = 0.1
@@ -34,9 +35,9 @@ def consumed(broker, topic, records, partitions=4):
     consumer.begin({Partition(topic, number): Place(0) for number in range(partitions)})
     found: list = []
     for _ in range(POLLS_MAX):
-        batch = consumer.consume(1000, POLL_S)
-        assert [fault.text for fault in map(fault_of, batch) if fault] == []
-        found += [message for message in batch if FIELDS.error(message) is None]
+        for fetched, fault in consumer.fetch(1000, POLL_S):
+            assert fault is None
+            found += plain(fetched)
         if len(found) >= records:
             break
     consumer.close()
@@ -50,7 +51,7 @@ def test_telemetry_arrives_as_planned_in_a_topic_made_for_it(shardlog, broker, t
     assert ran.out.startswith("3000 records acknowledged, 312000 bytes handed over, ")
     plan = TelemetryPlan(3000, devices=50, late_share=0.1, start_ms=NOW_MS)
     found = consumed(broker, topic, 3000, partitions=2)
-    arrived = [(FIELDS.key(m), FIELDS.value(m), FIELDS.timestamp(m)[1], None) for m in found]
+    arrived = [(each.key, each.value, each.timestamp, None) for each in found]
     assert sorted(arrived) == sorted(made_up_records(plan))
 
 
@@ -61,9 +62,8 @@ def test_lines_arrive_with_key_timestamp_and_headers(shardlog, broker, topic, tm
     ran = shardlog("produce", topic, "--bootstrap", broker, "--partitions", 1, "--lines", lines)
     assert ran.code == 0
     (found,) = consumed(broker, topic, 1, partitions=1)
-    assert (FIELDS.key(found), FIELDS.value(found)) == (b"\0\0\0\7", None)
-    assert FIELDS.timestamp(found)[1] == NOW_MS
-    assert FIELDS.headers(found) == [("a", b"b"), ("c", None)]
+    assert (found.key, found.value, found.timestamp) == (b"\0\0\0\7", None, NOW_MS)
+    assert found.headers == [("a", b"b"), ("c", None)]
 
 
 def test_a_bad_line_is_named_and_those_before_it_arrive(shardlog, broker, topic, tmp_path):
@@ -73,7 +73,7 @@ def test_a_bad_line_is_named_and_those_before_it_arrive(shardlog, broker, topic,
     assert ran.code == 2
     assert ran.out.startswith("2 records acknowledged")
     assert "line 3" in ran.err
-    assert [FIELDS.value(m) for m in consumed(broker, topic, 2, 1)] == [b"one", b"two"]
+    assert [each.value for each in consumed(broker, topic, 2, 1)] == [b"one", b"two"]
 
 
 class Typist(io.BytesIO):

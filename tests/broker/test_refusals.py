@@ -231,10 +231,11 @@ def test_partition_that_was_paused_when_it_went_is_fetched_when_it_returns(lab: 
     consumer.pause([partition])
     consumer.let_go([partition])
     consumer.begin({partition: Place(5)})
-    offsets: list[int | None] = []
+    offsets: list[int] = []
 
     def has_come() -> bool:
-        offsets.extend(message.offset() for message in consumer.consume(10, 0.1))
+        for fetched, _ in consumer.fetch(10, 0.1):
+            offsets.extend(fetched.offsets.tolist())
         return bool(offsets)
 
     await_that(has_come, "records of a partition that returned")
@@ -249,11 +250,11 @@ def test_position_is_unknown_after_going_back_until_a_record_comes(lab: Lab) -> 
     consumer = Consumer({"bootstrap.servers": lab.bootstrap, "group.id": topic.name})
     (partition,) = topic.partitions()
     consumer.begin({partition: Place(0)})
-    await_that(lambda: bool(consumer.consume(50, 0.1)), "records")
+    await_that(lambda: bool(consumer.fetch(50, 0.1)), "records")
     found = [consumer.positions([partition])]
     consumer.seek(partition, Place(10))
     found.append(consumer.positions([partition]))
-    await_that(lambda: bool(consumer.consume(50, 0.1)), "records from where it went back to")
+    await_that(lambda: bool(consumer.fetch(50, 0.1)), "records from where it went back to")
     consumer.let_go([partition])
     consumer.begin({partition: Place(5)})
     found.append(consumer.positions([partition]))
@@ -275,7 +276,7 @@ def test_leaving_a_group_takes_a_bounded_time(lab: Lab) -> None:
         consumer.let_go(partitions)
 
     consumer.subscribe([topic.name], take, hang, hang)
-    await_that(lambda: bool(consumer.consume(1, 0.1)) or held.is_set(), "it holds its partition")
+    await_that(lambda: bool(consumer.fetch(1, 0.1)) or held.is_set(), "it holds its partition")
     assert not consumer.close(wait_s=0.2)
     may_go.set()
 

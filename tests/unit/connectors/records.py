@@ -1,8 +1,12 @@
-"""Records as Kafka hands them over, made by hand."""
+"""Records as Kafka hands them over, made by hand; and fetched columns as records again."""
+
+from typing import Any, NamedTuple, cast
 
 from confluent_kafka import KafkaError, Message
 
-from connectors.ingest.mapping import by_partition, map_partitions
+from connectors.ingest.mapping import map_partitions
+from connectors.kafka_client import Fetched, Headers, Partition
+from connectors.kafka_client.python_fetch import stretches_of
 from connectors.settings.stream_settings import MappingRules
 
 CREATE_TIME = 1
@@ -56,6 +60,48 @@ def refused_join():
     return Message(error=KafkaError(KafkaError.INVALID_SESSION_TIMEOUT, "JoinGroup failed"))
 
 
+class Plain(NamedTuple):
+    """A record that was fetched; headers that cannot be read are `None` and misnamed."""
+
+    partition: Partition
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    kind: int
+    headers: Headers | None
+    is_misnamed: bool
+
+
+def plain(fetched: Fetched) -> list[Plain]:
+    """Return what was fetched record by record, run by run."""
+    count, column = len(fetched.offsets), cast("Any", fetched.headers)
+    headers: list = [None] * count if column is None else column.to_pylist()
+    found = zip(
+        fetched.offsets.tolist(),
+        fetched.keys.to_pylist(),
+        fetched.values.to_pylist(),
+        fetched.timestamps.tolist(),
+        fetched.kinds.tolist(),
+        [each and [(one["key"], one["value"]) for one in each] for each in headers],
+        [False] * count if fetched.misnamed is None else fetched.misnamed.tolist(),
+        strict=True,
+    )
+    fields = list(found)
+    return [
+        Plain(partition, *each)
+        for partition, (start, end) in fetched.runs.items()
+        for each in fields[start:end]
+    ]
+
+
+def fetched_of(messages, topic=None):
+    """Return records of one call, none of them an error event, as they are fetched."""
+    ((fetched, _),) = stretches_of(messages, topic)
+    return fetched
+
+
 def shard_records(messages, rules=MappingRules(), topic=None):  # noqa: B008 - it is frozen
     """Return what the worker makes of records of one call: each partition with its own."""
-    return list(map_partitions(by_partition(messages, topic), rules))
+    fetched = fetched_of(messages, topic)
+    return list(map_partitions(fetched, fetched.runs, rules))

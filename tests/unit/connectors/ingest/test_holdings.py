@@ -10,7 +10,7 @@ from connectors.ingest.gathering import Gathering
 from connectors.ingest.holdings import Holdings
 from connectors.ingest.set_aside import SetAside
 from connectors.ingest.set_aside_notes import SetAsideNotes
-from connectors.kafka_client import FIELDS, Consumer, Partition
+from connectors.kafka_client import Consumer, Partition
 from connectors.settings.options import FaultSettings
 from storage_core import (
     BrokerUnavailableError,
@@ -22,7 +22,7 @@ from storage_core import (
 )
 from storage_core.testing import ManualClock
 from tests.unit.connectors.feeds import NOWHERE, TOPIC, make_stream, open_feed
-from tests.unit.connectors.records import record
+from tests.unit.connectors.records import fetched_of, record
 
 A, B, C = (Partition(TOPIC, number) for number in range(3))
 
@@ -49,7 +49,7 @@ class Bench:
         settings = {"bootstrap.servers": NOWHERE, "group.id": "any"}
         self.clock, self.log, self.consumer = ManualClock(), CapturingLogger(), Consumer(settings)
         self.opening = ScriptedOpening(root)
-        self.gathered = Gathering(WorkerCounts(), TOPIC, 100, 2**20)
+        self.gathered = Gathering(WorkerCounts(), 100, 2**20)
         opening: Any = self.opening
         self.notes = SetAsideNotes(root)
         settings_of_faults = FaultSettings.model_validate(on_fault)
@@ -86,10 +86,6 @@ def strict(tmp_path):
     made = Bench(tmp_path, "stop")
     yield made
     made.close()
-
-
-def offsets(records):
-    return list(map(FIELDS.offset, records))
 
 
 def silent():
@@ -171,12 +167,12 @@ def test_suspended_shard_is_tried_again_before_its_time_is_over(bench):
 
 def test_first_records_after_going_back_are_fetched_again(bench):
     bench.holdings.take([A, B])
-    bench.holdings.without_touched([record(1), record(1, partition=1)])
+    bench.holdings.without_touched(fetched_of([record(1), record(1, partition=1)]))
     bench.holdings.go_back([A])
-    records = [record(5), record(9, partition=1)]
-    assert bench.holdings.touched_of(records) == {A}
-    assert offsets(bench.holdings.without_touched(records)) == [9]
-    assert bench.holdings.touched_of(records) == set()
+    fetched = fetched_of([record(5), record(9, partition=1)])
+    assert bench.holdings.touched_of(fetched) == {A}
+    assert list(bench.holdings.without_touched(fetched).runs) == [B]
+    assert bench.holdings.touched_of(fetched) == set()
 
 
 @pytest.mark.parametrize(
@@ -192,7 +188,7 @@ def test_first_records_after_going_back_are_fetched_again(bench):
 )
 def test_whatever_moves_a_partition_drops_what_was_gathered_of_it(bench, leave):
     bench.holdings.take([A, B])
-    both = [record(5), record(9, partition=1)]
+    both = fetched_of([record(5), record(9, partition=1)])
     bench.gathered.add(both, bench.holdings.feeds, 0)
     leave(bench.holdings)
     assert list(bench.gathered.take()) == [B]

@@ -100,14 +100,14 @@ def test_client_whose_broker_is_gone_says_a_few_lines(capsys):
     said: list[str] = []
 
     def has_said() -> bool:
-        consumer.consume(1, 0.1)
+        consumer.fetch(1, 0.1)
         lines = capsys.readouterr().err.splitlines()
         said.extend(line for line in lines if "librdkafka" in line)
         return bool(said)
 
     await_that(has_said, "it complains")
     # From then on it does so some two hundred times a second.
-    consumer.consume(1, 0.5)
+    consumer.fetch(1, 0.5)
     has_said()
     consumer.close()
     assert len(said) <= 4

@@ -1,16 +1,17 @@
 """Records become rows byte for byte; what cannot becomes a dead letter, alone."""
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.ingest.dead_letter import decode_dead_letter
-from connectors.ingest.mapping import (
-    NULL_KEY_ID,
-    join_records,
-)
+from connectors.ingest.mapping import NULL_KEY_ID, join_records, map_partitions
+from connectors.kafka_client import Fetched, Partition
 from connectors.settings.stream_settings import MappingRules
-from tests.unit.connectors.records import record, shard_records
+from storage_core import HEADERS_TYPE
+from tests.unit.connectors.records import Plain, plain, record, shard_records
 
 INTEGERS = MappingRules()
 CARRIED = MappingRules(key_mode="none")
@@ -18,6 +19,25 @@ IDS = st.integers(-(2**31), 2**31 - 1)
 VALUES = st.none() | st.binary(max_size=20)
 HEADERS = st.none() | st.lists(
     st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=3)), min_size=1, max_size=3
+)
+# Headers that cannot be read are null.
+PLAIN = st.builds(
+    Plain,
+    st.builds(Partition, st.sampled_from(["orders", "payments"]), st.integers(0, 2)),
+    st.integers(0, 2**40),
+    st.none() | st.binary(min_size=4, max_size=4) | st.binary(max_size=6),
+    st.none() | st.binary(max_size=6),
+    st.integers(-1, 2**40),
+    st.integers(0, 2),
+    HEADERS,
+    st.booleans(),
+).map(lambda each: each._replace(headers=None) if each.is_misnamed else each)
+RULES = st.builds(
+    MappingRules,
+    primary=st.sampled_from(["timestamp", "offset"]),
+    key_mode=st.sampled_from(["integer", "none"]),
+    null_key=st.sampled_from(["keep", "dead-letter"]),
+    payload_bytes_max=st.integers(0, 7),
 )
 
 
@@ -32,6 +52,112 @@ def key_of(secondary):
 
 def column(mapped, name):
     return mapped.rows.column(name).to_pylist()
+
+
+def binary(values, ahead):
+    """Return a column that is a part of another one."""
+    return pa.array([*ahead, *values], pa.binary()).slice(len(ahead))
+
+
+def fetched_of_plain(records, ahead):
+    """Return records as they are fetched."""
+    of_partitions: dict[Partition, list[Plain]] = {}
+    for each in records:
+        of_partitions.setdefault(each.partition, []).append(each)
+    ordered: list[Plain] = []
+    runs, epochs = {}, {}
+    for epoch, (partition, own) in enumerate(of_partitions.items()):
+        runs[partition] = len(ordered), len(ordered) + len(own)
+        epochs[partition] = epoch
+        ordered += sorted(own, key=lambda each: each.offset)
+    headers = [each.headers for each in ordered]
+    misnamed = np.array([each.is_misnamed for each in ordered], np.bool_)
+    return Fetched(
+        runs,
+        epochs,
+        np.array([each.offset for each in ordered], np.int64),
+        np.array([each.timestamp for each in ordered], np.int64),
+        np.array([each.kind for each in ordered], np.int8),
+        binary([each.key for each in ordered], ahead),
+        binary([each.value for each in ordered], ahead),
+        pa.array(headers, HEADERS_TYPE) if any(headers) else None,
+        misnamed if misnamed.any() else None,
+    )
+
+
+def reason_of(each, rules):
+    """Return how the reason begins for which a record cannot become a row, if it cannot."""
+    if len(each.value or b"") > rules.payload_bytes_max:
+        return f"value of {len(each.value)} bytes"
+    if each.is_misnamed:
+        return "a header's name"
+    if rules.primary == "timestamp" and each.kind == 0:
+        return "no timestamp"
+    if rules.key_mode == "none" or (each.key is None and rules.null_key == "keep"):
+        return None
+    if each.key is None:
+        return "no key"
+    return None if len(each.key) == 4 else f"key of {len(each.key)} bytes"
+
+
+def row_of(each, rules):
+    has_id = rules.key_mode == "integer" and each.key is not None
+    return {
+        "primary": each.timestamp if rules.primary == "timestamp" else each.offset,
+        "secondary": int.from_bytes(each.key, "big", signed=True) if has_id else NULL_KEY_ID,
+        "payload": each.value,
+        "key": each.key,
+        "timestamp": each.timestamp,
+        "timestamp_type": each.kind - 1,
+        "headers": each.headers and [{"key": name, "value": of} for name, of in each.headers],
+    }
+
+
+@given(
+    st.lists(PLAIN, min_size=1, max_size=20, unique_by=lambda each: each.offset),
+    st.lists(VALUES, max_size=2),
+    RULES,
+)
+def test_whatever_comes_each_record_is_its_row_or_its_dead_letter(records, ahead, rules):
+    fetched = fetched_of_plain(records, ahead)
+    mapped = dict(map_partitions(fetched, fetched.runs, rules))
+    assert mapped.keys() == fetched.runs.keys()
+    for partition, own in mapped.items():
+        expected = [each for each in plain(fetched) if each.partition == partition]
+        sound = [each for each in expected if reason_of(each, rules) is None]
+        assert own.offsets.tolist() == [each.offset for each in sound]
+        rows = [{"headers": None} | row for row in own.rows.to_pylist()]
+        assert rows == [row_of(each, rules) for each in sound]
+        letters = {at: decode_dead_letter(raw) for at, raw in own.dead_letters.items()}
+        refused = [each for each in expected if reason_of(each, rules) is not None]
+        assert list(letters) == [each.offset for each in refused]
+        for letter, each in zip(letters.values(), refused, strict=True):
+            assert letter.reason.startswith(reason_of(each, rules))
+            assert (letter.topic, letter.partition, letter.offset) == (*partition, each.offset)
+            assert (letter.key, letter.value, letter.headers) == (
+                each.key,
+                each.value,
+                each.headers,
+            )
+            assert (letter.timestamp, letter.timestamp_type) == (each.timestamp, each.kind - 1)
+        assert (own.start, own.end) == (expected[0].offset, expected[-1].offset + 1)
+        assert own.epoch == fetched.epochs[partition]
+
+
+def test_dead_letter_is_written_as_it_always_was():
+    headers: list[tuple[str, bytes | None]] = [("\u00e4", b"b"), ("\u00e4", None)]
+    messages = [record(7, b"text7", b"\0v", headers=headers, partition=3), record(9, b"")]
+    (_, first), (_, second) = shard_records(messages, INTEGERS)
+    assert first.dead_letters[7] == (
+        b'{"reason": "key of 5 bytes; an integer key has 4", "topic": "orders", "partition": 3, '
+        b'"offset": 7, "timestamp": 1007, "timestamp_type": 0, "key": "dGV4dDc=", '
+        b'"value": "AHY=", "headers": [["\\u00e4", "Yg=="], ["\\u00e4", null]]}'
+    )
+    assert second.dead_letters[9] == (
+        b'{"reason": "key of 0 bytes; an integer key has 4", "topic": "orders", "partition": 0, '
+        b'"offset": 9, "timestamp": 1009, "timestamp_type": 0, "key": "", "value": "dg==", '
+        b'"headers": null}'
+    )
 
 
 @given(st.lists(st.tuples(IDS, VALUES, st.integers(0, 2**40)), min_size=1, max_size=20))

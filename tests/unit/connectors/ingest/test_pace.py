@@ -9,6 +9,7 @@ from connectors.ingest.counts import WorkerCounts
 from connectors.ingest.gathering import Gathering
 from connectors.ingest.pace import CONSUME_RECORDS, Pace
 from connectors.kafka_client import Partition
+from connectors.kafka_client.python_fetch import stretches_of
 from connectors.settings.stream_settings import MappingRules
 from tests.unit.connectors.records import record
 
@@ -23,8 +24,9 @@ def pace():
 
 
 def gathered(count, since_s=100.0, records_max=10):
-    made = Gathering(WorkerCounts(), "orders", records_max, 2**20)
-    made.add([record(offset) for offset in range(count)], {HERE: SHUT}, since_s)
+    made = Gathering(WorkerCounts(), records_max, 2**20)
+    for fetched, _ in stretches_of([record(offset) for offset in range(count)]):
+        made.add(fetched, {HERE: SHUT}, since_s)
     return made
 
 

@@ -9,7 +9,9 @@ from connectors.ingest import assignment_watch
 from connectors.ingest import worker as loop
 from connectors.ingest.commit_round import RoundInFlight, RoundReport
 from connectors.ingest.worker import Worker
-from connectors.kafka_client import Partition, Place, fault_of
+from connectors.kafka_client import Partition, Place
+from connectors.kafka_client.python_fetch import stretches_of
+from connectors.kafka_client.translate import fault_of
 from connectors.settings.loading import load_options
 from connectors.settings.stream_settings import MappingRules
 from storage_core import (
@@ -38,6 +40,10 @@ def worker(tmp_path):
         worker._leave()
 
 
+def gather(worker, messages):
+    worker._gather(stretches_of(messages), 0.0)
+
+
 class AllAreRight:
     """Every topic is the one its stream was made from."""
 
@@ -56,7 +62,7 @@ def fail_in_flight(worker, partition):
 
 def test_records_before_a_fault_are_kept_before_it_is_acted_on(worker, tmp_path):
     worker._rounds._identities = AllAreRight()
-    worker._gather([record(0), record(1), denial(), record(5, partition=1)], 0.0)
+    gather(worker, [record(0), record(1), denial(), record(5, partition=1)])
     with StreamReader.open(tmp_path, TOPIC) as reader:
         assert reader.committed() == {0: 2, 1: 0}
     assert (list(worker._holdings.feeds), worker._gathered.count) == ([B], 1)
@@ -88,13 +94,13 @@ def test_worker_whose_every_partition_is_set_aside_ends_with_the_oldest_fault(wo
 def test_records_in_hand_when_their_round_fails_are_fetched_again(worker):
     worker._holdings.go_back([A])
     fail_in_flight(worker, B)
-    worker._gather([record(0), record(100, partition=1)], 0.0)
+    gather(worker, [record(0), record(100, partition=1)])
     assert worker._gathered.take() == {}
     assert worker.counts.dropped_rounds == 1
 
 
 def test_records_of_others_stay_when_a_round_fails(worker):
-    worker._gather([record(0)], 0.0)
+    gather(worker, [record(0)])
     fail_in_flight(worker, B)
     worker._rounds.settle()
     assert list(worker._gathered.take()) == [A]
@@ -114,7 +120,7 @@ def test_streams_of_one_worker_are_fed_by_the_rules_each_was_made_with(worker):
     feeds = worker._holdings.feeds
     feeds[B].rules = MappingRules(key_mode="none")
     text = b"text"
-    worker._gather([record(0, key=text * 2), record(0, key=text * 2, partition=1)], 0.0)
+    gather(worker, [record(0, key=text * 2), record(0, key=text * 2, partition=1)])
     taken = worker._gathered.take()
     assert [list(part.dead_letters) for part in taken[A]] == [[0]]
     assert [part.rows.num_rows for part in taken[B]] == [1]
@@ -135,23 +141,23 @@ def ledger(worker):
 
 def test_records_made_durable_are_consumed_and_none_is_let_go(worker):
     worker._rounds._identities = AllAreRight()
-    worker._gather([record(0), record(1, key=b"text"), record(0, partition=1)], 0.0)
+    gather(worker, [record(0), record(1, key=b"text"), record(0, partition=1)])
     assert ledger(worker) == (0, 0)
     worker._rounds.flush(worker._holdings.feeds)
     assert ledger(worker) == (3, 0)
 
 
 def test_records_of_a_partition_that_goes_are_let_go(worker):
-    worker._gather([record(0), record(1), record(0, partition=1)], 0.0)
+    gather(worker, [record(0), record(1), record(0, partition=1)])
     worker._lost([A])
     assert ledger(worker) == (2, 2)
-    worker._gather([record(2)], 0.0)
+    gather(worker, [record(2)])
     assert ledger(worker) == (3, 3)
 
 
 def test_records_left_out_after_going_back_are_let_go(worker):
     worker._holdings.go_back([A])
-    worker._gather([record(0), record(0, partition=1)], 0.0)
+    gather(worker, [record(0), record(0, partition=1)])
     assert ledger(worker) == (1, 1)
 
 
@@ -173,7 +179,7 @@ class NoTopicIsKnown:
 @pytest.mark.parametrize("identities", [NobodyAnswers(), NoTopicIsKnown()])
 def test_records_of_a_round_that_is_dropped_are_let_go(worker, identities):
     worker._rounds._identities = identities
-    worker._gather([record(0), record(1, key=b"text"), record(0, partition=1)], 0.0)
+    gather(worker, [record(0), record(1, key=b"text"), record(0, partition=1)])
     worker._rounds.flush(worker._holdings.feeds)
     assert ledger(worker) == (3, 3)
     assert worker.counts.dropped_rounds == 1
@@ -181,14 +187,14 @@ def test_records_of_a_round_that_is_dropped_are_let_go(worker, identities):
 
 def test_records_gathered_twice_count_once_as_stored(worker):
     worker._rounds._identities = AllAreRight()
-    worker._gather([record(0), record(1)], 0.0)
-    worker._gather([record(1), record(2)], 0.0)
+    gather(worker, [record(0), record(1)])
+    gather(worker, [record(1), record(2)])
     worker._rounds.flush(worker._holdings.feeds)
     assert ledger(worker) == (4, 1)
 
 
 def test_records_gathered_when_a_worker_ends_are_let_go(worker):
-    worker._gather([record(0)], 0.0)
+    gather(worker, [record(0)])
     worker._leave()
     assert ledger(worker) == (1, 1)
 
