@@ -81,7 +81,7 @@ class PartsWriter:
 
     def gather(self, rows: Rows, *, copies: bool = False) -> None:
         """Take rows; with `copies` their memory is free on return, else once they are finished."""
-        batch = as_batch(rows)
+        batch = _as_batch(rows)
         size = batch.nbytes
         if self._gathered and (
             self._gathered_bytes + size > self._gathered_bytes_max
@@ -190,11 +190,9 @@ class StagingWriter:
         route_mask: int,
         payload_bytes_max: int,
         stream: str | None = None,
-        *,
-        keeps_order: bool = False,
     ) -> None:
         """Check here what a `PartsWriter` writes."""
-        self._writer = PartsWriter(begin_attempt, route_mask, keeps_order=keeps_order)
+        self._writer = PartsWriter(begin_attempt, route_mask)
         self._payload_bytes_max = payload_bytes_max
         self._home = forking.Home(stream)
 
@@ -257,7 +255,7 @@ def rows_of(parts: Mapping[int, tuple[StagedPart, ...]]) -> int:
     return sum(part.rows for of_shard in parts.values() for part in of_shard)
 
 
-def as_batch(rows: Rows) -> pa.RecordBatch:
+def _as_batch(rows: Rows) -> pa.RecordBatch:
     """Return rows as a batch with the columns of `Stream.append_batch`."""
     version = np.zeros(len(rows), np.uint16) if rows.version is None else rows.version
     columns = {

@@ -26,7 +26,7 @@ from storage_core.transactions.manifest import (
     write_manifest,
 )
 from storage_core.transactions.series import id_of_name, read_mark
-from storage_core.transactions.staged_rows import StagingWriter, as_batch
+from storage_core.transactions.staged_rows import PartsWriter
 from tests.log.on_disk import flip_bit
 from tests.unit.storage_core.format.test_block import row_columns, three_rows
 from tests.unit.storage_core.strategies import few, int64_array, rows
@@ -39,9 +39,9 @@ def staging(root):
 
 def staged(staging: Staging, name: str, *parts: Rows, shard: int = 0) -> Manifest:
     """Stage rows of one shard in their order, and make them the transaction."""
-    writer = StagingWriter(lambda: begin_attempt(staging, name), 0, 2**20, keeps_order=True)
+    writer = PartsWriter(lambda: begin_attempt(staging, name), 0, keeps_order=True)
     for part in parts:
-        writer.write(as_batch(part))
+        writer.gather(part)
     return write_manifest(staging, name, {shard: writer.finish().get(0, ())})
 
 

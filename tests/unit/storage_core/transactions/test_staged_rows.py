@@ -12,8 +12,10 @@ import pyarrow as pa
 import pytest
 
 from storage_core import InvalidRequestError, StagedPart, UnavailableError
+from storage_core.format.record import rows_from_arrow
 from storage_core.transactions.staged_rows import (
     GATHERED_BYTES_MAX,
+    PartsWriter,
     StagingWriter,
     is_whole,
     read_part,
@@ -116,9 +118,9 @@ def test_gathered_rows_are_written_before_they_are_too_many(writer, attempt):
 def test_rows_in_order_are_written_sooner(root):
     attempt = root / "a"
     attempt.mkdir()
-    writer = StagingWriter(lambda: attempt, MASK, 2**20, keeps_order=True)
+    writer = PartsWriter(lambda: attempt, MASK, keeps_order=True)
     for number in range(9):
-        writer.write(batch_of([number], payload=bytes(2**20)))
+        writer.gather(rows_from_arrow(batch_of([number], payload=bytes(2**20)), 2**20))
     assert (attempt / "rows-0000.arrow").stat().st_size > 7 * 2**20
     assert primaries(attempt, writer.finish()[1]) == list(range(9))
 
