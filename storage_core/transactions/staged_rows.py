@@ -76,7 +76,7 @@ class PartsWriter:
         self._file: BinaryIO | None = None
         self._files = 0
         self._is_in_doubt = False
-        self._parts: dict[int, list[StagedPart]] = {}
+        self._parts: list[tuple[int, StagedPart]] = []
         self.attempt: Path | None = None
 
     def gather(self, rows: Rows, *, copies: bool = False) -> None:
@@ -89,7 +89,7 @@ class PartsWriter:
         ):
             self._write_gathered()
         if size > self._gathered_bytes_max:
-            self._write(batch)
+            self._parts += self._written(batch)
         elif batch.num_rows:
             self._gathered.append(batch.take(int_array(np.arange(len(rows)))) if copies else batch)
             self._gathered_bytes += size
@@ -104,7 +104,10 @@ class PartsWriter:
             with file_errors(self.attempt, "staging rows"):
                 self._close_file()
                 sync_directory(self.attempt)
-        return {shard: tuple(parts) for shard, parts in sorted(self._parts.items())}
+        by_shard: dict[int, list[StagedPart]] = {}
+        for shard, part in self._parts:
+            by_shard.setdefault(shard, []).append(part)
+        return {shard: tuple(parts) for shard, parts in sorted(by_shard.items())}
 
     def close(self) -> None:
         """Close what is open, without a promise."""
@@ -119,12 +122,14 @@ class PartsWriter:
             shutil.rmtree(self.attempt, ignore_errors=True)
 
     def _write_gathered(self) -> None:
-        self._write(concat(self._gathered))
-        # IMPORTANT: once all are written; what failed is written again, or missed.
+        parts = self._written(concat(self._gathered))
+        # IMPORTANT: once all are written, and without a call, behind which an interruption comes;
+        # what failed or was cut is written again, and else would be missed or be there twice.
+        self._parts += parts
         self._gathered, self._gathered_bytes = [], 0
 
-    def _write(self, batch: pa.RecordBatch) -> None:
-        """Write a part of each shard; on an error there is none of them."""
+    def _written(self, batch: pa.RecordBatch) -> list[tuple[int, StagedPart]]:
+        """Write a part of each shard and return them; on an error there is none."""
         if self.attempt is None:
             self.attempt = self._begin_attempt()
         with file_errors(self.attempt, "staging rows"):
@@ -134,9 +139,7 @@ class PartsWriter:
                 self._file = (self.attempt / f"rows-{self._files:04d}.arrow").open("wb")
                 self._files += 1
             by_shard = self._by_shard(batch)
-            written = [(shard, self._write_part(self._file, rows)) for shard, rows in by_shard]
-        for shard, part in written:
-            self._parts.setdefault(shard, []).append(part)
+            return [(shard, self._write_part(self._file, rows)) for shard, rows in by_shard]
 
     def _by_shard(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield each shard's rows in their order."""
@@ -172,9 +175,8 @@ class PartsWriter:
             # IMPORTANT: a failed sync is told once; the next one passes though pages were lost.
             self._is_in_doubt = True
             os.fsync(self._file.fileno())
-            self._is_in_doubt = False
-            self._file.close()
-            self._file = None
+            synced, self._file, self._is_in_doubt = self._file, None, False
+            synced.close()
 
 
 class StagingWriter:

@@ -4,7 +4,7 @@ import errno
 import os
 import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ from storage_core.transactions.staged_rows import (
 )
 from tests.log.on_disk import flip_bit
 from tests.log.workbench import batch_of
+from tests.log.writing.interruptions import interrupted_everywhere
 
 MASK = 3
 
@@ -182,6 +183,26 @@ def test_rows_of_a_write_that_failed_are_not_forgotten(writer, attempt):
     with files_of_at_most(10), pytest.raises(UnavailableError, match="File too large"):
         writer.finish()
     assert primaries(attempt, writer.finish()[1]) == [1, 2]
+
+
+def test_rows_are_staged_once_wherever_a_call_was_interrupted(root):
+    writers: list[StagingWriter] = []
+    staged = set()
+
+    def begin_another() -> None:
+        attempt = root / str(len(writers))
+        attempt.mkdir()
+        writers.append(StagingWriter(lambda: attempt, MASK, 2**20))
+        writers[-1].write(batch_of([1, 2, 3], secondary=[0, 1, 2]))
+
+    begin_another()
+    for _ in interrupted_everywhere(lambda _: writers[-1].finish(), every=3):
+        # Of a sync that was cut nobody knows whether it failed.
+        with suppress(UnavailableError):
+            staged.add(rows_of(writers[-1].finish()))
+        writers[-1].close()
+        begin_another()
+    assert staged == {3}
 
 
 def test_names_of_the_files_are_durable_behind_the_files(writer, attempt, monkeypatch):
