@@ -41,6 +41,7 @@ _TYPES: Final[dict[str, pa.DataType]] = {
     "committed_at_ms": pa.int64(),
     **ENVELOPE,
 }
+COLUMNS: Final = tuple(_TYPES)
 _CONSTANT_ROWS: Final = 2**16
 _PAGE_ROWS: Final = 2**16
 _NOTHING: Final = nulls(0, pa.null())

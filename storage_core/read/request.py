@@ -15,24 +15,9 @@ from storage_core.errors import InvalidRequestError
 from storage_core.format.counters import Counters
 from storage_core.format.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 from storage_core.format.shard_state import ShardState
+from storage_core.read.columns import COLUMNS
 
 Order = Literal["arrival", "replay", "time", "primary", "newest"]
-
-COLUMNS = (
-    "shard",
-    "secondary",
-    "primary",
-    "version",
-    "address",
-    "late",
-    "payload",
-    "state",
-    "committed_at_ms",
-    "key",
-    "headers",
-    "timestamp",
-    "timestamp_type",
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from typing import Any
 import pyarrow as pa
 
 from storage_core import Environment, Stream, StreamOptions
-from storage_core.read.request import COLUMNS
+from storage_core.read.columns import COLUMNS
 from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
 
 STREAM = "events"

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from storage_core import Stream, StreamOptions, StreamOrigin
-from storage_core.read.request import COLUMNS
+from storage_core.read.columns import COLUMNS
 from storage_core.testing import FaultyDisk, ManualClock
 from tests.golden.write_v1 import COLUMN_TYPES, NOW_MS, leave, plain
 
