@@ -146,13 +146,12 @@ class ShardFollower:
                 view.close()
 
     def close(self) -> None:
-        """Let go of everything; a second call does nothing."""
+        """Let go of everything; a second call lets go of what an interrupted one has left."""
         self._home.refuse_elsewhere()
         with self._lock:
-            if not self._is_closed:
-                self._is_closed = True
-                self._close_store()
-                self._marker.close()
+            self._is_closed = True
+            self._close_store()
+            self._marker.close()
 
     # --- inside ----------------------------------------------------------------------------
 
@@ -324,15 +323,15 @@ class ShardFollower:
         return self._store
 
     def _close_store(self) -> None:
-        store, self._store = self._store, None
-        private, self._private = self._private, None
         self._caught_up = None
         self._heads.forget()
-        if store is not None and self._is_closed:
+        if self._store is not None and self._is_closed:
             # Until then scans keep the instance they began with; it goes with the last.
-            store.close()
-        if private is not None:
-            private.remove()
+            self._store.close()
+        self._store = None
+        if self._private is not None:
+            self._private.remove()
+        self._private = None
 
 
 def _age(state: MarkerState) -> tuple[int, int]:

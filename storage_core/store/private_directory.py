@@ -35,14 +35,13 @@ class PrivateDirectory:
         with file_errors(parent, "making a reader's temporary directory where TMPDIR says"):
             _sweep(parent, clock.now_ns() / 10**9)
             self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-            self._lock: DirectoryLock | None = _locked(self.path)
+            self._lock = _locked(self.path)
 
     def remove(self) -> None:
-        """Remove it with all in it; a second call does nothing, nor does a fork's."""
-        lock, self._lock = self._lock, None
-        if lock is not None and lock.is_held:
-            with lock:
-                shutil.rmtree(self.path, ignore_errors=True)
+        """Remove it with all in it; once that is done a call does nothing, nor does a fork's."""
+        if self._lock.is_held:
+            shutil.rmtree(self.path, ignore_errors=True)
+            self._lock.release()
 
 
 def _temporary_directory() -> Path:

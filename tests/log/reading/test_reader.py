@@ -26,6 +26,7 @@ from tests.log.readers import (
     store_behind,
 )
 from tests.log.workbench import Workbench, column_of
+from tests.log.writing.interruptions import interrupted_everywhere
 
 
 @pytest.fixture
@@ -220,6 +221,23 @@ def test_closed_reader_refuses_every_call(reader, call):
     reader.close()
     with pytest.raises(ClosedError, match="the reader is closed"):
         CALLS[call](reader)
+
+
+def test_close_goes_on_where_another_was_interrupted(bench):
+    bench.keep([1])
+    opened: list[tuple[StreamReader, Path]] = []
+
+    def open_another() -> None:
+        reader = bench.read_beside()
+        reader.refresh()
+        opened.append((reader, private_folder(reader)))
+
+    open_another()
+    for _ in interrupted_everywhere(lambda _: opened[-1][0].close(), every=5):
+        reader, private = opened[-1]
+        reader.close()
+        assert not private.exists()
+        open_another()
 
 
 def test_scan_begun_before_the_close_ends_with_an_error_not_short(make_bench):
