@@ -4,7 +4,6 @@ Who keeps one keeps others from its shards: it is let go after some idle seconds
 another process waits for it.
 """
 
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -38,14 +37,13 @@ class _Writer:
 
 
 class OpenWriters(OpenStreams[_Writer]):
-    """Writers by the place of the stream they write; one is lent at a time.
+    """Writers by the place of the stream they write; with no idle time each is let go at once.
 
-    With no idle time each is let go at once.
+    Threads of this process wait for each other's shards as other processes do.
     """
 
     def __init__(self, idle_s: float) -> None:
         super().__init__(_WRITERS_MAX, idle_s, _Writer.is_wanted)
-        self._one = threading.Lock()
 
     @contextmanager
     def of(
@@ -71,7 +69,7 @@ class OpenWriters(OpenStreams[_Writer]):
             numbers = asked | old.shards if old is not None and is_same else asked
             return _Writer(area, area.open_shards(numbers, wait_s, purpose), numbers)
 
-        with self._one, self.lease((place.path, place.stream), serves, opened) as writer:
+        with self.lease((place.path, place.stream), serves, opened) as writer:
             yield writer.stream
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
@@ -22,7 +23,9 @@ from streaming_jobs.sink.options import parse_batch_options
 from streaming_jobs.sink.target import find_or_make
 from streaming_jobs.sink.task import stage
 from streaming_jobs.sink.writer import ShardStreamWriter
+from tests.unit.forks import in_fork
 from tests.unit.streaming_jobs.sink.sink_lab import MAPPING, SinkLab, batch_of
+from tests.waiting import WAIT_MAX_S, await_that
 
 TOPIC = StreamOrigin("kafka", "clicks", "id-1", "integer", "timestamp")
 
@@ -261,6 +264,25 @@ def test_kept_stream_is_opened_wider_for_more_shards(kept_lab):
     kept_lab.run(0, [1])
     kept_lab.run(1, [2, 3])
     assert kept_lab.stored == [1, 2, 3]
+
+
+def test_commits_of_two_threads_take_turns(kept_lab):
+    second = SinkLab(kept_lab.root, "q2", lockwait="60")
+    second.writers, area = kept_lab.writers, kept_lab.target.area()
+    with ThreadPoolExecutor(1) as threads:
+        with kept_lab.writers.of(kept_lab.target, area, [0, 1], 0, "the first"):
+            landed = threads.submit(second.run, 0, [1])
+            await_that(area.somebody_waits, "the second waits for the shards")
+        landed.result(WAIT_MAX_S)
+    assert kept_lab.stored == [1]
+
+
+def test_fork_in_the_middle_of_a_commit_is_told_that_it_may_not_write(lab):
+    with lab.writers.of(lab.target, lab.target.area(), [0], 0, "the parent"):
+        refused = in_fork(lambda: lab.run(0, [1]))
+    assert "start processes that write by spawn" in str(refused)
+    lab.run(0, [1])
+    assert lab.stored == [1]
 
 
 def test_idle_stream_is_let_go(lab):
