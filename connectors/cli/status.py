@@ -22,7 +22,7 @@ from connectors.cli.shown import shown_age, shown_bytes, shown_primary
 from connectors.ingest.set_aside import WHOLE_TOPIC
 from connectors.ingest.set_aside_notes import SetAsideNote, SetAsideNotes
 from connectors.kafka_client import Admin, Partition
-from storage_core import Environment, LostRangeError, ShardlogError, StreamReader, Unit, root_id
+from storage_core import Environment, LostRangeError, ShardlogError, Unit, describe_stream, root_id
 
 _Cell = str | int | None
 # How each column is told, of a shard and the unit of its primaries.
@@ -131,10 +131,12 @@ class _Brokers:
 
     def log_ends(self, root: Path, name: str) -> dict[int, int]:
         """Return the ends of a stream's partitions, as far as they are known."""
-        with StreamReader.open(root, name) as reader:
-            if self._settings is None or self.failure is not None or reader.origin is None:
-                return {}
-            asked = [Partition(reader.origin.topic, number) for number in reader.committed()]
+        if self._settings is None or self.failure is not None:
+            return {}
+        stream = describe_stream(root, name)
+        if stream.origin is None:
+            return {}
+        asked = [Partition(stream.origin.topic, number) for number in stream.shards]
         try:
             if self._admin is None:
                 self._admin = Admin(self._settings)
