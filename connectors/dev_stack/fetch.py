@@ -228,5 +228,7 @@ def bytes_below(directory: Path) -> int:
     total = 0
     with suppress(FileNotFoundError):
         for path in directory.rglob("*"):
-            total += path.stat().st_size
+            # What is fetched is renamed once it is whole.
+            with suppress(FileNotFoundError):
+                total += path.stat().st_size
     return total
