@@ -5,8 +5,8 @@ With an owner the servers end when the owner does; without one they live until `
 then a process killed while it starts them leaves none. $KAFKA_BOOTSTRAP and $SCHEMA_REGISTRY_URL
 name servers to use in their place.
 
-`stack.json` beside the servers' directories records of each its address and its process, so that
-another process can find and stop it. It is replaced whole.
+`stack.json` beside the servers' directories records of each its address, its process and its
+place, so that another process can find and stop it. It is replaced whole.
 """
 
 import json
@@ -118,7 +118,11 @@ def read_record(directory: Path) -> dict[str, Service]:
 
 def write_record(directory: Path, services: Mapping[str, Service]) -> None:
     """Put a record in the place of the last."""
-    recorded = {name: asdict(service) for name, service in services.items()}
+    recorded = {
+        # What an older `shardlog dev down` removes.
+        name: {**asdict(service), "directory": str(directory / name)}
+        for name, service in services.items()
+    }
     draft = directory / f"{_RECORD_FILE}.draft"
     draft.write_text(json.dumps(recorded, indent=1), encoding="utf-8")
     draft.replace(directory / _RECORD_FILE)
