@@ -48,6 +48,7 @@ def is_open(host: str, port: int) -> bool:
     """Tell whether something accepts connections there."""
     try:
         socket.create_connection((host, port), _ASK_MAX_S).close()
-    except OSError:
+    except (OSError, UnicodeError):
+        # No name of a host is encoded that cannot be one.
         return False
     return True

@@ -130,15 +130,15 @@ def write_record(directory: Path, services: Mapping[str, Service]) -> None:
 
 def _check_given(variable: str, given: str) -> None:
     for address in given.split(","):
-        parts = urlsplit(address if "://" in address else f"//{address}")
         try:
-            port = parts.port or _DEFAULT_PORTS.get(parts.scheme)
+            parts = urlsplit(address if "://" in address else f"//{address}")
+            host, port = parts.hostname or "", parts.port or _DEFAULT_PORTS.get(parts.scheme)
         except ValueError:
-            port = None
+            host, port = "", None
         if port is None:
             message = f"{variable}={given}: {address!r} is not host:port"
             raise InvalidRequestError(message)
-        if is_open(parts.hostname or "", port):
+        if is_open(host, port):
             return
     message = f"{variable}={given} does not answer: unset it to have one started here"
     raise UnavailableError(message)
