@@ -10,10 +10,11 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from bench.against import TITLES, Comparison, compare
+from bench.against import TITLES, compare
 from bench.ingest.peers import PEERS
 from bench.ingest.rates import INGEST, INGEST_LARGE
 from bench.ingest.watched import LATENCY, TAKEOVER
@@ -50,6 +51,7 @@ EXPERIMENTS: Final = (
 _PAIRS_MIN: Final = 3
 _PAIRS: Final = 5
 _THIS: Final = Path(__file__).parents[1]
+_Found = TypeVar("_Found")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -66,13 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _measure(chosen: list[Experiment], workspace: Path, pairs: int, json: Path | None) -> int:
     before = machine()
-    results: list[RowResult] = []
-    failed = []
-    for experiment in chosen:
-        try:
-            results += _run_experiment(experiment, workspace, pairs)
-        except VoidError as error:
-            failed.append(f"void: {experiment.name}: {error}")
+    results, failed = _all_of(chosen, lambda one: _run_experiment(one, workspace, pairs))
     after = machine()
     print(text_table(results), flush=True)
     print(f"{before['cpus']} processors, load {before['load']} before and {after['load']} after")
@@ -102,24 +98,33 @@ def _run_experiment(experiment: Experiment, workspace: Path, pairs: int) -> list
                 ),
             )
         )
-    _tell("")
     return row_results(experiment.rows, measured)
 
 
 def _compare(chosen: list[Experiment], other: Path, workspace: Path, pairs: int) -> int:
-    found: list[Comparison] = []
-    failed = []
-    for experiment in chosen:
-        try:
-            found += compare(experiment, (other, _THIS), workspace, pairs, _tell)
-        except VoidError as error:
-            failed.append(f"void: {experiment.name}: {error}")
-    _tell("")
+    found, failed = _all_of(
+        chosen, lambda one: compare(one, (other, _THIS), workspace, pairs, _tell)
+    )
     print(aligned([TITLES, *(comparison.cells() for comparison in found)]), flush=True)
     worse = [comparison.row.name for comparison in found if comparison.verdict == "worse"]
     if worse:
         failed.append(f"worse than in {other}: {', '.join(worse)}")
     return _told(failed)
+
+
+def _all_of(
+    chosen: list[Experiment], run: Callable[[Experiment], Iterable[_Found]]
+) -> tuple[list[_Found], list[str]]:
+    """Run experiments; return what was found, and a line for each that is void."""
+    found: list[_Found] = []
+    failed = []
+    for experiment in chosen:
+        try:
+            found += run(experiment)
+        except VoidError as error:
+            failed.append(f"void: {experiment.name}: {error}")
+    _tell("")
+    return found, failed
 
 
 def _told(failed: list[str]) -> int:
