@@ -135,28 +135,41 @@ def _write_files(place: Path) -> None:
         pq.write_table(table, place / f"{number}.parquet", **options)
 
 
+def _against(experiment: str, peer: str, text: str, limit: float, wanted: float) -> tuple[Row, ...]:
+    """Return the rows of ours against a peer: its batches' time, the query's, the processors'."""
+    return (
+        Row(
+            f"{experiment}/{peer}",
+            text,
+            ("ours", "rate"),
+            (peer, "rate"),
+            limit=limit,
+            wanted=wanted,
+        ),
+        *(
+            Row(
+                f"{experiment}/{peer}-{what}",
+                f"the same {of_what}",
+                ("ours", f"{what}_rate"),
+                (peer, f"{what}_rate"),
+            )
+            for what, of_what in (
+                ("query", "from the start of a query to its end"),
+                ("cpu", "by Spark's processor time"),
+            )
+        ),
+    )
+
+
 SPARK_SOURCE: Final = Experiment(
     "spark-source",
     (
-        Row(
-            "spark-source/kafka",
+        *_against(
+            "spark-source",
+            "kafka",
             "our source against Spark's Kafka source on the topic the rows came from",
-            ("ours", "rate"),
-            ("kafka", "rate"),
             limit=2,
             wanted=4,
-        ),
-        Row(
-            "spark-source/kafka-query",
-            "the same from the start of a query to its end",
-            ("ours", "query_rate"),
-            ("kafka", "query_rate"),
-        ),
-        Row(
-            "spark-source/kafka-cpu",
-            "the same by Spark's processor time, the broker's left out",
-            ("ours", "cpu_rate"),
-            ("kafka", "cpu_rate"),
         ),
         Row(
             "spark-source/columns",
@@ -170,27 +183,12 @@ SPARK_SOURCE: Final = Experiment(
 )
 SPARK_SINK: Final = Experiment(
     "spark-sink",
-    (
-        Row(
-            "spark-sink/parquet",
-            "our sink, durable and exactly once, against Spark's Parquet sink",
-            ("ours", "rate"),
-            ("parquet", "rate"),
-            limit=0.4,
-            wanted=1,
-        ),
-        Row(
-            "spark-sink/parquet-query",
-            "the same from the start of a query to its end",
-            ("ours", "query_rate"),
-            ("parquet", "query_rate"),
-        ),
-        Row(
-            "spark-sink/parquet-cpu",
-            "the same by processor time",
-            ("ours", "cpu_rate"),
-            ("parquet", "cpu_rate"),
-        ),
+    _against(
+        "spark-sink",
+        "parquet",
+        "our sink, durable and exactly once, against Spark's Parquet sink",
+        limit=0.4,
+        wanted=1,
     ),
     _sink,
     bytes_needed=4 * 2**30,
