@@ -33,6 +33,7 @@ from streaming_jobs.source.spark_columns import (
     known_columns,
     spark_schema,
 )
+from tests.examples import examples
 
 RECORDS = "primary long, secondary int, value binary"
 KAFKA = "key binary, value binary, timestamp timestamp"
@@ -329,7 +330,7 @@ def shown_by_the_source(primaries, unit, kind=0):
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 @pytest.mark.parametrize("counted", ["s", "ms", "us", "ns"])
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     moment_us=st.integers(10**9, 4 * 10**15),
     own_us=st.integers(10**9, 4 * 10**15),
