@@ -104,6 +104,8 @@ def _turn(checkout: Path, experiment: str, workspace: Path) -> Turn:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
+            # Ctrl-C reaches it through this process, once: a second signal would cut its end short.
+            process_group=0,
         )
         try:
             _, said = process.communicate()
