@@ -77,15 +77,17 @@ def compare(
     Raises:
         VoidError: One of them gave no figures; the message ends with what it said last.
     """
-    other, this = checkouts
-    turns: dict[Path, list[Turn]] = {other: [], this: []}
+    other: list[Turn] = []
+    this: list[Turn] = []
+    # By the side, not by the path: a checkout may be held against itself, to see the noise.
+    sides = list(zip(checkouts, (other, this), strict=True))
     for number in range(pairs):
-        for checkout in checkouts if number % 2 == 0 else reversed(checkouts):
+        for checkout, turns in sides if number % 2 == 0 else reversed(sides):
             tell(f"{experiment.name}: pair {number + 1} of {pairs}, {checkout}")
-            turns[checkout].append(_turn(checkout, experiment.name, workspace))
+            turns.append(_turn(checkout, experiment.name, workspace))
     for row in experiment.rows:
-        if row.name in turns[other][0]:
-            yield Comparison(row, _figures(row, turns[other]), _figures(row, turns[this]))
+        if row.name in other[0]:
+            yield Comparison(row, _figures(row, other), _figures(row, this))
 
 
 def _turn(checkout: Path, experiment: str, workspace: Path) -> Turn:

@@ -104,6 +104,11 @@ def test_row_that_only_one_checkout_has_is_left_out(tmp_path: Path) -> None:
     assert [found.row for found in compared(other, this, RATE, LATENCY)] == [RATE]
 
 
+def test_checkout_is_compared_with_itself_turn_by_turn(tmp_path: Path) -> None:
+    here = checkout(tmp_path / "here", rate=(1, 1))
+    assert compared(here, here, RATE, pairs=3) == [Comparison(RATE, (1, 1, 1), (1, 1, 1))]
+
+
 def test_turn_that_is_interrupted_is_told_to_stop_once(tmp_path: Path) -> None:
     here = checkout(tmp_path / "here")
     (here / "bench" / "__main__.py").write_text(WAITING)
