@@ -75,7 +75,8 @@ def compare(
     """Run an experiment in the other checkout and in this one by turns; yield rows that both have.
 
     Raises:
-        VoidError: One of them gave no figures; the message ends with what it said last.
+        VoidError: One of them gave no figures, and the message ends with what it said last; or they
+            have no row in common.
     """
     other: list[Turn] = []
     this: list[Turn] = []
@@ -85,9 +86,12 @@ def compare(
         for checkout, turns in sides if number % 2 == 0 else reversed(sides):
             tell(f"{experiment.name}: pair {number + 1} of {pairs}, {checkout}")
             turns.append(_turn(checkout, experiment.name, workspace))
-    for row in experiment.rows:
-        if row.name in other[0]:
-            yield Comparison(row, _figures(row, other), _figures(row, this))
+    common = [row for row in experiment.rows if row.name in other[0]]
+    if not common:
+        message = f"no row of it is in {checkouts[0]}, which has {', '.join(other[0])}"
+        raise VoidError(message)
+    for row in common:
+        yield Comparison(row, _figures(row, other), _figures(row, this))
 
 
 def _turn(checkout: Path, experiment: str, workspace: Path) -> Turn:

@@ -104,6 +104,13 @@ def test_row_that_only_one_checkout_has_is_left_out(tmp_path: Path) -> None:
     assert [found.row for found in compared(other, this, RATE, LATENCY)] == [RATE]
 
 
+def test_checkouts_without_a_row_in_common_are_void(tmp_path: Path) -> None:
+    other = checkout(tmp_path / "other", gone=(1, 1))
+    this = checkout(tmp_path / "this", rate=(1, 1))
+    with pytest.raises(VoidError, match=r"no row of it is in .*/other, which has one/gone"):
+        compared(other, this, RATE)
+
+
 def test_checkout_is_compared_with_itself_turn_by_turn(tmp_path: Path) -> None:
     here = checkout(tmp_path / "here", rate=(1, 1))
     assert compared(here, here, RATE, pairs=3) == [Comparison(RATE, (1, 1, 1), (1, 1, 1))]
