@@ -21,7 +21,8 @@ _LOOK_S: Final = 0.01
 @contextmanager
 def empty_directory(parent: Path) -> Iterator[Path]:
     """Make a directory that goes, with all in it, when the block ends."""
-    path = Path(tempfile.mkdtemp(prefix="shardlog-bench-", dir=parent))
+    # What is told to go there may run in another directory.
+    path = Path(tempfile.mkdtemp(prefix="shardlog-bench-", dir=parent.absolute()))
     try:
         yield path
     finally:

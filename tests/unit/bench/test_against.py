@@ -11,6 +11,7 @@ import pytest
 
 from bench.against import Comparison, compare
 from bench.measure import Experiment, Row, VoidError
+from bench.workspace import empty_directory
 from connectors.dev_stack.guard import state_and_start
 from tests.waiting import await_that
 
@@ -114,6 +115,16 @@ def test_checkouts_without_a_row_in_common_are_void(tmp_path: Path) -> None:
 def test_checkout_is_compared_with_itself_turn_by_turn(tmp_path: Path) -> None:
     here = checkout(tmp_path / "here", rate=(1, 1))
     assert compared(here, here, RATE, pairs=3) == [Comparison(RATE, (1, 1, 1), (1, 1, 1))]
+
+
+def test_turns_run_where_the_directory_to_measure_is_named_from_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = checkout(tmp_path / "a place with: spaces", rate=(1, 1))
+    monkeypatch.chdir(tmp_path)
+    with empty_directory(Path()) as workspace:
+        wanted = Experiment("one", (RATE,), contestants=lambda _path: pytest.fail("not run here"))
+        assert list(compare(wanted, (here, here), workspace, 1, lambda _text: None))
 
 
 def test_turn_that_is_interrupted_is_told_to_stop_once(tmp_path: Path) -> None:
