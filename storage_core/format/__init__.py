@@ -1,1 +1,1 @@
-"""Format: every byte on disk beside the values it holds. Pure; opens nothing."""
+"""Format: every byte of a shard on disk beside the values it holds. Pure; opens nothing."""
