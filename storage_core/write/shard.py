@@ -268,10 +268,11 @@ class Shard:
         """
         self.guard.refuse_if_closed()
         strays = self.tail.counters.strays
-        if routed_here(request, self.context.meta.route_mask, strays) is None:
+        asked = routed_here(request, self.context.meta.route_mask, strays)
+        if asked is None:
             return
-        with closing(self.views.asked_for(request), self.note_lost) as view:
-            for batch, _ in scan_view(view, request):
+        with closing(self.views.asked_for(asked), self.note_lost) as view:
+            for batch, _ in scan_view(view, asked):
                 yield batch
 
     def state(self) -> ShardFacts:
