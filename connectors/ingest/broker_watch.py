@@ -2,12 +2,13 @@
 
 What the worker asks it about topics says which: beside each round, every ten seconds when there is
 none, every thirty while no partition is held. While it is away that is told by the loop's clock,
-whether anybody asks or not. Belongs to the worker's thread.
+whether anybody asks or not. Any thread: a round asks on its own, the loop on the worker's.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from threading import RLock
 from typing import Any, Final
 
 from storage_core import BrokerUnavailableError, Clock
@@ -21,6 +22,7 @@ class BrokerWatch:
     def __init__(self, clock: Clock, log: Any) -> None:  # noqa: ANN401 - a structlog logger has no better type
         self._clock = clock
         self._log = log
+        self._lock = RLock()
         self._since = self._reason = ""
         self._since_s: float | None = None
         self._told_s = 0.0
@@ -47,18 +49,20 @@ class BrokerWatch:
 
     def unanswered(self, reason: str) -> None:
         """Take note of a question without an answer."""
-        now_s, self._reason = self._clock.monotonic_s(), reason
-        if self._since_s is None:
-            moment = datetime.fromtimestamp(self._clock.now_ns() // 10**9, UTC)
-            self._since, self._since_s = f"{moment:%Y-%m-%dT%H:%M:%SZ}", now_s
-            self._tell(now_s, now_s)
-        else:
-            self.tell_if_due(now_s)
+        with self._lock:
+            now_s, self._reason = self._clock.monotonic_s(), reason
+            if self._since_s is None:
+                moment = datetime.fromtimestamp(self._clock.now_ns() // 10**9, UTC)
+                self._since, self._since_s = f"{moment:%Y-%m-%dT%H:%M:%SZ}", now_s
+                self._tell(now_s, now_s)
+            else:
+                self.tell_if_due(now_s)
 
     def tell_if_due(self, now_s: float) -> None:
         """Tell again of one that stays away."""
-        if self._since_s is not None and now_s - self._told_s >= TELL_EVERY_S:
-            self._tell(now_s, self._since_s)
+        with self._lock:
+            if self._since_s is not None and now_s - self._told_s >= TELL_EVERY_S:
+                self._tell(now_s, self._since_s)
 
     def _tell(self, now_s: float, since_s: float) -> None:
         self._told_s = now_s
@@ -67,7 +71,8 @@ class BrokerWatch:
 
     def answered(self) -> None:
         """Take note of an answer."""
-        if self._since_s is not None:
-            away_s = round(self._clock.monotonic_s() - self._since_s)
-            self._since_s = None
-            self._log.info("broker back", since=self._since, after_s=away_s)
+        with self._lock:
+            if self._since_s is not None:
+                away_s = round(self._clock.monotonic_s() - self._since_s)
+                self._since_s = None
+                self._log.info("broker back", since=self._since, after_s=away_s)

@@ -1,11 +1,12 @@
 """A round: what was consumed of all partitions, made durable at once.
 
-`commit_round` is the whole commit path of ingestion, one round at a time. It returns once the
-syncs have begun, so that the next round is consumed while this one becomes durable; two threads
-that both turn records into rows would only take the interpreter from each other.
+`commit_round` is the whole commit path of ingestion, one round at a time. It runs on the thread of
+rounds while the worker's thread fetches the next one: both spend their time in libraries that let
+go of the interpreter. It touches streams and its own report; the feeds it reads stand still, since
+only `RoundInFlight.acknowledge` moves them, on the worker's thread once the round is over.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping
 from concurrent.futures import Executor, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,11 +14,21 @@ from dataclasses import dataclass, field
 from connectors.ingest.mapping import ShardRecords, join_records
 from connectors.ingest.shard_feed import ShardFeed
 from connectors.ingest.topic_identity import TopicIdentities
-from connectors.kafka_client import Partition
+from connectors.kafka_client import Partition, Place
 from storage_core import AppendReport, ShardlogError, ShardPoisonedError, UnavailableError
 
-Gathered = Mapping[Partition, Sequence[ShardRecords]]
+Gathered = MutableMapping[Partition, list[ShardRecords]]
 Feeds = Mapping[Partition, ShardFeed]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was appended of a partition; it counts once it is durable."""
+
+    partition: Partition
+    epoch: int | None
+    appended: AppendReport
+    dead_letters: Mapping[int, bytes]
 
 
 @dataclass(slots=True)
@@ -26,10 +37,9 @@ class RoundReport:
 
     Attributes:
         records: How many were to be made durable.
-        written: What became of each partition's records; they count once they are durable.
         appended: Sums over the partitions that moved.
-        dead_letters: Records kept raw, by partition and offset.
-        moved: Partitions whose next offset moved.
+        dead_letters: Records kept raw, by partition and offset, of the partitions that moved.
+        moved: Where the partitions whose records are durable go on.
         poisoned: Partitions whose durable write failed; the others are committed.
         delayed: Partitions whose rows are not written, or not durable yet; going back to their
             feed's `next` fetches them again, and makes them so.
@@ -37,10 +47,9 @@ class RoundReport:
     """
 
     records: int = 0
-    written: dict[Partition, AppendReport] = field(default_factory=dict)
     appended: AppendReport = field(default_factory=AppendReport)
     dead_letters: dict[Partition, Mapping[int, bytes]] = field(default_factory=dict)
-    moved: list[Partition] = field(default_factory=list)
+    moved: dict[Partition, Place] = field(default_factory=dict)
     poisoned: dict[Partition, ShardPoisonedError] = field(default_factory=dict)
     delayed: dict[Partition, UnavailableError] = field(default_factory=dict)
     failed: dict[Partition, ShardlogError] = field(default_factory=dict)
@@ -51,14 +60,15 @@ class RoundReport:
         kept = self.appended
         return self.records - kept.appended - kept.duplicates - kept.dead_letters
 
-    def acknowledge(self, partition: Partition) -> None:
+    def add(self, written: Written, next_offset: int) -> None:
         """Count a partition whose records are durable."""
-        self.moved.append(partition)
-        self.appended = self.appended.plus(self.written.get(partition, AppendReport()))
+        self.moved[written.partition] = Place(next_offset, written.epoch)
+        self.appended = self.appended.plus(written.appended)
+        if written.appended.dead_letters:
+            self.dead_letters[written.partition] = written.dead_letters
 
     def blame(self, partition: Partition, error: ShardlogError) -> None:
         """Take note of what became of a partition instead of moving."""
-        self.dead_letters.pop(partition, None)
         if isinstance(error, ShardPoisonedError):
             self.poisoned[partition] = error
         elif isinstance(error, UnavailableError):
@@ -68,26 +78,28 @@ class RoundReport:
 
 
 class RoundInFlight:
-    """A round whose syncs are under way. Belongs to the worker's thread."""
+    """A round on its thread. Belongs to the worker's thread."""
 
-    def __init__(self, report: RoundReport, commits: Mapping[Future[int], ShardFeed]) -> None:
-        self._report = report
-        self._commits = commits
+    def __init__(self, outcome: Future[RoundReport], feeds: Feeds) -> None:
+        self._outcome = outcome
+        self._feeds = feeds
 
     def is_done(self, wait_s: float = 0.0) -> bool:
-        """Tell whether all syncs are over, after waiting for them so long."""
-        return not wait(self._commits, wait_s).not_done
+        """Tell whether it is over, after waiting for it so long."""
+        return self._outcome.done() or not wait([self._outcome], wait_s).not_done
 
     def acknowledge(self) -> RoundReport:
         """Move the feeds whose rows are durable (step 6); once it is done.
 
-        A shard whose commit failed does not keep the others from moving.
+        A shard whose append or commit failed does not keep the others from moving.
+
+        Raises:
+            ShardlogError: What broke the round off that is no shard's own.
         """
-        for future, feed in self._commits.items():
-            with _blaming(feed, self._report):
-                feed.next = future.result()
-                self._report.acknowledge(feed.partition)
-        return self._report
+        report = self._outcome.result()
+        for partition, place in report.moved.items():
+            self._feeds[partition].move(place)
+        return report
 
 
 def commit_round(
@@ -96,7 +108,7 @@ def commit_round(
     feeds: Feeds,
     identities: TopicIdentities,
     committers: Executor,
-) -> RoundInFlight:
+) -> RoundReport:
     """Make a round durable, exactly once.
 
     1. Ask the cluster for the ids of the round's topics; the answer comes beside step 2.
@@ -104,9 +116,10 @@ def commit_round(
     3. Compare the ids with those the streams were made from; nothing has been written yet.
     4. Append: per shard one WriteBatch of rows, dead letters and the next offset.
     5. Commit: sync the shards beside each other, on threads of their own, and publish their
-       markers. Readable from here on.
-    6. Acknowledge, once they are done: the feeds move; the worker tells the group, for lag
-       tools only.
+       markers, each as soon as it is appended, those with the fewest records first. Readable
+       from here on.
+    6. Acknowledge, once all are done, on the worker's thread: the feeds move; the worker tells
+       the group, for lag tools only.
 
     A topic that fails in 1 to 3 has nothing written: the caller goes back to its feeds' `next`,
     or lets them be. A failure of a shard in 4 or 5 poisons that shard alone; reopened, it says how
@@ -114,7 +127,8 @@ def commit_round(
     anywhere leaves each shard with its rows and its next offset, which move as one.
 
     Args:
-        gathered: What was consumed and mapped, by partition, in order.
+        gathered: What was consumed and mapped, by partition, in order. Used up: a partition's
+            parts are let go of as they are joined.
         positions: The consumer's next offset of each partition once all that was gathered is in;
             where it lies above the last record, control records were passed.
         feeds: The partitions held; they include those gathered.
@@ -123,36 +137,36 @@ def commit_round(
     """
     report = RoundReport(count_records(gathered))
     topics = {feed.partition.topic: feed.topic_id for feed in feeds.values()}
-    compare_ids = identities.ask(topics)  # 1
-    joined = {at: join_records(parts) for at, parts in gathered.items()}  # 2
+    try:
+        compare_ids = identities.ask(topics)  # 1
+    except UnavailableError as silence:
+        report.delayed.update(dict.fromkeys(feeds, silence))
+        return report
+    joined = {at: join_records(gathered.pop(at)) for at in list(gathered)}  # 2
     wrong = compare_ids()  # 3
     for topic, error in wrong.items():
         # For a moment's silence only what has rows here is concerned.
-        for partition in gathered if isinstance(error, UnavailableError) else feeds:
+        for partition in joined if isinstance(error, UnavailableError) else feeds:
             if partition.topic == topic:
                 report.blame(partition, error)
-    appended: dict[Partition, int] = {}
-    for partition, records in joined.items():  # 4
+    for partition, position in positions.items():
+        idle = feeds.get(partition)
+        if idle is not None and partition not in joined and position > idle.next:
+            joined[partition] = idle.nothing_until(position)
+    commits: dict[Future[int], Written] = {}
+    for partition in sorted(joined, key=lambda at: joined[at].count):  # 4
+        records = joined.pop(partition)
         if partition.topic in wrong:
             continue
         feed = feeds[partition]
-        next_offset = max(records.end, positions.get(partition, 0))
-        with _blaming(feed, report):
-            appended_here = feed.append(records, next_offset)
-            report.written[partition] = appended_here
-            if appended_here.dead_letters:
-                report.dead_letters[partition] = records.dead_letters
-            appended[partition] = next_offset
-    for partition, position in positions.items():
-        idle = feeds.get(partition)
-        if idle is None or partition in gathered or partition.topic in wrong:
-            continue
-        if position > idle.next:
-            with _blaming(idle, report):
-                idle.advance(position)
-                appended[partition] = position
-    commits = {committers.submit(feeds[at].commit): feeds[at] for at in appended}  # 5
-    return RoundInFlight(report, commits)  # 6: acknowledge
+        with _blaming(partition, report):
+            appended = feed.append(records, max(records.end, positions.get(partition, 0)))
+            written = Written(partition, records.epoch, appended, records.dead_letters)
+            commits[committers.submit(feed.commit)] = written  # 5
+    for future, written in commits.items():
+        with _blaming(written.partition, report):
+            report.add(written, future.result())
+    return report  # 6: acknowledge
 
 
 def count_records(gathered: Gathered) -> int:
@@ -161,9 +175,9 @@ def count_records(gathered: Gathered) -> int:
 
 
 @contextmanager
-def _blaming(feed: ShardFeed, report: RoundReport) -> Iterator[None]:
+def _blaming(partition: Partition, report: RoundReport) -> Iterator[None]:
     """Let the failure of one shard be that shard's alone."""
     try:
         yield
     except ShardlogError as error:
-        report.blame(feed.partition, error)
+        report.blame(partition, error)

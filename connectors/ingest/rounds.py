@@ -1,8 +1,10 @@
 """The rounds of a worker: what was gathered is made durable, one round at a time.
 
-The syncs of a round run on threads of their own while the next one is gathered. Whoever closes or
-moves a shard first waits for the round in flight, bounded. What a round's report says of the
-partitions the worker acts on; it is told as soon as the round is over.
+A round runs on a thread of its own, its syncs on some more, while the next one is fetched and
+gathered. Whoever closes or moves a shard first waits for the round in flight, bounded: streams are
+the round's for as long as it is under way, and the worker's between rounds. What a round's report
+says of the partitions the worker acts on; it is told as soon as the round is over, and so is what
+broke a round off.
 
 Belongs to the worker's thread.
 """
@@ -11,7 +13,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from connectors.ingest.commit_round import RoundInFlight, RoundReport, commit_round, count_records
+from connectors.ingest.commit_round import RoundInFlight, RoundReport, commit_round
 from connectors.ingest.gathering import Gathering
 from connectors.ingest.pace import Pace
 from connectors.ingest.shard_feed import ShardFeed
@@ -50,6 +52,7 @@ class Rounds:
         self._pace = pace
         self._wait_s = wait_s
         self._concluded = concluded
+        self._runner = ThreadPoolExecutor(1, "shardlog-round")
         self._committers = ThreadPoolExecutor(_COMMITTERS, "shardlog-commit")
         self.in_flight: RoundInFlight | None = None
 
@@ -69,17 +72,19 @@ class Rounds:
     def _begin(
         self, feeds: Mapping[Partition, ShardFeed], positions: Mapping[Partition, int]
     ) -> None:
-        gathered = self._gathered.take()
-        try:
-            self.in_flight = commit_round(
-                gathered, positions, feeds, self._identities, self._committers
-            )
-        except UnavailableError as error:
-            delayed = dict.fromkeys(feeds, error)
-            self._concluded(RoundReport(count_records(gathered), delayed=delayed))
+        # What moves later on is none of the round's.
+        held = dict(feeds)
+        outcome = self._runner.submit(
+            commit_round, self._gathered.take(), positions, held, self._identities, self._committers
+        )
+        self.in_flight = RoundInFlight(outcome, held)
 
     def conclude_if_done(self) -> None:
-        """Hand on what became of the round in flight, if it is over."""
+        """Hand on what became of the round in flight, if it is over.
+
+        Raises:
+            ShardlogError: What broke it off that is no shard's own.
+        """
         if self.in_flight is not None and self.in_flight.is_done():
             round_, self.in_flight = self.in_flight, None
             self._concluded(round_.acknowledge())
@@ -110,6 +115,10 @@ class Rounds:
             self.settle()
 
     def end(self, wait_s: float) -> None:
-        """Let go of the threads; a round that hangs is left to itself after a while."""
+        """Let go of the threads; a round that hangs is left to itself after a while.
+
+        Its shards are closed under it: what it still appends is refused.
+        """
         is_idle = self.in_flight is None or self.in_flight.is_done(wait_s)
-        self._committers.shutdown(wait=is_idle, cancel_futures=True)
+        for threads in (self._runner, self._committers):
+            threads.shutdown(wait=is_idle, cancel_futures=True)

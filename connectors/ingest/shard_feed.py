@@ -19,7 +19,10 @@ _DEFAULT_RULES: Final = MappingRules()
 
 @dataclass(slots=True)
 class ShardFeed:
-    """A partition this process owns. The thread that runs a round, or the one between rounds.
+    """A partition this process owns.
+
+    The worker's thread alone changes it. A round reads it on its own thread, and only `move`
+    changes it while one may be under way: once that round is over.
 
     Attributes:
         partition: The topic's partition; its number is the shard's.
@@ -27,7 +30,8 @@ class ShardFeed:
         topic_id: The topic the stream was made from.
         home: What is left beside the group's offset.
         next: The offset below which everything is durable.
-        epoch: The leader epoch of the last record, for Kafka to notice a log that was cut.
+        epoch: The leader epoch of the last record below it, for Kafka to notice a log that was
+            cut.
         rules: How its records become rows: the stream's own, whatever the file says by now.
     """
 
@@ -49,9 +53,12 @@ class ShardFeed:
         """What the group is told."""
         return Place(self.next, metadata=self.home.encode())
 
+    def move(self, place: Place) -> None:
+        """Take note that everything below a place is durable."""
+        self.next, self.epoch = place.offset, place.epoch
+
     def append(self, records: ShardRecords, next_offset: int) -> AppendReport:
         """Write rows, dead letters and the next offset as one; not yet durable."""
-        self.epoch = records.epoch
         return self.stream.append_batch(
             records.rows,
             shard=self.partition.number,
@@ -60,10 +67,9 @@ class ShardFeed:
             source={"next": next_offset, "epoch": records.epoch},
         )
 
-    def advance(self, next_offset: int) -> None:
-        """Move past offsets that carry no records; not yet durable."""
-        nothing = ShardRecords(_NO_ROWS, _NO_OFFSETS, {}, self.next, next_offset, self.epoch)
-        self.append(nothing, next_offset)
+    def nothing_until(self, next_offset: int) -> ShardRecords:
+        """Return what stands for offsets that carry no records."""
+        return ShardRecords(_NO_ROWS, _NO_OFFSETS, {}, self.next, next_offset, self.epoch)
 
     def commit(self) -> int:
         """Make everything appended durable and return the end of it."""

@@ -24,7 +24,10 @@ GONE_AFTER_S: Final = 10.0
 
 
 class TopicIdentities:
-    """Compares topics with the ids their streams were made for. One question at a time."""
+    """Compares topics with the ids their streams were made for.
+
+    Any thread asks for an id; whether topics are still the ones, one at a time.
+    """
 
     def __init__(self, admin: Admin, clock: Clock, broker: BrokerWatch) -> None:
         self._admin = admin

@@ -1,11 +1,12 @@
 """The end of a round: each shard's commit counts for itself, whatever the others' did."""
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from connectors.ingest.commit_round import RoundInFlight, RoundReport, commit_round
+from connectors.ingest.commit_round import commit_round
 from connectors.kafka_client import Partition
 from storage_core import (
     AppendReport,
@@ -17,42 +18,13 @@ from storage_core import (
 )
 from tests.unit.connectors.feeds import TOPIC, open_feeds
 from tests.unit.connectors.records import record, shard_records
+from tests.unit.connectors.workers import ScriptedStream
 
 
 @pytest.fixture
 def feeds(tmp_path):
     with open_feeds(tmp_path, 4) as opened:
         yield opened
-
-
-def ended(outcome):
-    future: Future[int] = Future()
-    if isinstance(outcome, Exception):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)
-    return future
-
-
-def in_flight(feeds, *outcomes):
-    commits = dict(zip(map(ended, outcomes), feeds.values(), strict=True))
-    return RoundInFlight(RoundReport(), commits)
-
-
-def test_shard_whose_commit_was_not_done_in_time_keeps_no_other_from_moving(feeds):
-    busy, poison = UnavailableError("busy"), ShardPoisonedError("full")
-    report = in_flight(feeds, busy, 7, poison, 9).acknowledge()
-    assert [feed.next for feed in feeds.values()] == [0, 7, 0, 9]
-    assert report.moved == [Partition(TOPIC, 1), Partition(TOPIC, 3)]
-    assert report.delayed == {Partition(TOPIC, 0): busy}
-    assert report.poisoned == {Partition(TOPIC, 2): poison}
-
-
-def test_damage_of_a_shard_keeps_no_other_from_moving(feeds):
-    torn = CorruptionError("torn")
-    report = in_flight(feeds, 1, torn, 3, 4).acknowledge()
-    assert [feed.next for feed in feeds.values()] == [1, 0, 3, 4]
-    assert report.failed == {Partition(TOPIC, 1): torn}
 
 
 class ScriptedIdentities:
@@ -67,12 +39,47 @@ class ScriptedIdentities:
 
 def round_of(feeds, wrong, positions):
     """Run a round of one record each of shards 0 and 1, whatever is wrong with the topics."""
-    messages = [record(0), record(0, partition=1)]
-    records = {at: [mapped] for at, mapped in shard_records(messages, topic=TOPIC)}
-    identities: Any = ScriptedIdentities(wrong)
+    return round_of_records(feeds, [record(0), record(0, partition=1)], wrong, positions)
+
+
+def round_of_records(feeds, messages, wrong=None, positions=None):
+    """Run a round of records, and acknowledge it."""
+    records: Any = {at: [mapped] for at, mapped in shard_records(messages, topic=TOPIC)}
+    identities: Any = ScriptedIdentities(wrong or {})
     with ThreadPoolExecutor(1) as committers:
-        round_ = commit_round(records, positions, feeds, identities, committers)
-    return round_.acknowledge()
+        report = commit_round(records, positions or {}, feeds, identities, committers)
+    for partition, place in report.moved.items():
+        feeds[partition].move(place)
+    return report
+
+
+def fail_commits(feeds, failures):
+    """Have the commits of some shards fail."""
+    for number, failure in failures.items():
+        feed = feeds[Partition(TOPIC, number)]
+        feed.stream = ScriptedStream(feed.stream, failure=failure)
+
+
+def one_of_each():
+    return [record(0, partition=number) for number in range(4)]
+
+
+def test_shard_whose_commit_was_not_done_in_time_keeps_no_other_from_moving(feeds):
+    busy, poison = UnavailableError("busy"), ShardPoisonedError("full")
+    fail_commits(feeds, {0: busy, 2: poison})
+    report = round_of_records(feeds, one_of_each())
+    assert [feed.next for feed in feeds.values()] == [0, 1, 0, 1]
+    assert list(report.moved) == [Partition(TOPIC, 1), Partition(TOPIC, 3)]
+    assert report.delayed == {Partition(TOPIC, 0): busy}
+    assert report.poisoned == {Partition(TOPIC, 2): poison}
+
+
+def test_damage_of_a_shard_keeps_no_other_from_moving(feeds):
+    torn = CorruptionError("torn")
+    fail_commits(feeds, {1: torn})
+    report = round_of_records(feeds, one_of_each())
+    assert [feed.next for feed in feeds.values()] == [1, 0, 1, 1]
+    assert report.failed == {Partition(TOPIC, 1): torn}
 
 
 def committed(feeds):
@@ -95,7 +102,7 @@ def test_topic_that_is_not_known_for_the_moment_has_its_rows_fetched_again(feeds
 
 def test_topic_that_is_wrong_keeps_no_other_from_moving(feeds):
     report = round_of(feeds, {"another": ForeignDataError("made anew")}, {Partition(TOPIC, 3): 9})
-    assert report.moved == [Partition(TOPIC, 0), Partition(TOPIC, 1), Partition(TOPIC, 3)]
+    assert set(report.moved) == {Partition(TOPIC, 0), Partition(TOPIC, 1), Partition(TOPIC, 3)}
     assert committed(feeds) == [1, 1, 0, 9]
 
 
@@ -103,15 +110,35 @@ def test_shard_that_refuses_its_rows_does_not_move_past_them(feeds):
     feeds[Partition(TOPIC, 0)].stream.close()
     report = round_of(feeds, {}, {Partition(TOPIC, 0): 5})
     assert list(report.failed) == [Partition(TOPIC, 0)]
-    assert report.moved == [Partition(TOPIC, 1)]
+    assert list(report.moved) == [Partition(TOPIC, 1)]
     assert (report.records, report.appended.appended, report.let_go) == (2, 1, 1)
 
 
 def test_records_and_dead_letters_whose_commit_fails_are_none_that_were_stored(feeds):
-    a, b = list(feeds)[:2]
-    written = {a: AppendReport(2, dead_letters=1), b: AppendReport(4, duplicates=2)}
-    report = RoundReport(9, written, dead_letters={a: {5: b"raw"}})
-    commits = {ended(ShardPoisonedError("full")): feeds[a], ended(7): feeds[b]}
-    RoundInFlight(report, commits).acknowledge()
-    assert (report.appended, report.let_go) == (AppendReport(4, duplicates=2), 3)
+    fail_commits(feeds, {0: ShardPoisonedError("full")})
+    feeds[Partition(TOPIC, 1)].stream.append_batch(
+        pa.table({"primary": [1000], "secondary": [7], "payload": [b"v"]}), shard=1, addresses=[0]
+    )
+    odd = [record(1, key=b"text"), *(record(offset, partition=1) for offset in range(3))]
+    report = round_of_records(feeds, [record(0), *odd])
+    assert (report.appended, report.let_go) == (AppendReport(2, duplicates=1), 2)
     assert report.dead_letters == {}
+
+
+def test_round_lets_go_of_what_was_gathered_as_it_goes(feeds):
+    gathered: Any = {at: [mapped] for at, mapped in shard_records(one_of_each(), topic=TOPIC)}
+    identities: Any = ScriptedIdentities({})
+    with ThreadPoolExecutor(1) as committers:
+        report = commit_round(gathered, {}, feeds, identities, committers)
+    assert (gathered, report.records) == ({}, 4)
+
+
+def test_silence_while_asking_has_all_that_is_held_fetched_again(feeds):
+    class Silent:
+        def ask(self, _expected):
+            raise silence
+
+    silence, identities = BrokerUnavailableError("no answer"), Silent()
+    nobody: Any = identities
+    report = commit_round({}, {}, feeds, nobody, nobody)
+    assert report.delayed == dict.fromkeys(feeds, silence)

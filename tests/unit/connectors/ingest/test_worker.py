@@ -3,16 +3,12 @@
 from concurrent.futures import Future
 
 import pytest
-from structlog.testing import CapturingLogger
 
 from connectors.ingest import assignment_watch
 from connectors.ingest import worker as loop
 from connectors.ingest.commit_round import RoundInFlight, RoundReport
-from connectors.ingest.worker import Worker
-from connectors.kafka_client import Partition, Place
-from connectors.kafka_client.python_fetch import stretches_of
+from connectors.kafka_client import Partition
 from connectors.kafka_client.translate import fault_of
-from connectors.settings.loading import load_options
 from connectors.settings.stream_settings import MappingRules
 from storage_core import (
     BrokerUnavailableError,
@@ -22,42 +18,24 @@ from storage_core import (
     StreamReader,
     UnavailableError,
 )
-from storage_core.testing import ManualClock
-from tests.unit.connectors.feeds import NOWHERE, TOPIC, open_feeds
+from tests.unit.connectors.feeds import TOPIC
 from tests.unit.connectors.records import denial, denial_of_all, record
+from tests.unit.connectors.workers import AllAreRight, gather, open_worker
 
 A, B = Partition(TOPIC, 0), Partition(TOPIC, 1)
 
 
 @pytest.fixture
 def worker(tmp_path):
-    settings = [f"root={tmp_path}", f'topics=["{TOPIC}"]', f"kafka.bootstrap.servers={NOWHERE}"]
-    worker = Worker(load_options(None, settings, {}), ManualClock(), CapturingLogger())
-    with open_feeds(tmp_path, 2) as feeds:
-        worker._holdings.feeds.update(feeds)
-        worker._consumer.begin(dict.fromkeys(feeds, Place(0)))
-        yield worker
-        worker._leave()
-
-
-def gather(worker, messages):
-    worker._gather(stretches_of(messages), 0.0)
-
-
-class AllAreRight:
-    """Every topic is the one its stream was made from."""
-
-    def ask(self, _expected):
-        return dict
+    with open_worker(tmp_path) as opened:
+        yield opened
 
 
 def fail_in_flight(worker, partition):
-    """Let a round be under way whose commit of a partition is not done in time."""
-    late: Future[int] = Future()
-    late.set_exception(UnavailableError("busy"))
-    worker._rounds.in_flight = RoundInFlight(
-        RoundReport(), {late: worker._holdings.feeds[partition]}
-    )
+    """Let a round be over in which a partition's commit was not done in time."""
+    outcome: Future[RoundReport] = Future()
+    outcome.set_result(RoundReport(delayed={partition: UnavailableError("busy")}))
+    worker._rounds.in_flight = RoundInFlight(outcome, worker._holdings.feeds)
 
 
 def test_records_before_a_fault_are_kept_before_it_is_acted_on(worker, tmp_path):
@@ -108,12 +86,12 @@ def test_records_of_others_stay_when_a_round_fails(worker):
 
 def test_stop_is_heard_while_a_disk_hangs(worker, monkeypatch):
     monkeypatch.setattr(loop, "_UNPOLLED_MAX_S", 0.0)
-    hanging: Future[int] = Future()
-    worker._rounds.in_flight = RoundInFlight(RoundReport(), {hanging: worker._holdings.feeds[A]})
+    hanging: Future[RoundReport] = Future()
+    worker._rounds.in_flight = RoundInFlight(hanging, worker._holdings.feeds)
     worker.stop()
     worker._hold_back()
     assert worker._rounds.in_flight is not None
-    hanging.set_result(0)
+    hanging.set_result(RoundReport())
 
 
 def test_streams_of_one_worker_are_fed_by_the_rules_each_was_made_with(worker):

@@ -1,0 +1,285 @@
+"""A round is appended beside the fetching of the next; whoever moves a shard waits for it."""
+
+import _thread
+import threading
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from connectors.ingest import worker as loop
+from connectors.ingest.commit_round import RoundInFlight, RoundReport
+from connectors.kafka_client import Partition, Place
+from connectors.kafka_client.translate import fault_of
+from storage_core import (
+    ClosedError,
+    ShardPoisonedError,
+    Stream,
+    StreamReader,
+    UnavailableError,
+)
+from tests.unit.connectors.feeds import TOPIC
+from tests.unit.connectors.records import denial, record
+from tests.unit.connectors.workers import AllAreRight, ScriptedStream, gather, held_up, open_worker
+from tests.unit.forks import in_fork
+
+A, B = Partition(TOPIC, 0), Partition(TOPIC, 1)
+
+
+@pytest.fixture
+def worker(tmp_path):
+    identities: Any = AllAreRight()
+    with open_worker(tmp_path) as opened:
+        opened._rounds._identities = identities
+        yield opened
+
+
+@pytest.fixture
+def hasty(worker):
+    """A worker that waits for no round."""
+    worker._rounds._wait_s = 0.01
+    return worker
+
+
+def begin(worker, *messages):
+    """Gather records and begin a round of them."""
+    gather(worker, list(messages))
+    worker._rounds._begin(worker._holdings.feeds, {})
+
+
+def committed(root):
+    with StreamReader.open(root, TOPIC) as reader:
+        return reader.committed()
+
+
+def open_soon(door):
+    """Open a door from another thread, once somebody stands before it."""
+
+    def run():
+        door.await_comer()
+        door.open()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+# --- beside each other ------------------------------------------------------------------------
+
+
+def test_records_gather_while_a_shard_is_appended_to(worker, tmp_path):
+    with held_up(worker, A) as door:
+        begin(worker, record(0))
+        door.await_comer()
+        gather(worker, [record(1), record(0, partition=1)])
+        worker._rounds.conclude_if_done()
+        assert (worker._gathered.count, committed(tmp_path)) == (2, {0: 0, 1: 0})
+        door.open()
+        worker._rounds.flush(worker._holdings.feeds)
+    assert committed(tmp_path) == {0: 2, 1: 1}
+
+
+def test_shard_with_few_records_is_committed_though_a_larger_one_hangs(worker, tmp_path):
+    with held_up(worker, A) as door:
+        begin(worker, *(record(offset) for offset in range(9)), record(0, partition=1))
+        door.await_comer()
+        # Its commit was begun before, and the worker's closing waits for it.
+        worker._holdings.feeds[B].stream.commit()
+        assert committed(tmp_path) == {0: 0, 1: 1}
+
+
+def test_feed_moves_once_its_round_is_acknowledged_and_not_before(worker, tmp_path):
+    feed = worker._holdings.feeds[A]
+    feed.move(Place(0, 7))
+    begin(worker, record(0), record(1))
+    assert worker._rounds.in_flight.is_done(60)
+    assert (committed(tmp_path)[0], feed.place) == (2, Place(0, 7))
+    worker._rounds.settle()
+    assert feed.place == Place(2, None)
+
+
+def test_feed_whose_rows_are_not_durable_keeps_its_epoch_too(worker):
+    feed = worker._holdings.feeds[A]
+    feed.move(Place(0, 7))
+    feed.stream = ScriptedStream(feed.stream, failure=UnavailableError("busy"))
+    begin(worker, record(0))
+    worker._rounds.settle()
+    assert feed.place == Place(0, 7)
+
+
+def test_what_moves_while_a_round_is_under_way_is_none_of_its(worker, tmp_path):
+    with held_up(worker, A) as door:
+        begin(worker, record(0))
+        feed = worker._holdings.feeds.pop(A)
+        door.open()
+        worker._rounds.settle()
+    assert (committed(tmp_path)[0], feed.next) == (1, 1)
+    worker._holdings.feeds[A] = feed
+
+
+# --- what waits for the round -----------------------------------------------------------------
+
+
+def test_revocation_waits_for_the_append_that_is_under_way(worker, tmp_path):
+    with held_up(worker, A) as door:
+        begin(worker, record(0))
+        gather(worker, [record(1)])
+        # Nothing is left to tell the group, which would not answer.
+        worker._group._told.update({A: 2, B: 0})
+        thread = open_soon(door)
+        worker._revoked([A])
+        thread.join()
+    assert committed(tmp_path)[0] == 2
+    assert list(worker._holdings.feeds) == [B]
+    Stream.open(tmp_path, TOPIC, shards=[0]).close()
+
+
+def test_loss_waits_for_the_append_and_drops_what_has_gathered_since(worker, tmp_path):
+    with held_up(worker, A) as door:
+        begin(worker, record(0))
+        gather(worker, [record(1)])
+        thread = open_soon(door)
+        worker._lost([A])
+        thread.join()
+    assert committed(tmp_path)[0] == 1
+    assert worker.counts.let_go == 1
+
+
+def test_partitions_that_come_wait_for_the_append_that_is_under_way(worker):
+    with held_up(worker, A) as door:
+        begin(worker, record(0))
+        thread = open_soon(door)
+        worker._assigned([])
+        thread.join()
+        assert worker._rounds.in_flight is None
+
+
+def test_fault_is_acted_on_behind_the_append_that_is_under_way(worker, tmp_path):
+    with held_up(worker, A) as door:
+        begin(worker, record(0))
+        thread = open_soon(door)
+        worker._act_on(fault_of(denial()), 0.0)
+        thread.join()
+    assert committed(tmp_path)[0] == 1
+    assert list(worker._holdings.feeds) == [B]
+
+
+@pytest.mark.parametrize("act", ["_assigned", "_revoked", "_lost"])
+def test_append_that_hangs_is_waited_for_in_bounded_time(hasty, act):
+    with held_up(hasty, A) as door:
+        begin(hasty, record(0))
+        door.await_comer()
+        with pytest.raises(UnavailableError, match="the disk hardly answers"):
+            getattr(hasty, act)([A])
+        # What happens to it is the worker's end, which goes on from here.
+        assert list(hasty._holdings.feeds) == [A, B]
+
+
+def test_stop_is_bounded_while_an_append_hangs_and_its_shard_takes_nothing_any_more(
+    hasty, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(loop, "_UNPOLLED_MAX_S", 0.0)
+    with held_up(hasty, A) as door:
+        begin(hasty, record(0))
+        round_ = hasty._rounds.in_flight
+        door.await_comer()
+        hasty.stop()
+        with pytest.raises(UnavailableError, match="the disk hardly answers"):
+            hasty._finish()
+        hasty._leave()
+        with Stream.open(tmp_path, TOPIC) as heir:
+            door.open()
+            report = round_.acknowledge()
+            assert {at: type(error) for at, error in report.failed.items()} == {A: ClosedError}
+            assert heir.committed() == {0: 0, 1: 0}
+
+
+def test_stop_is_heard_while_an_append_hangs(worker, monkeypatch):
+    monkeypatch.setattr(loop, "_UNPOLLED_MAX_S", 0.0)
+    with held_up(worker, A) as door:
+        begin(worker, record(0))
+        door.await_comer()
+        worker.stop()
+        worker._hold_back()
+        assert worker._rounds.in_flight is not None
+
+
+def test_what_gathers_beside_an_append_is_bounded(worker, monkeypatch):
+    monkeypatch.setattr(loop, "_UNPOLLED_MAX_S", 0.0)
+    held = []
+    with held_up(worker, A) as door:
+        begin(worker, record(0))
+        door.await_comer()
+        thread = open_soon(door)
+        worker._hold_back()
+        held.append(worker._rounds.in_flight)
+        thread.join()
+    assert held == [None]
+
+
+# --- what fails -------------------------------------------------------------------------------
+
+
+def test_shard_that_a_round_poisons_is_reopened_and_its_neighbours_move(worker, tmp_path):
+    feed = worker._holdings.feeds[A]
+    feed.stream = ScriptedStream(feed.stream, failure=ShardPoisonedError("full"))
+    begin(worker, record(0), record(0, partition=1))
+    worker._rounds.settle()
+    assert (list(worker._holdings.feeds), worker._holdings.waiting_count) == ([B], 1)
+    assert committed(tmp_path)[1] == 1
+
+
+class Surprise:
+    """Asking fails as nobody has thought of."""
+
+    def ask(self, _expected):
+        message = "a fault of our own"
+        raise AssertionError(message)
+
+
+def test_what_breaks_a_round_off_is_told_when_it_is_over(worker):
+    worker._rounds._identities = Surprise()
+    begin(worker, record(0))
+    with pytest.raises(AssertionError, match="of our own"):
+        worker._rounds.settle()
+    assert worker._rounds.in_flight is None
+
+
+def test_interrupted_wait_leaves_the_round_to_be_waited_for_again(worker, tmp_path):
+    with held_up(worker, A) as door:
+        begin(worker, record(0))
+        door.await_comer()
+        thread = threading.Thread(target=_thread.interrupt_main, daemon=True)
+        with pytest.raises(KeyboardInterrupt):
+            interrupted(worker, thread)
+        thread.join()
+        door.open()
+        worker._rounds.settle()
+    assert committed(tmp_path)[0] == 1
+    assert worker._holdings.feeds[A].next == 1
+
+
+def interrupted(worker, thread):
+    """Wait for the round; the interruption comes before the wait or in it."""
+    thread.start()
+    worker._rounds.settle()
+
+
+def test_fork_beside_an_append_changes_nothing(worker, tmp_path):
+    with held_up(worker, A) as door:
+        begin(worker, record(0))
+        door.await_comer()
+        assert isinstance(in_fork(worker._holdings.feeds[B].stream.commit), ClosedError)
+        assert in_fork(lambda: worker._rounds.end(0.0)) is None
+        door.open()
+        worker._rounds.settle()
+    assert committed(tmp_path)[0] == 1
+
+
+def test_round_that_is_over_is_known_without_waiting():
+    outcome: Future[RoundReport] = Future()
+    round_ = RoundInFlight(outcome, {})
+    assert not round_.is_done()
+    outcome.set_result(RoundReport(3))
+    assert round_.is_done()
+    assert round_.acknowledge().records == 3
