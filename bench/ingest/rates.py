@@ -1,13 +1,15 @@
 """Ingest from a real broker: durable against a bare consumer loop, and the worker's memory.
 
 Both sides use the same consumer settings, on the same topic, one process each, in turn; the
-broker runs on the same processors. A round in which the bare loop itself is slow is void.
+broker runs on the same processors. The bare loop is the client library's own, as people write it;
+how fast it was is reported beside.
 """
 
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +17,7 @@ import numpy as np
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from bench.child import answer_of, memory_peak
-from bench.measure import Contestant, Experiment, Measured, Row, fast_enough
+from bench.measure import Contestant, Experiment, Measured, Row
 from bench.records import PARTITIONS
 from bench.workspace import empty_directory
 from connectors.cli.worker import tune_process
@@ -29,7 +31,6 @@ from storage_core import SystemClock
 
 SMALL_RECORDS: Final = 2_000_000
 _LARGE_RECORDS: Final = 400_000
-_BARE_RATE_MIN: Final = 1_200_000
 _CONSUME_RECORDS: Final = 1000
 _CONSUME_WAIT_S: Final = 0.005
 _LOOK_S: Final = 0.005
@@ -63,7 +64,7 @@ def _fill(bootstrap: str, topic: str, records: int, value_bytes: int) -> Measure
 
 
 def _against_the_loop(
-    records: int, value_bytes: int, rate_min: float
+    records: int, value_bytes: int
 ) -> Callable[[Path], AbstractContextManager[Mapping[str, Contestant]]]:
     @contextmanager
     def contestants(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
@@ -76,7 +77,7 @@ def _against_the_loop(
                 with empty_directory(workspace) as root:
                     return answer_of(ingest, bootstrap, topic, root, records)
 
-            yield {"ours": ours, "bare loop": lambda: fast_enough(bare, rate_min, "the bare loop")}
+            yield {"ours": ours, "bare loop": bare}
 
     return contestants
 
@@ -139,15 +140,23 @@ def ingest(
     return {**measured, "memory_bytes": memory_peak()}
 
 
-def _rows(name: str, what: str) -> tuple[Row, ...]:
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """Limits and what is wanted of the rate and the processor time against the bare loop."""
+
+    rate: tuple[float, float]
+    cpu: tuple[float, float]
+
+
+def _rows(name: str, what: str, bounds: _Bounds) -> tuple[Row, ...]:
     return (
         Row(
             f"{name}/rate",
             f"durable ingest of {what} against the bare loop, one process each",
             ("ours", "rate"),
             ("bare loop", "rate"),
-            limit=0.38,
-            wanted=0.6,
+            "at least",
+            *bounds.rate,
         ),
         Row(
             f"{name}/cpu",
@@ -155,8 +164,7 @@ def _rows(name: str, what: str) -> tuple[Row, ...]:
             ("ours", "cpu"),
             ("bare loop", "cpu"),
             "at most",
-            limit=2.2,
-            wanted=1.5,
+            *bounds.cpu,
         ),
         Row(
             f"{name}/memory",
@@ -167,16 +175,17 @@ def _rows(name: str, what: str) -> tuple[Row, ...]:
             limit=400 * 10**6,
             wanted=250 * 10**6,
         ),
+        Row(f"{name}/loop", f"the bare loop's rate over {what}", ("bare loop", "rate"), None, None),
     )
 
 
 INGEST: Final = Experiment(
     "ingest",
-    _rows("ingest", "100-byte values"),
-    _against_the_loop(SMALL_RECORDS, 100, _BARE_RATE_MIN),
+    _rows("ingest", "100-byte values", _Bounds((0.8, 1.1), (1.3, 1.0))),
+    _against_the_loop(SMALL_RECORDS, 100),
 )
 INGEST_LARGE: Final = Experiment(
     "ingest1k",
-    _rows("ingest1k", "1 kB values"),
-    _against_the_loop(_LARGE_RECORDS, 1000, 0),
+    _rows("ingest1k", "1 kB values", _Bounds((0.27, 0.6), (3.3, 2.0))),
+    _against_the_loop(_LARGE_RECORDS, 1000),
 )
