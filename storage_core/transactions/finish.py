@@ -19,6 +19,7 @@ from storage_core.transactions.manifest import (
     Staging,
     note_done,
     read_staged_rows,
+    rows_removed,
     staged_transactions,
 )
 from storage_core.write.entry import Entry
@@ -103,8 +104,7 @@ def _refuse_if_removed(staging: Staging, manifest: Manifest, shard: Shard) -> No
     """Tell rows that somebody removed from rows that have landed and were cleared away."""
     id_, number = manifest.id or manifest.transaction, shard.context.number
     if not decision_of(staging, id_, {number: shard}).is_done:
-        message = f"the staged rows of transaction {manifest.transaction!r} were removed"
-        raise UnavailableError(message, shard=number, path=manifest.directory)
+        raise rows_removed(manifest, number)
 
 
 def _refuse_other_rows(

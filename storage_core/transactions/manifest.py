@@ -21,7 +21,7 @@ from typing import Any, Final
 import xxhash
 
 from storage_core.catalog.changes import locked
-from storage_core.errors import CorruptionError
+from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.contents import Contents, decode_contents, encode_contents
 from storage_core.format.record import Rows
 from storage_core.ground.clock import Clock
@@ -169,10 +169,13 @@ def read_staged_rows(manifest: Manifest, shard: int) -> Iterator[Rows]:
 
     Raises:
         CorruptionError: A file is missing or damaged.
+        UnavailableError: The transaction is not there any more, perhaps a later one of its id.
     """
     parts = manifest.shards[shard]
     for part in parts:
         if not is_whole(manifest.directory, part):
+            if read_manifest(manifest.directory) != manifest:
+                raise rows_removed(manifest, shard)
             message = (
                 f"a staged file of transaction {manifest.transaction!r} is missing or damaged; "
                 "open with give_up_transactions to forget it"
@@ -183,6 +186,12 @@ def read_staged_rows(manifest: Manifest, shard: int) -> Iterator[Rows]:
         return
     for part in parts:
         yield from read_part(manifest.directory, part)
+
+
+def rows_removed(manifest: Manifest, shard: int) -> UnavailableError:
+    """Return the error of a transaction that somebody removed while it was being finished."""
+    message = f"the staged rows of transaction {manifest.transaction!r} were removed"
+    return UnavailableError(message, shard=shard, path=manifest.directory)
 
 
 def note_done(staging: Staging, manifest: Manifest, shards: Iterable[int]) -> None:

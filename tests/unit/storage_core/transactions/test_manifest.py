@@ -5,7 +5,7 @@ import os
 import pytest
 from hypothesis import given
 
-from storage_core import CorruptionError, InvalidRequestError, TransactionId
+from storage_core import CorruptionError, InvalidRequestError, TransactionId, UnavailableError
 from storage_core.format.record import Rows
 from storage_core.ground.durable_file import encode_document, read_document, replace_durably
 from storage_core.testing import ManualClock
@@ -106,6 +106,16 @@ def test_missing_and_cut_files_are_told(staging):
     path.unlink()
     with pytest.raises(CorruptionError, match="missing or damaged"):
         primaries(manifest)
+
+
+def test_rows_of_a_transaction_that_gave_way_to_a_later_one_are_called_removed(staging):
+    manifest = staged(staging, "t", three_rows())
+    remove_transaction(manifest.directory)
+    later = staged(staging, "t", three_rows())
+    # Who was told of damage would give the later one up.
+    with pytest.raises(UnavailableError, match=r"'t' were removed.*shard 0"):
+        primaries(manifest)
+    assert primaries(later) == [1, 2, 3]
 
 
 def test_damaged_manifest_is_told(staging):
