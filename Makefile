@@ -7,7 +7,7 @@ SHELL := bash
 
 # Test processes at a time.
 JOBS ?= 2
-# Which fault (kill, power, damage, disk, lock; spark: killed drivers; properties: N examples of
+# Which fault (kill, power, damage, disk, lock, native; spark: killed drivers; properties: N examples of
 # each property of the unit tests; empty for all but the last two) and how often.
 KIND ?=
 N ?=
@@ -21,7 +21,10 @@ export OPENBLAS_NUM_THREADS := 1
 
 BIN := .venv/bin
 STAMP := .venv/.made-from-lock
-SOURCES := $(wildcard storage_core connectors streaming_jobs pyspark_shardlog.py demo tests bench)
+SOURCES := $(wildcard storage_core connectors streaming_jobs pyspark_shardlog.py hatch_build.py demo tests bench)
+# The compiled library: what it is made of, and whether it can be. Without a compiler all works too.
+NATIVE := connectors/kafka_client/native
+CC_FOUND := $(shell command -v $(CC))
 PYTEST := $(BIN)/pytest -n $(JOBS) --dist loadgroup
 UV_ENV := UV_PROJECT_ENVIRONMENT=.venv UV_PYTHON_DOWNLOADS=never
 
@@ -30,7 +33,7 @@ PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python
 	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& { command -v "$$name"; break; }; done)
 
-.PHONY: help setup fmt check quick test demo faults bench clean
+.PHONY: help setup fmt check quick test demo faults bench wheel clean
 
 help: ## List the targets.
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) \
@@ -38,7 +41,7 @@ help: ## List the targets.
 
 setup: $(STAMP) ## Make .venv with everything that the other targets need.
 
-$(STAMP): pyproject.toml uv.lock
+$(STAMP): pyproject.toml uv.lock hatch_build.py $(wildcard $(NATIVE)/*.[ch])
 	@{ python='$(PYTHON)'; \
 	if [[ -z $$python ]]; then \
 		echo 'shardlog needs Python 3.11 or later, and PATH has none. Get it with one of'; \
@@ -73,6 +76,7 @@ check: $(STAMP) ## Check style, formatting, types, spelling, project file and lo
 	$(BIN)/codespell
 	$(BIN)/validate-pyproject pyproject.toml
 	$(BIN)/uv lock --check
+	$(if $(CC_FOUND),$(CC) -std=c11 -O2 -Wall -Wextra -Werror -fsyntax-only $(NATIVE)/*.c,@echo 'no $(CC): C is not checked')
 
 quick: $(STAMP) ## Run units, scenarios, tidy and a short model test, without FUSE, in under a minute.
 	@place=$$(mktemp -d -p "$(or $(wildcard /dev/shm),$(TMPDIR),/tmp)") && trap 'rm -rf "$$place"' EXIT; \
@@ -87,12 +91,16 @@ demo: $(STAMP) ## Show the whole way: Kafka, two workers of which one is killed,
 
 faults: $(STAMP) ## Run the fault tests: N=500 sets every count, KIND=damage runs one kind.
 	$(if $(N),SHARDLOG_FAULT_KILLS=$(N) SHARDLOG_FAULT_POWER=$(N) SHARDLOG_FAULT_DAMAGE=$(N) \
-		SHARDLOG_FAULT_SPARK_KILLS=$(N) SHARDLOG_EXAMPLES=$(N)) $(PYTEST) -v --durations=0 \
+		SHARDLOG_FAULT_SPARK_KILLS=$(N) SHARDLOG_FAULT_NATIVE=$(N) SHARDLOG_EXAMPLES=$(N)) $(PYTEST) -v --durations=0 \
 		$(if $(KIND),$(or $(FAULTS_$(KIND)),tests/faults/test_$(KIND).py),tests/faults)
 
 bench: $(STAMP) ## Measure against plain RocksDB and raw files; fails when a row misses its limit.
 	$(BIN)/python -m bench
 
+wheel: $(STAMP) ## Build the wheel in dist/, with the compiled library where there is a compiler.
+	$(BIN)/uv build --wheel --quiet
+	@ls dist/*.whl
+
 clean: ## Remove .venv, caches and what a build left.
-	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist $(NATIVE)/*.so
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -51,11 +51,11 @@ def worker(
     Example: shardlog worker --config shardlog.toml --set kafka.group.id=orders
     """
     options = load_options(config, set_ or ())
-    check_settings(options.kafka_settings)
+    fetches_by = check_settings(options.kafka_settings, options.fetch)
     check_writable(options.root)
     check_files(sum(len(set(numbers)) for numbers in options.partitions.values()))
     if check:
-        typer.echo(json.dumps(options.shown(), indent=2))
+        typer.echo(json.dumps({**options.shown(), "fetches_by": fetches_by}, indent=2))
         return 0
     tune_process()
     raise_file_limit()
@@ -83,6 +83,7 @@ def worker(
         brokers=options.kafka_settings[BOOTSTRAP],
         group=options.kafka_settings["group.id"],
         root=str(options.root),
+        fetches_by=running.fetches_by,
     )
     try:
         running.run()

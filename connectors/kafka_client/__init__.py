@@ -10,7 +10,9 @@ settings are passed through as they are.
     producer         sends and counts; one thread
     admin            topics, their ids, watermarks; any thread
     fetched          what one call brought, in columns
-    python_fetch     those columns, made of messages one pass a field
+    native_library   the compiled library, or why it cannot be had
+    native_fetch     those columns, filled by it
+    python_fetch     the same without it, from messages, one pass a field
     reach            whether a broker answers; if none does, why
 """
 
@@ -18,7 +20,7 @@ from connectors.kafka_client.admin import Admin
 from connectors.kafka_client.consumer import Consumer, check_settings
 from connectors.kafka_client.fetched import Fetched, Stretches
 from connectors.kafka_client.producer import Producer
-from connectors.kafka_client.settings import LOGGER_NAME, shown_consumer_settings
+from connectors.kafka_client.settings import LOGGER_NAME, FetchWay, shown_consumer_settings
 from connectors.kafka_client.terms import Headers, Partition, Place
 from connectors.kafka_client.translate import PartitionFault
 
@@ -26,6 +28,7 @@ __all__ = [
     "LOGGER_NAME",
     "Admin",
     "Consumer",
+    "FetchWay",
     "Fetched",
     "Headers",
     "Partition",

@@ -1,42 +1,58 @@
 """A consumer whose owner says where each partition begins."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from threading import Thread
 from typing import Any
 
-import confluent_kafka as rdkafka
 from confluent_kafka import KafkaException, TopicPartition
 
 from connectors.kafka_client.fetched import Stretches
+from connectors.kafka_client.native_fetch import NativeFetch, open_client
+from connectors.kafka_client.native_library import Refusal
 from connectors.kafka_client.python_fetch import stretches_of
-from connectors.kafka_client.settings import BROKER_NAMES, REQUEST_TIMEOUT_S, consumer_settings
+from connectors.kafka_client.settings import (
+    BROKER_NAMES,
+    REQUEST_TIMEOUT_S,
+    FetchWay,
+    consumer_settings,
+)
 from connectors.kafka_client.terms import Partition, Place
 from connectors.kafka_client.translate import is_lost_ownership, translated, unless_lost
 from storage_core import ShardlogError
 
 
-def check_settings(settings: Mapping[str, object]) -> None:
+def check_settings(settings: Mapping[str, object], fetch: FetchWay = "auto") -> str:
     """Refuse settings that a consumer would not begin with; no broker is asked.
+
+    Returns:
+        The way it would fetch records, as `Consumer.fetches_by` has it.
 
     Raises:
         InvalidRequestError: A setting is unknown, unfit, or not the caller's to choose.
     """
     nobody = {name: value for name, value in settings.items() if name not in BROKER_NAMES}
-    Consumer(nobody).close()
+    consumer = Consumer(nobody, fetch)
+    consumer.close()
+    return consumer.fetches_by
 
 
 class Consumer:
     """A consumer whose owner says where each partition begins. One thread."""
 
-    def __init__(self, settings: Mapping[str, object]) -> None:
+    def __init__(self, settings: Mapping[str, object], fetch: FetchWay = "auto") -> None:
         """Connect in the background.
 
         Raises:
-            InvalidRequestError: A setting is unknown, or is not the caller's to choose.
+            InvalidRequestError: A setting is unknown, or is not the caller's to choose; or records
+                cannot be fetched this way.
         """
         told = {**consumer_settings(settings), "on_commit": self._note_group}
-        with translated("kafka settings"):
-            self._client: Any = rdkafka.Consumer(told)
+        self._client, found = open_client(told, fetch)
+        self._native = found if isinstance(found, NativeFetch) else None
+        # The way that was taken; and why, where it is a second choice.
+        self.fetches_by = "native"
+        if isinstance(found, Refusal):
+            self.fetches_by = f"python, since {found.reason}" if fetch == "auto" else "python"
         self._topics: set[str] = set()
         self._failure: Exception | None = None
         self._group_answer: dict[Partition, int] | None = None
@@ -77,13 +93,17 @@ class Consumer:
     def begin(self, starts: Mapping[Partition, Place]) -> None:
         """Take partitions from these places on, beside those held."""
         with translated("taking partitions"):
+            if self._native is not None:
+                self._native.hold(starts)
             self._client.incremental_assign([_place(*item) for item in starts.items()])
             self._topics.update(part.topic for part in starts)
             # A pause by the application outlives the assignment it was made in.
             self._client.resume([TopicPartition(*part) for part in starts])
 
-    def let_go(self, partitions: Iterable[Partition]) -> None:
+    def let_go(self, partitions: Collection[Partition]) -> None:
         """Give partitions back."""
+        if self._native is not None:
+            self._native.give_back(partitions)
         with translated("giving partitions back"), unless_lost():
             self._client.incremental_unassign([TopicPartition(*part) for part in partitions])
 
@@ -93,11 +113,18 @@ class Consumer:
         Raises:
             ShardlogError: The consumer cannot go on; or what a callback raised.
         """
+        native = self._native
+        if native is not None:
+            native.forward()
         with translated("consuming"):
-            messages = self._client.consume(records_max, wait_s)
+            # The compiled library waits by itself, and where no callback is served.
+            messages = self._client.consume(records_max, 0 if native is not None else wait_s)
         self.raise_failed_callback()
         (topic,) = self._topics if len(self._topics) == 1 else (None,)
-        return stretches_of(messages, topic)
+        found = stretches_of(messages, topic)
+        if native is None or len(messages) == records_max:
+            return found
+        return found + native.take(records_max - len(messages), 0 if found else wait_s)
 
     def raise_failed_callback(self) -> None:
         """Raise what a callback raised, once; nothing if none did."""
@@ -194,6 +221,8 @@ class Consumer:
                 held = {_partition(at) for at in self._client.assignment()}
                 if partition in held:
                     self._client.incremental_unassign([TopicPartition(*partition)])
+                    if self._native is not None:
+                        self._native.hold([partition])
                     self._client.incremental_assign([_place(partition, place)])
 
     def pause(self, partitions: Iterable[Partition]) -> None:
@@ -215,6 +244,8 @@ class Consumer:
         Returns:
             Whether it has left. If not, callbacks may still run: end the process.
         """
+        if self._native is not None:
+            self._native.detach()
         failures: list[ShardlogError] = []
 
         def leave() -> None:

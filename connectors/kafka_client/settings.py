@@ -9,11 +9,13 @@ table of settings with the column C/P.
 
 import logging
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal
 
 from storage_core import InvalidRequestError
 
 LOGGER_NAME: Final = "shardlog.librdkafka"
+# How records are fetched: natively is by the compiled library; auto, by it where it can be had.
+FetchWay = Literal["auto", "python", "native"]
 REQUEST_TIMEOUT_S: Final = 10.0
 # Where the brokers are; without these a client asks nobody.
 BROKER_NAMES: Final = ("bootstrap.servers", "metadata.broker.list")

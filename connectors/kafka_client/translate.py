@@ -145,9 +145,19 @@ def fault_of(message: Message) -> PartitionFault | None:
     error: Any = message.error()
     if error is None:
         return None
+    return fault_from(error, message.topic(), message.partition(), message.offset())
+
+
+def fault_from(
+    error: KafkaError, topic: str | None, number: int | None, offset: int | None
+) -> PartitionFault | None:
+    """Return what an error says of a partition; None when it is about none.
+
+    Raises:
+        ShardlogError: The consumer cannot go on.
+    """
     if is_fatal(error):
         raise our_error(KafkaException(error), "consuming")
-    topic, number, offset = message.topic(), message.partition(), message.offset()
     code = error.code()
     if topic is not None and code in _FORBIDDEN:
         # Of one topic among several, it has no partition; nothing else would say so.
@@ -162,7 +172,7 @@ def fault_of(message: Message) -> PartitionFault | None:
         return None
     return PartitionFault(
         Partition(str(topic), int(number)),
-        -1 if offset is None else int(offset),
+        -1 if offset is None or offset < 0 else int(offset),
         code in _OUT_OF_RANGE or code in _TRUNCATED,
         code in _UNREADABLE,
         code in _FORBIDDEN,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from connectors.kafka_client import shown_consumer_settings
+from connectors.kafka_client import FetchWay, shown_consumer_settings
 from connectors.settings.checks import (
     BOOTSTRAP,
     GROUP,
@@ -97,6 +97,8 @@ class WorkerOptions(Section):
         lock_wait_s: How long a new owner waits for a shard another process holds.
         broker_wait_s: How long to wait for a broker at the start.
         stop_timeout_s: How long a clean stop may take.
+        fetch: How records come from librdkafka: by the compiled library (`native`), in `python`, or
+            (`auto`) by the library where it can be had.
         kafka: Settings of librdkafka, by its names.
         stream: How streams are made that are not there yet.
     """
@@ -121,6 +123,7 @@ class WorkerOptions(Section):
     lock_wait_s: Annotated[float, Field(ge=0, le=3600)] = 60.0
     broker_wait_s: Annotated[float, Field(gt=0, le=3600)] = 15.0
     stop_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 20.0
+    fetch: FetchWay = "auto"
     kafka: Annotated[dict[str, str | int | float | bool], BeforeValidator(check_kafka)] = Field(
         default_factory=dict
     )

@@ -40,6 +40,7 @@ def expect_one_line(ran, complaint):
         ("kafka.fetch.min.bytes=abc", "fetch.min.bytes"),
         ('topics=[""]', "topics"),
         ('topics=["tele/metry"]', "topics"),
+        ("fetch=fast", "fetch"),
         ("root=", "root: is empty"),
         ("start=-5", "start: -5 lies outside"),
         ("start=9999999", "start: 9999999 is a time in milliseconds of 1970-01-01"),
@@ -77,9 +78,19 @@ def test_check_shows_what_is_in_force(worker):
     assert shown["kafka"]["bootstrap.servers"] == "127.0.0.1:1"
 
 
+def test_check_shows_which_way_records_would_be_fetched(worker):
+    asked_for = json.loads(worker("fetch=python", options=["--check"]).out)
+    assert (asked_for["fetch"], asked_for["fetches_by"]) == ("python", "python")
+    by_itself = json.loads(worker(options=["--check"]).out)
+    assert by_itself["fetch"] == "auto"
+    assert by_itself["fetches_by"] == "native" or by_itself["fetches_by"].startswith(
+        "python, since"
+    )
+
+
 def test_check_shows_defaults_too(worker):
     shown = json.loads(worker("kafka.fetch.min.bytes=7", options=["--check"]).out)
-    assert set(shown) == set(WorkerOptions.model_fields)
+    assert set(shown) == {*WorkerOptions.model_fields, "fetches_by"}
     assert set(shown["stream"]) == set(StreamSettings.model_fields)
     in_force = shown["kafka"]
     assert (in_force["group.id"], in_force["fetch.min.bytes"]) == ("shardlog", 7)

@@ -1,0 +1,331 @@
+/* From messages to columns: one pass that measures, one that copies. */
+#include "fetch.h"
+
+#include <string.h>
+
+/* More does not fit the offsets of an Arrow column. */
+#ifndef COLUMN_BYTES_MAX
+#define COLUMN_BYTES_MAX INT32_MAX
+#endif
+/* Messages were made on another thread: what is read of one is asked for so many earlier. */
+#define AHEAD 8
+
+/* Tell whether a name is what Python takes for UTF-8. */
+static bool is_utf8(const char *name, size_t size)
+{
+    const uint8_t *at = (const uint8_t *)name, *end = at + size;
+    while (at < end) {
+        size_t more = *at < 0x80 ? 0 : *at < 0xe0 ? 1 : *at < 0xf0 ? 2 : 3;
+        if ((*at >= 0x80 && *at < 0xc2) || *at > 0xf4 || more > (size_t)(end - at - 1))
+            return false;
+        if (more >= 2 && ((*at == 0xe0 && at[1] < 0xa0) || (*at == 0xed && at[1] > 0x9f)
+                          || (*at == 0xf0 && at[1] < 0x90) || (*at == 0xf4 && at[1] > 0x8f)))
+            return false;
+        for (at++; more > 0; more--, at++)
+            if ((*at & 0xc0) != 0x80)
+                return false;
+    }
+    return true;
+}
+
+/* What the variable columns hold so far. */
+struct sums {
+    uint64_t keys, values, names, contents;
+    int64_t headers, null_contents;
+};
+
+/* Add a message's headers; return its marks. */
+static uint8_t measure_headers(const rd_kafka_message_t *m, struct sums *sums)
+{
+    rd_kafka_headers_t *headers;
+    struct sums with = *sums;
+    if (rdk.rd_kafka_message_headers(m, &headers) != 0)
+        return 0;
+    size_t number = rdk.rd_kafka_header_cnt(headers);
+    for (size_t each = 0; each < number; each++) {
+        const char *name;
+        const void *content;
+        size_t size;
+        if (rdk.rd_kafka_header_get_all(headers, each, &name, &content, &size) != 0)
+            break;
+        size_t name_size = strlen(name);
+        if (!is_utf8(name, name_size))
+            return IS_MISNAMED;
+        with.names += name_size;
+        with.contents += content == NULL ? 0 : size;
+        with.null_contents += content == NULL;
+        with.headers++;
+    }
+    if (with.headers == sums->headers)
+        return 0;
+    *sums = with;
+    return HAS_HEADERS;
+}
+
+static size_t slot_of(const char *topic, int32_t partition)
+{
+    uint64_t hash = 1469598103934665603u ^ (uint32_t)partition;
+    for (; *topic != '\0'; topic++)
+        hash = (hash ^ (uint8_t)*topic) * 1099511628211u;
+    return (size_t)(hash ^ hash >> 32);
+}
+
+/* Return the run of a message; it may be its first. */
+static uint32_t find_run(struct fetch *f, const rd_kafka_message_t *m, int64_t *runs)
+{
+    const char *topic = rdk.rd_kafka_topic_name(m->rkt);
+    size_t slot = slot_of(topic, m->partition);
+    for (;; slot++) {
+        uint32_t *found = &f->table[slot & f->table_mask];
+        if (*found == 0) {
+            uint32_t run = (uint32_t)*runs;
+            f->topics[run] = m->rkt;
+            f->runs[run] = (struct run){.topic = topic, .partition = m->partition};
+            *found = (uint32_t)++*runs;
+            return run;
+        }
+        struct run *run = &f->runs[*found - 1];
+        if (run->partition == m->partition
+            && (f->topics[*found - 1] == m->rkt || strcmp(run->topic, topic) == 0))
+            return *found - 1;
+    }
+}
+
+static void lay_out(struct stretch *s, const struct sums *sums)
+{
+    const int64_t n = s->records, ends = 4 * (n + 1), bits = (n + 7) / 8;
+    int64_t size[COLUMNS] = {
+        [OFFSETS] = 8 * n,
+        [TIMESTAMPS] = 8 * n,
+        [KINDS] = n,
+        [KEYS_VALID] = s->null_keys > 0 ? bits : 0,
+        [KEYS_ENDS] = ends,
+        [KEYS] = (int64_t)sums->keys,
+        [VALUES_VALID] = s->null_values > 0 ? bits : 0,
+        [VALUES_ENDS] = ends,
+        [VALUES] = (int64_t)sums->values,
+        [MISNAMED] = s->misnamed > 0 ? n : 0,
+    };
+    if (sums->headers > 0) {
+        size[HEADERS_VALID] = s->with_headers < n ? bits : 0;
+        size[HEADERS_ENDS] = ends;
+        size[NAMES_ENDS] = size[CONTENTS_ENDS] = 4 * (sums->headers + 1);
+        size[NAMES] = (int64_t)sums->names;
+        size[CONTENTS_VALID] = sums->null_contents > 0 ? (sums->headers + 7) / 8 : 0;
+        size[CONTENTS] = (int64_t)sums->contents;
+    }
+    s->headers = sums->headers;
+    s->null_contents = sums->null_contents;
+    for (int column = 0; column < COLUMNS; column++) {
+        s->at[column] = s->bytes;
+        s->size[column] = size[column];
+        s->bytes += (size[column] + 63) / 64 * 64;
+    }
+}
+
+/* Give every run its place, and every place its message. */
+static void put_in_order(struct fetch *f, const struct stretch *s)
+{
+    int64_t start = 0;
+    for (int64_t each = 0; each < s->runs; each++) {
+        struct run *run = &f->runs[each];
+        int32_t epoch = rdk.rd_kafka_message_leader_epoch(f->messages[f->last[each]]);
+        run->epoch = epoch;
+        run->start = start;
+        start += run->count;
+        run->count = 0;
+    }
+    for (int64_t each = 0; each < s->records; each++) {
+        struct run *run = &f->runs[f->run_of[each]];
+        f->order[run->start + run->count++] = (uint32_t)each;
+    }
+}
+
+/* Measure the next stretch; return whether there is one. What stood before it is destroyed. */
+EXPORT int shardlog_next(struct fetch *f, struct stretch *told)
+{
+    struct stretch s = {0};
+    struct sums sums = {0};
+    uint32_t run = 0;
+    const rd_kafka_message_t *before = NULL;
+    pthread_mutex_lock(&f->lock);
+    shardlog_end_messages(f, f->at + (size_t)(f->stretch.records + f->stretch.has_fault));
+    size_t at = f->at;
+    if (at < f->end)
+        memset(f->table, 0, (f->table_mask + 1) * sizeof *f->table);
+    for (; at < f->end; at++) {
+        const rd_kafka_message_t *m = f->messages[at];
+        if (at + AHEAD < f->end) {
+            __builtin_prefetch(f->messages[at + AHEAD]);
+            __builtin_prefetch((const char *)f->messages[at + AHEAD] + 64);
+        }
+        if (m->err != 0) {
+            s.has_fault = 1;
+            break;
+        }
+        struct sums with = sums;
+        with.keys += m->key == NULL ? 0 : m->key_len;
+        with.values += m->payload == NULL ? 0 : m->len;
+        uint8_t marks = measure_headers(m, &with);
+        if (s.records > 0
+            && (with.keys > COLUMN_BYTES_MAX || with.values > COLUMN_BYTES_MAX
+                || with.names > COLUMN_BYTES_MAX || with.contents > COLUMN_BYTES_MAX))
+            break;
+        sums = with;
+        s.null_keys += m->key == NULL;
+        s.null_values += m->payload == NULL;
+        s.with_headers += marks == HAS_HEADERS;
+        s.misnamed += marks == IS_MISNAMED;
+        if (before == NULL || before->rkt != m->rkt || before->partition != m->partition)
+            run = find_run(f, m, &s.runs);
+        before = m;
+        f->runs[run].count++;
+        f->last[run] = (uint32_t)at;
+        f->run_of[s.records] = run;
+        f->marks[s.records++] = marks;
+    }
+    bool is_any = s.records > 0 || s.has_fault;
+    s.left = (int64_t)(f->end - at) - s.has_fault;
+    lay_out(&s, &sums);
+    put_in_order(f, &s);
+    *told = f->stretch = s;
+    pthread_mutex_unlock(&f->lock);
+    return is_any;
+}
+
+/* Return the runs of the stretch; their topics' names last until `fill`. */
+EXPORT const struct run *shardlog_runs(struct fetch *f)
+{
+    return f->runs;
+}
+
+/* Tell what the error event behind the stretch says; its texts last until the next call. */
+EXPORT void shardlog_fault(struct fetch *f, struct fault *told)
+{
+    const rd_kafka_message_t *m = f->messages[f->at + (size_t)f->stretch.records];
+    *told = (struct fault){
+        .topic = m->rkt == NULL ? NULL : rdk.rd_kafka_topic_name(m->rkt),
+        .text = rdk.rd_kafka_message_errstr(m),
+        .code = m->err,
+        .partition = m->partition,
+        .offset = m->offset,
+    };
+}
+
+/* --- copying ------------------------------------------------------------------------------- */
+
+/* A column of bytes of any length, as it grows. */
+struct binary {
+    uint8_t *valid; /* null where none of it is null */
+    int32_t *ends;
+    uint8_t *bytes;
+    int64_t number;
+};
+
+static void *column_of(const struct stretch *s, uint8_t *buffer, enum column column)
+{
+    return s->size[column] > 0 ? buffer + s->at[column] : NULL;
+}
+
+static struct binary binary_of(const struct stretch *s, uint8_t *buffer, enum column valid,
+                               enum column ends, enum column bytes)
+{
+    struct binary found = {
+        .valid = column_of(s, buffer, valid),
+        .ends = column_of(s, buffer, ends),
+        .bytes = buffer + s->at[bytes],
+    };
+    if (found.valid != NULL)
+        memset(found.valid, 0, (size_t)s->size[valid]);
+    if (found.ends != NULL)
+        found.ends[0] = 0;
+    return found;
+}
+
+static void set_bit(uint8_t *bits, int64_t at)
+{
+    bits[at / 8] |= (uint8_t)(1u << at % 8);
+}
+
+static inline void add(struct binary *to, const void *bytes, size_t size)
+{
+    int32_t end = to->ends[to->number];
+    if (bytes != NULL) {
+        memcpy(to->bytes + end, bytes, size);
+        end += (int32_t)size;
+        if (to->valid != NULL)
+            set_bit(to->valid, to->number);
+    }
+    to->ends[++to->number] = end;
+}
+
+static void add_headers(
+    const rd_kafka_message_t *m, struct binary *names, struct binary *contents)
+{
+    rd_kafka_headers_t *headers;
+    if (rdk.rd_kafka_message_headers(m, &headers) != 0)
+        return;
+    size_t number = rdk.rd_kafka_header_cnt(headers);
+    for (size_t each = 0; each < number; each++) {
+        const char *name;
+        const void *content;
+        size_t size;
+        if (rdk.rd_kafka_header_get_all(headers, each, &name, &content, &size) != 0)
+            break;
+        add(names, name, strlen(name));
+        add(contents, content, size);
+    }
+}
+
+/* Copy the stretch into a buffer of `bytes`, and destroy its messages; return how many, which is
+ * none if the client has ended. */
+EXPORT int64_t shardlog_fill(struct fetch *f, uint8_t *buffer)
+{
+    pthread_mutex_lock(&f->lock);
+    const struct stretch *s = &f->stretch;
+    const int64_t records = s->records;
+    int64_t *offsets = column_of(s, buffer, OFFSETS);
+    int64_t *timestamps = column_of(s, buffer, TIMESTAMPS);
+    int8_t *kinds = column_of(s, buffer, KINDS);
+    uint8_t *misnamed = column_of(s, buffer, MISNAMED);
+    uint8_t *with_headers = column_of(s, buffer, HEADERS_VALID);
+    int32_t *headers_ends = column_of(s, buffer, HEADERS_ENDS);
+    struct binary keys = binary_of(s, buffer, KEYS_VALID, KEYS_ENDS, KEYS);
+    struct binary values = binary_of(s, buffer, VALUES_VALID, VALUES_ENDS, VALUES);
+    struct binary names = binary_of(s, buffer, NAMES_ENDS, NAMES_ENDS, NAMES);
+    struct binary contents = binary_of(s, buffer, CONTENTS_VALID, CONTENTS_ENDS, CONTENTS);
+    names.valid = NULL;
+    if (with_headers != NULL)
+        memset(with_headers, 0, (size_t)s->size[HEADERS_VALID]);
+    if (headers_ends != NULL)
+        headers_ends[0] = 0;
+    rd_kafka_message_t **own = f->messages + f->at;
+    for (int64_t each = 0; each < records; each++) {
+        uint32_t place = f->order[each];
+        rd_kafka_message_t *m = own[place];
+        int kind = 0;
+        if (each + AHEAD < records)
+            __builtin_prefetch(own[f->order[each + AHEAD]]->payload);
+        offsets[each] = m->offset;
+        timestamps[each] = rdk.rd_kafka_message_timestamp(m, &kind);
+        kinds[each] = (int8_t)kind;
+        add(&keys, m->key, m->key_len);
+        add(&values, m->payload, m->len);
+        if (misnamed != NULL)
+            misnamed[each] = f->marks[place] == IS_MISNAMED;
+        if (headers_ends != NULL) {
+            if (f->marks[place] == HAS_HEADERS) {
+                add_headers(m, &names, &contents);
+                if (with_headers != NULL)
+                    set_bit(with_headers, each);
+            }
+            headers_ends[each + 1] = (int32_t)names.number;
+        }
+        rdk.rd_kafka_message_destroy(m);
+    }
+    shardlog_count(MESSAGES_GONE, records);
+    f->at += (size_t)records;
+    f->stretch.records = 0;
+    pthread_mutex_unlock(&f->lock);
+    return records;
+}

@@ -1,0 +1,123 @@
+/* Records of a librdkafka consumer, a batch at a time, as columns that Arrow takes as they are.
+ *
+ * The consumer stays confluent_kafka's: membership, callbacks, positions, pauses. This library is
+ * a plugin of librdkafka (`plugin.library.paths`), so it is given the consumer's handle by public
+ * means. Partitions' queues are forwarded to a queue of ours; from it
+ *
+ *     take     gets messages, waiting at most so long;
+ *     next     measures the next stretch of them: the records up to an error event, or as many as
+ *              columns hold; it says how large a buffer they need, and where each column lies;
+ *     fill     copies them, those of a partition side by side, and destroys the messages.
+ *
+ * native_library.py and native_fetch.py are the only callers; ctypes releases the interpreter's
+ * lock in each call. One thread at a time uses a consumer; a lock makes the end of the client,
+ * which librdkafka tells on a thread of its own, wait for a call under way.
+ *
+ *     client.c      the client's handle, partitions' queues, messages taken
+ *     columns.c     from messages to columns
+ *     librdkafka.h  what of librdkafka is used
+ */
+#ifndef SHARDLOG_FETCH_H
+#define SHARDLOG_FETCH_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "librdkafka.h"
+
+/* Changes whenever what Python knows of this library does. */
+#define ABI 1
+#define EXPORT __attribute__((visibility("default")))
+
+/* --- what Python reads; every field is an int64 ---------------------------------------------- */
+
+enum column {
+    OFFSETS,
+    TIMESTAMPS,
+    KINDS,
+    KEYS_VALID,
+    KEYS_ENDS,
+    KEYS,
+    VALUES_VALID,
+    VALUES_ENDS,
+    VALUES,
+    HEADERS_VALID,
+    HEADERS_ENDS,
+    NAMES_ENDS,
+    NAMES,
+    CONTENTS_VALID, /* a header's content: its value */
+    CONTENTS_ENDS,
+    CONTENTS,
+    MISNAMED,
+    COLUMNS
+};
+
+struct stretch {
+    int64_t records;
+    int64_t runs;
+    int64_t has_fault; /* an error event stands behind it */
+    int64_t left;      /* messages behind it and its fault */
+    int64_t bytes;     /* of the buffer that `fill` takes */
+    int64_t null_keys;
+    int64_t null_values;
+    int64_t with_headers; /* records that have any that can be read */
+    int64_t headers;
+    int64_t null_contents;
+    int64_t misnamed; /* records of which a header's name is no UTF-8 */
+    int64_t at[COLUMNS];
+    int64_t size[COLUMNS]; /* 0: the column is not there */
+};
+
+/* The records of one partition, [start, start + count). */
+struct run {
+    const char *topic; /* until `fill` */
+    int64_t partition;
+    int64_t start;
+    int64_t count;
+    int64_t epoch; /* of the last; negative: none */
+};
+
+struct fault {
+    const char *topic; /* may be null; both texts until the next call */
+    const char *text;
+    int64_t code;
+    int64_t partition;
+    int64_t offset;
+};
+
+/* --- what librdkafka's client owns, and its user ------------------------------------------- */
+
+struct fetch {
+    pthread_mutex_t lock;
+    atomic_int owners; /* librdkafka's client, and Python */
+    rd_kafka_t *client; /* null once it ends */
+    rd_kafka_queue_t *queue;
+    rd_kafka_queue_t **sources; /* of the partitions that are held; null: free */
+    int64_t sources_room;
+
+    rd_kafka_message_t **messages; /* [at, end) are ours */
+    uint32_t *run_of;              /* of each message of the stretch */
+    uint32_t *order;               /* the message that lies at each place of the columns */
+    uint8_t *marks;                /* IS_MISNAMED, HAS_HEADERS of each message */
+    struct run *runs;
+    rd_kafka_topic_t **topics; /* of each run */
+    uint32_t *last;            /* the last message of each run */
+    uint32_t *table;           /* runs by topic and number, plus one; 0: free */
+    size_t room;
+    size_t table_mask;
+    size_t at, end;
+    struct stretch stretch; /* what `next` measured and `fill` has yet to copy */
+};
+
+enum { IS_MISNAMED = 1, HAS_HEADERS = 2 };
+
+/* Made and destroyed, both of queues and of messages; a test compares them. */
+enum counter { QUEUES_MADE, QUEUES_GONE, MESSAGES_MADE, MESSAGES_GONE, COUNTERS };
+
+void shardlog_count(enum counter counter, int64_t number);
+
+/* Destroy messages up to this one. */
+void shardlog_end_messages(struct fetch *f, size_t end);
+
+#endif

@@ -1,0 +1,240 @@
+"""A consumer's records by the compiled library: queues of partitions, columns filled in C.
+
+The consumer's own queue carries everything else: rebalances, errors of the group, statistics.
+They are served by confluent_kafka alone, whose callbacks expect that. A partition's records come
+to a queue of ours, to which librdkafka is told to forward the partition's; so no call for records
+can run into a callback.
+
+librdkafka itself sends a partition's records to the consumer's queue until it is told otherwise,
+and ends the forwarding when a fetch stops, at some later time. So a partition that was taken is
+forwarded anew before each call until the first record has come by our queue; and what came to the
+consumer's queue meanwhile is handed over first.
+"""
+
+import ctypes
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import confluent_kafka as rdkafka
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from confluent_kafka import KafkaError
+
+from connectors.kafka_client.fetched import Fetched, Stretches
+from connectors.kafka_client.native_library import (
+    COLUMNS,
+    LIBRARY,
+    Fault,
+    NativeLibrary,
+    Refusal,
+    Stretch,
+    load,
+)
+from connectors.kafka_client.settings import FetchWay
+from connectors.kafka_client.terms import Partition
+from connectors.kafka_client.translate import PartitionFault, fault_from, translated
+from storage_core import HEADERS_TYPE, ClosedError, InvalidRequestError
+
+_NOT_WANTED: Final = Refusal("it is not wanted")
+_PLUGINS: Final = "plugin.library.paths"
+_AT: Final = {name: at for at, name in enumerate(COLUMNS)}
+# While a call waits for records nothing else is served.
+_WAIT_MS_MAX: Final = 100
+_NO_BUFFER: Final = pa.py_buffer(b"")
+
+
+class NativeFetch:
+    """What a consumer fetches, in C. The consumer's thread."""
+
+    def __init__(self, library: NativeLibrary, handle: int) -> None:
+        """Belong to a client that was made with the library as its plugin."""
+        self._library, self._handle = library, handle
+        self._process = os.getpid()
+        self._sources: dict[Partition, int] = {}
+        # Those of which nothing has come yet since they were taken.
+        self._unsettled: dict[Partition, int] = {}
+        self._stretch, self._fault = Stretch(), Fault()
+
+    def hold(self, partitions: Iterable[Partition]) -> None:
+        """Have these partitions' records come; before they are assigned."""
+        for partition in partitions:
+            self._give_back(partition)
+            source = self._library.hold(self._handle, partition.topic.encode(), partition.number)
+            if source < 0:
+                raise MemoryError
+            self._sources[partition] = self._unsettled[partition] = source
+
+    def give_back(self, partitions: Iterable[Partition]) -> None:
+        """Leave these partitions' records to librdkafka again."""
+        for partition in partitions:
+            self._give_back(partition)
+
+    def _give_back(self, partition: Partition) -> None:
+        source = self._sources.pop(partition, None)
+        self._unsettled.pop(partition, None)
+        if source is not None:
+            self._library.give_back(self._handle, source)
+
+    def forward(self) -> None:
+        """Forward anew what may have lost it; before the consumer's queue is looked at."""
+        if os.getpid() != self._process:
+            message = "this consumer was made by another process; make one here"
+            raise ClosedError(message)
+        if self._unsettled:
+            sources = np.fromiter(self._unsettled.values(), np.int64, len(self._unsettled))
+            self._library.forward(self._handle, sources.ctypes.data, len(sources))
+
+    def take(self, records_max: int, wait_s: float) -> Stretches:
+        """Return up to so many records, waiting at most so long for the last of them.
+
+        Raises:
+            ShardlogError: The consumer cannot go on.
+        """
+        wait_ms = min(int(wait_s * 1000), _WAIT_MS_MAX)
+        taken = self._library.take(self._handle, records_max, wait_ms)
+        if taken == -1:
+            raise MemoryError
+        if taken < 0:
+            message = "this consumer is closed"
+            raise ClosedError(message)
+        found: Stretches = []
+        while taken and self._library.next(self._handle, ctypes.byref(self._stretch)):
+            # The fault's texts are librdkafka's; they go with the next call.
+            fault = self._fault_behind() if self._stretch.has_fault else None
+            if self._stretch.records or fault is not None:
+                found.append((self._records(), fault))
+            taken = self._stretch.left
+        return found
+
+    def detach(self) -> None:
+        """End every queue; before the client is closed."""
+        self._sources.clear()
+        self._unsettled.clear()
+        self._library.detach(self._handle)
+
+    def __del__(self) -> None:
+        # The client may live on; it holds what it needs.
+        if os.getpid() == self._process:
+            self._library.free(self._handle)
+
+    def _fault_behind(self) -> PartitionFault | None:
+        self._library.fault(self._handle, ctypes.byref(self._fault))
+        told = self._fault
+        error = KafkaError(told.code, told.text.decode(errors="replace") if told.text else None)
+        topic = told.topic.decode() if told.topic else None
+        return fault_from(error, topic, told.partition, told.offset)
+
+    def _runs(self) -> tuple[dict[Partition, tuple[int, int]], dict[Partition, int | None]]:
+        runs: dict[Partition, tuple[int, int]] = {}
+        epochs: dict[Partition, int | None] = {}
+        found = self._library.runs(self._handle)
+        for run in found[: self._stretch.runs]:
+            partition = Partition(run.topic.decode(), run.partition)
+            runs[partition] = run.start, run.start + run.count
+            epochs[partition] = run.epoch if run.epoch >= 0 else None
+            self._unsettled.pop(partition, None)
+        return runs, epochs
+
+    def _records(self) -> Fetched:
+        told = self._stretch
+        runs, epochs = self._runs()
+        buffer = pa.allocate_buffer(told.bytes)
+        if self._library.fill(self._handle, buffer.address) != told.records:
+            message = "this consumer is closed"
+            raise ClosedError(message)
+        columns = _Columns(buffer, told)
+        return Fetched(
+            runs,
+            epochs,
+            columns.numbers("offsets", np.int64),
+            columns.numbers("timestamps", np.int64),
+            columns.numbers("kinds", np.int8),
+            columns.binary("keys", pa.binary(), told.records, told.null_keys),
+            columns.binary("values", pa.binary(), told.records, told.null_values),
+            columns.headers() if told.with_headers else None,
+            columns.numbers("misnamed", np.bool_) if told.misnamed else None,
+        )
+
+
+class _Columns:
+    """A filled buffer as numpy and Arrow see it; nothing is copied."""
+
+    def __init__(self, buffer: pa.Buffer, told: Stretch) -> None:
+        self._buffer, self._told = buffer, told
+
+    def _piece(self, name: str) -> pa.Buffer | None:
+        at = _AT[name]
+        size = self._told.size[at]
+        return self._buffer.slice(self._told.at[at], size) if size else None
+
+    def numbers(self, name: str, kind: type[Any]) -> npt.NDArray[Any]:
+        at = self._told.at[_AT[name]]
+        found: npt.NDArray[Any] = np.frombuffer(
+            memoryview(self._buffer), kind, self._told.records, at
+        )
+        return found
+
+    def binary(self, name: str, kind: Any, count: int, nulls: int) -> Any:  # noqa: ANN401 - an array
+        pieces = [
+            self._piece(f"{name}_valid") if nulls else None,
+            self._piece(f"{name}_ends"),
+            self._piece(name) or _NO_BUFFER,
+        ]
+        return pa.Array.from_buffers(kind, count, pieces, nulls)
+
+    def headers(self) -> Any:  # noqa: ANN401 - an array of `HEADERS_TYPE`
+        told = self._told
+        entries = pa.StructArray.from_arrays(
+            [
+                self.binary("names", pa.string(), told.headers, 0),
+                self.binary("contents", pa.binary(), told.headers, told.null_contents),
+            ],
+            fields=list(HEADERS_TYPE.value_type),
+        )
+        pieces = [self._piece("headers_valid"), self._piece("headers_ends")]
+        nulls = told.records - told.with_headers
+        return pa.Array.from_buffers(HEADERS_TYPE, told.records, pieces, nulls, children=[entries])
+
+
+def open_client(
+    settings: Mapping[str, object],
+    way: FetchWay,
+    load_library: Callable[[], NativeLibrary | Refusal] = load,
+) -> tuple[Any, NativeFetch | Refusal]:
+    """Make a consumer, and its fetch by the library; or the reason why that is not had.
+
+    Raises:
+        InvalidRequestError: The settings are not librdkafka's; or the library is wanted, and cannot
+            be had.
+    """
+    client, found = _opened(settings, load_library() if way != "python" else _NOT_WANTED)
+    if way == "native" and isinstance(found, Refusal):
+        client.close()
+        message = f'fetch = "native" cannot be had: {found.reason}; "auto" goes on without it'
+        raise InvalidRequestError(message)
+    return client, found
+
+
+def _opened(
+    settings: Mapping[str, object], library: NativeLibrary | Refusal
+) -> tuple[Any, NativeFetch | Refusal]:
+    if isinstance(library, Refusal):
+        return _made(settings), library
+    plugins = ";".join(filter(None, [str(settings.get(_PLUGINS, "")), str(LIBRARY)]))
+    library.expect()
+    try:
+        client = _made({**settings, _PLUGINS: plugins})
+    except InvalidRequestError as error:
+        # If the settings are what is wrong, this says so.
+        return _made(settings), Refusal(f"librdkafka takes no plugin: {error}")
+    handle = library.open(id(client))
+    if handle is None:
+        return client, Refusal("this confluent_kafka does not show its consumers' handles")
+    return client, NativeFetch(library, handle)
+
+
+def _made(settings: Mapping[str, object]) -> Any:  # noqa: ANN401 - librdkafka's
+    with translated("kafka settings"):
+        return rdkafka.Consumer(dict(settings))

@@ -1,0 +1,194 @@
+"""The compiled library of `native/`: found, loaded, and bound to confluent_kafka's librdkafka.
+
+It needs a C compiler when shardlog is installed, or a wheel that has it inside. Where it cannot
+be had there is a reason, and records are fetched without it.
+"""
+
+import ctypes
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import cimpl
+
+LIBRARY: Final = Path(__file__).parent / "native" / "fetch.so"
+# As in fetch.h.
+_ABI: Final = 1
+_POINTER: Final = ctypes.c_void_p
+_NUMBER: Final = ctypes.c_int64
+COLUMNS: Final = (
+    "offsets",
+    "timestamps",
+    "kinds",
+    "keys_valid",
+    "keys_ends",
+    "keys",
+    "values_valid",
+    "values_ends",
+    "values",
+    "headers_valid",
+    "headers_ends",
+    "names_ends",
+    "names",
+    "contents_valid",
+    "contents_ends",
+    "contents",
+    "misnamed",
+)
+
+
+class Stretch(ctypes.Structure):
+    """`struct stretch` of fetch.h."""
+
+    records: int
+    runs: int
+    has_fault: int
+    left: int
+    bytes: int
+    null_keys: int
+    null_values: int
+    with_headers: int
+    headers: int
+    null_contents: int
+    misnamed: int
+    at: "ctypes.Array[ctypes.c_int64]"
+    size: "ctypes.Array[ctypes.c_int64]"
+
+    _fields_ = [
+        *(
+            (name, _NUMBER)
+            for name in (
+                "records",
+                "runs",
+                "has_fault",
+                "left",
+                "bytes",
+                "null_keys",
+                "null_values",
+                "with_headers",
+                "headers",
+                "null_contents",
+                "misnamed",
+            )
+        ),
+        ("at", _NUMBER * len(COLUMNS)),
+        ("size", _NUMBER * len(COLUMNS)),
+    ]
+
+
+class Run(ctypes.Structure):
+    """`struct run` of fetch.h."""
+
+    topic: bytes
+    partition: int
+    start: int
+    count: int
+    epoch: int
+
+    _fields_ = [
+        ("topic", ctypes.c_char_p),
+        ("partition", _NUMBER),
+        ("start", _NUMBER),
+        ("count", _NUMBER),
+        ("epoch", _NUMBER),
+    ]
+
+
+class Fault(ctypes.Structure):
+    """`struct fault` of fetch.h."""
+
+    topic: bytes | None
+    text: bytes | None
+    code: int
+    partition: int
+    offset: int
+
+    _fields_ = [
+        ("topic", ctypes.c_char_p),
+        ("text", ctypes.c_char_p),
+        ("code", _NUMBER),
+        ("partition", _NUMBER),
+        ("offset", _NUMBER),
+    ]
+
+
+# Result and parameters of what is called; fetch.h, client.c and columns.c say what it does.
+_FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
+    "abi": (ctypes.c_int, ()),
+    "bind": (ctypes.c_char_p, (ctypes.c_char_p,)),
+    "counters": (None, (_POINTER,)),
+    "expect": (None, ()),
+    "open": (_POINTER, (_POINTER,)),
+    "detach": (None, (_POINTER,)),
+    "free": (None, (_POINTER,)),
+    "hold": (_NUMBER, (_POINTER, ctypes.c_char_p, ctypes.c_int32)),
+    "forward": (None, (_POINTER, _POINTER, _NUMBER)),
+    "give_back": (None, (_POINTER, _NUMBER)),
+    "take": (_NUMBER, (_POINTER, _NUMBER, _NUMBER)),
+    "next": (ctypes.c_int, (_POINTER, _POINTER)),
+    "runs": (ctypes.POINTER(Run), (_POINTER,)),
+    "fault": (None, (_POINTER, _POINTER)),
+    "fill": (_NUMBER, (_POINTER, _POINTER)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why the library cannot be had."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What was made and destroyed by all consumers of the process."""
+
+    queues_made: int
+    queues_gone: int
+    messages_made: int
+    messages_gone: int
+
+
+class NativeLibrary:
+    """The library's functions, by their names without the prefix."""
+
+    def __init__(self, loaded: ctypes.CDLL) -> None:
+        for name, (result, parameters) in _FUNCTIONS.items():
+            function = getattr(loaded, f"shardlog_{name}")
+            function.restype, function.argtypes = result, parameters
+            setattr(self, name, function)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - a function of C
+        raise AttributeError(name)
+
+    def counted(self) -> Counters:
+        """Return what was made and destroyed so far."""
+        told = (_NUMBER * 4)()
+        self.counters(told)
+        return Counters(*told)
+
+
+@cache
+def load(path: Path = LIBRARY, client: str = cimpl.__file__) -> NativeLibrary | Refusal:
+    """Return the library, ready to be a plugin of librdkafka; or why there is none.
+
+    Args:
+        path: Where it lies.
+        client: The extension module whose librdkafka it is to use.
+    """
+    if not path.exists():
+        return Refusal("it was installed without the compiled library, for want of a C compiler")
+    if ";" in str(path):
+        return Refusal(f"librdkafka takes no plugin from a path with a semicolon: {path}")
+    try:
+        library = NativeLibrary(ctypes.CDLL(str(path)))
+    except (OSError, AttributeError) as error:
+        return Refusal(f"the compiled library cannot be loaded: {error}")
+    if library.abi() != _ABI:
+        return Refusal("the compiled library is of another version; install shardlog anew")
+    # NOTE: what is looked up in an extension module is found in the libraries it stands on.
+    missing = library.bind(client.encode())
+    if missing is not None:
+        return Refusal(f"this confluent_kafka shows no {missing.decode()} of librdkafka")
+    return library

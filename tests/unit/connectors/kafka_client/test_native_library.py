@@ -1,0 +1,142 @@
+"""Where the compiled library cannot be had there is a reason, and never a crash."""
+
+import _ctypes
+import gc
+import shutil
+from pathlib import Path
+
+import pytest
+
+from connectors.kafka_client import Consumer, check_settings
+from connectors.kafka_client.native_fetch import open_client
+from connectors.kafka_client.native_library import LIBRARY, Refusal, load
+from storage_core import ClosedError, InvalidRequestError
+from tests.unit.forks import in_fork
+
+HERE = load()
+# A library that has nothing to do with Kafka.
+OTHER = str(_ctypes.__file__)
+NOBODY = {"group.id": "nobody"}
+needs_library = pytest.mark.skipif(
+    isinstance(HERE, Refusal), reason=HERE.reason if isinstance(HERE, Refusal) else ""
+)
+
+
+def reason(path: Path, **client: str) -> str:
+    found = load(path, **client)
+    assert isinstance(found, Refusal)
+    return found.reason
+
+
+def test_library_that_is_not_there_is_told(tmp_path):
+    assert "for want of a C compiler" in reason(tmp_path / "fetch.so")
+
+
+def test_file_that_is_no_library_is_told(tmp_path):
+    (tmp_path / "fetch.so").write_bytes(b"text")
+    assert "cannot be loaded" in reason(tmp_path / "fetch.so")
+
+
+def test_another_library_is_told():
+    assert "cannot be loaded" in reason(Path(OTHER))
+
+
+@needs_library
+def test_path_that_librdkafka_would_split_is_told(tmp_path):
+    path = tmp_path / "a;b" / "fetch.so"
+    path.parent.mkdir()
+    shutil.copy(LIBRARY, path)
+    assert "semicolon" in reason(path)
+
+
+@needs_library
+def test_client_without_librdkafka_is_told(tmp_path):
+    copy = Path(shutil.copy(LIBRARY, tmp_path / "fetch.so"))
+    assert reason(copy, client=OTHER).startswith("this confluent_kafka shows no rd_kafka_")
+
+
+@needs_library
+def test_library_of_another_version_is_told(tmp_path):
+    code = LIBRARY.read_bytes()
+    before, after = b"shardlog_abi\0", b"shardlog_abx\0"
+    assert before in code
+    (tmp_path / "fetch.so").write_bytes(code.replace(before, after))
+    assert "cannot be loaded" in reason(tmp_path / "fetch.so")
+
+
+@needs_library
+def test_way_that_is_asked_for_is_taken():
+    assert check_settings(NOBODY, "native") == "native"
+    assert check_settings(NOBODY, "auto") == "native"
+    assert check_settings(NOBODY, "python") == "python"
+
+
+def test_library_that_is_wanted_and_cannot_be_had_is_refused_in_one_line(tmp_path):
+    def without():
+        return load(tmp_path / "fetch.so")
+
+    with pytest.raises(InvalidRequestError) as refused:
+        open_client({"group.id": "nobody"}, "native", without)
+    assert str(refused.value) == (
+        'fetch = "native" cannot be had: it was installed without the compiled library, for want '
+        'of a C compiler; "auto" goes on without it'
+    )
+    for way in ("auto", "python"):
+        client, found = open_client({"group.id": "nobody"}, way, without)
+        client.close()
+        assert isinstance(found, Refusal)
+
+
+@needs_library
+def test_settings_that_are_wrong_are_refused_in_the_same_words_by_both_ways():
+    for settings in ({"fetch.mim.bytes": 3}, {"plugin.library.paths": "/nowhere/plugin.so"}):
+        told = []
+        for way in ("python", "native"):
+            with pytest.raises(InvalidRequestError) as refused:
+                check_settings({**NOBODY, **settings}, way)
+            told.append(str(refused.value))
+        assert told[0] == told[1]
+
+
+@needs_library
+def test_plugins_of_the_user_are_kept(tmp_path):
+    # Another copy of ours: it finds no librdkafka to speak to.
+    other = shutil.copy(LIBRARY, tmp_path / "other.so")
+    consumer = Consumer({**NOBODY, "plugin.library.paths": str(other)}, "native")
+    assert consumer.fetches_by == "native"
+    assert str(other) in Path("/proc/self/maps").read_text()
+    consumer.close()
+
+
+@needs_library
+def test_consumers_of_one_process_do_not_share():
+    assert not isinstance(HERE, Refusal)
+    before = HERE.counted()
+    first, second = Consumer(NOBODY, "native"), Consumer(NOBODY, "native")
+    assert first.fetch(10, 0) == []
+    first.close()
+    assert second.fetch(10, 0) == []
+    second.close()
+    after = HERE.counted()
+    assert after.queues_made - before.queues_made == 2
+    assert after.queues_gone - before.queues_gone == 2
+
+
+@needs_library
+def test_consumer_that_is_never_closed_leaves_nothing():
+    assert not isinstance(HERE, Refusal)
+    consumer = Consumer(NOBODY, "native")
+    assert consumer.fetch(1, 0) == []
+    del consumer
+    # Its callbacks hold it in turn.
+    gc.collect()
+    counted = HERE.counted()
+    assert counted.queues_made == counted.queues_gone
+
+
+@needs_library
+def test_fork_may_not_fetch_and_harms_nobody():
+    consumer = Consumer(NOBODY, "native")
+    assert isinstance(in_fork(lambda: consumer.fetch(1, 0)), ClosedError)
+    assert consumer.fetch(1, 0) == []
+    consumer.close()
