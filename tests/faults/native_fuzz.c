@@ -1,0 +1,414 @@
+/* Arbitrary messages through the compiled fetch, held against a plain model; librdkafka is faked.
+ *
+ *     native_fuzz SEED ROUNDS
+ *
+ * Every payload is an allocation of its own size and so is every buffer that is filled: built with
+ * AddressSanitizer, a byte read or written beside them is told. Columns are small here
+ * (COLUMN_BYTES_MAX), so that stretches end because a column is full, too.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fetch.h"
+
+int conf_init(rd_kafka_conf_t *, void **, char *, size_t);
+const char *shardlog_bind(const char *);
+void shardlog_counters(int64_t[COUNTERS]);
+void shardlog_expect(void);
+struct fetch *shardlog_open(const void *);
+void shardlog_detach(struct fetch *);
+void shardlog_free(struct fetch *);
+int64_t shardlog_hold(struct fetch *, const char *, int32_t);
+void shardlog_forward(struct fetch *, const int64_t *, int64_t);
+void shardlog_give_back(struct fetch *, int64_t);
+int64_t shardlog_take(struct fetch *, int64_t, int64_t);
+int shardlog_next(struct fetch *, struct stretch *);
+const struct run *shardlog_runs(struct fetch *);
+void shardlog_fault(struct fetch *, struct fault *);
+int64_t shardlog_fill(struct fetch *, uint8_t *);
+
+#define CHECK(claim)                                                                               \
+    do {                                                                                           \
+        if (!(claim)) {                                                                            \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #claim);                    \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+enum { TOPICS = 4, PARTITIONS = 3, MESSAGES_MAX = 200, HEADERS_MAX = 3 };
+
+static uint64_t state;
+
+static uint32_t below(uint32_t end)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(state >> 33) % end;
+}
+
+/* --- what is faked ------------------------------------------------------------------------- */
+
+struct rd_kafka_topic_s {
+    const char *name;
+};
+struct rd_kafka_headers_s {
+    size_t number;
+    char *name[HEADERS_MAX];
+    void *content[HEADERS_MAX];
+    size_t size[HEADERS_MAX];
+};
+struct rd_kafka_queue_s {
+    int unused;
+};
+struct rd_kafka_s {
+    on_destroy_f *on_destroy;
+    void *opaque;
+};
+struct message {
+    rd_kafka_message_t m;
+    int64_t timestamp;
+    int kind;
+    int32_t epoch;
+    bool is_misnamed;
+    struct rd_kafka_headers_s *headers;
+    struct message *model; /* a copy that outlives it */
+};
+
+/* Two of them are one topic that librdkafka came to know twice. */
+static struct rd_kafka_topic_s topics[TOPICS] = {{"a"}, {"b"}, {"b"}, {"longer"}};
+static struct message *sent[MESSAGES_MAX];
+static int sent_number;
+static on_new_f *told_new;
+
+static void *bytes_of(size_t size)
+{
+    uint8_t *made = malloc(size);
+    for (size_t at = 0; at < size; at++)
+        made[at] = (uint8_t)below(256);
+    return made;
+}
+
+static void *copy_of(const void *bytes, size_t size)
+{
+    void *made = bytes == NULL ? NULL : malloc(size);
+    if (made != NULL)
+        memcpy(made, bytes, size);
+    return made;
+}
+
+static struct rd_kafka_headers_s *headers_of(bool *is_misnamed)
+{
+    static const char *const names[] = {"", "h", "h", "\xc3\xa9t\xc3\xa9", "\xf0\x9f\x98\x80"};
+    static const char *const wrong[] = {
+        "\x80",      "\xc3", "\xed\xa0\x80", "\xc0\xaf",         "\xf4\x90\x80\x80",
+        "a\xe2\x82", "\xff", "\xe0\x80\xaf", "\xf0\x80\x80\x80",
+    };
+    struct rd_kafka_headers_s *made = calloc(1, sizeof *made);
+    made->number = below(HEADERS_MAX + 1);
+    for (size_t each = 0; each < made->number; each++) {
+        bool is_wrong = below(12) == 0;
+        const char *name = is_wrong ? wrong[below(9)] : names[below(5)];
+        *is_misnamed |= is_wrong;
+        made->name[each] = copy_of(name, strlen(name) + 1);
+        made->size[each] = below(5);
+        made->content[each] = below(4) == 0 ? NULL : bytes_of(made->size[each]);
+    }
+    return made;
+}
+
+static struct rd_kafka_headers_s *copy_headers(const struct rd_kafka_headers_s *headers)
+{
+    if (headers == NULL)
+        return NULL;
+    struct rd_kafka_headers_s *made = copy_of(headers, sizeof *headers);
+    for (size_t each = 0; each < made->number; each++) {
+        made->name[each] = copy_of(headers->name[each], strlen(headers->name[each]) + 1);
+        made->content[each] = copy_of(headers->content[each], made->size[each]);
+    }
+    return made;
+}
+
+static void end_message(struct message *message)
+{
+    free(message->m.payload);
+    free(message->m.key);
+    for (size_t each = 0; message->headers != NULL && each < message->headers->number; each++) {
+        free(message->headers->name[each]);
+        free(message->headers->content[each]);
+    }
+    free(message->headers);
+    free(message);
+}
+
+static struct message *new_message(int64_t offset, uint32_t faults)
+{
+    struct message *made = calloc(1, sizeof *made);
+    rd_kafka_message_t *m = &made->m;
+    bool has_value = below(6) != 0, has_key = below(3) != 0;
+    m->err = below(100) < faults ? 1 + (int)below(40) : 0;
+    m->rkt = m->err != 0 && below(2) == 0 ? NULL : &topics[below(TOPICS)];
+    m->partition = (int32_t)below(PARTITIONS);
+    m->offset = offset;
+    m->len = has_value ? below(4) * below(60) : 0;
+    m->payload = has_value ? bytes_of(m->len) : NULL;
+    m->key_len = has_key ? below(7) : 0;
+    m->key = has_key ? bytes_of(m->key_len) : NULL;
+    made->timestamp = (int64_t)below(1000) - 1;
+    made->kind = (int)below(3);
+    made->epoch = (int32_t)below(4) - 1;
+    made->headers = below(3) == 0 ? headers_of(&made->is_misnamed) : NULL;
+    made->model = copy_of(made, sizeof *made);
+    made->model->m.payload = copy_of(m->payload, m->len);
+    made->model->m.key = copy_of(m->key, m->key_len);
+    made->model->headers = copy_headers(made->headers);
+    return made;
+}
+
+#define FAKE __attribute__((visibility("default")))
+
+FAKE int rd_kafka_conf_interceptor_add_on_new(
+    rd_kafka_conf_t *conf, const char *name, on_new_f *on_new, void *opaque)
+{
+    (void)conf, (void)name, (void)opaque;
+    told_new = on_new;
+    return 0;
+}
+FAKE int rd_kafka_interceptor_add_on_destroy(
+    rd_kafka_t *client, const char *name, on_destroy_f *on_destroy, void *opaque)
+{
+    (void)name;
+    client->on_destroy = on_destroy;
+    client->opaque = opaque;
+    return 0;
+}
+FAKE void *rd_kafka_opaque(const rd_kafka_t *client)
+{
+    return (void *)(uintptr_t)client;
+}
+FAKE rd_kafka_queue_t *rd_kafka_queue_new(rd_kafka_t *client)
+{
+    (void)client;
+    return calloc(1, sizeof(rd_kafka_queue_t));
+}
+FAKE rd_kafka_queue_t *rd_kafka_queue_get_partition(
+    rd_kafka_t *client, const char *topic, int32_t at)
+{
+    (void)topic, (void)at;
+    return rd_kafka_queue_new(client);
+}
+FAKE void rd_kafka_queue_forward(rd_kafka_queue_t *from, rd_kafka_queue_t *to)
+{
+    from->unused = to == NULL ? 0 : to->unused;
+}
+FAKE void rd_kafka_queue_destroy(rd_kafka_queue_t *queue)
+{
+    free(queue);
+}
+FAKE ssize_t rd_kafka_consume_batch_queue(
+    rd_kafka_queue_t *queue, int wait_ms, rd_kafka_message_t **into, size_t most)
+{
+    (void)queue, (void)wait_ms;
+    CHECK((size_t)sent_number <= most);
+    for (int each = 0; each < sent_number; each++)
+        into[each] = &sent[each]->m;
+    return sent_number;
+}
+FAKE void rd_kafka_message_destroy(rd_kafka_message_t *m)
+{
+    end_message((struct message *)m);
+}
+FAKE int64_t rd_kafka_message_timestamp(const rd_kafka_message_t *m, int *kind)
+{
+    *kind = ((const struct message *)m)->kind;
+    return ((const struct message *)m)->timestamp;
+}
+FAKE int32_t rd_kafka_message_leader_epoch(const rd_kafka_message_t *m)
+{
+    return ((const struct message *)m)->epoch;
+}
+FAKE const char *rd_kafka_message_errstr(const rd_kafka_message_t *m)
+{
+    return m->err == 0 ? NULL : "what is wrong";
+}
+FAKE int rd_kafka_message_headers(const rd_kafka_message_t *m, rd_kafka_headers_t **headers)
+{
+    *headers = ((const struct message *)m)->headers;
+    return *headers == NULL ? -156 : 0;
+}
+FAKE size_t rd_kafka_header_cnt(const rd_kafka_headers_t *headers)
+{
+    return headers->number;
+}
+FAKE int rd_kafka_header_get_all(const rd_kafka_headers_t *headers, size_t at, const char **name,
+                                 const void **content, size_t *size)
+{
+    CHECK(at < headers->number);
+    *name = headers->name[at];
+    *content = headers->content[at];
+    *size = headers->size[at];
+    return 0;
+}
+FAKE const char *rd_kafka_topic_name(const rd_kafka_topic_t *topic)
+{
+    return topic->name;
+}
+
+/* --- what must hold ------------------------------------------------------------------------ */
+
+static bool bit(const uint8_t *bits, int64_t at)
+{
+    return bits[at / 8] >> at % 8 & 1;
+}
+
+/* Hold an entry of a column of bytes against what it was made from. */
+static void check_entry(const struct stretch *s, const uint8_t *buffer, enum column valid,
+                        enum column ends, enum column bytes, int64_t at, const void *wanted,
+                        size_t size)
+{
+    const int32_t *found = (const int32_t *)(buffer + s->at[ends]) + at;
+    bool is_null = s->size[valid] > 0 && valid != ends && !bit(buffer + s->at[valid], at);
+    CHECK(is_null == (wanted == NULL));
+    CHECK((size_t)(found[1] - found[0]) == (wanted == NULL ? 0 : size));
+    CHECK(found[1] <= s->size[bytes] && found[0] >= 0);
+    CHECK(wanted == NULL || memcmp(buffer + s->at[bytes] + found[0], wanted, size) == 0);
+}
+
+static void check_headers(
+    const struct stretch *s, const uint8_t *buffer, int64_t at, const struct message *model)
+{
+    size_t number = model->headers == NULL || model->is_misnamed ? 0 : model->headers->number;
+    CHECK((s->size[MISNAMED] > 0 && buffer[s->at[MISNAMED] + at]) == model->is_misnamed);
+    if (s->size[HEADERS_ENDS] == 0) {
+        CHECK(number == 0);
+        return;
+    }
+    const int32_t *ends = (const int32_t *)(buffer + s->at[HEADERS_ENDS]) + at;
+    CHECK((size_t)(ends[1] - ends[0]) == number);
+    CHECK((s->size[HEADERS_VALID] == 0 || bit(buffer + s->at[HEADERS_VALID], at)) == (number > 0));
+    for (size_t each = 0; each < number; each++) {
+        const struct rd_kafka_headers_s *h = model->headers;
+        int64_t entry = ends[0] + (int64_t)each;
+        check_entry(s, buffer, NAMES_ENDS, NAMES_ENDS, NAMES, entry, h->name[each],
+                    strlen(h->name[each]));
+        check_entry(s, buffer, CONTENTS_VALID, CONTENTS_ENDS, CONTENTS, entry, h->content[each],
+                    h->size[each]);
+    }
+}
+
+/* Hold a stretch against the models of its messages, whose order within a partition counts. */
+static void check_stretch(
+    const struct stretch *s, const struct run *runs, const uint8_t *buffer, struct message **models)
+{
+    static const enum column bounded[] = {KEYS, VALUES, NAMES, CONTENTS};
+    int64_t place = 0;
+    for (int each = 0; each < 4; each++)
+        CHECK(s->records == 1 || s->size[bounded[each]] <= COLUMN_BYTES_MAX);
+    for (int64_t each = 0; each < s->runs; each++) {
+        const struct message *last = NULL;
+        CHECK(runs[each].start == place && runs[each].count > 0);
+        for (int64_t at = 0; at < s->records; at++) {
+            const rd_kafka_message_t *m = &models[at]->m;
+            if (m->partition != runs[each].partition || strcmp(m->rkt->name, runs[each].topic) != 0)
+                continue;
+            last = models[at];
+            CHECK(((const int64_t *)(buffer + s->at[OFFSETS]))[place] == m->offset);
+            CHECK(((const int64_t *)(buffer + s->at[TIMESTAMPS]))[place] == last->timestamp);
+            CHECK(((const int8_t *)(buffer + s->at[KINDS]))[place] == last->kind);
+            check_entry(s, buffer, KEYS_VALID, KEYS_ENDS, KEYS, place, m->key, m->key_len);
+            check_entry(s, buffer, VALUES_VALID, VALUES_ENDS, VALUES, place, m->payload, m->len);
+            check_headers(s, buffer, place, last);
+            place++;
+        }
+        CHECK(place == runs[each].start + runs[each].count && last->epoch == runs[each].epoch);
+    }
+    CHECK(place == s->records);
+}
+
+/* Take what was sent, stretch by stretch; now and then give up between two. */
+static void read_all(struct fetch *f, struct message **models)
+{
+    struct stretch s;
+    int at = 0;
+    while (shardlog_next(f, &s)) {
+        struct fault fault;
+        struct run *runs = copy_of(shardlog_runs(f), (size_t)s.runs * sizeof *runs);
+        CHECK(s.records > 0 || s.has_fault);
+        if (s.has_fault) {
+            const rd_kafka_message_t *m = &models[at + s.records]->m;
+            shardlog_fault(f, &fault);
+            CHECK(fault.code == m->err && fault.partition == m->partition);
+            CHECK(fault.offset == m->offset && strcmp(fault.text, "what is wrong") == 0);
+            CHECK(m->rkt == NULL ? fault.topic == NULL : fault.topic == m->rkt->name);
+        }
+        if (below(50) != 0) {
+            uint8_t *buffer = malloc((size_t)s.bytes);
+            CHECK(shardlog_fill(f, buffer) == s.records);
+            check_stretch(&s, runs, buffer, models + at);
+            free(buffer);
+        }
+        free(runs);
+        at += (int)(s.records + s.has_fault);
+        CHECK(at + s.left == sent_number);
+        if (below(50) == 0)
+            return;
+    }
+    CHECK(at == sent_number);
+}
+
+static void one_round(void)
+{
+    rd_kafka_t client = {0};
+    struct message *models[MESSAGES_MAX];
+    char text[64];
+    int64_t source;
+    shardlog_expect();
+    conf_init(NULL, NULL, text, sizeof text);
+    told_new(&client, NULL, NULL, text, sizeof text);
+    struct fetch *f = shardlog_open(below(20) == 0 ? NULL : &client);
+    if (f != NULL) {
+        for (uint32_t each = below(12); each > 0; each--) {
+            source = shardlog_hold(f, topics[below(TOPICS)].name, (int32_t)below(PARTITIONS));
+            CHECK(source >= 0);
+            shardlog_forward(f, &source, 1);
+            if (below(2) == 0)
+                shardlog_give_back(f, source);
+        }
+        for (uint32_t each = below(4); each > 0; each--) {
+            uint32_t faults = below(3) * 3;
+            sent_number = (int)below(below(2) == 0 ? MESSAGES_MAX : 6);
+            for (int at = 0; at < sent_number; at++) {
+                sent[at] = new_message(at, faults);
+                models[at] = sent[at]->model;
+            }
+            CHECK(shardlog_take(f, sent_number + (int64_t)below(3) + 1, 0) == sent_number);
+            read_all(f, models);
+            for (int at = 0; at < sent_number; at++)
+                end_message(models[at]);
+        }
+        if (below(3) == 0)
+            shardlog_detach(f);
+        if (below(2) == 0)
+            shardlog_free(f), f = NULL;
+    }
+    client.on_destroy(&client, client.opaque);
+    if (f != NULL) {
+        CHECK(shardlog_take(f, 5, 0) == -2 && shardlog_hold(f, "a", 0) == -1);
+        shardlog_free(f);
+    }
+}
+
+int main(int count, char **arguments)
+{
+    int64_t told[COUNTERS];
+    CHECK(count == 3);
+    state = strtoull(arguments[1], NULL, 10);
+    CHECK(shardlog_bind(NULL) == NULL);
+    for (long rounds = strtol(arguments[2], NULL, 10); rounds > 0; rounds--)
+        one_round();
+    shardlog_counters(told);
+    CHECK(told[QUEUES_MADE] == told[QUEUES_GONE] && told[MESSAGES_MADE] == told[MESSAGES_GONE]);
+    printf("%lld messages, %lld queues: sound\n", (long long)told[MESSAGES_MADE],
+           (long long)told[QUEUES_MADE]);
+    return 0;
+}
