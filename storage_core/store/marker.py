@@ -114,11 +114,16 @@ def open_marker(path: Path) -> tuple[MarkerFile | None, int]:
     except FileNotFoundError as error:
         message = "the shard's marker is missing; open with give_up_marker to go on without it"
         raise CorruptionError(message, path=path) from error
-    slots = decode_slots(os.pread(descriptor, 2 * SLOT_STRIDE, 0))
-    if not slots:
+    try:
+        slots = decode_slots(os.pread(descriptor, 2 * SLOT_STRIDE, 0))
+        if slots:
+            newest = max(slots, key=lambda slot: slot.sequence)
+            return MarkerFile(path, descriptor, newest), len(slots)
+    except BaseException:
         os.close(descriptor)
-        return None, 0
-    return MarkerFile(path, descriptor, max(slots, key=lambda slot: slot.sequence)), len(slots)
+        raise
+    os.close(descriptor)
+    return None, 0
 
 
 class MarkerReader:

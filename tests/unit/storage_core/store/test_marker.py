@@ -9,6 +9,7 @@ import pytest
 
 from storage_core import ClosedError, CorruptionError
 from storage_core.store.marker import MarkerFile, MarkerReader, create_marker, open_marker
+from storage_core.store.open_files import names_open_now
 from storage_core.testing import ManualClock
 from tests.log.on_disk import flip_bit
 
@@ -138,6 +139,15 @@ def test_no_whole_slot_is_no_marker(path):
 def test_cut_marker_has_the_slots_that_are_left(path, size):
     path.write_bytes(path.read_bytes()[:size])
     assert open_marker_count(path) == (size >= 4096)
+
+
+def test_marker_that_cannot_be_read_keeps_no_file_open(root):
+    path = root / "marker"
+    os.mkfifo(path)
+    before = len(names_open_now())
+    with pytest.raises(OSError, match="Illegal seek"):
+        open_marker(path)
+    assert len(names_open_now()) == before
 
 
 def test_missing_marker_is_told_by_its_path(root):
