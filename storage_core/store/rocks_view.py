@@ -45,11 +45,15 @@ class Cursor:
         self._lock = threading.RLock()
         self._elsewhere: int | None = None
 
-    def items(self, start: bytes) -> Iterator[Item]:
-        """Yield items from `start` on."""
+    def items(self, start: bytes, end: bytes | None) -> Iterator[Item]:
+        """Yield items from `start` to before `end`.
+
+        IMPORTANT: the end is met in here. A generator that is dropped in its middle leaves its
+        `with` where an interruption is swallowed.
+        """
         with self._reading:
             item = self.seek(start, backwards=False)
-            while item is not None:
+            while item is not None and (end is None or item[0] < end):
                 yield item
                 # Written out, since blocks are many: what `seek` does, with another first step.
                 with self._lock:
@@ -141,10 +145,7 @@ class RocksView:
         """Yield the items from `start` to before `end` in order; raise if one is unreadable."""
         cursor = self._take(family)
         try:
-            for item in cursor.items(start):
-                if end is not None and item[0] >= end:
-                    break
-                yield item
+            yield from cursor.items(start, end)
         finally:
             self._idle[family].append(cursor)
 

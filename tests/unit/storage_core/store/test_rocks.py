@@ -4,7 +4,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from storage_core.store import rocks
 from storage_core.store.key_value import Batch
 from storage_core.store.rocks import RocksStore, open_store
 from tests.log.on_disk import flip_bit
+from tests.log.writing.interruptions import interrupted_everywhere
 from tests.unit.storage_core.store.stores import (
     FAMILIES,
     cut,
@@ -41,6 +42,18 @@ def test_items_come_in_order_from_start_to_before_end(store):
         items = view.items(family, key_of(2), key_of(9))
         assert [key for key, _ in items] == [key_of(3), key_of(5)]
     assert list(view.items("default", key_of(10), None)) == []
+
+
+def test_interruption_at_the_end_of_a_range_is_not_swallowed(store):
+    put(store, 1, 3, 5)
+
+    def read(_: int) -> None:
+        with closing(store.view()) as view:
+            list(view.items("log", key_of(1), key_of(5)))
+
+    for _ in interrupted_everywhere(read):
+        pass
+    assert numbers_in(store, "log") == [1, 3, 5]
 
 
 def test_nearest_items_are_found_on_both_sides(store):
