@@ -1,11 +1,12 @@
 """A stream open for writing: its shards, and the calls that reach all of them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from operator import index
 from os import PathLike
 from pathlib import Path
+from traceback import clear_frames
 from typing import Any, Self
 
 import numpy as np
@@ -41,7 +42,7 @@ from storage_core.write.entry import (
 )
 from storage_core.write.give_up import GiveUp
 from storage_core.write.opened import ShardContext
-from storage_core.write.recovery import open_shard
+from storage_core.write.recovery import LetGo, let_go, open_shard
 from storage_core.write.shard import Shard
 
 
@@ -166,11 +167,12 @@ class Stream(StreamReads[Shard]):
         files = upgraded(files)
         if isinstance(give_up_transactions, str):
             give_up_transactions = (give_up_transactions,)
-        given_up = frozenset(give_up_transactions)
+        given_up = GiveUp(give_up_marker, frozenset(give_up_transactions))
         staging = Staging(files.staging_directory, outside.clock)
         opened: dict[int, Shard] = {}
+        undo: list[LetGo] = []
         open_files().require_for_writer(len(numbers), name)
-        with ExitStack() as undo:
+        try:
             for number in numbers:
                 context = ShardContext(
                     number,
@@ -181,16 +183,20 @@ class Stream(StreamReads[Shard]):
                     partial(is_needed, staging),
                     files.born(number),
                 )
-                recovered = open_shard(context, GiveUp(give_up_marker, given_up))
-                opened[number] = Shard(context, files.settings.options, recovered)
-                undo.callback(_abandon_quietly, opened[number])
+                opened[number] = open_shard(context, files.settings.options, given_up)
+                undo.append(opened[number].abandon)
             with file_errors(staging.directory, "finishing transactions"):
-                for transaction in given_up:
+                for transaction in given_up.transactions:
                     give_up(staging, transaction, opened, files.meta.shards)
                 finish_all(staging, opened)
                 sweep_abandoned(staging)
-            undo.pop_all()
-        return cls(files, opened, outside)
+            # IMPORTANT: inside, or an interruption would come between.
+            return cls(files, opened, outside)
+        except BaseException as error:
+            # What their variables hold would keep stores open for as long as the error is kept.
+            clear_frames(error.__traceback__)
+            let_go(undo)
+            raise
 
     # --- writing ---------------------------------------------------------------------------
 
@@ -430,9 +436,3 @@ def _shard_numbers(files: StreamFiles, shards: object) -> Sequence[int]:
         message = f"there are no shards {unknown}; there are {known}"
         raise InvalidRequestError(message, stream=files.meta.name)
     return numbers
-
-
-def _abandon_quietly(shard: Shard) -> None:
-    """Let go of a shard because of an error that matters more than one of letting go."""
-    with suppress(ShardlogError):
-        shard.abandon()

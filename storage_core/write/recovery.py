@@ -18,13 +18,13 @@ are removed here.
 Nothing scans history, so the time to open does not grow with it.
 """
 
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import replace
 
+from storage_core.catalog.options import StreamOptions
 from storage_core.errors import CorruptionError, ForeignDataError, ShardlogError
-from storage_core.format.keys import (
-    FAMILY_DEFAULT,
-)
+from storage_core.format.keys import FAMILY_DEFAULT
 from storage_core.format.shard_state import (
     KEY_BORN,
     KEY_GENERATION,
@@ -59,19 +59,28 @@ from storage_core.write.give_up import (
     next_generation,
     remove_unfinished,
 )
+from storage_core.write.guard import in_full
 from storage_core.write.opened import OpenedShard, ShardContext
+from storage_core.write.shard import Shard
 from storage_core.write.upgrade import begun_in_version_1, upgrade_shard
 
+# What lets go of something that is open; a second call does what an interrupted one has left.
+LetGo = Callable[[], None]
 
-def open_shard(context: ShardContext, give_up: GiveUp) -> OpenedShard:
+
+def open_shard(context: ShardContext, options: StreamOptions, give_up: GiveUp) -> Shard:
     """Lock and recover one shard.
+
+    IMPORTANT: what is opened is noted at once, and the shard is returned inside the `try`. No
+    call lies between, so an interruption finds a thing not open yet, or closes it.
 
     Raises:
         ShardLockedError: Another writer has it.
         CorruptionError: It cannot be opened as it is; the message says what to do.
         ForeignDataError: The store belongs to another lineage.
     """
-    with ExitStack() as undo:
+    undo: list[LetGo] = []
+    try:
         with taking_errors(context.directory, "locking the shard"):
             lock = WriterLock.acquire(
                 context.directory,
@@ -80,27 +89,41 @@ def open_shard(context: ShardContext, give_up: GiveUp) -> OpenedShard:
                 shard=context.number,
                 purpose=context.environment.purpose,
             )
-            undo.callback(lock.release)
+            undo.append(lock.release)
         try:
             with taking_errors(context.directory, "opening the shard"):
                 opened = _recover(context, give_up, lock, undo)
         except ShardlogError as error:
             raise error.placed(context.meta.name, context.number) from error
-        undo.pop_all()
-    return opened
+        return Shard(context, options, opened)
+    except BaseException:
+        let_go(undo)
+        raise
+
+
+def let_go(undo: list[LetGo]) -> None:
+    """Let go of all in full, the last first; what went wrong before is raised already."""
+
+    def each() -> None:
+        while undo:
+            with suppress(ShardlogError, OSError):
+                undo[-1]()
+            undo.pop()
+
+    in_full(each)
 
 
 def _recover(
-    context: ShardContext, give_up: GiveUp, lock: WriterLock, undo: ExitStack
+    context: ShardContext, give_up: GiveUp, lock: WriterLock, undo: list[LetGo]
 ) -> OpenedShard:
     marker = _open_marker(context, give_up)
-    undo.callback(marker.close)
+    undo.append(marker.close)
     # IMPORTANT: before anything is written; the stream may have been made anew since its
     # files were read.
     _refuse_foreign(context, marker.state.lineage)
     marker.write_both(next_generation(marker.state, 0))
     store = _open_store(context)
-    undo.callback(_close_quietly, store)
+    undo.append(store.close)
     # RocksDB makes its directory but nobody else makes the directory's name durable.
     sync_directory(context.directory)
     state = _load_state(context, store, marker)
@@ -276,9 +299,3 @@ def _with_ahead_keys(context: ShardContext, store: KeyValueStore, state: ShardSt
         with closing(_view_of(context, store, state)) as view:
             write_ahead_keys(view, store, ahead)
     return replace(state, ahead_keys=ahead)
-
-
-def _close_quietly(store: KeyValueStore) -> None:
-    # What went wrong first is raised already.
-    with suppress(ShardlogError):
-        store.close()

@@ -89,6 +89,26 @@ def test_interrupted_close_can_be_repeated_and_loses_nothing(bench):
     assert bench.open().read().num_rows == len(taken)
 
 
+def test_interrupted_opening_leaves_no_shard_locked(make_bench):
+    bench = make_bench(shards=2)
+    kept: list[BaseException] = []
+    bench.keep([1, 2], secondary=[2, 3])
+    bench.close()
+
+    def open_it(_: int) -> None:
+        try:
+            bench.open()
+        except BaseException as error:
+            # As an interactive interpreter keeps it.
+            kept[:] = [error]
+            raise
+
+    for _ in interrupted_everywhere(open_it, 30 * EVERY):
+        bench.open()
+        bench.close()
+    assert bench.primaries() == [1, 2]
+
+
 def test_call_inside_another_one_of_its_thread_is_refused(bench):
     with bench.shard.guard.append_lock, pytest.raises(UnavailableError, match="signal handlers"):
         bench.stream.append(1, 1, b"")
