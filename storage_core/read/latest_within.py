@@ -22,7 +22,6 @@ from storage_core.read.row_filter import RowFilter
 from storage_core.read.view import ShardView
 
 Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
 
 
 def newest_within(view: ShardView, wanted: RowFilter, ids: Int32s) -> RowPlaces:

@@ -8,7 +8,6 @@ written. One thread at a time (the shard's append lock).
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from storage_core.catalog.options import StreamOptions
 from storage_core.format.counters import Counters
@@ -49,8 +48,6 @@ from storage_core.write.entry import AppendReport, Entry, JudgedEntry
 from storage_core.write.opened import OpenedShard, ShardContext
 from storage_core.write.states import StateRules, judge
 from storage_core.write.window_table import WindowTable
-
-Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,20 +9,12 @@ from operator import index
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from storage_core.catalog.options import StreamOptions
 from storage_core.errors import InvalidRequestError
-from storage_core.format.keys import (
-    INT32_MAX,
-    INT32_MIN,
-    INT64_MAX,
-    INT64_MIN,
-)
+from storage_core.format.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 from storage_core.format.record import Rows
-
-Int64s = npt.NDArray[np.int64]
 
 VERSION_MAX: Final = 2**16 - 1
 # Packing checks types and ranges in one call.
