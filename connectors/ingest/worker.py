@@ -39,8 +39,6 @@ from storage_core import Clock, InvalidRequestError, ShardlogError, UnavailableE
 
 _UNPOLLED_MAX_S: Final = 2.0
 _REOPENS_MAX: Final = 5
-# Rounds' worth of records that may gather while one is in flight; then fetching pauses.
-_GATHERED_ROUNDS_MAX: Final = 2
 
 
 class Worker:
@@ -160,7 +158,8 @@ class Worker:
         if self._rounds.in_flight is None:
             self._holdings.try_waiting(now_s)
             self._rounds.begin_if_due(self._holdings.feeds, now_s)
-        elif self._gathered.rounds >= _GATHERED_ROUNDS_MAX:
+        elif self._gathered.rounds >= 1:
+            # The next round waits already.
             self._hold_back()
         self._group.tell_if_due(self._holdings.feeds, now_s)
         self._dead_letters.tell_if_due(now_s)

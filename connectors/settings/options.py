@@ -93,7 +93,7 @@ class WorkerOptions(Section):
         adopt: Take over a copy of a root whose shards went on elsewhere.
         linger_ms: How long records gather before they are made durable.
         round_records_max: Records at which they no longer wait.
-        round_bytes_max: Bytes at which they no longer wait; twice that may gather.
+        round_bytes_max: Bytes at which they no longer wait; as much may gather beside a round.
         lock_wait_s: How long a new owner waits for a shard another process holds.
         broker_wait_s: How long to wait for a broker at the start.
         stop_timeout_s: How long a clean stop may take.
@@ -118,8 +118,8 @@ class WorkerOptions(Section):
     on_fault: FaultSettings = FaultSettings()
     adopt: bool = False
     linger_ms: Annotated[int, Field(ge=0, le=60_000)] = 20
-    round_records_max: Annotated[int, Field(ge=1, le=1_000_000)] = 30_000
-    round_bytes_max: Annotated[int, Field(ge=1, le=2**30)] = 32 * 2**20
+    round_records_max: Annotated[int, Field(ge=1, le=1_000_000)] = 60_000
+    round_bytes_max: Annotated[int, Field(ge=1, le=2**30)] = 8 * 2**20
     lock_wait_s: Annotated[float, Field(ge=0, le=3600)] = 60.0
     broker_wait_s: Annotated[float, Field(gt=0, le=3600)] = 15.0
     stop_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 20.0
