@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 from bench.against import TITLES, compare
 from bench.ingest.peers import PEERS
-from bench.ingest.rates import INGEST, INGEST_LARGE
+from bench.ingest.rates import INGEST, INGEST_LARGE, INGEST_PYTHON
 from bench.ingest.watched import LATENCY, TAKEOVER
 from bench.log.large import MEMORY, OPEN
 from bench.log.reads import COMMITTED, RANGE, SCAN
@@ -37,6 +37,7 @@ EXPERIMENTS: Final = (
     OPEN,
     MEMORY,
     INGEST,
+    INGEST_PYTHON,
     INGEST_LARGE,
     LATENCY,
     TAKEOVER,

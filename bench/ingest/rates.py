@@ -64,7 +64,7 @@ def _fill(bootstrap: str, topic: str, records: int, value_bytes: int) -> Measure
 
 
 def _against_the_loop(
-    records: int, value_bytes: int
+    records: int, value_bytes: int, way: str = "auto"
 ) -> Callable[[Path], AbstractContextManager[Mapping[str, Contestant]]]:
     @contextmanager
     def contestants(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
@@ -75,7 +75,7 @@ def _against_the_loop(
 
             def ours() -> Measured:
                 with empty_directory(workspace) as root:
-                    return answer_of(ingest, bootstrap, topic, root, records)
+                    return answer_of(ingest, bootstrap, topic, root, records, way=way)
 
             yield {"ours": ours, "bare loop": bare}
 
@@ -104,15 +104,22 @@ def _bare_loop(bootstrap: str, topic: str, records: int) -> Measured:
     return {"rate": records / seconds, "cpu": cpu / records}
 
 
-def ingest(
-    bootstrap: str, topic: str, root: Path, records: int, partitions: Sequence[int] | None = None
+def ingest(  # noqa: PLR0913 - what a worker is told
+    bootstrap: str,
+    topic: str,
+    root: Path,
+    records: int,
+    partitions: Sequence[int] | None = None,
+    way: str = "auto",
 ) -> Measured:
     """Run a worker until it has stored a topic, or so many records of the partitions given.
+
+    `way` is how it fetches.
 
     Rates count from the first record that arrives; processor time is that of all threads.
     """
     tune_process()
-    settings = [f"root={root}", f"kafka.bootstrap.servers={bootstrap}"]
+    settings = [f"root={root}", f"kafka.bootstrap.servers={bootstrap}", f"fetch={way}"]
     if partitions is None:
         settings.append(f'topics=["{topic}"]')
     else:
@@ -183,6 +190,11 @@ INGEST: Final = Experiment(
     "ingest",
     _rows("ingest", "100-byte values", _Bounds((0.8, 1.1), (1.3, 1.0))),
     _against_the_loop(SMALL_RECORDS, 100),
+)
+INGEST_PYTHON: Final = Experiment(
+    "ingest-python",
+    _rows("ingest-python", "100-byte values, fetched in Python,", _Bounds((0.38, 0.6), (2.2, 1.5))),
+    _against_the_loop(SMALL_RECORDS, 100, "python"),
 )
 INGEST_LARGE: Final = Experiment(
     "ingest1k",
