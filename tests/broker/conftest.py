@@ -19,6 +19,7 @@ from connectors.dev_stack.broker import BROKER
 from connectors.dev_stack.process import Process
 from connectors.dev_stack.registry import REGISTRY
 from connectors.dev_stack.stack import DevStack
+from connectors.kafka_client import FetchWay
 from storage_core import ShardlogError
 from tests.broker.docker_stack import broker_container, missing_docker, registry_container
 from tests.broker.lab import Lab
@@ -79,11 +80,19 @@ def registry(request: pytest.FixtureRequest, dev_stack: DevStack) -> Iterator[st
 
 
 @pytest.fixture
-def lab(request: pytest.FixtureRequest, broker: str, tmp_path: Path) -> Iterator[Lab]:
+def fetch() -> FetchWay:
+    """How the workers of a test fetch, unless its parameters say so."""
+    return "auto"
+
+
+@pytest.fixture
+def lab(
+    request: pytest.FixtureRequest, broker: str, tmp_path: Path, fetch: FetchWay
+) -> Iterator[Lab]:
     """Topics, producers and workers of one test; a failure tells the seed."""
     seed = fault_seed()
     request.node.add_report_section("setup", "to run this again", f"SHARDLOG_FAULT_SEED={seed}")
-    lab = Lab(broker, tmp_path, seed)
+    lab = Lab(broker, tmp_path, seed, fetch)
     yield lab
     lab.close()
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from connectors.kafka_client import Admin, Consumer, Partition, Place, Producer
+from connectors.kafka_client import Admin, Consumer, FetchWay, Partition, Place, Producer
 from storage_core import InvalidRequestError, StreamReader, SystemClock
 from storage_core.ground.durable_file import encode_document, read_document, replace_durably
 from tests.broker.cluster import Cluster, Transactions
@@ -175,10 +175,13 @@ class WorkerProcess:
 
 
 class Lab:
-    """One test's topics, root and workers; seeded chance."""
+    """One test's topics, root and workers, which fetch in one way; seeded chance."""
 
-    def __init__(self, bootstrap: str, directory: Path, seed: int) -> None:
+    def __init__(
+        self, bootstrap: str, directory: Path, seed: int, fetch: FetchWay = "auto"
+    ) -> None:
         self.bootstrap = bootstrap
+        self.fetch = fetch
         self.root = directory / "root"
         self.chance = random.Random(seed)
         self._directory = directory
@@ -199,6 +202,7 @@ class Lab:
         given: dict[str, object] = {
             "root": os.fspath(self.root),
             "topics": [topic.name, *(other.name for other in others)],
+            "fetch": self.fetch,
             "kafka.bootstrap.servers": self.bootstrap,
             "kafka.group.id": topic.name,
             "kafka.topic.metadata.refresh.interval.ms": 1000,

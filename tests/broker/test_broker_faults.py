@@ -12,7 +12,9 @@ import pytest
 from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_FOREIGN
 from connectors.dev_stack.broker import BROKER
 from connectors.dev_stack.server import Server
+from connectors.kafka_client import FetchWay
 from tests.broker.lab import Lab, Topic
+from tests.broker.ways import BY_BOTH_WAYS, alternated
 from tests.faults.campaign import campaigns, fault_seed
 
 # Without a limit they are some twenty a second.
@@ -26,13 +28,13 @@ def own_broker(tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def own_lab(own_broker: Server, tmp_path: Path) -> Iterator[Lab]:
-    lab = Lab(own_broker.address, tmp_path, fault_seed())
+def own_lab(own_broker: Server, tmp_path: Path, fetch: FetchWay) -> Iterator[Lab]:
+    lab = Lab(own_broker.address, tmp_path, fault_seed(), fetch)
     yield lab
     lab.close()
 
 
-@pytest.mark.parametrize("kills", campaigns("SHARDLOG_BROKER_RESTARTS", 1))
+@pytest.mark.parametrize(("fetch", "kills"), alternated(campaigns("SHARDLOG_BROKER_RESTARTS", 1)))
 def test_killed_broker_loses_and_doubles_nothing(
     own_broker: Server, own_lab: Lab, kills: int
 ) -> None:
@@ -77,6 +79,7 @@ def small_batches(lab: Lab, topic: Topic) -> None:
     lab.produce(topic, 3000, settings={"batch.num.messages": "50"})
 
 
+@BY_BOTH_WAYS
 def test_log_that_was_cut_while_no_worker_ran_is_told(own_broker: Server, own_lab: Lab) -> None:
     topic = own_lab.topic(partitions=1)
     small_batches(own_lab, topic)
@@ -91,6 +94,7 @@ def test_log_that_was_cut_while_no_worker_ran_is_told(own_broker: Server, own_la
     assert "its log was cut" in again.complaint()
 
 
+@BY_BOTH_WAYS
 def test_log_that_was_cut_under_a_running_worker_is_told(own_broker: Server, own_lab: Lab) -> None:
     topic = own_lab.topic(partitions=1)
     small_batches(own_lab, topic)
@@ -105,6 +109,7 @@ def test_log_that_was_cut_under_a_running_worker_is_told(own_broker: Server, own
     assert own_lab.stored(topic) == before
 
 
+@BY_BOTH_WAYS
 def test_log_that_was_cut_and_written_anew_is_told(own_broker: Server, own_lab: Lab) -> None:
     topic = own_lab.topic(partitions=1)
     small_batches(own_lab, topic)
@@ -122,6 +127,7 @@ def test_log_that_was_cut_and_written_anew_is_told(own_broker: Server, own_lab: 
     assert own_lab.stored(topic) == before
 
 
+@BY_BOTH_WAYS
 def test_records_that_cannot_be_read_are_told(own_broker: Server, own_lab: Lab) -> None:
     topic = own_lab.topic(partitions=1)
     for _ in range(3):

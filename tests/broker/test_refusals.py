@@ -19,6 +19,7 @@ from connectors.kafka_client import Consumer, Partition, Place
 from storage_core import StreamReader
 from tests.broker.lab import FAST_GROUP, Lab, Topic, WorkerProcess
 from tests.broker.raw_producer import produce_with_raw_header
+from tests.broker.ways import BY_BOTH_WAYS
 from tests.waiting import WAIT_MAX_S, await_that
 
 
@@ -281,6 +282,7 @@ def test_leaving_a_group_takes_a_bounded_time(lab: Lab) -> None:
     may_go.set()
 
 
+@BY_BOTH_WAYS
 def test_record_with_a_header_name_that_is_no_text_is_a_dead_letter(lab: Lab) -> None:
     topic = lab.topic(partitions=1)
     lab.produce(topic, 5)

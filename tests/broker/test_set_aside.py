@@ -11,6 +11,7 @@ from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_FOREIGN, EXIT_USAGE
 from connectors.ingest.set_aside_notes import SetAsideNotes
 from storage_core import Stream, drop_stream
 from tests.broker.lab import Lab, Topic, WorkerProcess
+from tests.broker.ways import BY_BOTH_WAYS
 from tests.waiting import await_that
 
 
@@ -103,6 +104,7 @@ def test_shard_that_another_process_holds_stops_no_neighbour(lab: Lab) -> None:
     assert again.stop() == 0, again.said()
 
 
+@BY_BOTH_WAYS
 def test_partition_that_retention_overtook_stops_no_neighbour(lab: Lab) -> None:
     topic = lab.topic(partitions=2)
     lab.produce(topic, 200, partition=0)

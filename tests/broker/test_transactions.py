@@ -8,6 +8,7 @@ import pytest
 
 from tests.broker.cluster import Transactions
 from tests.broker.lab import Lab, Topic
+from tests.broker.ways import BY_BOTH_WAYS, alternated
 from tests.faults.campaign import campaigns
 
 
@@ -24,7 +25,9 @@ def produce_transactions(lab: Lab, topic: Topic, count: int) -> None:
             topic.produced.update(sent)
 
 
-@pytest.mark.parametrize("transactions", campaigns("SHARDLOG_BROKER_TRANSACTIONS", 10))
+@pytest.mark.parametrize(
+    ("fetch", "transactions"), alternated(campaigns("SHARDLOG_BROKER_TRANSACTIONS", 10))
+)
 def test_committed_is_stored_and_aborted_is_passed(lab: Lab, transactions: int) -> None:
     topic = lab.topic()
     lab.worker(topic)
@@ -32,6 +35,7 @@ def test_committed_is_stored_and_aborted_is_passed(lab: Lab, transactions: int) 
     lab.expect_ledger(topic)
 
 
+@BY_BOTH_WAYS
 def test_shard_moves_past_aborted_records_at_the_end_also_after_a_restart(lab: Lab) -> None:
     topic = lab.topic(partitions=1)
     worker = lab.worker(topic)

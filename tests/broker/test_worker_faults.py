@@ -11,6 +11,7 @@ import pytest
 
 from connectors.cli.exit_codes import EXIT_AT_ONCE, EXIT_CLIENT_FAILED, EXIT_WRITE_FAILED
 from tests.broker.lab import Lab
+from tests.broker.ways import BY_BOTH_WAYS, alternated
 from tests.faults.campaign import campaigns
 from tests.waiting import await_that
 
@@ -29,7 +30,7 @@ def member(settings: dict[str, Any], number: int) -> dict[str, Any]:
     return settings
 
 
-@pytest.mark.parametrize("kills", campaigns("SHARDLOG_BROKER_KILLS", 3))
+@pytest.mark.parametrize(("fetch", "kills"), alternated(campaigns("SHARDLOG_BROKER_KILLS", 3)))
 def test_killed_worker_loses_and_doubles_nothing(lab: Lab, kills: int) -> None:
     topic = lab.topic()
     with lab.producing(topic, RECORDS):
@@ -42,7 +43,9 @@ def test_killed_worker_loses_and_doubles_nothing(lab: Lab, kills: int) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("rounds", campaigns("SHARDLOG_BROKER_REBALANCES", 1))
+@pytest.mark.parametrize(
+    ("fetch", "rounds"), alternated(campaigns("SHARDLOG_BROKER_REBALANCES", 1))
+)
 def test_rebalance_among_three_workers_keeps_the_ledger(
     lab: Lab, protocol: str, rounds: int
 ) -> None:
@@ -60,6 +63,7 @@ def test_rebalance_among_three_workers_keeps_the_ledger(
     lab.expect_ledger(topic)
 
 
+@BY_BOTH_WAYS
 def test_worker_told_to_stop_under_load_stops_clean_and_the_next_goes_on(lab: Lab) -> None:
     topic = lab.topic()
     with lab.producing(topic, RECORDS):
@@ -98,6 +102,7 @@ def test_partition_added_while_running_is_read_from_its_first_record(lab: Lab) -
     assert stored[2]
 
 
+@BY_BOTH_WAYS
 def test_frozen_owner_that_wakes_after_its_partitions_went_harms_nothing(lab: Lab) -> None:
     topic = lab.topic()
     with lab.producing(topic, RECORDS):
@@ -111,6 +116,7 @@ def test_frozen_owner_that_wakes_after_its_partitions_went_harms_nothing(lab: La
     lab.expect_ledger(topic)
 
 
+@BY_BOTH_WAYS
 def test_shard_whose_disk_failed_is_reopened_and_its_neighbours_go_on(lab: Lab) -> None:
     topic = lab.topic(partitions=2)
     worker = lab.worker(topic)
@@ -142,6 +148,7 @@ def test_shard_whose_disk_keeps_failing_is_set_aside(lab: Lab, size: int, reopen
     lab.expect_ledger(topic)
 
 
+@BY_BOTH_WAYS
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_worker_whose_instance_id_another_has_too_ends_and_lets_go(lab: Lab, protocol: str) -> None:
     topic = lab.topic(partitions=2)

@@ -1,0 +1,33 @@
+"""The ways to fetch, for tests of what might differ by them; a way that cannot be had is skipped.
+
+@BY_BOTH_WAYS
+def test_of_workers(lab): ...
+
+@pytest.mark.parametrize(("fetch", "kills"), alternated(campaigns("SHARDLOG_KILLS", 3)))
+def test_of_workers(lab, kills): ...
+"""
+
+from collections.abc import Sequence
+from itertools import cycle
+
+import pytest
+
+from connectors.kafka_client import FetchWay
+from connectors.kafka_client.native_library import Refusal, load
+
+_WAYS: tuple[FetchWay, FetchWay] = ("native", "python")
+_NATIVE = load()
+
+
+def _parameters(way: FetchWay, *more: int):  # the type is pytest's own
+    missing = _NATIVE.reason if way == "native" and isinstance(_NATIVE, Refusal) else ""
+    return pytest.param(way, *more, marks=pytest.mark.skipif(bool(missing), reason=missing))
+
+
+def alternated(cycles: Sequence[int]):
+    """Return campaigns with the way that workers fetch in each: in turn, each way once at least."""
+    counts = cycles if len(cycles) > 1 else [*cycles] * len(_WAYS)
+    return [_parameters(way, count) for way, count in zip(cycle(_WAYS), counts, strict=False)]
+
+
+BY_BOTH_WAYS = pytest.mark.parametrize("fetch", [_parameters(way) for way in _WAYS])
