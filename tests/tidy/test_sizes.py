@@ -1,14 +1,17 @@
 """Files of more than 500 lines and functions of more than 70 fail; there is no exemption list.
 
+So do files of C, and lines of theirs above 100 characters; ruff has those of Python.
+
 A function is measured without its docstring: contracts may be long, mechanics may not.
 """
 
 import ast
 
-from tests.tidy.tree import Function, python_files
+from tests.tidy.tree import Function, c_files, python_files
 
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
+LINE_CHARACTERS_MAX = 100
 
 
 def oversized(path: str, source: str) -> list[str]:
@@ -23,6 +26,19 @@ def oversized(path: str, source: str) -> list[str]:
         f"at most {FUNCTION_LINES_MAX} without its docstring"
         for node in functions
         if function_lines(node) > FUNCTION_LINES_MAX
+    ]
+
+
+def oversized_c(path: str, source: str) -> list[str]:
+    """Return what is too long in a file of C."""
+    lines = source.splitlines()
+    complaints = []
+    if len(lines) > FILE_LINES_MAX:
+        complaints.append(f"{path}: {len(lines)} lines, at most {FILE_LINES_MAX}")
+    return complaints + [
+        f"{path}:{at}: {len(line)} characters, at most {LINE_CHARACTERS_MAX}"
+        for at, line in enumerate(lines, 1)
+        if len(line) > LINE_CHARACTERS_MAX
     ]
 
 
@@ -45,6 +61,18 @@ def test_no_file_and_no_function_is_too_long() -> None:
     sources = python_files()
     assert sources
     assert [line for path, source in sources.items() for line in oversized(path, source)] == []
+
+
+def test_no_file_and_no_line_of_c_is_too_long() -> None:
+    sources = c_files()
+    assert sources
+    assert [line for path, source in sources.items() for line in oversized_c(path, source)] == []
+
+
+def test_c_above_the_limits_is_found() -> None:
+    assert oversized_c("a.c", "x" * LINE_CHARACTERS_MAX + "\n") == []
+    assert oversized_c("a.c", "x" * 101) == ["a.c:1: 101 characters, at most 100"]
+    assert oversized_c("a.c", "x\n" * 501) == ["a.c: 501 lines, at most 500"]
 
 
 def test_file_above_the_limit_is_found() -> None:

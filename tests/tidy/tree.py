@@ -32,6 +32,15 @@ def python_files(*folders: str) -> dict[str, str]:
     }
 
 
+def c_files() -> dict[str, str]:
+    """Return path and source of what is written in C."""
+    return {
+        path.as_posix(): (ROOT / path).read_text(encoding="utf-8")
+        for path in files()
+        if path.suffix in {".c", ".h"}
+    }
+
+
 def product_files() -> dict[str, str]:
     """Return path and source of what is shipped."""
     return {
