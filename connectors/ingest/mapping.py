@@ -153,7 +153,8 @@ def _rows(
 
 def _is_unfit(fetched: Fetched, rules: MappingRules) -> _Mask:
     """Tell which records cannot become rows, whatever their keys are."""
-    unfit = np.diff(_bounds(fetched.values)) > rules.payload_bytes_max
+    bounds = _bounds(fetched.values)
+    unfit = bounds[1:] - bounds[:-1] > rules.payload_bytes_max
     if rules.primary == "timestamp":
         unfit |= fetched.kinds == NO_TIMESTAMP_TYPE
     if fetched.misnamed is not None:
@@ -164,23 +165,23 @@ def _is_unfit(fetched: Fetched, rules: MappingRules) -> _Mask:
 def _secondaries(keys: pa.BinaryArray, rules: MappingRules) -> tuple[npt.NDArray[np.int32], _Mask]:
     """Return each key's id, and which of the keys are poison."""
     count = len(keys)
-    ids = np.full(count, NULL_KEY_ID, dtype=np.int32)
     if rules.key_mode == "none":
-        return ids, np.zeros(count, dtype=np.bool_)
+        return np.full(count, NULL_KEY_ID, dtype=np.int32), np.zeros(count, dtype=np.bool_)
     bounds = _bounds(keys)
-    is_id = np.diff(bounds) == KEY_BYTES
-    if is_id.any():
-        starts, buffers = bounds[:-1][is_id], _buffers(keys)
-        data = np.frombuffer(buffers[2], dtype=np.uint8)
-        if len(starts) == count:
-            packed = data[starts[0] : bounds[-1]]
-        else:
-            packed = data[starts[:, np.newaxis] + np.arange(KEY_BYTES)]
-        ids[is_id] = packed.view(">i4").ravel()
-    is_poison = ~is_id
+    starts = bounds[:-1]
+    has_no_id = bounds[1:] - starts != KEY_BYTES
+    if not has_no_id.any():
+        packed = np.frombuffer(_buffers(keys)[2], ">i4", count, int(starts[0]))
+        return packed.astype(np.int32), has_no_id
+    ids = np.full(count, NULL_KEY_ID, dtype=np.int32)
+    has_id = ~has_no_id
+    if has_id.any():
+        data = np.frombuffer(_buffers(keys)[2], dtype=np.uint8)
+        packed = data[starts[has_id, np.newaxis] + np.arange(KEY_BYTES)].view(">i4")
+        ids[has_id] = packed.ravel()
     if rules.null_key == "keep" and keys.null_count:
-        is_poison &= keys.is_valid().to_numpy(zero_copy_only=False)
-    return ids, is_poison
+        has_no_id &= keys.is_valid().to_numpy(zero_copy_only=False)
+    return ids, has_no_id
 
 
 def _bounds(column: pa.BinaryArray) -> npt.NDArray[np.int32]:
