@@ -52,6 +52,7 @@ class NativeFetch:
         """Belong to a client that was made with the library as its plugin."""
         self._library, self._handle = library, handle
         self._process = os.getpid()
+        self._is_attached = True
         self._sources: dict[Partition, int] = {}
         # Those of which nothing has come yet since they were taken.
         self._unsettled: dict[Partition, int] = {}
@@ -59,6 +60,9 @@ class NativeFetch:
 
     def hold(self, partitions: Iterable[Partition]) -> None:
         """Have these partitions' records come; before they are assigned."""
+        if not self._is_attached:
+            # Given while the client is being closed; nothing will be fetched.
+            return
         for partition in partitions:
             self._give_back(partition)
             source = self._library.hold(self._handle, partition.topic.encode(), partition.number)
@@ -110,6 +114,7 @@ class NativeFetch:
 
     def detach(self) -> None:
         """End every queue; before the client is closed."""
+        self._is_attached = False
         self._sources.clear()
         self._unsettled.clear()
         self._library.detach(self._handle)

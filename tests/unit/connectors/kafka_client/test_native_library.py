@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.kafka_client import Consumer, check_settings
+from connectors.kafka_client import Consumer, Partition, Place, check_settings
 from connectors.kafka_client.native_fetch import open_client
 from connectors.kafka_client.native_library import LIBRARY, Refusal, load
 from storage_core import ClosedError, InvalidRequestError
@@ -132,6 +132,18 @@ def test_consumer_that_is_never_closed_leaves_nothing():
     gc.collect()
     counted = HERE.counted()
     assert counted.queues_made == counted.queues_gone
+
+
+@needs_library
+def test_partition_given_while_the_consumer_closes_is_taken_as_ever():
+    consumer = Consumer(NOBODY, "native")
+    # As the close does before it leaves the group, which may still be about to give something.
+    native = consumer._native
+    assert native is not None
+    native.detach()
+    consumer.begin({Partition("orders", 0): Place(0)})
+    consumer.let_go([Partition("orders", 0)])
+    consumer.close()
 
 
 @needs_library
