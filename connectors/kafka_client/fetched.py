@@ -58,5 +58,5 @@ class Fetched:
         return replace(self, runs=kept)
 
 
-# Each but the last with the fault that follows it; one without records stands before a fault only.
+# Each with the fault that follows it, if one does; one without records only stands before a fault.
 Stretches = list[tuple[Fetched, PartitionFault | None]]

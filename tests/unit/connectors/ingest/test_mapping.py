@@ -144,6 +144,18 @@ def test_whatever_comes_each_record_is_its_row_or_its_dead_letter(records, ahead
         assert own.epoch == fetched.epochs[partition]
 
 
+@given(st.lists(IDS, min_size=1, max_size=20), st.lists(VALUES, max_size=3))
+def test_keys_that_are_all_ids_are_read_where_their_column_begins(ids, ahead):
+    here = Partition("orders", 0)
+    records = [
+        Plain(here, at, key_of(each), None, 0, 1, None, is_misnamed=False)
+        for at, each in enumerate(ids)
+    ]
+    fetched = fetched_of_plain(records, ahead)
+    ((_, mapped),) = map_partitions(fetched, [here], INTEGERS)
+    assert column(mapped, "secondary") == ids
+
+
 def test_dead_letter_is_written_as_it_always_was():
     headers: list[tuple[str, bytes | None]] = [("\u00e4", b"b"), ("\u00e4", None)]
     messages = [record(7, b"text7", b"\0v", headers=headers, partition=3), record(9, b"")]

@@ -74,6 +74,16 @@ def test_the_one_topic_there_can_be_is_not_asked_for():
     assert alone == asked
 
 
+def test_epoch_is_that_of_the_last_record_of_its_partition():
+    messages = [
+        record(1, leader_epoch=3),
+        record(1, partition=1, leader_epoch=7),
+        record(2, leader_epoch=4),
+        record(2, partition=1),
+    ]
+    assert fetched_of(messages).epochs == {("orders", 0): 4, ("orders", 1): None}
+
+
 def test_records_before_a_refused_offset_come_before_it():
     messages = [record(1), record(2), refusal(3), record(9)]
     (before, fault), (behind, nothing) = stretches_of(messages)
