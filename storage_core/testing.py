@@ -12,6 +12,7 @@ from storage_core.store import marker, rocks
 from storage_core.store.environment import Environment
 from storage_core.store.key_value import Batch, KeyValueStore, Recovery, StoreView
 from storage_core.store.marker import MarkerWriter
+from storage_core.store.segments import APART_BYTES_MIN
 
 
 class SimulatedCrash(BaseException):
@@ -54,10 +55,12 @@ class FaultyDisk:
     Attributes:
         calls: How many writing calls were made.
         crash_at: The call that crashes, counted from 1; None for never.
+        apart_bytes_min: A batch with so many bytes of blocks writes them to a segment.
     """
 
     calls: int = 0
     crash_at: int | None = None
+    apart_bytes_min: int = APART_BYTES_MIN
     _closers: list[Callable[[], None]] = field(default_factory=list)
 
     def environment(self, clock: ManualClock) -> Environment:
@@ -66,7 +69,7 @@ class FaultyDisk:
 
     def open_store(self, path: Path, recovery: Recovery) -> KeyValueStore:
         """Open a store that crashes on cue."""
-        store = rocks.open_store(path, recovery)
+        store = rocks.open_store(path, recovery, apart_bytes_min=self.apart_bytes_min)
         self._closers.append(store.close)
         return _FaultyStore(self, store)
 

@@ -19,7 +19,8 @@ class Witness(HookedDisk):
     """One shard's disk, and what its writer has done there in which order."""
 
     def __init__(self) -> None:
-        self.disk = FaultyDisk()
+        # Small enough for batches of a few records to be large, and for single ones not to be.
+        self.disk = FaultyDisk(apart_bytes_min=600)
         super().__init__(self.disk.open_store, self.disk.open_marker)
         self.during_sync: Callable[[], object] | None = None
         self._written = 0

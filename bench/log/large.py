@@ -28,8 +28,9 @@ from storage_core import Stream, StreamReader
 STREAM_BYTES: Final = 5 * 10**9
 _MEMORY_MAX: Final = 400 * 10**6
 _SHARD_RECORDS: Final = 2 * 2**30 // 100
-_FILL_ROWS: Final = 10_000
-_FILL_BATCHES_MAX: Final = 500
+# Small enough for their blocks to go through the WAL.
+_FILL_ROWS: Final = 5_000
+_FILL_BATCHES_MAX: Final = 1000
 _WAL_FULL_SHARE: Final = 0.75
 _MUCH_ROWS: Final = 2000
 _MUCH_PAYLOAD_BYTES: Final = 1000

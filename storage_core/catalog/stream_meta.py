@@ -31,8 +31,8 @@ from storage_core.format.window import Unit, WindowScheme, WindowWidth
 from storage_core.ground.durable_file import encode_document, read_document
 
 # A stream of an earlier version is read as it is, and made one of this when it is written.
-FORMAT_VERSION: Final = 2
-_FORMAT_VERSIONS: Final = (1, FORMAT_VERSION)
+FORMAT_VERSION: Final = 3
+_FORMAT_VERSIONS: Final = (1, 2, FORMAT_VERSION)
 FEATURES: Final[frozenset[str]] = frozenset()
 
 OPTIONS_FILE: Final = "options.json"

@@ -12,13 +12,14 @@ from storage_core.format.keys import FAMILY_DEFAULT
 
 Recovery = Literal["strict", "point_in_time"]
 Item = tuple[bytes, bytes]
+Put = tuple[str, bytes, bytes]
 
 
 @dataclass(slots=True)
 class Batch:
     """Puts and deletes that become durable together or not at all."""
 
-    puts: list[tuple[str, bytes, bytes]] = field(default_factory=list)
+    puts: list[Put] = field(default_factory=list)
     deletes: list[tuple[str, bytes]] = field(default_factory=list)
 
     def put(self, key: bytes, value: bytes, family: str = FAMILY_DEFAULT) -> None:

@@ -43,12 +43,14 @@ from storage_core.errors import (
     UnavailableError,
 )
 from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG
+from storage_core.format.reference import encode_reference
 from storage_core.ground import forking
 from storage_core.ground.malloc import keep_large_buffers
 from storage_core.store.joining import LogJoiner, StoredFile, files_listed
-from storage_core.store.key_value import Batch, Recovery
+from storage_core.store.key_value import Batch, Put, Recovery
 from storage_core.store.open_files import open_files
 from storage_core.store.rocks_view import Cursor, RocksView
+from storage_core.store.segments import APART_BYTES_MIN, SegmentWriter
 
 BLOCK_CACHE_BYTES: Final = 32 * 2**20
 # For all stores of the process together: so much, or so much each where they are many.
@@ -221,9 +223,18 @@ def _read_options(family: str) -> ReadOptions:
 class RocksStore:
     """A RocksDB open for writing, or as a secondary of a writer in another process."""
 
-    def __init__(self, path: Path, database: Rdict, *, is_secondary: bool) -> None:
+    def __init__(
+        self,
+        path: Path,
+        database: Rdict,
+        *,
+        is_secondary: bool,
+        apart_bytes_min: int = APART_BYTES_MIN,
+    ) -> None:
         """Take over an open database."""
         self.path = path
+        self._segments = SegmentWriter(path)
+        self._apart_bytes_min = apart_bytes_min
         self._database: Any = database
         self._log: Any = database.get_column_family(FAMILY_LOG)
         self._log_handle: Any = database.get_column_family_handle(FAMILY_LOG)
@@ -238,7 +249,8 @@ class RocksStore:
         forking.register(self)
 
     def write(self, batch: Batch) -> None:
-        """Write a batch, not yet durable."""
+        """Write a batch, not yet durable; of a large one the blocks are, in a segment."""
+        puts = self._blocks_apart(batch.puts)
         with _translated(self.path, "writing"):
             writing = WriteBatch(raw_mode=True)
             log_bytes = 0
@@ -247,7 +259,7 @@ class RocksStore:
                     writing.delete(key, self._log_handle)
                 else:
                     writing.delete(key)
-            for family, key, value in batch.puts:
+            for family, key, value in puts:
                 if family == FAMILY_LOG:
                     writing.put(key, value, self._log_handle)
                     log_bytes += len(value)
@@ -330,6 +342,7 @@ class RocksStore:
         for view in views:
             view.close()
         self._log = self._log_handle = None
+        self._segments.close()
         try:
             with _translated(self.path, "closing"):
                 if self._database is not None:
@@ -355,6 +368,18 @@ class RocksStore:
             forking.keep_for_ever(thing)
         self._database = self._log = self._log_handle = None
 
+    def _blocks_apart(self, puts: list[Put]) -> list[Put]:
+        """Return what goes to RocksDB: as it is, or with references for blocks in a segment."""
+        blocks = [value for family, _, value in puts if family == FAMILY_LOG]
+        if not blocks or sum(map(len, blocks)) < self._apart_bytes_min:
+            return puts
+        self._held()
+        references = map(encode_reference, self._segments.append(blocks))
+        return [
+            (family, key, next(references) if family == FAMILY_LOG else value)
+            for family, key, value in puts
+        ]
+
     def _held(self) -> Any:
         if self._elsewhere is not None:
             raise forking.opened_elsewhere(self._elsewhere, path=self.path)
@@ -369,10 +394,12 @@ def open_store(
     recovery: Recovery,
     write_buffer_bytes: int = WRITE_BUFFER_BYTES,
     tables_open: int | None = None,
+    apart_bytes_min: int = APART_BYTES_MIN,
 ) -> RocksStore:
     """Open a shard's store for writing, making it if it is not there.
 
-    Of its files it keeps `tables_open` open, by default its share of what the process may.
+    Of its files it keeps `tables_open` open, by default its share of what the process may. The
+    blocks of a batch with at least `apart_bytes_min` bytes of them go to a segment.
 
     Raises:
         CorruptionError: This recovery mode refuses what it found.
@@ -382,7 +409,7 @@ def open_store(
         tables = tables_open or open_files().tables_for_one_more()
         access = AccessType.read_write()
         database = _open_database(path, access, recovery, write_buffer_bytes, tables)
-        store = RocksStore(path, database, is_secondary=False)
+        store = RocksStore(path, database, is_secondary=False, apart_bytes_min=apart_bytes_min)
     open_files().opened(store, tables, path.parent)
     _share_buffers()
     return store

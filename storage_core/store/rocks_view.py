@@ -15,8 +15,10 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 from storage_core.errors import ClosedError
 from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG
+from storage_core.format.reference import is_reference
 from storage_core.ground import forking
 from storage_core.store.key_value import Item
+from storage_core.store.segments import SegmentReader
 
 Translating = AbstractContextManager[None]
 # rocksdict's own, whose methods have no types.
@@ -45,8 +47,10 @@ class Cursor:
         self._lock = threading.RLock()
         self._elsewhere: int | None = None
 
-    def items(self, start: bytes, end: bytes | None) -> Iterator[Item]:
-        """Yield items from `start` to before `end`.
+    def items(
+        self, start: bytes, end: bytes | None, whole: Callable[[Item], Item] | None = None
+    ) -> Iterator[Item]:
+        """Yield items from `start` to before `end`, each as `whole` returns it.
 
         IMPORTANT: the end is met in here. A generator that is dropped in its middle leaves its
         `with` where an interruption is swallowed.
@@ -54,7 +58,7 @@ class Cursor:
         with self._reading:
             item = self.seek(start, backwards=False)
             while item is not None and (end is None or item[0] < end):
-                yield item
+                yield item if whole is None else whole(item)
                 # Written out, since blocks are many: what `seek` does, with another first step.
                 with self._lock:
                     if self._iterator is None:
@@ -131,6 +135,7 @@ class RocksView:
         self._is_open = True
         self._cursors: list[Cursor] = []
         self._idle: dict[str, list[Cursor]] = {}
+        self._segments = SegmentReader(path)
 
     def begin(self, openers: dict[str, Callable[[], RocksIterator]]) -> None:
         """Open the iterators; its store sees to it that it is not closed meanwhile."""
@@ -145,7 +150,7 @@ class RocksView:
         """Yield the items from `start` to before `end` in order; raise if one is unreadable."""
         cursor = self._take(family)
         try:
-            yield from cursor.items(start, end)
+            yield from cursor.items(start, end, self._whole if family == FAMILY_LOG else None)
         finally:
             self._idle[family].append(cursor)
 
@@ -162,18 +167,26 @@ class RocksView:
         self._is_open = False
         for cursor in self._cursors:
             cursor.release()
+        self._segments.close()
 
     def leave_to_parent(self, process: int) -> None:
         """Leave the iterators as they are."""
         for cursor in self._cursors:
             cursor.leave_to_parent(process)
+        self._segments.leave_to_parent()
+
+    def _whole(self, item: Item) -> Item:
+        """Return a block's item with its bytes, wherever they lie."""
+        key, value = item
+        return (key, self._segments.block(value)) if is_reference(value) else item
 
     def _seek(self, family: str, key: bytes, *, backwards: bool) -> Item | None:
         cursor = self._take(family)
         try:
-            return cursor.seek(key, backwards=backwards)
+            item = cursor.seek(key, backwards=backwards)
         finally:
             self._idle[family].append(cursor)
+        return self._whole(item) if item is not None and family == FAMILY_LOG else item
 
     def _take(self, family: str) -> Cursor:
         if not self._is_open:

@@ -62,7 +62,8 @@ class Shard:
 
         1. Judge: give each row its state by the heads, the floor and the clock.
         2. Build: blocks, zones, late rows, windows, heads, counters, attachments, the tail.
-        3. Write: one WriteBatch, not yet durable. Nothing of it is visible.
+        3. Write: one WriteBatch, not yet durable. Nothing of it is visible. The blocks of a large
+           one go into a segment before it, durably.
         4. Sync: take the value of the tail, then sync the WAL; one sync serves all that wait.
         5. Publish: write the marker with the value taken before the sync, durably.
         6. Acknowledge: callers return, readers see rows up to the marker.

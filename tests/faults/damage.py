@@ -3,7 +3,7 @@
 A `Damage` names a file and what happens to it; it can be printed and done again. `plan_damages`
 gives for each kind of file as many random ones as wanted (a flipped bit, 4 KiB of zeros, a
 truncation) and every damage of which there are only a few: the file gone, WAL and MANIFEST cut at
-each end of a record, blocks of an SST exchanged.
+each end of a record, blocks of an SST or of a segment exchanged.
 """
 
 import os
@@ -13,11 +13,26 @@ from pathlib import Path
 from random import Random
 from typing import Literal
 
-from tests.faults.file_formats import Span, data_blocks, family_of, record_ends, values
+from tests.faults.file_formats import (
+    Span,
+    blocks_of_segment,
+    data_blocks,
+    family_of,
+    record_ends,
+    values,
+)
 from tests.faults.known_store import STREAM
 
 FileKind = Literal[
-    "WAL", "MANIFEST", "CURRENT", "log SST", "default SST", "marker", "stream.json", "options.json"
+    "WAL",
+    "MANIFEST",
+    "CURRENT",
+    "log SST",
+    "default SST",
+    "segment",
+    "marker",
+    "stream.json",
+    "options.json",
 ]
 PAGE = 4096
 _SST_END_BYTES = 3000
@@ -81,10 +96,10 @@ def files_of(root: Path, kind: FileKind) -> list[Path]:
         case "log SST" | "default SST":
             found = stream.glob("shard-*/db/*.sst")
             return [path for path in found if family_of(path) == kind.removesuffix(" SST")]
-        case "CURRENT":
-            return list(stream.glob("shard-*/db/CURRENT"))
-        case "marker":
-            return list(stream.glob("shard-*/marker"))
+        case "segment":
+            return list(stream.glob("shard-*/db/segments/*"))
+        case "CURRENT" | "marker":
+            return [path for path in stream.glob("shard-*/**/*") if path.name == kind]
         case "stream.json" | "options.json":
             return [stream / kind]
 
@@ -122,6 +137,8 @@ def _few_damages(path: Path, kind: FileKind, chance: Random) -> Iterator[Damage]
         blocks = data_blocks(path)
         yield from _exchange(path, blocks, chance)
         yield from _exchange(path, [v for block in blocks for v in values(path, block)], chance)
+    if kind == "segment":
+        yield from _exchange(path, blocks_of_segment(path), chance)
 
 
 def _exchange(path: Path, spans: list[Span], chance: Random) -> Iterator[Damage]:

@@ -1,4 +1,4 @@
-"""Just enough of RocksDB's file formats to damage a file where it hurts.
+"""Just enough of the formats of files to damage one where it hurts.
 
 Log format (WAL and MANIFEST): blocks of 32 KiB; records do not cross them but come in fragments:
 
@@ -15,8 +15,10 @@ shared, own, value length, then own bytes of the key, then the value; in the ind
 handle (varint offset, varint size) and its length is left out.
 """
 
+import re
 import struct
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,6 +78,13 @@ def values(path: Path, block: Span) -> list[Span]:
     return [
         span for _, span in _entries(path.read_bytes(), Span(block.start, block.end - _TRAILER))
     ]
+
+
+def blocks_of_segment(path: Path) -> list[Span]:
+    """Return the blocks of a segment, by what each begins with."""
+    data = path.read_bytes()
+    starts = [found.start() for found in re.finditer(b"SLBK", data)]
+    return [Span(*ends) for ends in pairwise([*starts, len(data)])]
 
 
 def _handle(data: bytes, name: bytes) -> Span:

@@ -2,8 +2,8 @@
 
 `build_known_store` is a child process: it writes blocks of equal size, lanes with late rows,
 explicit addresses with gaps, tombstones and transactions into two shards; small write buffers
-give several SSTs in each family. Then it kills itself: WAL, MANIFEST and marker are those of a
-live store.
+give several SSTs in each family, and the blocks of the larger batches lie in segments. Then it
+kills itself: WAL, MANIFEST and marker are those of a live store.
 
 `observe` asks a writer or a reader everything it can be asked. Each answer is a short text; two
 stores that answer alike hold the same rows.
@@ -33,6 +33,7 @@ _EVEN_BLOCKS = 12
 _FEED_ROWS = 700
 _LANE_ROWS = 900
 _ROUNDS = 5
+_APART_BYTES_MIN = 4096
 _IDS = (0, 2, 5, 9)
 
 Ask = Callable[[Any], str]
@@ -47,7 +48,8 @@ class BuildPlan:
 
 def build_known_store(plan: BuildPlan) -> None:
     """Write everything, commit, and die without closing."""
-    environment = Environment(open_store=partial(open_store, write_buffer_bytes=64 * 1024))
+    store = partial(open_store, write_buffer_bytes=64 * 1024, apart_bytes_min=_APART_BYTES_MIN)
+    environment = Environment(open_store=store)
     options = StreamOptions(shards=SHARDS, block_records=BLOCK_RECORDS)
     stream = Stream.create(plan.root, STREAM, options, environment=environment)
     for number in range(_ROUNDS):

@@ -1,6 +1,10 @@
 """A stream in this process on a lossy disk, and what was promised to its caller."""
 
-from storage_core import Stream, StreamOptions
+from functools import partial
+
+from storage_core import Environment, Stream, StreamOptions
+from storage_core.store import rocks
+from storage_core.store.segments import APART_BYTES_MIN
 from tests.faults.ledger import Ledger, stored_rows
 from tests.faults.lossy_mount import LossyMount
 from tests.faults.workload import SHARDS, lane_row, transaction_rows
@@ -12,12 +16,18 @@ STREAM = "disk"
 class Scenario:
     """A stream on a lossy disk, and what was promised to its caller."""
 
-    def __init__(self, disk: LossyMount) -> None:
+    def __init__(self, disk: LossyMount, apart_bytes_min: int = APART_BYTES_MIN) -> None:
         self.disk = disk
+        open_store = partial(rocks.open_store, apart_bytes_min=apart_bytes_min)
+        self._environment = Environment(open_store=open_store)
         self.root = disk.path / "root"
         self.ledger = Ledger()
         self.rows = {0: 0, 1: 0}
         Stream.create(self.root, STREAM, StreamOptions(shards=SHARDS, block_records=64)).close()
+
+    def open(self) -> Stream:
+        """Open the stream for writing."""
+        return Stream.open(self.root, STREAM, environment=self._environment)
 
     def append(self, stream: Stream, lane: int, count: int) -> None:
         """Append rows one by one; they are not promised yet."""
@@ -48,7 +58,7 @@ class Scenario:
 
     def run(self) -> None:
         """Do everything once; the first error ends it."""
-        with Stream.open(self.root, STREAM) as stream:
+        with self.open() as stream:
             self.append(stream, 0, 150)
             self.commit(stream)
             self.append_batch(stream, 1, 300)
@@ -59,7 +69,7 @@ class Scenario:
 
     def expect_promises_kept(self) -> None:
         """Open the stream, check everything, append some more to a lane that is new."""
-        with Stream.open(self.root, STREAM) as stream:
+        with self.open() as stream:
             ends = stream.commit()
             shards = {
                 shard: list(stored_rows(stream.tail(shard, 0, end))) for shard, end in ends.items()

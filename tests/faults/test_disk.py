@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from storage_core import ShardlogError, ShardPoisonedError, Stream, StreamOptions, StreamReader
+from storage_core.store.segments import APART_BYTES_MIN
 from tests.faults.lossy_mount import LossyMount
 from tests.faults.scenario import STREAM, Scenario
 from tests.faults.workload import SHARDS
@@ -33,8 +34,15 @@ def scenario(disk: LossyMount) -> Scenario:
     return Scenario(disk)
 
 
+@pytest.fixture(params=[APART_BYTES_MIN, 1])
+def small_or_large(disk: LossyMount, request: pytest.FixtureRequest) -> Scenario:
+    """A scenario whose batches are all small, and one whose batches are all large."""
+    return Scenario(disk, request.param)
+
+
 @pytest.mark.parametrize("syncs", SYNCS)
-def test_failing_sync_is_typed_and_loses_no_promise(scenario: Scenario, syncs: int) -> None:
+def test_failing_sync_is_typed_and_loses_no_promise(small_or_large: Scenario, syncs: int) -> None:
+    scenario = small_or_large
     scenario.disk.order(syncs_until_failure=syncs)
     with suppress(ShardlogError):
         scenario.run()
@@ -45,7 +53,8 @@ def test_failing_sync_is_typed_and_loses_no_promise(scenario: Scenario, syncs: i
 
 
 @pytest.mark.parametrize("left", BYTES)
-def test_full_disk_is_typed_and_loses_no_promise(scenario: Scenario, left: int) -> None:
+def test_full_disk_is_typed_and_loses_no_promise(small_or_large: Scenario, left: int) -> None:
+    scenario = small_or_large
     scenario.disk.order(bytes_left=left)
     with suppress(ShardlogError):
         scenario.run()

@@ -11,6 +11,7 @@ proves nothing.
 
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -27,6 +28,7 @@ CHANGES_MAX = 900
 CONTROL_CHANGES_MIN = 500
 TRANSACTION_CHANGES_MAX = 200
 TRANSACTION_CHANGES_STEP = 5
+LARGE_BATCH_CHANGES_MAX = 100
 LONG_TRANSACTION = 25  # modulo 200: several batches for each shard
 CREATE_CHANGES_MAX = 1000
 CREATE_CHANGES_STEP = 7
@@ -104,6 +106,43 @@ def test_transaction_cut_off_at_any_change_is_whole_or_absent(
         if not was_cut:
             return
     pytest.fail(f"a transaction takes more than {TRANSACTION_CHANGES_MAX} changes")
+
+
+@pytest.mark.parametrize("survivors", [None, "chance", "everything"])
+def test_large_batch_cut_off_at_any_change_leaves_no_row_that_cannot_be_read(
+    disk: LossyMount, survivors: str | None
+) -> None:
+    scenario = Scenario(disk, apart_bytes_min=1)
+    chance = Random(fault_seed())
+    for change in range(1, LARGE_BATCH_CHANGES_MAX):
+        stream = scenario.open()
+        kept = chance.randrange(2**32) if survivors == "chance" else survivors
+        disk.order(cut_after=change, survivors=kept)
+        with suppress(ShardlogError, OSError):
+            scenario.append_batch(stream, max(scenario.rows), 120)
+            scenario.commit(stream)
+        was_cut = disk.order(cut_after=None, survivors=None)["is_down"]
+        disk.cut_and_restore(kept)
+        with suppress(ShardlogError, OSError):
+            stream.close()
+        scenario.expect_promises_kept()
+        if not was_cut:
+            return
+    pytest.fail(f"a large batch takes more than {LARGE_BATCH_CHANGES_MAX} changes")
+
+
+def test_segments_whose_directory_a_dead_writer_made_outlast_a_power_loss(disk: LossyMount) -> None:
+    scenario = Scenario(disk, apart_bytes_min=1)
+    with scenario.open() as stream:
+        for shard in scenario.root.glob("*/shard-*/db"):
+            (shard / "segments").mkdir()
+        scenario.append_batch(stream, 1, 50)
+        scenario.commit(stream)
+        disk.cut_power()
+        with suppress(ShardlogError):
+            stream.close()
+    disk.restore_power()
+    scenario.expect_promises_kept()
 
 
 def test_power_loss_during_creation_leaves_a_whole_stream_or_none(disk: LossyMount) -> None:

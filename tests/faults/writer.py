@@ -50,6 +50,7 @@ class WriterPlan:
     rounds: int = 3
     steps: int = 15
     write_buffer_bytes: int = 256 * 1024
+    apart_bytes_min: int = 3072
 
 
 class Notebook:
@@ -103,7 +104,11 @@ class Writer:
     def run_round(self, number: int) -> None:
         """Open, write from four threads, close."""
         plan = self._plan
-        store = partial(open_store, write_buffer_bytes=plan.write_buffer_bytes)
+        store = partial(
+            open_store,
+            write_buffer_bytes=plan.write_buffer_bytes,
+            apart_bytes_min=plan.apart_bytes_min,
+        )
         with Stream.open(plan.root, plan.name, environment=Environment(open_store=store)) as stream:
             self._notebook.note(opened=number)
             singles, batches = self._lanes

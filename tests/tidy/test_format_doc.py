@@ -13,11 +13,12 @@ import xxhash
 from storage_core.format.block import HEADER_BYTES, Block, BlockPlace, block_checksum, decode_block
 from storage_core.format.keys import log_key, zone_key
 from storage_core.format.marker_slot import decode_slot, encode_slot
+from storage_core.format.reference import decode_reference, encode_reference
 from storage_core.format.zone import Zone, decode_secondaries, decode_zone, encode_zone
 from tests.tidy.tree import ROOT
 
 LINE = re.compile(r"([0-9a-f]{2}(?: [0-9a-f]{2})*)(?: {2,}(\w+)(?: +(.+))?)?")
-EXAMPLES = ["block", "zone", "marker slot"]
+EXAMPLES = ["block", "reference", "zone", "marker slot"]
 RECORDS = re.compile(
     r"address (\d+), primary\s(\d+), secondary (\d+), (?:payload `(\w+)`|(a tombstone))"
 )
@@ -85,6 +86,14 @@ def test_marker_slot_decodes_as_stated() -> None:
     assert {name: stated[name] for name in ("sequence", "generation", "committed")} == {
         name: number for name, number in asdict(state).items() if name != "lineage"
     }
+
+
+def test_reference_decodes_as_stated() -> None:
+    stated = numbers("reference")
+    reference = decode_reference(joined("reference"))
+    assert encode_reference(reference) == joined("reference")
+    assert list(reference) == [stated[name] for name in ("segment", "offset", "size")]
+    assert reference.size == len(joined("block"))
 
 
 def test_zone_decodes_as_stated() -> None:

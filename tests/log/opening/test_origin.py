@@ -57,7 +57,7 @@ def test_plain_stream_has_no_origin(bench):
 def test_stream_file_tells_the_origin(copy):
     told = document(copy.directory / "stream.json")
     assert {**told, **asdict(TOPIC)} == told
-    assert (told["shards"], told["format_version"]) == (0, 2)
+    assert (told["shards"], told["format_version"]) == (0, 3)
 
 
 @pytest.mark.parametrize(

@@ -202,10 +202,10 @@ def test_altering_a_stream_that_was_made_anew_is_refused(bench):
 @pytest.mark.parametrize(
     ("file", "fields", "named"),
     [
-        ("stream.json", {"format_version": 3}, "format version 3"),
+        ("stream.json", {"format_version": 4}, "format version 4"),
         ("stream.json", {"required_to_read": ["cold-tier"]}, "cold-tier"),
         ("stream.json", {"required_to_write": ["merge", "ttl"]}, "merge, ttl"),
-        ("options.json", {"format_version": 3}, "3"),
+        ("options.json", {"format_version": 4}, "4"),
         ("../root.json", {"format_version": 2}, "version 2"),
     ],
 )

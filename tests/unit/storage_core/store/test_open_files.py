@@ -88,7 +88,7 @@ def test_what_other_stores_have_open_already_does_not_count_twice():
 
 def test_what_readers_have_open_counts():
     process = Process(1000, 1000, *tables_of(SHARD, 950))
-    with pytest.raises(InvalidRequestError, match=r"11 files to read need 1001"):
+    with pytest.raises(InvalidRequestError, match=r"11 files to read need 1002"):
         process.ledger.require_for_reader(READER_FILES + 11, "11 files to read", "s", 0)
 
 
@@ -96,7 +96,7 @@ def test_what_readers_have_open_beside_a_writer_counts_too():
     process = Process(1000, 1000, *tables_of(SHARD, 300), *tables_of(SHARD, 300))
     writer = Store()
     process.ledger.opened(writer, 500, SHARD)
-    with pytest.raises(InvalidRequestError, match=r"need 1001 .* 510 of them"):
+    with pytest.raises(InvalidRequestError, match=r"need 1003 .* 511 of them"):
         process.ledger.require_for_reader(READER_FILES + 151, "151 files to read", "s", 0)
 
 

@@ -153,7 +153,7 @@ def test_reader_of_version_1_finds_its_rows_and_changes_nothing(older):
 
 def test_writer_makes_older_versions_refuse_the_stream(older):
     older.open()
-    assert read_document(older.directory / "options.json")["format_version"] == 2
+    assert read_document(older.directory / "options.json")["format_version"] == 3
     assert read_document(older.directory / "stream.json")["format_version"] == 1
 
 

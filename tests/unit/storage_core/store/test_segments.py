@@ -1,0 +1,342 @@
+"""Segments: where the blocks of large batches lie, and what is told when they do not."""
+
+import os
+import resource
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from storage_core import ClosedError, CorruptionError, UnavailableError
+from storage_core.format.reference import Reference, encode_reference
+from storage_core.store.key_value import Batch
+from storage_core.store.open_files import names_open_now
+from storage_core.store.rocks import RocksStore, open_secondary, open_store
+from storage_core.store.segments import SEGMENT_BYTES, SegmentReader, SegmentWriter
+from tests.log.on_disk import flip_bit
+from tests.log.writing.interruptions import interrupted_everywhere
+from tests.unit.storage_core.store.stores import key_of, left_by_a_crash
+
+APART_MIN = 1000
+Open = Callable[[Path], RocksStore]
+opened: Open = partial(open_store, recovery="strict", apart_bytes_min=APART_MIN)
+
+
+@pytest.fixture
+def store(path):
+    store = opened(path)
+    yield store
+    store.close()
+
+
+def write(store: RocksStore, *blocks: bytes, first: int = 0) -> None:
+    """Write blocks, and beside each a value of the other family, as one batch."""
+    batch = Batch()
+    for number, block in enumerate(blocks, start=first):
+        batch.put(key_of(number), block, "log")
+        batch.put(key_of(number), b"zone")
+    store.write(batch)
+
+
+def blocks_in(store: RocksStore) -> list[bytes]:
+    view = store.view()
+    try:
+        return [value for _, value in view.items("log", b"", None)]
+    finally:
+        view.close()
+
+
+def segments(path: Path) -> list[str]:
+    """Return the names of the segments of a store."""
+    return sorted(one.name for one in path.glob("segments/*"))
+
+
+def one_open_segment(path: Path) -> list[str]:
+    return [name for name in names_open_now() if f"{path}/segments" in name]
+
+
+def lie_in_rocksdb(store: RocksStore) -> list[int]:
+    """Return the sizes of what RocksDB itself has in the log family."""
+    iterator = store._log.iter()
+    iterator.seek_to_first()
+    sizes = []
+    while iterator.valid():
+        sizes.append(len(iterator.value()))
+        iterator.next()
+    return sizes
+
+
+def test_blocks_of_a_large_batch_are_read_like_all_others(store):
+    small, large = [b"s" * 100], [b"a" * 600, b"b" * 700]
+    write(store, *small)
+    write(store, *large, first=1)
+    assert blocks_in(store) == small + large
+    assert max(lie_in_rocksdb(store)) == 100
+    view = store.view()
+    assert view.at_or_after("log", key_of(1)) == (key_of(1), large[0])
+    assert view.at_or_before("log", key_of(9)) == (key_of(2), large[1])
+    assert view.at_or_after("log", key_of(3)) is None
+    assert view.at_or_after("default", key_of(2)) == (key_of(2), b"zone")
+
+
+def test_small_batches_go_the_way_of_all_keys(store, path):
+    for number in range(5):
+        write(store, b"x" * (APART_MIN - 1), first=number)
+    assert segments(path) == []
+
+
+def test_values_of_other_keys_do_not_count_and_stay(store, path):
+    batch = Batch()
+    batch.put(b"large", b"v" * 5 * APART_MIN)
+    batch.put(key_of(0), b"x" * 10, "log")
+    store.write(batch)
+    assert segments(path) == []
+    assert store.get_many([b"large"]) == [b"v" * 5 * APART_MIN]
+
+
+def test_deletes_of_a_large_batch_come_before_its_puts(store):
+    write(store, b"a" * APART_MIN, b"b" * APART_MIN)
+    batch = Batch()
+    batch.delete(key_of(0), "log")
+    batch.delete(key_of(1), "log")
+    batch.put(key_of(1), b"c" * APART_MIN, "log")
+    store.write(batch)
+    assert blocks_in(store) == [b"c" * APART_MIN]
+
+
+def test_batch_that_is_written_twice_is_there_once(store):
+    for _ in range(2):
+        write(store, b"a" * APART_MIN)
+    assert blocks_in(store) == [b"a" * APART_MIN]
+
+
+def test_blocks_lie_one_behind_the_other_in_one_segment_over_openings(path):
+    blocks = [bytes([number]) * (APART_MIN + number) for number in range(6)]
+    for number in range(0, 6, 2):
+        store = opened(path)
+        write(store, *blocks[number : number + 2], first=number)
+        store.close()
+    assert segments(path) == ["00000001"]
+    assert (path / "segments/00000001").read_bytes() == b"".join(blocks)
+    store = opened(path)
+    assert blocks_in(store) == blocks
+    store.close()
+
+
+def test_full_segment_is_followed_by_the_next(store, path):
+    write(store, b"a" * APART_MIN)
+    store.close()
+    os.truncate(path / "segments/00000001", SEGMENT_BYTES)
+    for number in (1, 2):
+        again = opened(path)
+        write(again, bytes([number]) * APART_MIN, first=number)
+        assert blocks_in(again) == [b"a" * APART_MIN] + [
+            bytes([one]) * APART_MIN for one in range(1, number + 1)
+        ]
+        again.close()
+    assert segments(path) == ["00000001", "00000002"]
+
+
+def test_writer_begins_the_next_segment_once_one_is_full(path):
+    path.mkdir()
+    writer = SegmentWriter(path)
+    writer.append([b"a" * APART_MIN])
+    writer._end = SEGMENT_BYTES
+    assert writer.append([b"b" * 10]) == [Reference(2, 0, 10)]
+    assert len(one_open_segment(path)) == 1
+    writer.close()
+
+
+@pytest.mark.parametrize("count", [511, 512, 513, 1500])
+def test_more_blocks_than_one_call_takes_are_written(path, count):
+    path.mkdir()
+    writer, reader = SegmentWriter(path), SegmentReader(path)
+    blocks = [b"%d" % number for number in range(count)]
+    references = writer.append(blocks)
+    found = (path / "segments/00000001").read_bytes()
+    assert [found[one.offset : one.offset + one.size] for one in references] == blocks
+    writer.close()
+    reader.close()
+
+
+def test_what_a_dead_writer_left_at_the_end_is_passed_over(store, root):
+    write(store, b"a" * APART_MIN)
+    store._segments.append([b"of a batch that was never written"])
+    copy = left_by_a_crash(store, root / "copy")
+    again = opened(copy)
+    write(again, b"b" * APART_MIN, first=1)
+    assert blocks_in(again) == [b"a" * APART_MIN, b"b" * APART_MIN]
+    again.close()
+
+
+def test_large_blocks_survive_a_crash_as_far_as_their_batches_do(store, root):
+    write(store, b"a" * APART_MIN)
+    copy = left_by_a_crash(store, root / "copy")
+    write(store, b"b" * APART_MIN, first=1)
+    again = opened(copy)
+    assert blocks_in(again) == [b"a" * APART_MIN]
+    again.close()
+
+
+def test_secondary_reads_blocks_from_the_writers_segments(store, path, tmp_path):
+    write(store, b"a" * APART_MIN)
+    store.sync()
+    reader = open_secondary(path, tmp_path)
+    reader.catch_up()
+    assert blocks_in(reader) == [b"a" * APART_MIN]
+    write(store, b"b" * APART_MIN, first=1)
+    store.sync()
+    reader.catch_up()
+    assert blocks_in(reader) == [b"a" * APART_MIN, b"b" * APART_MIN]
+    reader.close()
+
+
+def test_view_keeps_its_moment_though_its_blocks_are_in_segments(store):
+    write(store, b"a" * APART_MIN)
+    view = store.view()
+    write(store, b"b" * APART_MIN)
+    write(store, b"c" * APART_MIN, first=1)
+    assert list(view.items("log", b"", None)) == [(key_of(0), b"a" * APART_MIN)]
+
+
+def test_each_open_view_holds_one_segment_and_a_closed_one_none(store, path):
+    write(store, b"a" * APART_MIN)
+    assert len(one_open_segment(path)) == 1
+    view = store.view()
+    list(view.items("log", b"", None))
+    assert len(one_open_segment(path)) == 2
+    view.close()
+    assert len(one_open_segment(path)) == 1
+    store.close()
+    assert one_open_segment(path) == []
+
+
+def test_reading_on_once_the_store_is_closed_is_told(store):
+    write(store, b"a" * APART_MIN, b"b" * APART_MIN)
+    items = store.view().items("log", b"", None)
+    next(items)
+    store.close()
+    with pytest.raises(ClosedError):
+        next(items)
+
+
+def test_closed_reader_opens_no_segment(path):
+    path.mkdir()
+    writer, reader = SegmentWriter(path), SegmentReader(path)
+    (reference,) = map(encode_reference, writer.append([b"a"]))
+    writer.close()
+    assert reader.block(reference) == b"a"
+    reader.close()
+    with pytest.raises(ClosedError):
+        reader.block(reference)
+    assert one_open_segment(path) == []
+
+
+# --- interruptions ----------------------------------------------------------------------------
+
+
+def test_interrupted_write_can_be_repeated_and_spoils_no_other_block(path):
+    path.mkdir()
+    writers, reader, written = [SegmentWriter(path)], SegmentReader(path), {}
+
+    def write_one(place: int) -> None:
+        block = b"block %d" % place
+        (reference,) = map(encode_reference, writers[-1].append([block]))
+        assert reference not in written
+        written[reference] = block
+
+    write_one(-1)
+    for place in interrupted_everywhere(lambda _: writers[-1].append([b"interrupted"])):
+        write_one(place)
+        writers[-1].close()
+        writers.append(SegmentWriter(path))
+        if place % 10 == 0:
+            os.truncate(max(path.glob("segments/*")), SEGMENT_BYTES)
+    assert len(written) > 20
+    assert len(segments(path)) > 2
+    assert [reader.block(reference) for reference in written] == list(written.values())
+    reader.close()
+    writers[-1].close()
+
+
+def test_interrupted_read_leaves_the_right_segment_open(path):
+    path.mkdir()
+    writer, reader = SegmentWriter(path), SegmentReader(path)
+    (first,) = map(encode_reference, writer.append([b"first"]))
+    writer._end = SEGMENT_BYTES
+    (second,) = map(encode_reference, writer.append([b"other"]))
+    writer.close()
+    for _ in interrupted_everywhere(lambda _: reader.block(second)):
+        assert reader.block(first) == b"first"
+    reader.close()
+
+
+# --- what goes wrong --------------------------------------------------------------------------
+
+
+def remove(segment: Path) -> None:
+    segment.unlink()
+
+
+def cut_off(segment: Path) -> None:
+    os.truncate(segment, APART_MIN - 1)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"), [(remove, "a segment is missing"), (cut_off, "ends before byte 1000")]
+)
+def test_block_that_is_not_there_is_told_with_its_file(store, path, spoil, told):
+    write(store, b"a" * APART_MIN)
+    store.close()
+    spoil(path / "segments/00000001")
+    again = opened(path)
+    with pytest.raises(CorruptionError, match=f"{told}.*segments/00000001"):
+        blocks_in(again)
+    write(again, b"b" * APART_MIN, first=1)
+    view = again.view()
+    assert view.at_or_after("log", key_of(1)) == (key_of(1), b"b" * APART_MIN)
+    again.close()
+
+
+def test_damaged_reference_is_told(store, path):
+    write(store, b"a" * APART_MIN)
+    store.close()
+    (table,) = (one for one in path.glob("*.sst") if b"SLRF" in one.read_bytes())
+    flip_bit(table, table.read_bytes().index(b"SLRF") + 9)
+    again = opened(path)
+    with pytest.raises(CorruptionError):
+        blocks_in(again)
+    again.close()
+
+
+def test_segment_that_may_not_be_read_is_told_as_such(store, path):
+    write(store, b"a" * APART_MIN)
+    view = store.view()
+    segment = path / "segments/00000001"
+    segment.rename(path / "elsewhere")
+    segment.mkdir()
+    with pytest.raises(UnavailableError, match=r"reading a block.*segments/00000001"):
+        list(view.items("log", b"", None))
+    view.close()
+
+
+def test_disk_that_fills_up_under_a_segment_is_told_and_changes_nothing(store):
+    write(store, b"a" * APART_MIN)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2 * APART_MIN, before[1]))
+    try:
+        with pytest.raises(UnavailableError, match="writing blocks"):
+            write(store, b"b" * APART_MIN, b"c" * APART_MIN, first=1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert blocks_in(store) == [b"a" * APART_MIN]
+    write(store, b"d" * APART_MIN, first=1)
+    assert blocks_in(store) == [b"a" * APART_MIN, b"d" * APART_MIN]
+
+
+def test_closed_store_writes_no_segment(store, path):
+    store.close()
+    with pytest.raises(ClosedError):
+        write(store, b"a" * APART_MIN)
+    assert segments(path) == []
