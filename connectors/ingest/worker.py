@@ -1,9 +1,10 @@
 """The ingest worker: the loop that consumes, gathers, and has rounds made durable.
 
 One thread polls (rebalances, records, errors) and turns records into rows; it alone touches the
-consumer and what it holds. rounds.py makes durable what was gathered. Whatever closes or moves a
-shard (a rebalance, a stop, a poisoned shard) first waits for the round in flight; then holdings.py
-moves it, which knows nothing of rounds.
+consumer and what it holds. Beside it rounds.py makes durable what was gathered, on a thread of its
+own that touches streams only. Whatever closes or moves a shard (a rebalance, a stop, a poisoned
+shard) first waits for the round in flight; then holdings.py moves it, which knows nothing of
+rounds.
 
 Group mode takes what the group gives; static mode takes the partitions of the settings. A
 shard that another process still holds, or a broker that is silent, is tried again until
