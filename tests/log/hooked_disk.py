@@ -5,8 +5,8 @@
 
 What another thread would do at that moment, a test does there: no race, no waiting. The store
 and the marker behind it are real ones. Calls are `write`, `sync`, `get_many`, `view`, `flush`
-and `close` of a store, `publish` and `write_both` of a marker, `strict` and `point_in_time` for
-the opening of a store.
+and `close` of a store, `publish`, `write_both` and a look at `state` of a marker, `strict` and
+`point_in_time` for the opening of a store.
 """
 
 from collections.abc import Callable
@@ -101,5 +101,6 @@ class _Hooked:
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._behind, name)
         if not callable(found):
-            return found
+            self._disk.reached(f"before {name}")
+            return getattr(self._behind, name)
         return lambda *given: self._disk.passes(name, found, *given)

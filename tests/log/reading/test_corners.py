@@ -60,6 +60,20 @@ def test_row_routed_to_another_shard_by_name_is_found_by_its_id(make_bench):
     assert both(bench, lambda reads: reads.latest(1)[1].primary) == 2
 
 
+@pytest.mark.parametrize("read", ["scan", "read"])
+def test_first_row_routed_elsewhere_is_seen_by_whoever_sees_a_later_one(make_bench, disk, read):
+    bench = make_bench(shards=2, disk=disk)
+    bench.keep([0], secondary=0, shard=0)
+
+    def commit_both() -> None:
+        bench.append([5], secondary=1, shard=0)
+        bench.keep([6], secondary=0, shard=0)
+
+    disk.on("before state", commit_both)
+    seen = getattr(bench.stream, read)(ids=[0, 1])
+    assert sorted(column_of(seen, "primary")) == [0, 5, 6]
+
+
 def test_latest_prefers_a_row_ahead_until_the_head_passes_it(make_bench):
     bench = make_bench(unit="s", disk=ReinedDisk(), ahead_max=10)
     bench.keep([NOW, NOW + 50, NOW + 1])
