@@ -71,6 +71,7 @@ class Transaction:
         self._builder = RecordBuilder(one.options)
         self._writer = PartsWriter(self._begin, mask, keeps_order=True)
         self._is_over = False
+        self._is_in_doubt = False
         self._home = Home()
         with file_errors(staging.directory, "looking for a transaction"):
             known = self._known()
@@ -150,9 +151,24 @@ class Transaction:
             self._manifest = known.manifest
 
     def _stage_records(self) -> None:
-        if len(self._builder):
-            self._stage(self._builder.rows())
+        if self._is_in_doubt:
+            message = (
+                f"a call of transaction {self._name!r} was interrupted, and records may be staged "
+                "twice; nothing is kept, make it again"
+            )
+            raise UnavailableError(message)
+        if not len(self._builder):
+            return
+        rows = self._builder.rows()
+        self._is_in_doubt = True
+        try:
+            self._stage(rows)
             self._builder.clear()
+        except (ShardlogError, OSError):
+            # They were not taken, so they come again with the next call.
+            self._is_in_doubt = False
+            raise
+        self._is_in_doubt = False
 
     def _stage(self, rows: Rows, *, copies: bool = False) -> None:
         with self._unless_decided():

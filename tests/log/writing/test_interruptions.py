@@ -11,9 +11,9 @@ from datetime import timedelta
 
 import pytest
 
-from storage_core import UnavailableError
+from storage_core import InvalidRequestError, Transaction, UnavailableError
 from tests.log.disks import BesideThread
-from tests.log.workbench import Workbench
+from tests.log.workbench import Workbench, batch_of
 from tests.log.writing.interruptions import interrupted_everywhere
 
 ROWS = 3
@@ -107,6 +107,33 @@ def test_interrupted_opening_leaves_no_shard_locked(make_bench):
         bench.open()
         bench.close()
     assert bench.primaries() == [1, 2]
+
+
+def test_transaction_whose_call_was_interrupted_holds_each_row_once_or_is_refused(bench):
+    begun: list[Transaction] = []
+    left: Counter[bool] = Counter()
+
+    def begin() -> None:
+        begun.append(bench.stream.transaction(str(len(begun)), 2 * ROWS))
+        for primary in range(ROWS):
+            begun[-1].append(primary, 1, b"x")
+
+    batch = batch_of(range(ROWS), secondary=OTHER)
+    begin()
+    for _ in interrupted_everywhere(lambda _: begun[-1].append_batch(batch)):
+        try:
+            # As a handler that goes on; the number of rows fits if one part is there twice.
+            with begun[-1]:
+                pass
+        except (UnavailableError, InvalidRequestError):
+            left[False] += 1
+        else:
+            left[True] += 1
+        begin()
+    assert left[True]
+    assert left[False]
+    for secondary in (1, OTHER):
+        assert bench.primaries(ids=secondary) == sorted([*range(ROWS)] * left[True])
 
 
 def test_call_inside_another_one_of_its_thread_is_refused(bench):
