@@ -21,7 +21,7 @@ from typing import Any, Final
 import xxhash
 
 from storage_core.catalog.changes import locked
-from storage_core.errors import CorruptionError, UnavailableError
+from storage_core.errors import CorruptionError, ShardlogError, UnavailableError
 from storage_core.format.contents import Contents, decode_contents, encode_contents
 from storage_core.format.record import Rows
 from storage_core.ground.clock import Clock
@@ -174,18 +174,25 @@ def read_staged_rows(manifest: Manifest, shard: int) -> Iterator[Rows]:
     parts = manifest.shards[shard]
     for part in parts:
         if not is_whole(manifest.directory, part):
-            if read_manifest(manifest.directory) != manifest:
-                raise rows_removed(manifest, shard)
-            message = (
-                f"a staged file of transaction {manifest.transaction!r} is missing or damaged; "
-                "open with give_up_transactions to forget it"
-            )
-            raise CorruptionError(message, shard=shard, path=manifest.directory / part.file)
-    if all(part.is_sorted for part in parts):
-        yield from read_sorted(manifest.directory, parts)
-        return
-    for part in parts:
-        yield from read_part(manifest.directory, part)
+            raise _not_whole(manifest, shard, manifest.directory / part.file)
+    try:
+        if all(part.is_sorted for part in parts):
+            yield from read_sorted(manifest.directory, parts)
+            return
+        for part in parts:
+            yield from read_part(manifest.directory, part)
+    except FileNotFoundError as error:
+        raise _not_whole(manifest, shard, manifest.directory) from error
+
+
+def _not_whole(manifest: Manifest, shard: int, path: Path) -> ShardlogError:
+    if read_manifest(manifest.directory) != manifest:
+        return rows_removed(manifest, shard)
+    message = (
+        f"a staged file of transaction {manifest.transaction!r} is missing or damaged; "
+        "open with give_up_transactions to forget it"
+    )
+    return CorruptionError(message, shard=shard, path=path)
 
 
 def rows_removed(manifest: Manifest, shard: int) -> UnavailableError:

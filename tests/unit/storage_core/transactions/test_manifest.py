@@ -118,6 +118,24 @@ def test_rows_of_a_transaction_that_gave_way_to_a_later_one_are_called_removed(s
     assert primaries(later) == [1, 2, 3]
 
 
+def test_rows_that_are_removed_while_they_are_read_are_called_removed(staging):
+    manifest = staged(staging, "t", three_rows(), three_rows(key=three_rows().payload))
+    parts = read_staged_rows(manifest, 0)
+    next(parts)
+    remove_transaction(manifest.directory)
+    with pytest.raises(UnavailableError, match=r"'t' were removed.*shard 0"):
+        next(parts)
+
+
+def test_file_that_goes_missing_while_it_is_read_is_told(staging):
+    manifest = staged(staging, "t", three_rows(), three_rows(key=three_rows().payload))
+    parts = read_staged_rows(manifest, 0)
+    next(parts)
+    (manifest.directory / manifest.shards[0][0].file).unlink()
+    with pytest.raises(CorruptionError, match="'t' is missing or damaged"):
+        next(parts)
+
+
 def test_damaged_manifest_is_told(staging):
     manifest = staged(staging, "t", three_rows())
     flip_bit(manifest.directory / MANIFEST_FILE, 20)
