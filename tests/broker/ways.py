@@ -3,7 +3,7 @@
 @BY_BOTH_WAYS
 def test_of_workers(lab): ...
 
-@pytest.mark.parametrize(("fetch", "kills"), alternated(campaigns("SHARDLOG_KILLS", 3)))
+@pytest.mark.parametrize(("fetch", "kills"), alternated(campaigns("SHARDLOG_BROKER_KILLS", 3)))
 def test_of_workers(lab, kills): ...
 """
 
