@@ -4,12 +4,17 @@ A lock file can be deleted, and whoever locks the next one of its name is alone 
 directory in use stays. The kernel lets go when the holder has ended, however it ended: what it
 forked closes its copy of the descriptor. A frozen holder keeps the lock.
 
+An exception out of a signal handler may come before a lock is entered, or at the begin of its
+`__exit__`. So a lock ends with its object too, and nothing of Python runs then: a finaliser in
+Python would swallow such an exception at the end of any lock.
+
 A directory may be moved away and another made in its place between its opening and the lock. So
 what is locked is compared with what the path names, and tried again where they differ.
 """
 
 import fcntl
 import os
+import select
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
@@ -23,11 +28,12 @@ _LOOK_EVERY_S: Final = 0.005
 
 
 class DirectoryLock:
-    """A held lock; leaving it as a context, `release` or the end of the process gives it back."""
+    """A held lock; leaving it as a context, `release`, or the end of object or process frees it."""
 
     def __init__(self, descriptor: int) -> None:
         """Take over an open descriptor that holds the lock; use `if_free` or `within`."""
-        self._descriptor: int | None = descriptor
+        # NOTE: no poll, but the one object that takes any descriptor and closes it in C.
+        self._owner: select.epoll | None = select.epoll.fromfd(descriptor)
         forking.register(self)
 
     @classmethod
@@ -40,18 +46,19 @@ class DirectoryLock:
         """
         for _ in range(_TRIES_MAX):
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            lock = cls(descriptor)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 # IMPORTANT: once it is locked; until then it may be moved away.
                 if os.path.samestat(os.fstat(descriptor), path.stat()):
-                    return cls(descriptor)
+                    return lock
             except BlockingIOError:
-                os.close(descriptor)
+                lock._close()
                 return None
             except BaseException:
-                os.close(descriptor)
+                lock._close()
                 raise
-            os.close(descriptor)
+            lock._close()
         message = "the directory is replaced again and again; find out by whom"
         raise UnavailableError(message, path=path)
 
@@ -66,28 +73,31 @@ class DirectoryLock:
     @property
     def is_held(self) -> bool:
         """Tell whether it was neither released nor left to the parent of this fork."""
-        return self._descriptor is not None
+        return self._owner is not None
 
     def release(self) -> None:
         """Let go; a second call does nothing."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is None:
+        owner, self._owner = self._owner, None
+        if owner is None:
             return
         try:
             # A child that is being forked may have the descriptor still.
             with suppress(OSError):
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
+                fcntl.flock(owner, fcntl.LOCK_UN)
         finally:
-            os.close(descriptor)
+            owner.close()
 
     def leave_to_parent(self, _process: int) -> None:
         """Close this fork's descriptor, so that the lock ends with the process that took it."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
+        self._close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+    def _close(self) -> None:
+        owner, self._owner = self._owner, None
+        if owner is not None:
+            owner.close()

@@ -2,16 +2,21 @@
 
 Two RocksDB writers would destroy each other's MANIFEST. `owner.json` tells who holds the lock;
 it is information only.
+
+IMPORTANT: it does not end with its object, as other locks do: what works on the store in the
+background may outlive a stream that was dropped unclosed.
 """
 
 import json
 import os
 import socket
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Final, Self
 
 from storage_core.errors import CorruptionError, ShardLockedError
+from storage_core.ground import forking
 from storage_core.ground.clock import Clock
 from storage_core.ground.locks import DirectoryLock
 
@@ -42,6 +47,7 @@ class WriterLock(DirectoryLock):
             raise ShardLockedError(message, stream=stream, shard=shard)
         try:
             host, started_at_ms = socket.gethostname(), clock.now_ns() // 10**6
+            _held().add(lock)
             owner = {"pid": os.getpid(), "host": host, "started_at_ms": started_at_ms}
             if purpose:
                 owner["purpose"] = purpose
@@ -55,11 +61,20 @@ class WriterLock(DirectoryLock):
 
     def release(self) -> None:  # type: ignore[explicit-override]  # needs Python 3.12
         """Let go; a second call does nothing, nor does a fork's."""
-        if self._descriptor is not None:
+        if self._owner is not None:
             # By the descriptor: a dropped stream's directory lies elsewhere meanwhile.
             with suppress(OSError):
-                os.unlink(OWNER_FILE, dir_fd=self._descriptor)
+                os.unlink(OWNER_FILE, dir_fd=self._owner.fileno())
         super().release()
+        _held().discard(self)
+
+
+@cache
+def _held() -> set[WriterLock]:
+    """Return the locks of this process, which nobody else has to remember."""
+    held: set[WriterLock] = set()
+    forking.keep_for_ever(held)
+    return held
 
 
 def describe_owner(path: Path) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from storage_core import DirectoryLock, SystemClock, UnavailableError
 from storage_core.testing import ManualClock
+from tests.log.writing.interruptions import interrupted_everywhere
 
 
 @pytest.fixture
@@ -104,6 +105,22 @@ def test_interruption_behind_the_lock_leaves_nobody_locked_out(root, monkeypatch
     held(root).release()
 
 
+def test_interruption_of_a_lock_in_use_leaves_nobody_locked_out(root):
+    def use(_: int) -> None:
+        lock = DirectoryLock.within(root, SystemClock(), 0)
+        assert lock is not None
+        with lock:
+            pass
+
+    for _ in interrupted_everywhere(use):
+        assert not is_locked(root)
+
+
+def test_lock_that_nobody_holds_any_more_is_free(root):
+    held(root)
+    assert not is_locked(root)
+
+
 def test_wait_for_a_lock_ends_in_time(root):
     clock = ManualClock()
     with held(root):
@@ -143,8 +160,8 @@ def test_lock_that_is_free_is_had_without_time_to_wait(root):
 
 def test_released_lock_can_be_had_though_a_forked_child_keeps_its_descriptor(root):
     lock = held(root)
-    assert lock._descriptor is not None
-    of_the_child = os.dup(lock._descriptor)
+    assert lock._owner is not None
+    of_the_child = os.dup(lock._owner.fileno())
     lock.release()
     held(root).release()
     os.close(of_the_child)

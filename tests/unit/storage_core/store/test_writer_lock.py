@@ -46,6 +46,12 @@ def test_lock_holds_though_everything_inside_is_deleted(root):
     lock.release()
 
 
+def test_lock_that_nobody_remembers_is_held(root):
+    acquire(root)
+    with pytest.raises(ShardLockedError, match="another writer"):
+        acquire(root)
+
+
 def test_released_lock_can_be_had(root):
     for _ in range(3):
         lock = acquire(root)
