@@ -193,9 +193,13 @@ class Stream(StreamReads[Shard]):
             # IMPORTANT: inside, or an interruption would come between.
             return cls(files, opened, outside)
         except BaseException as error:
+            try:
+                let_go(undo)
+            finally:
+                # Nothing is left, but where an interruption came at the begin of that call.
+                let_go(undo)
             # What their variables hold would keep stores open for as long as the error is kept.
             clear_frames(error.__traceback__)
-            let_go(undo)
             raise
 
     # --- writing ---------------------------------------------------------------------------

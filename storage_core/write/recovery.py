@@ -19,7 +19,7 @@ Nothing scans history, so the time to open does not grow with it.
 """
 
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 
 from storage_core.catalog.options import StreamOptions
@@ -97,17 +97,33 @@ def open_shard(context: ShardContext, options: StreamOptions, give_up: GiveUp) -
             raise error.placed(context.meta.name, context.number) from error
         return Shard(context, options, opened)
     except BaseException:
-        let_go(undo)
+        try:
+            let_go(undo)
+        finally:
+            # Nothing is left, but where an interruption came at the begin of that call.
+            let_go(undo)
         raise
 
 
 def let_go(undo: list[LetGo]) -> None:
-    """Let go of all in full, the last first; what went wrong before is raised already."""
+    """Let go of all in full, the last first; what went wrong before is raised already.
+
+    What fails a second time is left, and the rest let go of.
+    """
+    tried: LetGo | None = None
 
     def each() -> None:
+        nonlocal tried
         while undo:
-            with suppress(ShardlogError, OSError):
-                undo[-1]()
+            is_again, tried = tried is undo[-1], undo[-1]
+            try:
+                tried()
+            except (ShardlogError, OSError):
+                pass
+            except BaseException:
+                if is_again:
+                    undo.pop()
+                raise
             undo.pop()
 
     in_full(each)

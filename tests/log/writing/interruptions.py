@@ -47,8 +47,9 @@ def _looking(code: CodeType) -> frozenset[int]:
 class _Tracer:
     """Trips the signal at the n-th place."""
 
-    def __init__(self, place: int) -> None:
+    def __init__(self, place: int, counts: Callable[[], bool]) -> None:
         self._left = place
+        self._counts = counts
         self._trip = _Trip()
         self.has_tripped = False
 
@@ -58,7 +59,8 @@ class _Tracer:
             return None
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
-        if event == "call" or (event == "opcode" and frame.f_lasti in offsets):
+        is_place = event == "call" or (event == "opcode" and frame.f_lasti in offsets)
+        if is_place and self._counts():
             self._left -= 1
             if self._left < 0:
                 self.has_tripped = True
@@ -81,18 +83,21 @@ def _handled() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def interrupted_everywhere(call: Callable[[int], object], every: int = 1) -> Iterator[int]:
+def interrupted_everywhere(
+    call: Callable[[int], object], every: int = 1, counts: Callable[[], bool] = lambda: True
+) -> Iterator[int]:
     """Call again and again, each time interrupted further on, until there is no place left.
 
     Args:
         call: What is interrupted; it is given the number of the place.
         every: Take only each so many-th place of a call that has many.
+        counts: Says whether places are taken at this moment of the call.
 
     Yields:
         The number of the place at which the call was interrupted.
     """
     for place in range(0, _PLACES_MAX, every):
-        tracer = _Tracer(place)
+        tracer = _Tracer(place, counts)
         before = sys.gettrace()
         with _handled():
             try:

@@ -7,12 +7,19 @@ campaign; a batch has a thousand places, and neighbours are alike.
 
 import os
 from collections import Counter
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
 
-from storage_core import InvalidRequestError, Transaction, UnavailableError
+from storage_core import (
+    DirectoryLock,
+    InvalidRequestError,
+    Transaction,
+    UnavailableError,
+)
 from tests.log.disks import BesideThread
+from tests.log.hooked_disk import full
 from tests.log.workbench import Workbench, batch_of
 from tests.log.writing.interruptions import interrupted_everywhere
 
@@ -107,6 +114,31 @@ def test_interrupted_opening_leaves_no_shard_locked(make_bench):
         bench.open()
         bench.close()
     assert bench.primaries() == [1, 2]
+
+
+def test_interrupted_end_of_an_opening_that_fails_leaves_no_shard_locked(make_bench, disk):
+    bench = make_bench(shards=2, disk=disk)
+    bench.close()
+    failed: list[int] = []
+
+    def refuse(place: int) -> None:
+        failed.append(place)
+        error = full("open")
+        raise error
+
+    def open_it(place: int) -> None:
+        # The second one.
+        disk.on("before strict", lambda: disk.on("before strict", lambda: refuse(place)))
+        with suppress(UnavailableError):
+            bench.open()
+
+    for place in interrupted_everywhere(open_it, min(EVERY, 5), lambda: bool(failed)):
+        assert failed == [place]
+        for number in range(2):
+            lock = DirectoryLock.if_free(bench.directory / f"shard-{number:04d}")
+            assert lock is not None, place
+            lock.release()
+        failed.clear()
 
 
 def test_transaction_whose_call_was_interrupted_holds_each_row_once_or_is_refused(bench):
