@@ -14,7 +14,6 @@ what is locked is compared with what the path names, and tried again where they 
 
 import fcntl
 import os
-import select
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
@@ -22,6 +21,7 @@ from typing import Final, Self
 from storage_core.errors import UnavailableError
 from storage_core.ground import forking
 from storage_core.ground.clock import Clock
+from storage_core.ground.descriptor import OwnedDescriptor, owned
 
 _TRIES_MAX: Final = 100
 _LOOK_EVERY_S: Final = 0.005
@@ -32,8 +32,7 @@ class DirectoryLock:
 
     def __init__(self, descriptor: int) -> None:
         """Take over an open descriptor that holds the lock; use `if_free` or `within`."""
-        # NOTE: no poll, but the one object that takes any descriptor and closes it in C.
-        self._owner: select.epoll | None = select.epoll.fromfd(descriptor)
+        self._owner: OwnedDescriptor | None = owned(descriptor)
         forking.register(self)
 
     @classmethod

@@ -23,6 +23,7 @@ from storage_core.format.marker_slot import (
     encode_slot,
 )
 from storage_core.ground.clock import Clock
+from storage_core.ground.descriptor import OwnedDescriptor, opened
 from storage_core.ground.durable_file import file_errors
 
 MARKER_FILE: Final = "marker"
@@ -143,8 +144,8 @@ class MarkerReader:
         self._clock = clock
         # Held over each `pread`: a descriptor closed meanwhile may be another file's by then.
         self._lock = threading.Lock()
-        self._descriptor: int | None = self._open()
-        self._file = os.fstat(self._descriptor)
+        self._open_file: OwnedDescriptor | None = self._open()
+        self._file = os.fstat(self._open_file.fileno())
 
     @property
     def file(self) -> tuple[int, int]:
@@ -162,10 +163,10 @@ class MarkerReader:
         """
         for _ in range(_READ_TRIES_MAX):
             with self._lock, file_errors(self._path, "reading the marker"):
-                if self._descriptor is None:
+                if self._open_file is None:
                     message = "the reader is closed"
                     raise ClosedError(message, path=self._path)
-                data = os.pread(self._current(self._descriptor), 2 * SLOT_STRIDE, 0)
+                data = os.pread(self._current(self._open_file).fileno(), 2 * SLOT_STRIDE, 0)
             slots = decode_slots(data)
             if len(slots) == 2:  # noqa: PLR2004 - both slots
                 return max(slots, key=lambda slot: slot.sequence)
@@ -176,27 +177,25 @@ class MarkerReader:
     def close(self) -> None:
         """Close the file; a second call does nothing."""
         with self._lock:
-            descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
+            open_file, self._open_file = self._open_file, None
+            if open_file is not None:
+                open_file.close()
 
-    def _current(self, descriptor: int) -> int:
-        """Return a descriptor of the file that is there at this moment. Under the lock."""
+    def _current(self, open_file: OwnedDescriptor) -> OwnedDescriptor:
+        """Return what has the file that is there at this moment. Under the lock."""
         try:
             found = self._path.stat()
         except (FileNotFoundError, NotADirectoryError) as error:
             message = "the shard's marker is missing: the stream was dropped or moved, or damaged"
             raise CorruptionError(message, path=self._path) from error
         if not os.path.samestat(found, self._file):
-            self._descriptor = self._open()
-            self._file = os.fstat(self._descriptor)
-            os.close(descriptor)
-            return self._descriptor
-        return descriptor
+            open_file = self._open()
+            self._open_file, self._file = open_file, os.fstat(open_file.fileno())
+        return open_file
 
-    def _open(self) -> int:
+    def _open(self) -> OwnedDescriptor:
         try:
-            return os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            return opened(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError as error:
             message = "the shard's marker is missing"
             raise CorruptionError(message, path=self._path) from error

@@ -40,7 +40,11 @@ class PrivateDirectory:
     def remove(self) -> None:
         """Remove it with all in it; once that is done a call does nothing, nor does a fork's."""
         if self._lock.is_held:
-            shutil.rmtree(self.path, ignore_errors=True)
+            try:
+                shutil.rmtree(self.path, ignore_errors=True)
+            except OSError as error:
+                # NOTE: where it is interrupted, it may close a descriptor twice and say that.
+                raise error.__context__ or error from None
             self._lock.release()
 
 

@@ -12,6 +12,7 @@ from storage_core.store.marker import MarkerFile, MarkerReader, create_marker, o
 from storage_core.store.open_files import names_open_now
 from storage_core.testing import ManualClock
 from tests.log.on_disk import flip_bit
+from tests.log.writing.interruptions import interrupted_everywhere
 
 LINEAGE = b"lineage of 16 by"
 SLOTS = (0, 4096)
@@ -194,6 +195,20 @@ def test_closed_reader_refuses_though_its_descriptor_is_another_files(path):
     with pytest.raises(ClosedError, match=r"the reader is closed.*marker"):
         reader.read()
     os.close(other)
+
+
+def test_interrupted_reader_keeps_no_descriptor(path):
+    def use(_: int) -> None:
+        reader = MarkerReader(path, ManualClock())
+        reader.read()
+        path.with_suffix(".new").write_bytes(path.read_bytes())
+        path.with_suffix(".new").rename(path)
+        reader.read()
+        reader.close()
+
+    before = names_open_now()
+    for _ in interrupted_everywhere(use):
+        assert names_open_now() == before
 
 
 def test_reader_closed_while_it_waits_says_so(path):

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -39,6 +40,22 @@ def test_removed_directory_is_gone(temporary):
     assert made.path.parent == temporary
     made.remove()
     assert not made.path.exists()
+
+
+def test_interruption_of_a_removal_is_told_and_not_what_it_broke(monkeypatch, temporary):
+    def interrupted(*_: object, **__: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            os.close(-1)
+
+    made = PrivateDirectory(SystemClock())
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            made.remove()
+    made.remove()
+    assert list(temporary.iterdir()) == []
 
 
 FORKED = """
