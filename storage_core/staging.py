@@ -30,6 +30,7 @@ from storage_core.ground.clock import Clock, SystemClock
 from storage_core.ground.durable_file import file_errors, make_directories
 from storage_core.ground.locks import DirectoryLock
 from storage_core.store.environment import Environment
+from storage_core.store.rocks import refuse_writing_in_fork
 from storage_core.stream import Stream
 from storage_core.transactions.decision import decision_of, heard, publish
 from storage_core.transactions.manifest import (
@@ -195,6 +196,7 @@ class StagingArea:
         Raises:
             ShardLockedError: Another writer kept one of them for too long.
         """
+        refuse_writing_in_fork()
         numbers, name, clock = sorted(shards), self._files.meta.name, self._staging.clock
         deadline_s = clock.monotonic_s() + wait_s
         environment = Environment(clock=clock, purpose=purpose)

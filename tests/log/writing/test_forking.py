@@ -15,6 +15,7 @@ import pytest
 
 from storage_core import (
     ClosedError,
+    DirectoryLock,
     InvalidRequestError,
     StagingArea,
     StagingWriter,
@@ -243,3 +244,14 @@ def test_lock_ends_with_its_process_though_a_fork_lives_on(root):
         parent.wait(60)
         with Stream.open(root, "s") as stream:
             assert stream.read(7).num_rows == 1000
+
+
+def test_fork_does_not_wait_for_a_turn_that_is_not_for_it(bench):
+    area = StagingArea.open(bench.root, bench.name)
+    bench.staging.mkdir(exist_ok=True)
+    turn = DirectoryLock.if_free(bench.staging)
+    assert turn is not None
+    with turn:
+        answer = in_fork(lambda: area.open_shards([0], 0))
+    assert isinstance(answer, InvalidRequestError)
+    assert "start processes that write by spawn" in str(answer)
