@@ -5,8 +5,8 @@ back, it is set aside. Whatever moves one drops what was gathered of it and lets
 shard's own next offset, so that what is gathered never has a hole.
 
 A record may be on its way while its partition moves: inside the call that a rebalance
-interrupts, or in hand, when a round fails meanwhile. Such partitions are *touched*: their next
-records are left out and fetched again.
+interrupts, or in hand, when a round fails meanwhile. Such partitions are *touched*: the records of
+the next fetch that brings any are left out, all of them, and fetched again.
 
 Belongs to the worker's thread, and to the time between rounds: the worker has waited for the
 round in flight before it calls anything here.
@@ -313,19 +313,17 @@ class Holdings:
         return feed.next == before
 
     def touched_of(self, fetched: Fetched) -> set[Partition]:
-        """Return the touched partitions that records belong to."""
+        """Return the touched partitions that records belong to; they are to be left out."""
         return self._touched & fetched.runs.keys()
 
-    def without_touched(self, fetched: Fetched) -> Fetched:
-        """Leave out the first records of touched partitions, and fetch them again.
+    def fetch_again(self, left_out: Collection[Partition]) -> None:
+        """Fetch touched partitions again whose records were left out; none is in hand any more.
 
         Some may stem from before. And it is seeking, on a partition that is being fetched, that
         makes Kafka compare the epoch of what is stored with its log; assigning does not.
         """
-        touched = self.touched_of(fetched)
-        self._touched -= touched
-        self._rewind(touched & self.feeds.keys())
-        return fetched.without(touched)
+        self._touched.difference_update(left_out)
+        self._rewind(self.feeds.keys() & left_out)
 
     def _rewind(self, partitions: Iterable[Partition]) -> None:
         chosen = list(partitions)

@@ -191,21 +191,30 @@ class Worker:
         IMPORTANT: first the records, then the fault behind them. Those before a fault of their
         partition Kafka may not have any more; those behind it stem from before whatever the fault
         made the worker do.
+
+        A touched partition is left out of every stretch from the first on, and sought behind the
+        last: what comes behind records that were left out would make a hole.
         """
+        left_out: set[Partition] = set()
         for fetched, fault in stretches:
-            self._keep(fetched, now_s)
+            left_out |= self._keep(fetched, now_s)
             if fault is not None:
                 self._act_on(fault, now_s)
+        self._holdings.fetch_again(left_out)
 
-    def _keep(self, fetched: Fetched, now_s: float) -> None:
+    def _keep(self, fetched: Fetched, now_s: float) -> set[Partition]:
+        """Keep records but for those of touched partitions, which are returned."""
         self.counts.brought += fetched.count
-        if self._holdings.touched_of(fetched):
+        touched = self._holdings.touched_of(fetched)
+        if touched:
             # A round that fails now touches more of them.
             self._rounds.settle()
-            brought = fetched.count
-            fetched = self._holdings.without_touched(fetched)
-            self.counts.drop(brought - fetched.count)
+            touched = self._holdings.touched_of(fetched)
+            kept = fetched.without(touched)
+            self.counts.drop(fetched.count - kept.count)
+            fetched = kept
         self._gathered.add(fetched, self._holdings.feeds, now_s)
+        return touched
 
     def _act_on(self, fault: PartitionFault, now_s: float) -> None:
         """Tell what Kafka says of a partition; where that is for good, set it aside."""

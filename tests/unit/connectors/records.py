@@ -32,6 +32,12 @@ def refusal(offset):
     return Message(topic="orders", partition=0, offset=offset, error=error)
 
 
+def damage(partition):
+    """An error event: what lies in a partition cannot be read."""
+    error = KafkaError(KafkaError._BAD_MSG, "bad checksum")
+    return Message(topic="orders", partition=partition, offset=5, error=error)
+
+
 def denial():
     """An error event: the group may not read the topic."""
     error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "denied")

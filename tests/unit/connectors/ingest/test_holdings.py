@@ -167,11 +167,11 @@ def test_suspended_shard_is_tried_again_before_its_time_is_over(bench):
 
 def test_first_records_after_going_back_are_fetched_again(bench):
     bench.holdings.take([A, B])
-    bench.holdings.without_touched(fetched_of([record(1), record(1, partition=1)]))
+    bench.holdings.fetch_again([A, B])
     bench.holdings.go_back([A])
     fetched = fetched_of([record(5), record(9, partition=1)])
     assert bench.holdings.touched_of(fetched) == {A}
-    assert list(bench.holdings.without_touched(fetched).runs) == [B]
+    bench.holdings.fetch_again([A])
     assert bench.holdings.touched_of(fetched) == set()
 
 

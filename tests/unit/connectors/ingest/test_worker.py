@@ -19,7 +19,7 @@ from storage_core import (
     UnavailableError,
 )
 from tests.unit.connectors.feeds import TOPIC
-from tests.unit.connectors.records import denial, denial_of_all, record
+from tests.unit.connectors.records import damage, denial, denial_of_all, fetched_of, record
 from tests.unit.connectors.workers import AllAreRight, gather, open_worker
 
 A, B = Partition(TOPIC, 0), Partition(TOPIC, 1)
@@ -75,6 +75,41 @@ def test_records_in_hand_when_their_round_fails_are_fetched_again(worker):
     gather(worker, [record(0), record(100, partition=1)])
     assert worker._gathered.take() == {}
     assert worker.counts.dropped_rounds == 1
+
+
+def halves():
+    """One fetch in two stretches, in each of which is something of either partition."""
+    first = [record(0), record(0, partition=1)]
+    return [(fetched_of(first), None), (fetched_of([record(1), record(1, partition=1)]), None)]
+
+
+def test_touched_partition_is_left_out_of_all_that_one_fetch_brings(worker):
+    worker._holdings.go_back([A])
+    worker._gather(halves(), 0.0)
+    taken = worker._gathered.take()
+    assert {at: [part.start for part in parts] for at, parts in taken.items()} == {B: [0, 1]}
+    assert ledger(worker) == (2, 2)
+    gather(worker, [record(0)])
+    assert list(worker._gathered.take()) == [A]
+
+
+def test_partition_touched_between_two_stretches_is_left_out_of_the_rest(worker):
+    worker._holdings.go_back([B])
+    fail_in_flight(worker, A)
+    worker._gather([*halves(), *halves()], 0.0)
+    assert worker._gathered.take() == {}
+    assert ledger(worker) == (8, 8)
+
+
+def test_fault_of_a_neighbour_makes_no_hole_in_what_a_touched_partition_stores(worker, tmp_path):
+    worker._rounds._identities = AllAreRight()
+    worker._holdings.go_back([A])
+    gather(worker, [record(0), damage(1), record(1)])
+    worker._rounds.flush(worker._holdings.feeds)
+    gather(worker, [record(0), record(1)])
+    worker._rounds.flush(worker._holdings.feeds)
+    with StreamReader.open(tmp_path, TOPIC) as reader:
+        assert sum(batch.num_rows for batch in reader.scan()) == 2
 
 
 def test_records_of_others_stay_when_a_round_fails(worker):
