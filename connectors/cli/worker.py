@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import pyarrow as pa
 import typer
@@ -85,6 +85,11 @@ def worker(
         root=str(options.root),
         fetches_by=running.fetches_by,
     )
+    return end(run_to_its_end(running, log), running)
+
+
+def run_to_its_end(running: Worker, log: Any) -> int:  # noqa: ANN401 - a structlog logger
+    """Run a worker, tell how it ended, and return the exit code for that."""
     try:
         running.run()
     except ShardlogError as error:
@@ -97,6 +102,14 @@ def worker(
     tell_library_lines_left_out()
     log.info("stopped", **running.counts.totals)
     return 0
+
+
+def end(code: int, running: Worker) -> int:
+    """Return the exit code; where a write hangs, end the process here, which would wait for it."""
+    if running.is_left_hanging:
+        sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 def tune_process() -> None:

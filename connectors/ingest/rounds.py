@@ -114,11 +114,14 @@ class Rounds:
             self._begin(feeds, {})
             self.settle()
 
-    def end(self, wait_s: float) -> None:
+    def end(self, wait_s: float) -> bool:
         """Let go of the threads; a round that hangs is left to itself after a while.
 
-        Its shards are closed under it: what it still appends is refused.
+        Returns:
+            Whether one is. It holds locks of its shards, so that closing them would hang as well;
+            the end of the process closes them, and whatever it wrote is at its own offsets.
         """
         is_idle = self.in_flight is None or self.in_flight.is_done(wait_s)
         for threads in (self._runner, self._committers):
             threads.shutdown(wait=is_idle, cancel_futures=True)
+        return not is_idle

@@ -86,6 +86,8 @@ class Worker:
         )
         self._is_stopping = False
         self._stop_reason = ""
+        # Whether a thread of its own still hangs in a write at its end; it has shards open then.
+        self.is_left_hanging = False
         self._progress = Progress(
             self.counts, self._consumer.known_ends, self._broker, clock.monotonic_s(), log
         )
@@ -326,12 +328,12 @@ class Worker:
         try:
             has_left = self._consumer.close(self._options.stop_timeout_s)
         finally:
-            self._rounds.end(_UNPOLLED_MAX_S)
-            if has_left:
-                self._holdings.close_all()
-            else:
+            self.is_left_hanging = self._rounds.end(_UNPOLLED_MAX_S)
+            if not has_left:
                 # Its callbacks may yet close them; the end of the process does so in any case.
                 self._log.warning("the group did not answer, left without it")
+            elif not self.is_left_hanging:
+                self._holdings.close_all()
 
     # --- what the group gives and takes, inside librdkafka's callbacks ---------------------
 

@@ -45,12 +45,13 @@ def gather(worker: Worker, messages: list[Any]) -> None:
 class Door:
     """Where an append waits, once it has come there, until somebody opens."""
 
-    def __init__(self) -> None:
+    def __init__(self, wait_s: float | None = WAIT_MAX_S) -> None:
+        self._wait_s = wait_s
         self._came, self._is_open = threading.Event(), threading.Event()
 
     def pass_through(self) -> None:
         self._came.set()
-        assert self._is_open.wait(WAIT_MAX_S), "nobody opened"
+        assert self._is_open.wait(self._wait_s), "nobody opened"
 
     def await_comer(self) -> None:
         assert self._came.wait(WAIT_MAX_S), "nobody came"
@@ -71,7 +72,9 @@ class ScriptedStream:
 
     def append_batch(self, *rows: Any, **more: Any) -> Any:
         if self._door is not None:
-            self._door.pass_through()
+            # Whoever else wants the shard waits too, as for a write that hangs.
+            with self._stream._shards[more["shard"]].guard.append_lock:
+                self._door.pass_through()
         return self._stream.append_batch(*rows, **more)
 
     def commit(self) -> dict[int, int]:

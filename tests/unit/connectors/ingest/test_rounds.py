@@ -1,18 +1,23 @@
 """A round is appended beside the fetching of the next; whoever moves a shard waits for it."""
 
 import _thread
+import os
+import subprocess
+import sys
 import threading
 from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
+from connectors.cli.exit_codes import EXIT_UNAVAILABLE
 from connectors.ingest import worker as loop
 from connectors.ingest.commit_round import RoundInFlight, RoundReport
 from connectors.kafka_client import Partition, Place
 from connectors.kafka_client.translate import fault_of
 from storage_core import (
     ClosedError,
+    ShardLockedError,
     ShardPoisonedError,
     Stream,
     StreamReader,
@@ -22,6 +27,7 @@ from tests.unit.connectors.feeds import TOPIC
 from tests.unit.connectors.records import denial, record
 from tests.unit.connectors.workers import AllAreRight, ScriptedStream, gather, held_up, open_worker
 from tests.unit.forks import in_fork
+from tests.waiting import WAIT_MAX_S
 
 A, B = Partition(TOPIC, 0), Partition(TOPIC, 1)
 
@@ -175,23 +181,47 @@ def test_append_that_hangs_is_waited_for_in_bounded_time(hasty, act):
         assert list(hasty._holdings.feeds) == [A, B]
 
 
-def test_stop_is_bounded_while_an_append_hangs_and_its_shard_takes_nothing_any_more(
+def test_stop_is_bounded_while_an_append_hangs_and_its_shards_stay_locked(
     hasty, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(loop, "_UNPOLLED_MAX_S", 0.0)
     with held_up(hasty, A) as door:
         begin(hasty, record(0))
-        round_ = hasty._rounds.in_flight
         door.await_comer()
         hasty.stop()
         with pytest.raises(UnavailableError, match="the disk hardly answers"):
             hasty._finish()
         hasty._leave()
-        with Stream.open(tmp_path, TOPIC) as heir:
-            door.open()
-            report = round_.acknowledge()
-            assert {at: type(error) for at, error in report.failed.items()} == {A: ClosedError}
-            assert heir.committed() == {0: 0, 1: 0}
+        assert hasty.is_left_hanging
+        # Whatever the append still does, nobody else goes on in its shard meanwhile.
+        with pytest.raises(ShardLockedError):
+            Stream.open(tmp_path, TOPIC, shards=[0])
+
+
+STOPPED_WHILE_AN_APPEND_HANGS = """
+import sys, threading
+from pathlib import Path
+from connectors.cli.worker import end, run_to_its_end
+from connectors.ingest import worker as loop
+from tests.unit.connectors import workers
+from tests.unit.connectors.records import record
+
+loop._UNPOLLED_MAX_S = 0.0
+with workers.open_worker(Path(sys.argv[1])) as worker:
+    worker._rounds._identities, worker._rounds._wait_s = workers.AllAreRight(), 0.01
+    feed, door = next(iter(worker._holdings.feeds.values())), workers.Door(wait_s=None)
+    feed.stream = workers.ScriptedStream(feed.stream, door)
+    workers.gather(worker, [record(0)])
+    worker._rounds._begin(worker._holdings.feeds, {})
+    door.await_comer()
+    worker.stop()
+    end(run_to_its_end(worker, worker._log), worker)
+"""
+
+
+def test_process_ends_with_its_exit_code_though_an_append_hangs_for_ever(tmp_path):
+    command = [sys.executable, "-c", STOPPED_WHILE_AN_APPEND_HANGS, os.fspath(tmp_path)]
+    assert subprocess.run(command, check=False, timeout=WAIT_MAX_S).returncode == EXIT_UNAVAILABLE
 
 
 def test_stop_is_heard_while_an_append_hangs(worker, monkeypatch):
@@ -270,7 +300,7 @@ def test_fork_beside_an_append_changes_nothing(worker, tmp_path):
         begin(worker, record(0))
         door.await_comer()
         assert isinstance(in_fork(worker._holdings.feeds[B].stream.commit), ClosedError)
-        assert in_fork(lambda: worker._rounds.end(0.0)) is None
+        assert in_fork(lambda: worker._rounds.end(0.0)) is True
         door.open()
         worker._rounds.settle()
     assert committed(tmp_path)[0] == 1
