@@ -26,6 +26,21 @@ def open_feed(root: Path, partition: Partition) -> ShardFeed:
     return ShardFeed(partition, stream, "id", HomeMark("root", stream.lineage(partition.number)), 0)
 
 
+class ScriptedOpening:
+    """Opens those shards that are free; notes what it was asked for."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.refusals: dict[Partition, Exception] = {}
+        self.asked: list[Partition] = []
+
+    def open(self, partition: Partition) -> ShardFeed:
+        self.asked.append(partition)
+        if partition in self.refusals:
+            raise self.refusals[partition]
+        return open_feed(self.root, partition)
+
+
 @contextmanager
 def open_feeds(root: Path, count: int) -> Iterator[dict[Partition, ShardFeed]]:
     """Make a topic's stream and open all of its shards, each by itself."""

@@ -21,24 +21,10 @@ from storage_core import (
     UnavailableError,
 )
 from storage_core.testing import ManualClock
-from tests.unit.connectors.feeds import NOWHERE, TOPIC, make_stream, open_feed
+from tests.unit.connectors.feeds import NOWHERE, TOPIC, ScriptedOpening, make_stream
 from tests.unit.connectors.records import fetched_of, record
 
 A, B, C = (Partition(TOPIC, number) for number in range(3))
-
-
-class ScriptedOpening:
-    """Opens those shards that are free; notes what it was asked for."""
-
-    def __init__(self, root):
-        self.root = root
-        self.refusals, self.asked = {}, []
-
-    def open(self, partition):
-        self.asked.append(partition)
-        if partition in self.refusals:
-            raise self.refusals[partition]
-        return open_feed(self.root, partition)
 
 
 class Bench:

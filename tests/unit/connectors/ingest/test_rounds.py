@@ -1,6 +1,5 @@
 """A round is appended beside the fetching of the next; whoever moves a shard waits for it."""
 
-import _thread
 import os
 import subprocess
 import sys
@@ -23,8 +22,8 @@ from storage_core import (
     StreamReader,
     UnavailableError,
 )
-from tests.unit.connectors.feeds import TOPIC
-from tests.unit.connectors.records import denial, record
+from tests.unit.connectors.feeds import TOPIC, ScriptedOpening
+from tests.unit.connectors.records import denial, record, refusal
 from tests.unit.connectors.workers import AllAreRight, ScriptedStream, gather, held_up, open_worker
 from tests.unit.forks import in_fork
 from tests.waiting import WAIT_MAX_S
@@ -247,6 +246,33 @@ def test_what_gathers_beside_an_append_is_bounded(worker, monkeypatch):
     assert held == [None]
 
 
+# --- how far a flush goes ---------------------------------------------------------------------
+
+
+class Ahead:
+    """A consumer inside a callback: it has handed out more than `fetch` has returned."""
+
+    def positions(self, _partitions):
+        return {A: 9, B: 9}
+
+
+def test_flush_moves_no_shard_past_what_was_gathered(worker, tmp_path):
+    worker._rounds._consumer = Ahead()
+    gather(worker, [record(0)])
+    worker._rounds.flush(worker._holdings.feeds)
+    assert committed(tmp_path) == {0: 1, 1: 0}
+
+
+def test_what_stands_before_a_refused_offset_is_stored_before_its_shard_is_opened_anew(
+    worker, tmp_path
+):
+    # Kafka may not have it any more when it is asked again.
+    worker._holdings._opening = ScriptedOpening(tmp_path)
+    gather(worker, [record(0), refusal(1)])
+    assert committed(tmp_path) == {0: 1, 1: 0}
+    assert worker._holdings._opening.asked == [A]
+
+
 # --- what fails -------------------------------------------------------------------------------
 
 
@@ -275,24 +301,33 @@ def test_what_breaks_a_round_off_is_told_when_it_is_over(worker):
     assert worker._rounds.in_flight is None
 
 
+class Interrupted:
+    """A round of which the first wait is cut short, as by Ctrl-C; else as it is."""
+
+    def __init__(self, round_):
+        self._round, self._is_cut = round_, False
+
+    def is_done(self, wait_s=0.0):
+        if not self._is_cut:
+            self._is_cut = True
+            raise KeyboardInterrupt
+        return self._round.is_done(wait_s)
+
+    def acknowledge(self):
+        return self._round.acknowledge()
+
+
 def test_interrupted_wait_leaves_the_round_to_be_waited_for_again(worker, tmp_path):
     with held_up(worker, A) as door:
         begin(worker, record(0))
         door.await_comer()
-        thread = threading.Thread(target=_thread.interrupt_main, daemon=True)
+        worker._rounds.in_flight = Interrupted(worker._rounds.in_flight)
         with pytest.raises(KeyboardInterrupt):
-            interrupted(worker, thread)
-        thread.join()
+            worker._rounds.settle()
         door.open()
         worker._rounds.settle()
     assert committed(tmp_path)[0] == 1
     assert worker._holdings.feeds[A].next == 1
-
-
-def interrupted(worker, thread):
-    """Wait for the round; the interruption comes before the wait or in it."""
-    thread.start()
-    worker._rounds.settle()
 
 
 def test_fork_beside_an_append_changes_nothing(worker, tmp_path):
