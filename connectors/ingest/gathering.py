@@ -38,10 +38,6 @@ class Gathering:
 
         Each stream's by its own rules, in one pass where all have the same.
         """
-        if not fetched.runs:
-            return
-        if not self.count:
-            self.since_s = now_s
         alike: dict[MappingRules, list[Partition]] = {}
         for partition, (start, end) in fetched.runs.items():
             feed = feeds.get(partition)
@@ -49,19 +45,22 @@ class Gathering:
                 self._counts.drop(end - start)
             else:
                 alike.setdefault(feed.rules, []).append(partition)
+        if alike and not self.count:
+            self.since_s = now_s
         for rules, partitions in alike.items():
             for partition, records in map_partitions(fetched, partitions, rules):
                 self._parts.setdefault(partition, []).append(records)
-                self._bytes += records.rows.nbytes + sum(map(len, records.dead_letters.values()))
-        self.count += fetched.count
+                self.count += records.count
+                self._bytes += _bytes_of(records)
 
     def drop(self, partitions: Iterable[Partition]) -> None:
         """Forget the records of some partitions."""
         for partition in partitions:
             parts = self._parts.pop(partition, [])
-            self._counts.drop(sum(part.count for part in parts))
-        if not self._parts:
-            self.take()
+            records = sum(part.count for part in parts)
+            self._counts.drop(records)
+            self.count -= records
+            self._bytes -= sum(map(_bytes_of, parts))
 
     def drop_all(self) -> None:
         """Forget all of them."""
@@ -72,3 +71,7 @@ class Gathering:
         taken, self._parts = self._parts, {}
         self.count = self._bytes = 0
         return taken
+
+
+def _bytes_of(records: ShardRecords) -> int:
+    return records.rows.nbytes + sum(map(len, records.dead_letters.values()))
