@@ -3,9 +3,10 @@
 Whoever has just started it is told once soon after the first records came, that they do come.
 
 Rates are those since the line before. The lag is what Kafka said last of each partition's end,
-with the records it brought, so that asking costs no round trip; a partition from which no answer
-has come yet is counted instead. While the broker is away nobody knows it, and since when is told in
-its place. Belongs to the worker's thread; `ask` may be called from any.
+with the records it brought, so that asking costs no round trip. A partition from which no answer
+has come yet, that waits for its shard or is set aside is counted instead; where that is all of
+them, there is no lag. While the broker is away nobody knows it, and since when is told in its
+place. Belongs to the worker's thread; `ask` may be called from any.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -47,24 +48,35 @@ class Progress:
         """Have it told with the next look. From any thread, or a signal handler."""
         self._is_asked = True
 
-    def look(self, now_s: float, feeds: Mapping[Partition, ShardFeed], waiting: int) -> None:
-        """Tell if it is time; `waiting` is how many partitions wait for their shard."""
+    def look(
+        self, now_s: float, feeds: Mapping[Partition, ShardFeed], *, waiting: int, set_aside: int
+    ) -> None:
+        """Tell if it is time.
+
+        Args:
+            now_s: The time.
+            feeds: The partitions whose shards are open.
+            waiting: How many partitions wait for their shard.
+            set_aside: How many are set aside.
+        """
         if not self._is_asked and not self._is_due(now_s):
             return
         self._is_asked = False
         tell_library_lines_left_out()
         away_since = self._broker.away_since
         ends = self._ends(list(feeds))
-        lag = sum(max(ends[at] - feed.next, 0) for at, feed in feeds.items() if at in ends)
-        unknown = len(feeds.keys() - ends.keys())
+        behind = [max(ends[at] - feed.next, 0) for at, feed in feeds.items() if at in ends]
+        unknown = len(feeds) - len(behind) + waiting + set_aside
+        is_known = away_since is None and (behind or not unknown)
         brought = self._counts.brought - self._told_brought
         elapsed_s = now_s - self._told_s
         self._log.info(
             "progress",
             shards=len(feeds),
             **({"waiting": waiting} if waiting else {}),
+            **({"set_aside": set_aside} if set_aside else {}),
             records_s=round(brought / elapsed_s) if elapsed_s > 0 else brought,
-            lag=lag if away_since is None else None,
+            lag=sum(behind) if is_known else None,
             **({} if away_since is None else {"away_since": away_since}),
             **({"lag_unknown": unknown} if unknown else {}),
             **self._counts.totals,

@@ -167,7 +167,12 @@ class Worker:
         self._group.tell_if_due(self._holdings.feeds, now_s)
         self._dead_letters.tell_if_due(now_s)
         self._broker.tell_if_due(now_s)
-        self._progress.look(now_s, self._holdings.feeds, self._holdings.waiting_count)
+        self._progress.look(
+            now_s,
+            self._holdings.feeds,
+            waiting=self._holdings.waiting_count,
+            set_aside=len(self._aside.partitions),
+        )
         self._watch.look(now_s, is_assigned=self._holdings.are_any)
 
     def _topics_there(self, wait_s: float) -> Collection[str]:

@@ -24,8 +24,8 @@ class Bench:
         self.broker = BrokerWatch(ManualClock(), CapturingLogger())
         self.progress = Progress(self.counts, lambda _: self.ends, self.broker, 0.0, self.log)
 
-    def look(self, now_s, waiting=0):
-        self.progress.look(now_s, self.feeds, waiting)
+    def look(self, now_s, waiting=0, set_aside=0):
+        self.progress.look(now_s, self.feeds, waiting=waiting, set_aside=set_aside)
 
     def told(self):
         return [call.kwargs for call in self.log.calls if call.args == ("progress",)]
@@ -86,11 +86,25 @@ def test_first_records_are_told_of_soon_and_once(bench):
     assert [line["records_s"] for line in bench.told()] == [30, 10]
 
 
-def test_partitions_without_a_known_end_and_those_that_wait_are_counted(bench):
+def test_partitions_that_are_not_in_the_lag_are_counted(bench):
     bench.ends = {A: 7}
-    bench.look(TELL_EVERY_S, waiting=3)
+    bench.look(TELL_EVERY_S, waiting=3, set_aside=4)
     (line,) = bench.told()
-    assert (line["lag"], line["lag_unknown"], line["waiting"]) == (7, 1, 3)
+    assert (line["waiting"], line["set_aside"]) == (3, 4)
+    # None of them is in the lag.
+    assert (line["lag"], line["lag_unknown"]) == (7, 1 + 3 + 4)
+
+
+def test_lag_of_no_partition_that_is_held_is_not_zero(bench):
+    bench.look(TELL_EVERY_S)
+    bench.feeds.clear()
+    bench.look(TELL_EVERY_S * 2, waiting=2)
+    bench.look(TELL_EVERY_S * 3)
+    assert [(line["lag"], line.get("lag_unknown")) for line in bench.told()] == [
+        (None, 2),
+        (None, 2),
+        (0, None),
+    ]
 
 
 def test_who_asks_is_told_with_the_next_look_and_once(bench):
