@@ -85,6 +85,7 @@ class Worker:
             self._concluded,
         )
         self._is_stopping = False
+        self._is_leaving = False
         self._stop_reason = ""
         # Whether a thread of its own still hangs in a write at its end; it has shards open then.
         self.is_left_hanging = False
@@ -328,6 +329,7 @@ class Worker:
 
     def _leave(self) -> None:
         """Leave the group and let go of everything, whatever happened before."""
+        self._is_leaving = True
         self._gathered.drop_all()
         has_left = True
         try:
@@ -343,7 +345,10 @@ class Worker:
     # --- what the group gives and takes, inside librdkafka's callbacks ---------------------
 
     def _assigned(self, partitions: list[Partition]) -> None:
-        """Take them, those whose shard is not free unfetched."""
+        """Take them, those whose shard is not free unfetched; none of them when leaving."""
+        if self._is_leaving:
+            # They are revoked next; opening shards for that takes seconds.
+            return
         self._rounds.settle()
         self._holdings.take(partitions)
 

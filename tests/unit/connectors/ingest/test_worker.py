@@ -129,6 +129,12 @@ def test_stop_is_heard_while_a_disk_hangs(worker, monkeypatch):
     hanging.set_result(RoundReport())
 
 
+def test_worker_that_leaves_opens_nothing_it_is_given(worker):
+    worker._leave()
+    worker._assigned([A, B])
+    assert not worker._holdings.are_any
+
+
 def test_streams_of_one_worker_are_fed_by_the_rules_each_was_made_with(worker):
     feeds = worker._holdings.feeds
     feeds[B].rules = MappingRules(key_mode="none")
