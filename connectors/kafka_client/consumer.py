@@ -246,6 +246,8 @@ class Consumer:
         """
         if self._native is not None:
             self._native.detach()
+            # What the group still gives and takes is librdkafka's alone; nothing is fetched.
+            self._native = None
         failures: list[ShardlogError] = []
 
         def leave() -> None:

@@ -52,7 +52,6 @@ class NativeFetch:
         """Belong to a client that was made with the library as its plugin."""
         self._library, self._handle = library, handle
         self._process = os.getpid()
-        self._is_attached = True
         self._sources: dict[Partition, int] = {}
         # Those of which nothing has come yet since they were taken.
         self._unsettled: dict[Partition, int] = {}
@@ -60,14 +59,12 @@ class NativeFetch:
 
     def hold(self, partitions: Iterable[Partition]) -> None:
         """Have these partitions' records come; before they are assigned."""
-        if not self._is_attached:
-            # Given while the client is being closed; nothing will be fetched.
-            return
+        library = self._here()
         for partition in partitions:
             self._give_back(partition)
-            source = self._library.hold(self._handle, partition.topic.encode(), partition.number)
-            if source < 0:
-                raise MemoryError
+            source = _held_to(
+                library.hold(self._handle, partition.topic.encode(), partition.number)
+            )
             self._sources[partition] = self._unsettled[partition] = source
 
     def give_back(self, partitions: Iterable[Partition]) -> None:
@@ -76,19 +73,25 @@ class NativeFetch:
             self._give_back(partition)
 
     def _give_back(self, partition: Partition) -> None:
+        library = self._here()
         source = self._sources.pop(partition, None)
         self._unsettled.pop(partition, None)
         if source is not None:
-            self._library.give_back(self._handle, source)
+            library.give_back(self._handle, source)
 
-    def forward(self) -> None:
-        """Forward anew what may have lost it; before the consumer's queue is looked at."""
+    def _here(self) -> NativeLibrary:
+        """Return the library; a fork may not call it, whose copy of a lock nobody may give back."""
         if os.getpid() != self._process:
             message = "this consumer was made by another process; make one here"
             raise ClosedError(message)
+        return self._library
+
+    def forward(self) -> None:
+        """Forward anew what may have lost it; before the consumer's queue is looked at."""
+        library = self._here()
         if self._unsettled:
             sources = np.fromiter(self._unsettled.values(), np.int64, len(self._unsettled))
-            self._library.forward(self._handle, sources.ctypes.data, len(sources))
+            library.forward(self._handle, sources.ctypes.data, len(sources))
 
     def take(self, records_max: int, wait_s: float) -> Stretches:
         """Return up to so many records, waiting at most so long for the last of them.
@@ -97,12 +100,7 @@ class NativeFetch:
             ShardlogError: The consumer cannot go on.
         """
         wait_ms = min(int(wait_s * 1000), _WAIT_MS_MAX)
-        taken = self._library.take(self._handle, records_max, wait_ms)
-        if taken == -1:
-            raise MemoryError
-        if taken < 0:
-            message = "this consumer is closed"
-            raise ClosedError(message)
+        taken = _held_to(self._here().take(self._handle, records_max, wait_ms))
         found: Stretches = []
         while taken and self._library.next(self._handle, ctypes.byref(self._stretch)):
             # The fault's texts are librdkafka's; they go with the next call.
@@ -113,11 +111,8 @@ class NativeFetch:
         return found
 
     def detach(self) -> None:
-        """End every queue; before the client is closed."""
-        self._is_attached = False
-        self._sources.clear()
-        self._unsettled.clear()
-        self._library.detach(self._handle)
+        """End every queue; before the client is closed. Nothing else is called from then on."""
+        self._here().detach(self._handle)
 
     def __del__(self) -> None:
         # The client may live on; it holds what it needs.
@@ -201,6 +196,16 @@ class _Columns:
         pieces = [self._piece("headers_valid"), self._piece("headers_ends")]
         nulls = told.records - told.with_headers
         return pa.Array.from_buffers(HEADERS_TYPE, told.records, pieces, nulls, children=[entries])
+
+
+def _held_to(answer: int) -> int:
+    """Return what the library answered, where it is no refusal."""
+    if answer == -1:
+        raise MemoryError
+    if answer < 0:
+        message = "this consumer is closed"
+        raise ClosedError(message)
+    return answer
 
 
 def open_client(

@@ -14,7 +14,7 @@ from confluent_kafka import cimpl
 
 LIBRARY: Final = Path(__file__).parent / "native" / "fetch.so"
 # As in fetch.h.
-_ABI: Final = 1
+_ABI: Final = 2
 _POINTER: Final = ctypes.c_void_p
 _NUMBER: Final = ctypes.c_int64
 COLUMNS: Final = (

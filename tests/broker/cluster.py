@@ -6,7 +6,7 @@ shardlog does neither, so librdkafka is called by itself.
 from collections.abc import Iterable
 from typing import Any
 
-from confluent_kafka import Producer, TopicPartition, admin
+from confluent_kafka import KafkaException, Producer, TopicPartition, admin
 
 from connectors.kafka_client import Partition
 from tests.waiting import WAIT_MAX_S
@@ -31,6 +31,16 @@ class Cluster:
     def delete_records(self, partition: Partition, end: int) -> None:
         """Remove the records below an offset, as retention does."""
         self._await(self._client.delete_records([TopicPartition(*partition, end)]))
+
+    def assigned(self, group: str) -> int:
+        """Return how many partitions a group's members have been given."""
+        (told,) = self._client.describe_consumer_groups([group]).values()
+        try:
+            members = told.result(WAIT_MAX_S).members
+        except KafkaException:
+            # A broker of a moment ago has yet to load its groups.
+            return 0
+        return sum(len(member.assignment.topic_partitions) for member in members)
 
     def _await(self, futures: dict[Any, Any]) -> None:
         for future in futures.values():

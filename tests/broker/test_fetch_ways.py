@@ -28,7 +28,7 @@ from tests.broker.cluster import Transactions
 from tests.broker.lab import CLOCK, Lab, Topic
 from tests.broker.raw_producer import produce_with_raw_header
 from tests.unit.forks import in_fork
-from tests.waiting import WAIT_MAX_S
+from tests.waiting import WAIT_MAX_S, await_that
 
 NATIVE = load()
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -216,9 +216,11 @@ def test_fault_of_a_partition_stands_in_its_place_and_it_goes_on_in_both(lab: La
         with reading(lab, way) as consumer:
             consumer.begin({sound: Place(0), refused: Place(5000)})
             read.until(consumer, partial(read.has, 301))
-            # Taken again where there is something: it goes on, as the worker has it.
-            consumer.seek(refused, Place(0))
-            read.until(consumer, partial(read.has, 311))
+            # Taken again where there is something: it goes on, as the worker has it; and again
+            # when it has given records, whose forwarding is then held to be there.
+            for place, count in ((0, 311), (5000, 312), (0, 322)):
+                consumer.seek(refused, Place(place))
+                read.until(consumer, partial(read.has, count))
         told.append(read.of)
     python, native = told
     fault = native[refused][0]
@@ -315,6 +317,30 @@ def test_group_shares_partitions_out_and_takes_them_back(lab: Lab) -> None:
         ours.until(first, partial(ours.has, 8000))
         assert len(ours.of) == 4
         assert all(ours.offsets(partition) == list(range(2000)) for partition in ours.of)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_partitions_given_while_the_consumer_closes_are_taken_and_given_back(
+    lab: Lab, way: FetchWay
+) -> None:
+    topic = lab.topic(partitions=3)
+    told: list[tuple[str, int]] = []
+    with reading(lab, way, group__id=topic.name) as consumer:
+
+        def begin(given: list[Partition]) -> None:
+            told.append(("given", len(given)))
+            consumer.begin({partition: Place(0) for partition in given})
+
+        def let_go(taken: list[Partition]) -> None:
+            told.append(("taken", len(taken)))
+            consumer.let_go(taken)
+
+        consumer.subscribe([topic.name], begin, let_go, let_go)
+        await_that(lambda: lab.cluster.assigned(topic.name) == 3, "the group's partitions shared")
+        # Answered on the same connection, so behind the group's own answer.
+        consumer.group_places(topic.partitions())
+    consumer.raise_failed_callback()
+    assert told == [("given", 3), ("taken", 3)]
 
 
 def test_everything_made_is_destroyed_with_its_consumer(lab: Lab) -> None:

@@ -194,10 +194,11 @@ static int64_t free_source(struct fetch *f)
     return source;
 }
 
-/* Have a partition's records come to our queue; return the number of its source, or -1. */
+/* Have a partition's records come to our queue; return the number of its source, -1 if there is no
+ * memory for it, -2 if the client has ended. */
 EXPORT int64_t shardlog_hold(struct fetch *f, const char *topic, int32_t partition)
 {
-    int64_t source = -1;
+    int64_t source = -2;
     pthread_mutex_lock(&f->lock);
     if (f->queue != NULL && (source = free_source(f)) >= 0) {
         f->sources[source] = rdk.rd_kafka_queue_get_partition(f->client, topic, partition);

@@ -3,7 +3,9 @@
 import _ctypes
 import gc
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
@@ -17,6 +19,7 @@ HERE = load()
 # A library that has nothing to do with Kafka.
 OTHER = str(_ctypes.__file__)
 NOBODY = {"group.id": "nobody"}
+A, B = Partition("orders", 0), Partition("orders", 1)
 needs_library = pytest.mark.skipif(
     isinstance(HERE, Refusal), reason=HERE.reason if isinstance(HERE, Refusal) else ""
 )
@@ -135,20 +138,44 @@ def test_consumer_that_is_never_closed_leaves_nothing():
 
 
 @needs_library
-def test_partition_given_while_the_consumer_closes_is_taken_as_ever():
+def test_fetch_that_has_ended_refuses():
     consumer = Consumer(NOBODY, "native")
-    # As the close does before it leaves the group, which may still be about to give something.
     native = consumer._native
     assert native is not None
-    native.detach()
-    consumer.begin({Partition("orders", 0): Place(0)})
-    consumer.let_go([Partition("orders", 0)])
     consumer.close()
+    for call in (lambda: native.hold([A]), lambda: native.take(1, 0)):
+        with pytest.raises(ClosedError, match="this consumer is closed"):
+            call()
 
 
 @needs_library
-def test_fork_may_not_fetch_and_harms_nobody():
+def test_fork_is_refused_whatever_it_calls_and_harms_nobody():
     consumer = Consumer(NOBODY, "native")
-    assert isinstance(in_fork(lambda: consumer.fetch(1, 0)), ClosedError)
+    consumer.begin({A: Place(0)})
+    native = consumer._native
+    assert native is not None
+    is_over = Event()
+
+    def wait_for_records():
+        while not is_over.is_set():
+            native.take(1, 0.1)
+
+    # The lock that a fork has a copy of is held nearly always.
+    waiting = Thread(target=wait_for_records)
+    waiting.start()
+    calls: dict[str, Callable[[], object]] = {
+        "fetch": lambda: consumer.fetch(1, 0),
+        "take": lambda: native.take(1, 0),
+        "begin": lambda: consumer.begin({B: Place(0)}),
+        "let_go": lambda: consumer.let_go([A]),
+        "close": consumer.close,
+    }
+    told = {name: in_fork(call) for name, call in calls.items()}
+    is_over.set()
+    waiting.join()
+    refusal = "this consumer was made by another process; make one here"
+    assert {name: (type(each), str(each)) for name, each in told.items()} == dict.fromkeys(
+        calls, (ClosedError, refusal)
+    )
     assert consumer.fetch(1, 0) == []
     consumer.close()
