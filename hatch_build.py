@@ -44,22 +44,29 @@ def compiled(root: Path) -> str | None:
     """Compile the library in its place; return what kept that from being done."""
     if not sys.platform.startswith("linux"):
         return f"it is made for Linux, this is {sys.platform}"
-    command = shlex.split(os.environ.get("CC", "cc"))
-    if shutil.which(command[0]) is None:
-        return f"there is no C compiler {command[0]!r} in PATH"
+    try:
+        compiler, *options = shlex.split(os.environ.get("CC", "cc")) or [""]
+    except ValueError as error:
+        return f"CC is no command: {error}"
+    if shutil.which(compiler) is None:
+        return f"there is no C compiler {compiler!r} in PATH"
     sources = sorted(map(os.fspath, (root / NATIVE).glob("*.c")))
     # Beside its place, so that whoever has it loaded keeps what it has.
     made = root / LIBRARY.with_suffix(f".{os.getpid()}.part")
     try:
         done = subprocess.run(
-            [*command, *FLAGS, *sources, "-o", os.fspath(made), "-ldl"],
+            [compiler, *options, *FLAGS, *sources, "-o", os.fspath(made), "-ldl"],
             capture_output=True,
             text=True,
+            errors="replace",
             check=False,
         )
-        if done.returncode:
-            return f"{command[0]} failed: {done.stderr.strip() or done.stdout.strip()}"
+        if done.returncode or not made.exists():
+            said = done.stderr.strip() or done.stdout.strip()
+            return f"{compiler} failed: {said or 'it made nothing'}"
         made.replace(root / LIBRARY)
+    except OSError as error:
+        return f"{compiler} cannot be run here: {error}"
     finally:
         made.unlink(missing_ok=True)
     return None

@@ -5,6 +5,7 @@ be had there is a reason, and records are fetched without it.
 """
 
 import ctypes
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -169,6 +170,14 @@ class NativeLibrary:
         return Counters(*told)
 
 
+def _machine(path: Path) -> bytes:
+    """Return what a library says of the machine it is for; nothing if it is none."""
+    header = b""
+    with suppress(OSError), path.open("rb") as file:
+        header = file.read(20)
+    return header[4:6] + header[18:20] if header.startswith(b"\x7fELF") else b""
+
+
 @cache
 def load(path: Path = LIBRARY, client: str = cimpl.__file__) -> NativeLibrary | Refusal:
     """Return the library, ready to be a plugin of librdkafka; or why there is none.
@@ -178,13 +187,18 @@ def load(path: Path = LIBRARY, client: str = cimpl.__file__) -> NativeLibrary | 
         client: The extension module whose librdkafka it is to use.
     """
     if not path.exists():
-        return Refusal("it was installed without the compiled library, for want of a C compiler")
+        return Refusal(
+            "the compiled library is not there; install shardlog again where there is a C compiler"
+        )
     if ";" in str(path):
         return Refusal(f"librdkafka takes no plugin from a path with a semicolon: {path}")
     try:
         library = NativeLibrary(ctypes.CDLL(str(path)))
     except (OSError, AttributeError) as error:
-        return Refusal(f"the compiled library cannot be loaded: {error}")
+        # Of another machine's the loader says that there is no such file.
+        is_foreign = _machine(path) not in (b"", _machine(Path(client)))
+        reason = "it is another machine's, install shardlog anew" if is_foreign else error
+        return Refusal(f"the compiled library cannot be loaded: {reason}")
     if library.abi() != _ABI:
         return Refusal("the compiled library is of another version; install shardlog anew")
     # NOTE: what is looked up in an extension module is found in the libraries it stands on.

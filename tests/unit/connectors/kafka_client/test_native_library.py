@@ -32,7 +32,7 @@ def reason(path: Path, **client: str) -> str:
 
 
 def test_library_that_is_not_there_is_told(tmp_path):
-    assert "for want of a C compiler" in reason(tmp_path / "fetch.so")
+    assert "is not there; install shardlog again" in reason(tmp_path / "fetch.so")
 
 
 def test_file_that_is_no_library_is_told(tmp_path):
@@ -42,6 +42,19 @@ def test_file_that_is_no_library_is_told(tmp_path):
 
 def test_another_library_is_told():
     assert "cannot be loaded" in reason(Path(OTHER))
+
+
+@pytest.mark.parametrize(("at", "value"), [(4, 1), (5, 2), (18, 0xB7)])
+def test_library_of_another_machine_is_told(tmp_path, at, value):
+    code = bytearray(Path(OTHER).read_bytes())
+    code[at] = value if code[at] != value else 0
+    (tmp_path / "fetch.so").write_bytes(code)
+    assert "it is another machine's, install shardlog anew" in reason(tmp_path / "fetch.so")
+
+
+def test_library_that_was_cut_short_is_told(tmp_path):
+    (tmp_path / "fetch.so").write_bytes(Path(OTHER).read_bytes()[:4])
+    assert "cannot be loaded" in reason(tmp_path / "fetch.so")
 
 
 @needs_library
@@ -81,8 +94,8 @@ def test_library_that_is_wanted_and_cannot_be_had_is_refused_in_one_line(tmp_pat
     with pytest.raises(InvalidRequestError) as refused:
         open_client({"group.id": "nobody"}, "native", without)
     assert str(refused.value) == (
-        'fetch = "native" cannot be had: it was installed without the compiled library, for want '
-        'of a C compiler; "auto" goes on without it'
+        'fetch = "native" cannot be had: the compiled library is not there; install shardlog '
+        'again where there is a C compiler; "auto" goes on without it'
     )
     for way in ("auto", "python"):
         client, found = open_client({"group.id": "nobody"}, way, without)
