@@ -7,6 +7,7 @@
  * (COLUMN_BYTES_MAX), so that stretches end because a column is full, too.
  */
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +86,7 @@ static struct rd_kafka_topic_s topics[TOPICS] = {{"a"}, {"b"}, {"b"}, {"longer"}
 static struct message *sent[MESSAGES_MAX];
 static int sent_number;
 static on_new_f *told_new;
+static struct fetch *opened;
 
 static void *bytes_of(size_t size)
 {
@@ -172,6 +174,12 @@ static struct message *new_message(int64_t offset, uint32_t faults)
     return made;
 }
 
+/* Whatever concerns queues and messages is called under the lock: the client may end at any time. */
+static void check_lock(void)
+{
+    CHECK(opened == NULL || pthread_mutex_trylock(&opened->lock) == EBUSY);
+}
+
 #define FAKE __attribute__((visibility("default")))
 
 FAKE int rd_kafka_conf_interceptor_add_on_new(
@@ -202,20 +210,24 @@ FAKE rd_kafka_queue_t *rd_kafka_queue_get_partition(
     rd_kafka_t *client, const char *topic, int32_t at)
 {
     (void)topic, (void)at;
+    check_lock();
     return rd_kafka_queue_new(client);
 }
 FAKE void rd_kafka_queue_forward(rd_kafka_queue_t *from, rd_kafka_queue_t *to)
 {
+    check_lock();
     from->unused = to == NULL ? 0 : to->unused;
 }
 FAKE void rd_kafka_queue_destroy(rd_kafka_queue_t *queue)
 {
+    check_lock();
     free(queue);
 }
 FAKE ssize_t rd_kafka_consume_batch_queue(
     rd_kafka_queue_t *queue, int wait_ms, rd_kafka_message_t **into, size_t most)
 {
     (void)queue, (void)wait_ms;
+    check_lock();
     CHECK((size_t)sent_number <= most);
     for (int each = 0; each < sent_number; each++)
         into[each] = &sent[each]->m;
@@ -223,10 +235,12 @@ FAKE ssize_t rd_kafka_consume_batch_queue(
 }
 FAKE void rd_kafka_message_destroy(rd_kafka_message_t *m)
 {
+    check_lock();
     end_message((struct message *)m);
 }
 FAKE int64_t rd_kafka_message_timestamp(const rd_kafka_message_t *m, int *kind)
 {
+    check_lock();
     *kind = ((const struct message *)m)->kind;
     return ((const struct message *)m)->timestamp;
 }
@@ -240,6 +254,7 @@ FAKE const char *rd_kafka_message_errstr(const rd_kafka_message_t *m)
 }
 FAKE int rd_kafka_message_headers(const rd_kafka_message_t *m, rd_kafka_headers_t **headers)
 {
+    check_lock();
     *headers = ((const struct message *)m)->headers;
     return *headers == NULL ? -156 : 0;
 }
@@ -372,7 +387,7 @@ static void one_round(void)
     shardlog_expect();
     conf_init(NULL, NULL, text, sizeof text);
     told_new(&client, NULL, NULL, text, sizeof text);
-    struct fetch *f = shardlog_open(below(20) == 0 ? NULL : &client);
+    struct fetch *f = opened = shardlog_open(below(20) == 0 ? NULL : &client);
     if (f != NULL) {
         for (uint32_t each = below(12); each > 0; each--) {
             source = shardlog_hold(f, topics[below(TOPICS)].name, (int32_t)below(PARTITIONS));
@@ -399,6 +414,7 @@ static void one_round(void)
             shardlog_free(f), f = NULL;
     }
     client.on_destroy(&client, client.opaque);
+    opened = NULL;
     if (f != NULL) {
         CHECK(shardlog_take(f, 5, 0) == -2 && shardlog_hold(f, "a", 0) == -2);
         shardlog_free(f);
