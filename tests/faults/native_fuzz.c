@@ -174,7 +174,7 @@ static struct message *new_message(int64_t offset, uint32_t faults)
     return made;
 }
 
-/* Whatever concerns queues and messages is called under the lock: the client may end at any time. */
+/* What concerns queues and messages is called under the lock: the client may end at any time. */
 static void check_lock(void)
 {
     CHECK(opened == NULL || pthread_mutex_trylock(&opened->lock) == EBUSY);
