@@ -4,8 +4,9 @@ A writer that meets the limit in the middle of a flush is poisoned and cannot be
 So each store of a writer has a bound, RocksDB keeps to it (`tables`), and an opening for which
 there is no room is refused with the number that would do:
 
-    a writer's shard   its own files (lock, marker, WAL, MANIFEST, LOG, directories, segments) and
-                       at least ten of its store's; more where the limit leaves room
+    a writer's shard   its own files (lock, marker, WAL, MANIFEST, LOG, directories, a segment to
+                       write and one to read) and at least ten of its store's; more where the
+                       limit leaves room
     a reader's shard   its own files and all of its store's, since the writer removes files
                        that it may still need; asked for as the shard is opened, and again as
                        its store has more of them
@@ -35,7 +36,7 @@ from weakref import WeakKeyDictionary
 from storage_core.errors import InvalidRequestError
 from storage_core.ground import forking
 
-WRITER_FILES: Final = 11
+WRITER_FILES: Final = 12
 READER_FILES: Final = 9
 TABLES_MIN: Final = 10
 TABLES_MAX: Final = 512

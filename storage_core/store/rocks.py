@@ -50,7 +50,7 @@ from storage_core.store.joining import LogJoiner, StoredFile, files_listed
 from storage_core.store.key_value import Batch, Put, Recovery
 from storage_core.store.open_files import open_files
 from storage_core.store.rocks_view import Cursor, RocksView
-from storage_core.store.segments import APART_BYTES_MIN, SegmentWriter
+from storage_core.store.segments import APART_BYTES_MIN, SegmentReader, SegmentWriter
 
 BLOCK_CACHE_BYTES: Final = 32 * 2**20
 # For all stores of the process together: so much, or so much each where they are many.
@@ -234,6 +234,7 @@ class RocksStore:
         """Take over an open database."""
         self.path = path
         self._segments = SegmentWriter(path)
+        self._blocks_read = SegmentReader(path)
         self._apart_bytes_min = apart_bytes_min
         self._database: Any = database
         self._log: Any = database.get_column_family(FAMILY_LOG)
@@ -286,7 +287,7 @@ class RocksStore:
     def view(self) -> RocksView:
         """Return a view of this moment."""
         with _translated(self.path, "reading"), self._lock:
-            view = RocksView(self.path, _translated(self.path, "reading"))
+            view = RocksView(self.path, _translated(self.path, "reading"), self._blocks_read)
             self._views.add(view)
             # IMPORTANT: zones before blocks, so that every zone seen has its block.
             sources = {FAMILY_DEFAULT: self._held(), FAMILY_LOG: self._log}
@@ -343,6 +344,7 @@ class RocksStore:
             view.close()
         self._log = self._log_handle = None
         self._segments.close()
+        self._blocks_read.close()
         try:
             with _translated(self.path, "closing"):
                 if self._database is not None:

@@ -128,14 +128,14 @@ class RocksView:
     letting go of one makes RocksDB rewrite the oldest files. An iterator keeps its moment.
     """
 
-    def __init__(self, path: Path, reading: Translating) -> None:
-        """Start without iterators."""
+    def __init__(self, path: Path, reading: Translating, segments: SegmentReader) -> None:
+        """Start without iterators; `segments` is its store's."""
         self._path = path
         self._reading = reading
         self._is_open = True
         self._cursors: list[Cursor] = []
         self._idle: dict[str, list[Cursor]] = {}
-        self._segments = SegmentReader(path)
+        self._segments = segments
 
     def begin(self, openers: dict[str, Callable[[], RocksIterator]]) -> None:
         """Open the iterators; its store sees to it that it is not closed meanwhile."""
@@ -167,13 +167,11 @@ class RocksView:
         self._is_open = False
         for cursor in self._cursors:
             cursor.release()
-        self._segments.close()
 
     def leave_to_parent(self, process: int) -> None:
         """Leave the iterators as they are."""
         for cursor in self._cursors:
             cursor.leave_to_parent(process)
-        self._segments.leave_to_parent()
 
     def _whole(self, item: Item) -> Item:
         """Return a block's item with its bytes, wherever they lie."""

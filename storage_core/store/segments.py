@@ -17,14 +17,16 @@ A segment only grows. What a failed write, or a crash before the batch, leaves a
 named by nobody and stays; the next block goes behind it.
 """
 
+import errno
 import os
-import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from storage_core.errors import ClosedError, CorruptionError
 from storage_core.format.reference import Reference, decode_reference
+from storage_core.ground.descriptor import OwnedDescriptor, opened
 from storage_core.ground.durable_file import file_errors, make_directories, sync_directory
 
 # Of a batch with fewer bytes of blocks, one more sync costs more than RocksDB's way.
@@ -33,6 +35,8 @@ SEGMENT_BYTES: Final = 128 * 2**20
 _DIRECTORY: Final = "segments"
 # What one call of the system takes.
 _PIECES_MAX: Final = 512
+# What reading a block tells of the segment itself.
+_DAMAGED: Final = (errno.EIO, errno.EISDIR, errno.ENOTDIR)
 
 
 def _path_of(store: Path, number: int) -> Path:
@@ -112,64 +116,85 @@ def _write_all(descriptor: int, blocks: Sequence[bytes], at: int) -> None:
 
 
 class SegmentReader:
-    """Reads blocks by their references; keeps the segment open that was read last.
+    """Reads blocks by their references, for all views of a store; any thread may, and may close it.
 
-    Any thread may close it, between two reads.
+    It keeps the segment open that was read last. One that is let go of while another thread reads
+    it ends with that read: so there is no lock, which a fork could find held.
     """
 
     def __init__(self, store: Path) -> None:
         """Open nothing yet."""
         self._store = store
-        # Reentrant: a signal handler may let go of what it interrupts.
-        self._lock = threading.RLock()
-        self._descriptor: int | None = None
-        self._number = 0
+        # One value: another thread, or what an interruption leaves, has both or neither.
+        self._kept: tuple[int, OwnedDescriptor] | None = None
         self._is_closed = False
 
     def block(self, reference: bytes) -> bytes:
         """Return the bytes that a reference names.
 
         Raises:
-            CorruptionError: They are not there.
+            CorruptionError: They are not there, or the disk fails under them.
             UnavailableError: The system does not let them be read.
             ClosedError: The store was closed.
         """
         number, offset, size = decode_reference(reference)
         path = _path_of(self._store, number)
-        with self._lock, file_errors(path, "reading a block"):
-            data = os.pread(self._opened(path, number), size, offset)
-        if len(data) != size:
+        with _reading_errors(path):
+            segment = self._opened(path, number)
+            try:
+                # IMPORTANT: first; for what a false reference asks there may be no memory.
+                is_there = offset + size <= os.fstat(segment.fileno()).st_size
+                data = _read_all(segment.fileno(), size, offset) if is_there else b""
+            finally:
+                # The trace of an error would keep it open.
+                del segment
+        if not is_there or len(data) != size:
             message = f"the segment ends before byte {offset + size}"
             raise CorruptionError(message, path=path)
         return data
 
     def close(self) -> None:
-        """Close what is open, once no thread is reading; a second call does nothing."""
-        with self._lock:
-            self._is_closed = True
-            self._let_go()
-
-    def leave_to_parent(self) -> None:
-        """Read no more; who had the lock is not in this process."""
-        self._lock = threading.RLock()
+        """Let go of what is open; a second call does nothing."""
         self._is_closed = True
+        self._kept = None
 
-    def _opened(self, path: Path, number: int) -> int:
+    def _opened(self, path: Path, number: int) -> OwnedDescriptor:
+        kept = self._kept
+        # NOTE: a file that was removed is read on by those who have it open.
+        if kept is None or kept[0] != number or not os.fstat(kept[1].fileno()).st_nlink:
+            kept = self._kept = number, opened(path, os.O_RDONLY)
+        # IMPORTANT: last; what was kept behind a `close` goes as well.
         if self._is_closed:
+            self._kept = None
             message = "the store was closed while it was being read"
             raise ClosedError(message, path=self._store)
-        if self._descriptor is None or self._number != number:
-            self._let_go()
-            # IMPORTANT: first; an interruption may come between the two.
-            self._number = number
-            try:
-                self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            except FileNotFoundError as error:
-                message = "a segment is missing"
-                raise CorruptionError(message, path=path) from error
-        return self._descriptor
+        return kept[1]
 
-    def _let_go(self) -> None:
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
+
+@contextmanager
+def _reading_errors(path: Path) -> Iterator[None]:
+    """Tell a segment that is gone or damaged from a system that has too many files open."""
+    with file_errors(path, "reading a block"):
+        try:
+            yield
+        except FileNotFoundError as error:
+            message = "a segment is missing"
+            raise CorruptionError(message, path=path) from error
+        except OSError as error:
+            if error.errno not in _DAMAGED:
+                raise
+            message = f"reading a block: {error.strerror}"
+            raise CorruptionError(message, path=path) from error
+
+
+def _read_all(descriptor: int, size: int, at: int) -> bytes:
+    """Return so many bytes, or all to the file's end; one call reads no more than 2 GiB."""
+    data = os.pread(descriptor, size, at)
+    if len(data) == size:
+        return data
+    pieces = [data]
+    while data:
+        at, size = at + len(data), size - len(data)
+        data = os.pread(descriptor, size, at)
+        pieces.append(data)
+    return b"".join(pieces)

@@ -53,4 +53,4 @@ def test_worker_that_may_not_open_enough_files_does_not_start(tmp_path):
         check=False,
     )
     assert ended.returncode == 2
-    assert "200 partitions need 4360 open files; this process may have 512" in ended.stderr
+    assert "200 partitions need 4560 open files; this process may have 512" in ended.stderr

@@ -96,7 +96,7 @@ def test_what_readers_have_open_beside_a_writer_counts_too():
     process = Process(1000, 1000, *tables_of(SHARD, 300), *tables_of(SHARD, 300))
     writer = Store()
     process.ledger.opened(writer, 500, SHARD)
-    with pytest.raises(InvalidRequestError, match=r"need 1003 .* 511 of them"):
+    with pytest.raises(InvalidRequestError, match=r"need 1004 .* 512 of them"):
         process.ledger.require_for_reader(READER_FILES + 151, "151 files to read", "s", 0)
 
 
@@ -167,7 +167,7 @@ def test_stream_that_cannot_be_opened_is_not_made(root):
     told = subprocess.run(
         [sys.executable, "-c", program, root], capture_output=True, text=True, check=True
     ).stdout
-    assert "64 shards to write need 13" in told
+    assert "64 shards to write need 14" in told
     assert not (root / "s").exists()
 
 

@@ -200,18 +200,6 @@ def test_view_keeps_its_moment_though_its_blocks_are_in_segments(store):
     assert list(view.items("log", b"", None)) == [(key_of(0), b"a" * APART_MIN)]
 
 
-def test_each_open_view_holds_one_segment_and_a_closed_one_none(store, path):
-    write(store, b"a" * APART_MIN)
-    assert len(one_open_segment(path)) == 1
-    view = store.view()
-    list(view.items("log", b"", None))
-    assert len(one_open_segment(path)) == 2
-    view.close()
-    assert len(one_open_segment(path)) == 1
-    store.close()
-    assert one_open_segment(path) == []
-
-
 def test_reading_on_once_the_store_is_closed_is_told(store):
     write(store, b"a" * APART_MIN, b"b" * APART_MIN)
     items = store.view().items("log", b"", None)
@@ -308,17 +296,6 @@ def test_damaged_reference_is_told(store, path):
     with pytest.raises(CorruptionError):
         blocks_in(again)
     again.close()
-
-
-def test_segment_that_may_not_be_read_is_told_as_such(store, path):
-    write(store, b"a" * APART_MIN)
-    view = store.view()
-    segment = path / "segments/00000001"
-    segment.rename(path / "elsewhere")
-    segment.mkdir()
-    with pytest.raises(UnavailableError, match=r"reading a block.*segments/00000001"):
-        list(view.items("log", b"", None))
-    view.close()
 
 
 def test_disk_that_fills_up_under_a_segment_is_told_and_changes_nothing(store):
