@@ -5,6 +5,7 @@ proves ever more neighbours one after the other, and then decodes them one after
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Final
 
@@ -85,17 +86,25 @@ class BlockReads:
         try:
             prove_block(item[1], self._place, zone.first, zone.checksum)
         except CorruptionError as error:
-            raise self._unreadable(zone, str(error)) from error
+            raise self._unreadable(zone, self._told_with_place(zone, error)) from error
         return item[1]
 
     def _decoded(self, zone: Zone, data: bytes) -> Block:
         try:
             block = decode_proven(data, self._place, zone.first)
         except CorruptionError as error:
-            raise self._unreadable(zone, str(error)) from error
+            raise self._unreadable(zone, self._told_with_place(zone, error)) from error
         if block.last != zone.last or block.batch.num_rows != zone.count:
             raise self._unreadable(zone, "the block differs from its zone")
         return block
+
+    def _told_with_place(self, zone: Zone, error: CorruptionError) -> str:
+        """Say what is wrong with a block's bytes, and where they lie if in a segment."""
+        place = None
+        # What is wrong is told, whatever becomes of this.
+        with suppress(ShardlogError):
+            place = self._store.place_in_segment(log_key(zone.first))
+        return f"{error}" if place is None else f"{error}, {place}"
 
     def _unreadable(self, zone: Zone, why: str) -> CorruptionError:
         self.unreadable.append(AddressRange(zone.first, zone.end))

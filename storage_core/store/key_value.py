@@ -46,6 +46,10 @@ class StoreView(Protocol):
         """Return the item with the least key that is not below `key`."""
         ...
 
+    def place_in_segment(self, key: bytes) -> str | None:
+        """Say where in a segment the block under a key lies; None if it is in none."""
+        ...
+
     def close(self) -> None:
         """Let go of the moment."""
         ...
@@ -70,6 +74,10 @@ class EmptyStoreView:
     def at_or_after(self, family: str, key: bytes) -> None:
         """Return nothing."""
         del family, key
+
+    def place_in_segment(self, key: bytes) -> None:
+        """Return nothing."""
+        del key
 
     def close(self) -> None:
         """Do nothing."""

@@ -162,6 +162,13 @@ class RocksView:
         """Return the item with the least key that is not below `key`."""
         return self._seek(family, key, backwards=False)
 
+    def place_in_segment(self, key: bytes) -> str | None:
+        """Say where in a segment the block under a key lies; None if it is in none."""
+        item = self._item_near(FAMILY_LOG, key, backwards=False)
+        if item is None or item[0] != key or not is_reference(item[1]):
+            return None
+        return self._segments.place_of(item[1])
+
     def close(self) -> None:
         """Let go of the moment; any thread may, and who reads on gets `ClosedError`."""
         self._is_open = False
@@ -179,12 +186,15 @@ class RocksView:
         return (key, self._segments.block(value)) if is_reference(value) else item
 
     def _seek(self, family: str, key: bytes, *, backwards: bool) -> Item | None:
+        item = self._item_near(family, key, backwards=backwards)
+        return self._whole(item) if item is not None and family == FAMILY_LOG else item
+
+    def _item_near(self, family: str, key: bytes, *, backwards: bool) -> Item | None:
         cursor = self._take(family)
         try:
-            item = cursor.seek(key, backwards=backwards)
+            return cursor.seek(key, backwards=backwards)
         finally:
             self._idle[family].append(cursor)
-        return self._whole(item) if item is not None and family == FAMILY_LOG else item
 
     def _take(self, family: str) -> Cursor:
         if not self._is_open:

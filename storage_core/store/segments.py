@@ -153,6 +153,11 @@ class SegmentReader:
             raise CorruptionError(message, path=path)
         return data
 
+    def place_of(self, reference: bytes) -> str:
+        """Say where the bytes lie that a reference names."""
+        number, offset, size = decode_reference(reference)
+        return f"bytes [{offset}, {offset + size}) of {_path_of(self._store, number)}"
+
     def close(self) -> None:
         """Let go of what is open; a second call does nothing."""
         self._is_closed = True

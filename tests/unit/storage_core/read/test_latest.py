@@ -46,6 +46,9 @@ class CountingStore:
         self.asked[family] += 1
         return self._store.at_or_after(family, key)
 
+    def place_in_segment(self, key: bytes) -> str | None:
+        return self._store.place_in_segment(key)
+
     def close(self) -> None:
         self._store.close()
 

@@ -1,10 +1,15 @@
 """Verify: a clean store is told clean, and each kind of damage is named with its place."""
 
+import errno
+import os
+import re
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from storage_core import ClosedError
+from storage_core import ClosedError, CorruptionError
 from storage_core.format.keys import (
     FAMILY_DEFAULT,
     FAMILY_LOG,
@@ -15,6 +20,8 @@ from storage_core.format.keys import (
 )
 from storage_core.format.window import Window, encode_window
 from storage_core.format.zone import Zone, decode_zone, encode_secondaries, encode_zone
+from storage_core.testing import FaultyDisk, ManualClock
+from tests.log.on_disk import flip_bit
 from tests.log.workbench import Workbench
 from tests.unit.storage_core.strategies import head_value, int32_array
 
@@ -82,6 +89,50 @@ def test_block_that_went_bad_under_an_open_stream_is_told_and_noted(filled):
     assert (start, end) == (0, 3)
     assert "cannot be read" in what
     assert filled.stream.lost_ranges() == {0: [(0, 3)]}
+
+
+def in_segments(make_bench: Callable[..., Workbench]) -> tuple[Workbench, Path]:
+    """Return an open stream of three blocks in a segment, [0, 2), [2, 4) and [4, 5)."""
+    bench = make_bench(environment=FaultyDisk(apart_bytes_min=1).environment(ManualClock()))
+    for primaries in ([1, 2], [3, 4], [5]):
+        bench.keep(primaries)
+    return bench, bench.database / "segments/00000001"
+
+
+def test_bad_block_in_a_segment_is_told_by_verify_with_its_place(make_bench):
+    bench, segment = in_segments(make_bench)
+    at = segment.read_bytes().index(b"SLBK", 1)
+    flip_bit(segment, at + 100)
+    (problem,) = (one for one in bench.stream.verify().problems if one.kind == "block")
+    assert (problem.start, problem.end) == (2, 4)
+    assert re.search(rf"checksum in its zone.*, bytes \[{at}, \d+\) of {segment}", problem.what)
+    assert bench.stream.lost_ranges() == {0: [(2, 4)]}
+
+
+def test_bad_block_in_a_segment_is_told_by_reads_with_its_place(make_bench):
+    bench, segment = in_segments(make_bench)
+    flip_bit(segment, 100)
+    place = rf"checksum in its zone.*, bytes \[0, \d+\) of {segment}"
+    with pytest.raises(CorruptionError, match=place):
+        bench.tail("primary")
+    assert bench.stream.lost_ranges() == {0: [(0, 2)]}
+
+
+def test_verify_goes_on_behind_a_block_that_the_disk_cannot_read(make_bench, monkeypatch):
+    bench, segment = in_segments(make_bench)
+    pread, size = os.pread, segment.read_bytes().index(b"SLBK", 1)
+
+    def failing_pread(descriptor: int, wanted: int, at: int) -> bytes:
+        if at == size:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return pread(descriptor, wanted, at)
+
+    monkeypatch.setattr(os, "pread", failing_pread)
+    report = bench.stream.verify()
+    assert (report.blocks, report.problems[0].start) == (2, 2)
+    assert f"Input/output error (file {segment})" in report.problems[0].what
+    bench.stream.accept_loss(0, 2, 4)
+    assert bench.primaries() == [1, 2, 5]
 
 
 def test_block_swapped_with_another_is_told(filled):
