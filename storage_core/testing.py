@@ -12,7 +12,7 @@ from storage_core.store import marker, rocks
 from storage_core.store.environment import Environment
 from storage_core.store.key_value import Batch, KeyValueStore, Recovery, StoreView
 from storage_core.store.marker import MarkerWriter
-from storage_core.store.segments import APART_BYTES_MIN
+from storage_core.store.segments import APART_BYTES_MIN, SEGMENT_BYTES
 
 
 class SimulatedCrash(BaseException):
@@ -56,11 +56,13 @@ class FaultyDisk:
         calls: How many writing calls were made.
         crash_at: The call that crashes, counted from 1; None for never.
         apart_bytes_min: A batch with so many bytes of blocks writes them to a segment.
+        segment_bytes: A segment with so many is followed by the next.
     """
 
     calls: int = 0
     crash_at: int | None = None
     apart_bytes_min: int = APART_BYTES_MIN
+    segment_bytes: int = SEGMENT_BYTES
     _closers: list[Callable[[], None]] = field(default_factory=list)
 
     def environment(self, clock: ManualClock) -> Environment:
@@ -69,7 +71,12 @@ class FaultyDisk:
 
     def open_store(self, path: Path, recovery: Recovery) -> KeyValueStore:
         """Open a store that crashes on cue."""
-        store = rocks.open_store(path, recovery, apart_bytes_min=self.apart_bytes_min)
+        store = rocks.open_store(
+            path,
+            recovery,
+            apart_bytes_min=self.apart_bytes_min,
+            segment_bytes=self.segment_bytes,
+        )
         self._closers.append(store.close)
         return _FaultyStore(self, store)
 

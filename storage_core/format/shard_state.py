@@ -8,6 +8,8 @@
                    primary; address up to which heads are on disk
     m ahead        i64: how many ahead records have a key that says where they are. If it is
                    not what the counter says, some lack theirs (ahead_places.py)
+    m segments     number i64 and end i64 of the last segment; written by every batch with blocks
+                   in one. What lies behind is referred to by nothing (segments.py)
     m removed      empty: rows were removed that counters and windows had taken in, or may have been
     m source       JSON: where the source of the rows stands
     m lost/<address>, m gap/<address>, m pass/<address>    exclusive end i64 (and why):
@@ -29,7 +31,7 @@ ever overwritten goes stale.
 import json
 import struct
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from storage_core.errors import CorruptionError
 from storage_core.format.counters import Counters
@@ -41,6 +43,7 @@ _TAIL_BYTES_OLDER: Final = frozenset((_TAIL.size - 16,))
 _INT: Final = struct.Struct("<q")
 _PROGRESS: Final = struct.Struct("<QQQq")
 _PLACES: Final = struct.Struct("<qqqq")
+_SEGMENTS_END: Final = struct.Struct("<qq")
 
 KEY_NEXT: Final = meta_key("next")
 KEY_LINEAGE: Final = meta_key("lineage")
@@ -54,6 +57,7 @@ KEY_SOURCE: Final = meta_key("source")
 _PREFIX_LOST: Final = meta_key("lost/")
 _PREFIX_GAP: Final = meta_key("gap/")
 _PREFIX_PASS: Final = meta_key("pass/")
+KEY_SEGMENTS: Final = meta_key("segments")
 KEY_REMOVED: Final = meta_key("removed")
 KEY_TRANSACTIONS: Final = meta_key("transactions")
 _PREFIX_TRANSACTION: Final = meta_key("txn/")
@@ -70,6 +74,13 @@ class Tail:
     next: int
     blocks_end: int
     counters: Counters
+
+
+class SegmentsEnd(NamedTuple):
+    """Where the blocks in segments end: in the last one, which has this number."""
+
+    number: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -159,6 +170,24 @@ def decode_tail(data: bytes) -> Tail:
         data = data.ljust(_TAIL.size, b"\0")
     next_address, blocks_end, *counts = _TAIL.unpack(data)
     return Tail(next_address, blocks_end, Counters(*counts))
+
+
+def encode_segments_end(end: SegmentsEnd) -> bytes:
+    """Return the bytes under `m segments`."""
+    return _SEGMENTS_END.pack(*end)
+
+
+def decode_segments_end(data: bytes) -> SegmentsEnd:
+    """Return what `encode_segments_end` was given.
+
+    Raises:
+        CorruptionError: The bytes are of another length.
+    """
+    try:
+        return SegmentsEnd(*_SEGMENTS_END.unpack(data))
+    except struct.error as error:
+        message = f"where the segments end, under {KEY_SEGMENTS!r}, cannot be read: {error}"
+        raise CorruptionError(message) from error
 
 
 def encode_int(value: int) -> bytes:

@@ -44,13 +44,24 @@ from storage_core.errors import (
 )
 from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG
 from storage_core.format.reference import encode_reference
+from storage_core.format.shard_state import (
+    KEY_SEGMENTS,
+    SegmentsEnd,
+    decode_segments_end,
+    encode_segments_end,
+)
 from storage_core.ground import forking
 from storage_core.ground.malloc import keep_large_buffers
 from storage_core.store.joining import LogJoiner, StoredFile, files_listed
 from storage_core.store.key_value import Batch, Put, Recovery
 from storage_core.store.open_files import open_files
 from storage_core.store.rocks_view import Cursor, RocksView
-from storage_core.store.segments import APART_BYTES_MIN, SegmentReader, SegmentWriter
+from storage_core.store.segments import (
+    APART_BYTES_MIN,
+    SEGMENT_BYTES,
+    SegmentReader,
+    SegmentWriter,
+)
 
 BLOCK_CACHE_BYTES: Final = 32 * 2**20
 # For all stores of the process together: so much, or so much each where they are many.
@@ -228,25 +239,25 @@ class RocksStore:
         path: Path,
         database: Rdict,
         *,
-        is_secondary: bool,
+        segments: SegmentWriter | None = None,
         apart_bytes_min: int = APART_BYTES_MIN,
     ) -> None:
-        """Take over an open database."""
+        """Take over an open database, a writer's with its segments."""
         self.path = path
-        self._segments = SegmentWriter(path)
+        self._segments = segments
         self._blocks_read = SegmentReader(path)
         self._apart_bytes_min = apart_bytes_min
         self._database: Any = database
         self._log: Any = database.get_column_family(FAMILY_LOG)
         self._log_handle: Any = database.get_column_family_handle(FAMILY_LOG)
-        self._is_secondary = is_secondary
+        self._is_secondary = segments is None
         # Held while the database is asked for something that `close` must not come between.
         # Reentrant: a signal handler may read from what it interrupts.
         self._lock = threading.RLock()
         self._views: WeakSet[RocksView] = WeakSet()
         self._is_closed = False
         self._elsewhere: int | None = None
-        self._joiner = None if is_secondary else LogJoiner(self)
+        self._joiner = None if segments is None else LogJoiner(self)
         forking.register(self)
 
     def write(self, batch: Batch) -> None:
@@ -267,6 +278,8 @@ class RocksStore:
                 else:
                     writing.put(key, value)
             self._held().write(writing)
+        if self._segments is not None:
+            self._segments.forget()
         if self._joiner is not None:
             self._joiner.wrote(log_bytes)
 
@@ -343,7 +356,8 @@ class RocksStore:
         for view in views:
             view.close()
         self._log = self._log_handle = None
-        self._segments.close()
+        if self._segments is not None:
+            self._segments.close()
         self._blocks_read.close()
         try:
             with _translated(self.path, "closing"):
@@ -376,10 +390,16 @@ class RocksStore:
         if not blocks or sum(map(len, blocks)) < self._apart_bytes_min:
             return puts
         self._held()
-        references = map(encode_reference, self._segments.append(blocks))
+        assert self._segments is not None, "only a writer writes"
+        places = self._segments.append(blocks)
+        references = map(encode_reference, places)
+        end = SegmentsEnd(places[-1].segment, places[-1].offset + places[-1].size)
         return [
-            (family, key, next(references) if family == FAMILY_LOG else value)
-            for family, key, value in puts
+            *(
+                (family, key, next(references) if family == FAMILY_LOG else value)
+                for family, key, value in puts
+            ),
+            (FAMILY_DEFAULT, KEY_SEGMENTS, encode_segments_end(end)),
         ]
 
     def _held(self) -> Any:
@@ -391,27 +411,36 @@ class RocksStore:
         return self._database
 
 
-def open_store(
+def open_store(  # noqa: PLR0913 - what tests make small
     path: Path,
     recovery: Recovery,
     write_buffer_bytes: int = WRITE_BUFFER_BYTES,
     tables_open: int | None = None,
     apart_bytes_min: int = APART_BYTES_MIN,
+    segment_bytes: int = SEGMENT_BYTES,
 ) -> RocksStore:
     """Open a shard's store for writing, making it if it is not there.
 
     Of its files it keeps `tables_open` open, by default its share of what the process may. The
-    blocks of a batch with at least `apart_bytes_min` bytes of them go to a segment.
+    blocks of a batch with at least `apart_bytes_min` bytes of them go to a segment,
+    and one of `segment_bytes` is followed by the next.
 
     Raises:
-        CorruptionError: This recovery mode refuses what it found.
+        CorruptionError: This recovery mode refuses what it found, or a segment is not all there.
     """
     refuse_writing_in_fork()
     with _translated(path, f"opening ({recovery} recovery)", _KINDS_OF_TAKING):
         tables = tables_open or open_files().tables_for_one_more()
         access = AccessType.read_write()
         database = _open_database(path, access, recovery, write_buffer_bytes, tables)
-        store = RocksStore(path, database, is_secondary=False, apart_bytes_min=apart_bytes_min)
+        try:
+            data = database.get(KEY_SEGMENTS)
+            noted = None if data is None else decode_segments_end(data)
+            segments = SegmentWriter(path, noted, segment_bytes)
+            store = RocksStore(path, database, segments=segments, apart_bytes_min=apart_bytes_min)
+        except BaseException:
+            database.close()
+            raise
     open_files().opened(store, tables, path.parent)
     _share_buffers()
     return store
@@ -422,4 +451,4 @@ def open_secondary(path: Path, private: Path) -> RocksStore:
     with _translated(path, "opening as a reader"):
         access = AccessType.secondary(str(private))
         database = _open_database(path, access)
-        return RocksStore(path, database, is_secondary=True)
+        return RocksStore(path, database)

@@ -13,21 +13,29 @@ IMPORTANT: a block is durable before its reference is written. So a reference th
 left has its block, and recovery takes it over like any other row; to find out afterwards
 which batches are whole would take undoing heads, windows and counters.
 
-A segment only grows. What a failed write, or a crash before the batch, leaves at its end is
-named by nobody and stays; the next block goes behind it.
+The batch notes where the segments end with it (shard_state.py: `m segments`). There the next
+writer goes on: what a crash before the batch left behind the end is named by nobody and cut
+off. A store that has less than was noted is not opened: RocksDB would not miss it, and new
+blocks would take the places of those that the references mean.
 """
 
 import errno
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from storage_core.errors import ClosedError, CorruptionError
 from storage_core.format.reference import Reference, decode_reference
+from storage_core.format.shard_state import SegmentsEnd
 from storage_core.ground.descriptor import OwnedDescriptor, opened
-from storage_core.ground.durable_file import file_errors, make_directories, sync_directory
+from storage_core.ground.durable_file import (
+    file_errors,
+    make_directories,
+    sync_directory,
+    taking_errors,
+)
 
 # Of a batch with fewer bytes of blocks, one more sync costs more than RocksDB's way.
 APART_BYTES_MIN: Final = 2**20
@@ -37,6 +45,10 @@ _DIRECTORY: Final = "segments"
 _PIECES_MAX: Final = 512
 # What reading a block tells of the segment itself.
 _DAMAGED: Final = (errno.EIO, errno.EISDIR, errno.ENOTDIR)
+_WAY_OUT: Final = (
+    "restore it from a backup; or give its blocks up with a file of zeros that is as long "
+    "(truncate -s), and their rows are told as lost when they are met"
+)
 
 
 def _path_of(store: Path, number: int) -> Path:
@@ -46,34 +58,59 @@ def _path_of(store: Path, number: int) -> Path:
 class SegmentWriter:
     """The segment that a store's large blocks go to. One thread at a time."""
 
-    def __init__(self, store: Path) -> None:
-        """Begin with none; the first block opens the last segment there is, or makes one."""
-        self._store = store
-        self._descriptor: int | None = None
-        self._number = 0
-        self._end = 0
-        self._is_named = False
+    def __init__(
+        self, store: Path, noted: SegmentsEnd | None = None, segment_bytes: int = SEGMENT_BYTES
+    ) -> None:
+        """Find what was noted with the last large batch; nothing is changed before the next.
 
-    def append(self, blocks: Sequence[bytes]) -> list[Reference]:
+        Raises:
+            CorruptionError: It is not all there.
+            InvalidRequestError: This process may not write to it.
+        """
+        self._store = store
+        self._segment_bytes = segment_bytes
+        self._number, self._end = _place_to_go_on(store, noted)
+        self._descriptor: int | None = None
+        self._is_begun = False
+        # Blocks that are written, and maybe not their references.
+        self._kept: tuple[list[bytes], list[Reference]] | None = None
+
+    def append(self, blocks: list[bytes]) -> list[Reference]:
         """Write blocks behind all others; durable on return.
+
+        Those of a batch that is written again, since it was broken off, are there already.
 
         Raises:
             UnavailableError: The disk is full, failing or forbidden.
         """
+        if self._kept is not None and self._kept[0] == blocks:
+            return self._kept[1]
         with file_errors(self._store / _DIRECTORY, "writing blocks"):
             descriptor = self._opened()
             references, end = [], self._end
             for block in blocks:
                 references.append(Reference(self._number, end, len(block)))
                 end += len(block)
-            _write_all(descriptor, blocks, self._end)
-            os.fdatasync(descriptor)
+            kept = blocks, references
+            try:
+                _write_all(descriptor, blocks, self._end)
+                os.fdatasync(descriptor)
+            except OSError:
+                # On a full disk nothing else would give it back.
+                with suppress(OSError):
+                    os.ftruncate(descriptor, self._end)
+                raise
             # IMPORTANT: once all is durable; until then a second run writes the same again.
-            self._end = end
+            self._end, self._kept = end, kept
         return references
+
+    def forget(self) -> None:
+        """Keep the last blocks no longer: their references are written."""
+        self._kept = None
 
     def close(self) -> None:
         """Close the segment; a second call does nothing."""
+        self._kept = None
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -81,26 +118,66 @@ class SegmentWriter:
     def _opened(self) -> int:
         if self._descriptor is None:
             make_directories(self._store / _DIRECTORY)
-            names = os.listdir(self._store / _DIRECTORY)  # noqa: PTH208 - names alone
-            self._open(max((int(name) for name in names if name.isdecimal()), default=1))
-        if self._end >= SEGMENT_BYTES:
+            self._open(self._number, self._end)
+        if self._end >= self._segment_bytes:
             self.close()
-            self._open(self._number + 1)
+            self._open(self._number + 1, 0)
         assert self._descriptor is not None
-        if not self._is_named:
+        if not self._is_begun:
+            # What a crash left behind the end; before the first reference nobody reads it.
+            os.ftruncate(self._descriptor, self._end)
             # Whoever made the file, or its directory, may have died before this.
             sync_directory(self._store / _DIRECTORY)
             sync_directory(self._store)
-            self._is_named = True
+            self._is_begun = True
         return self._descriptor
 
-    def _open(self, number: int) -> None:
+    def _open(self, number: int, end: int) -> None:
         path = _path_of(self._store, number)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         # IMPORTANT: open last of all; an interruption before leaves it to be opened again.
-        self._number, self._is_named = number, False
-        self._end = os.fstat(descriptor).st_size
+        self._number, self._end, self._is_begun = number, end, False
         self._descriptor = descriptor
+
+
+def _place_to_go_on(store: Path, noted: SegmentsEnd | None) -> SegmentsEnd:
+    """Return where the next block goes; refuse what the first large batch would break on."""
+    directory = store / _DIRECTORY
+    with taking_errors(directory, "looking for segments"):
+        try:
+            with os.scandir(directory) as entries:
+                is_file = {entry.name: entry.is_file() for entry in entries}
+        except FileNotFoundError:
+            is_file = {}
+        except NotADirectoryError as error:
+            message = "not a directory; blocks of large batches belong there"
+            raise CorruptionError(message, path=directory) from error
+    there = 0
+    while is_file.get(_path_of(store, there + 1).name):
+        there += 1
+    last = there if noted is None else noted.number
+    if there < last:
+        message = f"a segment is missing; {_WAY_OUT}"
+        raise CorruptionError(message, path=_path_of(store, there + 1))
+    following = _path_of(store, last + 1)
+    if is_file.get(following.name) is False:
+        message = "not a file; the next segment belongs there, move this away"
+        raise CorruptionError(message, path=following)
+    if not last:
+        return SegmentsEnd(1, 0)
+    path = _path_of(store, last)
+    with taking_errors(path, "opening the last segment"):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            size = os.fstat(descriptor).st_size
+        finally:
+            os.close(descriptor)
+    # A store of a version that did not note it goes on behind all there is.
+    end = size if noted is None else noted.end
+    if size < end:
+        message = f"the segment has {size} of {end} bytes; {_WAY_OUT}"
+        raise CorruptionError(message, path=path)
+    return SegmentsEnd(last, end)
 
 
 def _write_all(descriptor: int, blocks: Sequence[bytes], at: int) -> None:

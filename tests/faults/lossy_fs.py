@@ -324,7 +324,13 @@ class LossyOperations(mfusepy.Operations):
 
 
 class LossyFuse(mfusepy.FUSE):
-    """The binding; it refuses rename flags, which `mfusepy` would drop in silence."""
+    """The binding; it refuses rename flags, which `mfusepy` would drop in silence.
+
+    It also hands the handle on of a file that is truncated while it is open.
+    """
+
+    def truncate_fuse_3(self, path: bytes | None, length: int, info: Any) -> int:
+        return int(self.ftruncate(path, length, info))
 
     def rename_fuse_3(self, old: bytes, new: bytes, flags: int) -> int:
         if flags:

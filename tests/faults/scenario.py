@@ -4,7 +4,7 @@ from functools import partial
 
 from storage_core import Environment, Stream, StreamOptions
 from storage_core.store import rocks
-from storage_core.store.segments import APART_BYTES_MIN
+from storage_core.store.segments import APART_BYTES_MIN, SEGMENT_BYTES
 from tests.faults.ledger import Ledger, stored_rows
 from tests.faults.lossy_mount import LossyMount
 from tests.faults.workload import SHARDS, lane_row, transaction_rows
@@ -16,9 +16,16 @@ STREAM = "disk"
 class Scenario:
     """A stream on a lossy disk, and what was promised to its caller."""
 
-    def __init__(self, disk: LossyMount, apart_bytes_min: int = APART_BYTES_MIN) -> None:
+    def __init__(
+        self,
+        disk: LossyMount,
+        apart_bytes_min: int = APART_BYTES_MIN,
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> None:
         self.disk = disk
-        open_store = partial(rocks.open_store, apart_bytes_min=apart_bytes_min)
+        open_store = partial(
+            rocks.open_store, apart_bytes_min=apart_bytes_min, segment_bytes=segment_bytes
+        )
         self._environment = Environment(open_store=open_store)
         self.root = disk.path / "root"
         self.ledger = Ledger()

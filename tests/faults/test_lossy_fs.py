@@ -123,6 +123,13 @@ def test_truncation_without_sync_comes_back(disk: LossyMount) -> None:
     assert (disk.path / "log").read_bytes() == b"0123456789"
 
 
+def test_open_file_is_truncated(disk: LossyMount) -> None:
+    write_durably(disk.path / "log", b"0123456789")
+    with (disk.path / "log").open("r+b") as file:
+        file.truncate(3)
+    assert (disk.path / "log").read_bytes() == b"012"
+
+
 def test_some_unsynced_pages_survive_a_cut_with_a_seed(disk: LossyMount) -> None:
     write_durably(disk.path / "log", b"")
     write(disk.path / "log", b"x" * 64 * 4096)

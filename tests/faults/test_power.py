@@ -21,6 +21,7 @@ from tests.faults.ledger import BrokenPromiseError
 from tests.faults.lossy_mount import LossyMount
 from tests.faults.scenario import STREAM as SCENARIO_STREAM
 from tests.faults.scenario import Scenario
+from tests.faults.workload import SHARDS
 
 pytestmark = pytest.mark.fuse
 
@@ -112,7 +113,8 @@ def test_transaction_cut_off_at_any_change_is_whole_or_absent(
 def test_large_batch_cut_off_at_any_change_leaves_no_row_that_cannot_be_read(
     disk: LossyMount, survivors: str | None
 ) -> None:
-    scenario = Scenario(disk, apart_bytes_min=1)
+    # Each batch fills a segment, so that the next one begins another.
+    scenario = Scenario(disk, apart_bytes_min=1, segment_bytes=1024)
     chance = Random(fault_seed())
     for change in range(1, LARGE_BATCH_CHANGES_MAX):
         stream = scenario.open()
@@ -142,6 +144,22 @@ def test_segments_whose_directory_a_dead_writer_made_outlast_a_power_loss(disk: 
         with suppress(ShardlogError):
             stream.close()
     disk.restore_power()
+    scenario.expect_promises_kept()
+
+
+def test_segments_that_were_begun_one_after_the_other_outlast_a_power_loss(
+    disk: LossyMount,
+) -> None:
+    scenario = Scenario(disk, apart_bytes_min=1, segment_bytes=1024)
+    with scenario.open() as stream:
+        for _ in range(3):
+            scenario.append_batch(stream, 1, 50)
+            scenario.commit(stream)
+        disk.cut_power()
+        with suppress(ShardlogError):
+            stream.close()
+    disk.restore_power()
+    assert len(list(scenario.root.glob("*/shard-*/db/segments/*"))) > SHARDS
     scenario.expect_promises_kept()
 
 

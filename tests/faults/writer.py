@@ -51,6 +51,7 @@ class WriterPlan:
     steps: int = 15
     write_buffer_bytes: int = 256 * 1024
     apart_bytes_min: int = 3072
+    segment_bytes: int = 16 * 1024
 
 
 class Notebook:
@@ -108,6 +109,7 @@ class Writer:
             open_store,
             write_buffer_bytes=plan.write_buffer_bytes,
             apart_bytes_min=plan.apart_bytes_min,
+            segment_bytes=plan.segment_bytes,
         )
         with Stream.open(plan.root, plan.name, environment=Environment(open_store=store)) as stream:
             self._notebook.note(opened=number)

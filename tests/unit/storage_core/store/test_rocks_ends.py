@@ -10,6 +10,7 @@ from storage_core import ClosedError
 from storage_core.format.keys import FAMILY_DEFAULT
 from storage_core.store.rocks import RocksStore, open_store
 from storage_core.store.rocks_view import RocksView
+from storage_core.store.segments import SegmentWriter
 from tests.log.disks import STALL_MAX_S, BesideThread
 from tests.unit.storage_core.store.stores import key_of, put
 
@@ -45,7 +46,7 @@ class Gated:
 def gated(path: Path) -> tuple[Gated, RocksStore]:
     """Open a store whose database is behind a gate."""
     database = Gated(open_store(path, "strict")._database)
-    return database, RocksStore(path, database, is_secondary=False)  # type: ignore[arg-type]
+    return database, RocksStore(path, database, segments=SegmentWriter(path))  # type: ignore[arg-type]
 
 
 def test_view_that_is_being_made_does_not_outlive_its_store(path: Path):

@@ -2,7 +2,8 @@
 
 import os
 import resource
-from collections.abc import Callable
+import shutil
+import subprocess
 from functools import partial
 from pathlib import Path
 
@@ -10,17 +11,17 @@ import pytest
 
 from storage_core import ClosedError, CorruptionError, UnavailableError
 from storage_core.format.reference import Reference, encode_reference
+from storage_core.format.shard_state import KEY_SEGMENTS, SegmentsEnd
 from storage_core.store.key_value import Batch
 from storage_core.store.open_files import names_open_now
 from storage_core.store.rocks import RocksStore, open_secondary, open_store
-from storage_core.store.segments import SEGMENT_BYTES, SegmentReader, SegmentWriter
+from storage_core.store.segments import SegmentReader, SegmentWriter
 from tests.log.on_disk import flip_bit
 from tests.log.writing.interruptions import interrupted_everywhere
 from tests.unit.storage_core.store.stores import key_of, left_by_a_crash
 
 APART_MIN = 1000
-Open = Callable[[Path], RocksStore]
-opened: Open = partial(open_store, recovery="strict", apart_bytes_min=APART_MIN)
+opened = partial(open_store, recovery="strict", apart_bytes_min=APART_MIN)
 
 
 @pytest.fixture
@@ -124,28 +125,22 @@ def test_blocks_lie_one_behind_the_other_in_one_segment_over_openings(path):
     store.close()
 
 
-def test_full_segment_is_followed_by_the_next(store, path):
-    write(store, b"a" * APART_MIN)
+def test_full_segment_is_followed_by_the_next(path):
+    blocks = [bytes([number]) * APART_MIN for number in range(5)]
+    for number in range(0, 4, 2):
+        store = opened(path, segment_bytes=APART_MIN)
+        write(store, blocks[number], first=number)
+        write(store, blocks[number + 1], first=number + 1)
+        assert len(one_open_segment(path)) == 1
+        store.close()
+    store = opened(path)
+    write(store, blocks[4], first=4)
+    assert blocks_in(store) == blocks
     store.close()
-    os.truncate(path / "segments/00000001", SEGMENT_BYTES)
-    for number in (1, 2):
-        again = opened(path)
-        write(again, bytes([number]) * APART_MIN, first=number)
-        assert blocks_in(again) == [b"a" * APART_MIN] + [
-            bytes([one]) * APART_MIN for one in range(1, number + 1)
-        ]
-        again.close()
-    assert segments(path) == ["00000001", "00000002"]
-
-
-def test_writer_begins_the_next_segment_once_one_is_full(path):
-    path.mkdir()
-    writer = SegmentWriter(path)
-    writer.append([b"a" * APART_MIN])
-    writer._end = SEGMENT_BYTES
-    assert writer.append([b"b" * 10]) == [Reference(2, 0, 10)]
-    assert len(one_open_segment(path)) == 1
-    writer.close()
+    assert [one.read_bytes() for one in sorted(path.glob("segments/*"))] == [
+        *blocks[:3],
+        blocks[3] + blocks[4],
+    ]
 
 
 @pytest.mark.parametrize("count", [511, 512, 513, 1500])
@@ -160,14 +155,39 @@ def test_more_blocks_than_one_call_takes_are_written(path, count):
     reader.close()
 
 
-def test_what_a_dead_writer_left_at_the_end_is_passed_over(store, root):
+@pytest.mark.parametrize("segment_bytes", [2 * APART_MIN, APART_MIN])
+def test_what_a_dead_writer_left_at_the_end_is_cut_off(path, root, segment_bytes):
+    store = opened(path, segment_bytes=segment_bytes)
+    write(store, b"a" * APART_MIN)
+    assert store._segments is not None
+    store._segments.append([b"of a batch that was never written" * APART_MIN])
+    copy = left_by_a_crash(store, root / "copy")
+    store.close()
+    again = opened(copy, segment_bytes=segment_bytes)
+    seen = again.view()
+    write(again, b"b" * APART_MIN, first=1)
+    assert list(seen.items("log", b"", None)) == [(key_of(0), b"a" * APART_MIN)]
+    assert blocks_in(again) == [b"a" * APART_MIN, b"b" * APART_MIN]
+    again.close()
+    assert sum(one.stat().st_size for one in copy.glob("segments/*")) == 2 * APART_MIN
+
+
+def test_opening_cuts_off_nothing(store, root):
     write(store, b"a" * APART_MIN)
     store._segments.append([b"of a batch that was never written"])
     copy = left_by_a_crash(store, root / "copy")
-    again = opened(copy)
-    write(again, b"b" * APART_MIN, first=1)
-    assert blocks_in(again) == [b"a" * APART_MIN, b"b" * APART_MIN]
-    again.close()
+    before = (copy / "segments/00000001").read_bytes()
+    opened(copy).close()
+    assert (copy / "segments/00000001").read_bytes() == before
+
+
+def test_store_in_which_no_end_was_noted_goes_on_behind_all_there_is(path):
+    (path / "segments").mkdir(parents=True)
+    for name in ("00000001", "00000002", "20261122"):
+        (path / "segments" / name).write_bytes(b"blocks")
+    writer = SegmentWriter(path)
+    assert writer.append([b"a"]) == [Reference(2, 6, 1)]
+    writer.close()
 
 
 def test_large_blocks_survive_a_crash_as_far_as_their_batches_do(store, root):
@@ -226,33 +246,52 @@ def test_closed_reader_opens_no_segment(path):
 
 def test_interrupted_write_can_be_repeated_and_spoils_no_other_block(path):
     path.mkdir()
-    writers, reader, written = [SegmentWriter(path)], SegmentReader(path), {}
+    begun = partial(SegmentWriter, path, segment_bytes=200)
+    writers, reader, written = [begun()], SegmentReader(path), {}
 
-    def write_one(place: int) -> None:
+    def write_one(place: int) -> SegmentsEnd:
         block = b"block %d" % place
-        (reference,) = map(encode_reference, writers[-1].append([block]))
-        assert reference not in written
-        written[reference] = block
+        (one,) = writers[-1].append([block])
+        assert one not in written
+        written[one] = block
+        return SegmentsEnd(one.segment, one.offset + one.size)
 
     write_one(-1)
     for place in interrupted_everywhere(lambda _: writers[-1].append([b"interrupted"])):
-        write_one(place)
+        end = write_one(place)
         writers[-1].close()
-        writers.append(SegmentWriter(path))
-        if place % 10 == 0:
-            os.truncate(max(path.glob("segments/*")), SEGMENT_BYTES)
+        writers.append(begun(end))
     assert len(written) > 20
     assert len(segments(path)) > 2
-    assert [reader.block(reference) for reference in written] == list(written.values())
+    found = [reader.block(encode_reference(one)) for one in written]
+    assert found == list(written.values())
     reader.close()
     writers[-1].close()
 
 
+def test_blocks_of_a_batch_that_is_written_again_are_written_once(path):
+    path.mkdir()
+    writer, blocks = SegmentWriter(path), [b"block 0"]
+    for _ in interrupted_everywhere(lambda _: writer.append(blocks[-1:])):
+        assert writer.append(blocks[-1:]) == writer.append(blocks[-1:])
+        writer.forget()
+        blocks.append(b"block %d" % len(blocks))
+    assert len(blocks) > 20
+    assert (path / "segments/00000001").read_bytes() == b"".join(blocks)
+    writer.close()
+
+
+def test_batch_that_was_written_is_written_again_where_it_comes_anew(store, path):
+    for number in range(2):
+        write(store, b"a" * APART_MIN, first=number)
+    assert blocks_in(store) == [b"a" * APART_MIN] * 2
+    assert (path / "segments/00000001").stat().st_size == 2 * APART_MIN
+
+
 def test_interrupted_read_leaves_the_right_segment_open(path):
     path.mkdir()
-    writer, reader = SegmentWriter(path), SegmentReader(path)
+    writer, reader = SegmentWriter(path, segment_bytes=5), SegmentReader(path)
     (first,) = map(encode_reference, writer.append([b"first"]))
-    writer._end = SEGMENT_BYTES
     (second,) = map(encode_reference, writer.append([b"other"]))
     writer.close()
     for _ in interrupted_everywhere(lambda _: reader.block(second)):
@@ -276,15 +315,125 @@ def cut_off(segment: Path) -> None:
 )
 def test_block_that_is_not_there_is_told_with_its_file(store, path, spoil, told):
     write(store, b"a" * APART_MIN)
-    store.close()
     spoil(path / "segments/00000001")
-    again = opened(path)
     with pytest.raises(CorruptionError, match=f"{told}.*segments/00000001"):
-        blocks_in(again)
-    write(again, b"b" * APART_MIN, first=1)
-    view = again.view()
-    assert view.at_or_after("log", key_of(1)) == (key_of(1), b"b" * APART_MIN)
+        blocks_in(store)
+
+
+def as_empty(segment: Path) -> None:
+    segment.write_bytes(b"")
+
+
+def as_directory(segment: Path) -> None:
+    segment.unlink()
+    segment.mkdir()
+
+
+def as_dangling_link(segment: Path) -> None:
+    segment.unlink()
+    segment.symlink_to("elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "number", "told"),
+    [
+        (remove, 1, "a segment is missing"),
+        (remove, 2, "a segment is missing"),
+        (remove, 3, "a segment is missing"),
+        (as_directory, 2, "a segment is missing"),
+        (as_dangling_link, 3, "a segment is missing"),
+        (cut_off, 3, "999 of 1000 bytes"),
+        (as_empty, 3, "0 of 1000 bytes"),
+    ],
+)
+def test_store_is_refused_until_its_segments_are_back(path, tmp_path, spoil, number, told):
+    store = opened(path, segment_bytes=APART_MIN)
+    blocks = [bytes([number]) * APART_MIN for number in range(3)]
+    for at, block in enumerate(blocks):
+        write(store, block, first=at)
+    store.close()
+    kept = shutil.copytree(path / "segments", tmp_path / "kept")
+    spoil(path / f"segments/{number:08d}")
+    names = segments(path)
+    for _ in range(2):
+        with pytest.raises(CorruptionError, match=rf"{told}.*restore.*segments/{number:08d}"):
+            opened(path)
+    assert segments(path) == names
+    shutil.rmtree(path / "segments")
+    with pytest.raises(CorruptionError, match=r"a segment is missing.*segments/00000001"):
+        opened(path)
+    assert not (path / "segments").exists()
+    shutil.copytree(kept, path / "segments")
+    again = opened(path)
+    assert blocks_in(again) == blocks
     again.close()
+
+
+def test_store_whose_blocks_are_given_up_goes_on_behind_them(store, path):
+    write(store, b"a" * APART_MIN)
+    store.close()
+    segment = path / "segments/00000001"
+    segment.write_bytes(bytes(APART_MIN))
+    again = opened(path)
+    write(again, b"b" * APART_MIN, first=1)
+    assert blocks_in(again) == [bytes(APART_MIN), b"b" * APART_MIN]
+    again.close()
+
+
+@pytest.mark.parametrize("name", ["20261122", "9" * 20, "00000001.bak", "1", "lost+found"])
+@pytest.mark.parametrize("make", [Path.mkdir, Path.touch])
+def test_what_is_no_segment_is_passed_over(store, path, name, make):
+    write(store, b"a" * APART_MIN)
+    store.close()
+    make(path / "segments" / name)
+    again = opened(path, segment_bytes=APART_MIN)
+    write(again, b"b" * APART_MIN, first=1)
+    assert blocks_in(again) == [b"a" * APART_MIN, b"b" * APART_MIN]
+    again.close()
+    assert segments(path) == sorted(["00000001", "00000002", name])
+
+
+@pytest.mark.parametrize("written", [0, 1])
+def test_what_stands_where_the_next_segment_belongs_is_told_at_opening(path, written):
+    store = opened(path)
+    for number in range(written):
+        write(store, b"a" * APART_MIN, first=number)
+    store.close()
+    odd = path / f"segments/{written + 1:08d}"
+    odd.mkdir(parents=True)
+    with pytest.raises(CorruptionError, match=rf"not a file.*{odd.name}"):
+        opened(path)
+
+
+def test_file_where_the_segments_belong_is_told_at_opening(store, path):
+    store.close()
+    (path / "segments").write_bytes(b"")
+    with pytest.raises(CorruptionError, match=r"not a directory.*segments"):
+        opened(path)
+
+
+def test_last_segment_that_cannot_be_written_is_told_at_opening(store, path):
+    write(store, b"a" * APART_MIN)
+    store.close()
+    segment = path / "segments/00000001"
+    # The system lets nobody write to a program that is running.
+    shutil.copy2("/bin/sleep", segment)
+    with subprocess.Popen([segment, "60"]) as running:
+        try:
+            with pytest.raises(UnavailableError, match=r"opening the last segment.*00000001"):
+                opened(path)
+        finally:
+            running.kill()
+
+
+def test_damaged_note_of_the_end_is_told(store, path):
+    write(store, b"a" * APART_MIN)
+    batch = Batch()
+    batch.put(KEY_SEGMENTS, b"short")
+    store.write(batch)
+    store.close()
+    with pytest.raises(CorruptionError, match="where the segments end"):
+        opened(path)
 
 
 def test_damaged_reference_is_told(store, path):
@@ -298,7 +447,7 @@ def test_damaged_reference_is_told(store, path):
     again.close()
 
 
-def test_disk_that_fills_up_under_a_segment_is_told_and_changes_nothing(store):
+def test_disk_that_fills_up_under_a_segment_is_told_and_changes_nothing(store, path):
     write(store, b"a" * APART_MIN)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2 * APART_MIN, before[1]))
@@ -308,6 +457,8 @@ def test_disk_that_fills_up_under_a_segment_is_told_and_changes_nothing(store):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert blocks_in(store) == [b"a" * APART_MIN]
+    # What the failed batch had taken is free again.
+    assert (path / "segments/00000001").stat().st_size == APART_MIN
     write(store, b"d" * APART_MIN, first=1)
     assert blocks_in(store) == [b"a" * APART_MIN, b"d" * APART_MIN]
 
