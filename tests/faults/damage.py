@@ -18,6 +18,7 @@ from tests.faults.file_formats import (
     blocks_of_segment,
     data_blocks,
     family_of,
+    is_whole_table,
     record_ends,
     values,
 )
@@ -94,7 +95,7 @@ def files_of(root: Path, kind: FileKind) -> list[Path]:
         case "MANIFEST":
             return list(stream.glob("shard-*/db/MANIFEST-*"))
         case "log SST" | "default SST":
-            found = stream.glob("shard-*/db/*.sst")
+            found = filter(is_whole_table, stream.glob("shard-*/db/*.sst"))
             return [path for path in found if family_of(path) == kind.removesuffix(" SST")]
         case "segment":
             return list(stream.glob("shard-*/db/segments/*"))

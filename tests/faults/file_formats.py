@@ -30,6 +30,7 @@ _TYPE_LAST = 8
 _FOOTER = 53
 _METAINDEX_SIZE_AT = 13
 _TRAILER = 5
+_MAGIC = struct.pack("<Q", 0x88E241B785F4CFF7)
 
 
 class Span(NamedTuple):
@@ -53,6 +54,11 @@ def record_ends(path: Path) -> list[int]:
         at += _LOG_HEAD + length + (_LOG_NUMBER if kind >= _RECYCLED_FIRST else 0)
         ends.append(at)
     return ends
+
+
+def is_whole_table(path: Path) -> bool:
+    """Tell whether an SST was written to its end; one that was being written at a kill was not."""
+    return path.read_bytes().endswith(_MAGIC)
 
 
 def family_of(path: Path) -> str:
