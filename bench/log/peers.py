@@ -8,6 +8,8 @@ of the marker, by writing 88 bytes in turn into two places of a small file.
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,9 +24,15 @@ from rocksdict import (  # noqa: TID251 - the peer is rocksdict itself
 )
 
 from storage_core import Stream, StreamOptions
+from storage_core.store import rocks
+from storage_core.store.environment import Environment
 
 Blocks = Sequence[tuple[bytes, bytes]]
 ONE_SHARD: Final = StreamOptions(shards=1)
+# The peers take the blocks themselves; of those in segments RocksDB has references alone.
+_NO_SEGMENTS: Final = replace(
+    Environment(), open_store=partial(rocks.open_store, apart_bytes_min=2**62)
+)
 _SIDE_BYTES: Final = 88
 _SIDE_STRIDE: Final = 4096
 
@@ -122,7 +130,7 @@ def new_stream(root: Path) -> Iterator[Stream]:
 @contextmanager
 def plain_store(root: Path, batches: Iterable[pa.RecordBatch] = ()) -> Iterator[PlainStore]:
     """Open the store of a shard that holds these batches, each committed, without the log."""
-    with Stream.create(root, "plain", ONE_SHARD) as stream:
+    with Stream.create(root, "plain", ONE_SHARD, environment=_NO_SEGMENTS) as stream:
         for batch in batches:
             stream.append_batch(batch)
             stream.commit()

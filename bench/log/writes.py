@@ -68,6 +68,7 @@ def _blocks_of(workspace: Path, batches: Sequence[pa.RecordBatch]) -> list[Block
         items = store.items()
     each, rest = divmod(len(items), len(batches))
     assert not rest
+    assert sum(len(value) for _, value in items) > sum(batch.nbytes for batch in batches) // 2
     return [items[at : at + each] for at in range(0, len(items), each)]
 
 
