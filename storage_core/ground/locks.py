@@ -21,7 +21,7 @@ from typing import Final, Self
 from storage_core.errors import UnavailableError
 from storage_core.ground import forking
 from storage_core.ground.clock import Clock
-from storage_core.ground.descriptor import OwnedDescriptor, owned
+from storage_core.ground.descriptor import OwnedDescriptor, opened
 
 _TRIES_MAX: Final = 100
 _LOOK_EVERY_S: Final = 0.005
@@ -30,9 +30,9 @@ _LOOK_EVERY_S: Final = 0.005
 class DirectoryLock:
     """A held lock; leaving it as a context, `release`, or the end of object or process frees it."""
 
-    def __init__(self, descriptor: int) -> None:
-        """Take over an open descriptor that holds the lock; use `if_free` or `within`."""
-        self._owner: OwnedDescriptor | None = owned(descriptor)
+    def __init__(self, descriptor: OwnedDescriptor) -> None:
+        """Take over an open directory that is to be locked; use `if_free` or `within`."""
+        self._owner: OwnedDescriptor | None = descriptor
         forking.register(self)
 
     @classmethod
@@ -44,12 +44,12 @@ class DirectoryLock:
             UnavailableError: Each time another directory was in its place once it was locked.
         """
         for _ in range(_TRIES_MAX):
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            lock = cls(descriptor)
+            owner = opened(path, os.O_RDONLY | os.O_DIRECTORY)
+            lock = cls(owner)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 # IMPORTANT: once it is locked; until then it may be moved away.
-                if os.path.samestat(os.fstat(descriptor), path.stat()):
+                if os.path.samestat(os.fstat(owner.fileno()), path.stat()):
                     return lock
             except BlockingIOError:
                 lock._close()

@@ -195,7 +195,7 @@ class MarkerReader:
 
     def _open(self) -> OwnedDescriptor:
         try:
-            return opened(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            return opened(self._path, os.O_RDONLY)
         except FileNotFoundError as error:
             message = "the shard's marker is missing"
             raise CorruptionError(message, path=self._path) from error

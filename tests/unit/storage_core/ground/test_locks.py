@@ -105,7 +105,9 @@ def test_interruption_behind_the_lock_leaves_nobody_locked_out(root, monkeypatch
     held(root).release()
 
 
-def test_interruption_of_a_lock_in_use_leaves_nobody_locked_out(root):
+def test_interruption_of_a_lock_in_use_leaves_nobody_locked_out_and_nothing_open(root):
+    before = descriptors()
+
     def use(_: int) -> None:
         lock = DirectoryLock.within(root, SystemClock(), 0)
         assert lock is not None
@@ -114,6 +116,7 @@ def test_interruption_of_a_lock_in_use_leaves_nobody_locked_out(root):
 
     for _ in interrupted_everywhere(use):
         assert not is_locked(root)
+        assert descriptors() == before
 
 
 def test_lock_that_nobody_holds_any_more_is_free(root):
