@@ -19,7 +19,6 @@ off. A store that has less than was noted is not opened: RocksDB would not miss 
 blocks would take the places of those that the references mean.
 """
 
-import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -43,8 +42,7 @@ SEGMENT_BYTES: Final = 128 * 2**20
 _DIRECTORY: Final = "segments"
 # What one call of the system takes.
 _PIECES_MAX: Final = 512
-# What reading a block tells of the segment itself.
-_DAMAGED: Final = (errno.EIO, errno.EISDIR, errno.ENOTDIR)
+_IS_MISSING: Final = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 _WAY_OUT: Final = (
     "restore it from a backup; or give its blocks up with a file of zeros that is as long "
     "(truncate -s), and their rows are told as lost when they are met"
@@ -210,8 +208,8 @@ class SegmentReader:
         """Return the bytes that a reference names.
 
         Raises:
-            CorruptionError: They are not there, or the disk fails under them.
-            UnavailableError: The system does not let them be read.
+            CorruptionError: They are not there.
+            UnavailableError: The disk fails under them, or the system lets nobody read them now.
             ClosedError: The store was closed.
         """
         number, offset, size = decode_reference(reference)
@@ -255,17 +253,16 @@ class SegmentReader:
 
 @contextmanager
 def _reading_errors(path: Path) -> Iterator[None]:
-    """Tell a segment that is gone or damaged from a system that has too many files open."""
+    """Tell a segment that is gone from a system that cannot read it now.
+
+    IMPORTANT: a disk that fails is not damage. Whoever meets damage notes its rows as lost for
+    good, and a second look may find them.
+    """
     with file_errors(path, "reading a block"):
         try:
             yield
-        except FileNotFoundError as error:
+        except _IS_MISSING as error:
             message = "a segment is missing"
-            raise CorruptionError(message, path=path) from error
-        except OSError as error:
-            if error.errno not in _DAMAGED:
-                raise
-            message = f"reading a block: {error.strerror}"
             raise CorruptionError(message, path=path) from error
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from storage_core import ClosedError, CorruptionError
+from storage_core import ClosedError, CorruptionError, UnavailableError
 from storage_core.format.keys import (
     FAMILY_DEFAULT,
     FAMILY_LOG,
@@ -118,21 +118,29 @@ def test_bad_block_in_a_segment_is_told_by_reads_with_its_place(make_bench):
     assert bench.stream.lost_ranges() == {0: [(0, 2)]}
 
 
-def test_verify_goes_on_behind_a_block_that_the_disk_cannot_read(make_bench, monkeypatch):
+def test_rows_that_the_disk_cannot_read_now_are_there_once_it_can(make_bench, monkeypatch):
     bench, segment = in_segments(make_bench)
-    pread, size = os.pread, segment.read_bytes().index(b"SLBK", 1)
+    pread, bad = os.pread, segment.read_bytes().index(b"SLBK", 1)
 
     def failing_pread(descriptor: int, wanted: int, at: int) -> bytes:
-        if at == size:
+        if at == bad:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return pread(descriptor, wanted, at)
 
-    monkeypatch.setattr(os, "pread", failing_pread)
-    report = bench.stream.verify()
-    assert (report.blocks, report.problems[0].start) == (2, 2)
-    assert f"Input/output error (file {segment})" in report.problems[0].what
-    bench.stream.accept_loss(0, 2, 4)
-    assert bench.primaries() == [1, 2, 5]
+    def is_told_by(look: Callable[[], object]) -> None:
+        with monkeypatch.context() as failing:
+            failing.setattr(os, "pread", failing_pread)
+            with pytest.raises(UnavailableError, match=rf"Input/output error.*file {segment}"):
+                look()
+
+    bench.close()
+    is_told_by(bench.open)
+    bench.open()
+    is_told_by(bench.primaries)
+    is_told_by(bench.stream.verify)
+    assert bench.stream.lost_ranges() == {0: []}
+    assert bench.stream.verify().is_clean
+    assert bench.primaries() == [1, 2, 3, 4, 5]
 
 
 def test_block_swapped_with_another_is_told(filled):
