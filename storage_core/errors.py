@@ -11,8 +11,7 @@ ShardlogError
 |  |- LostRangeError        acknowledged addresses are gone, or expired
 |  `- UnsupportedFormatError  written by a newer shardlog
 |- ShardPoisonedError       an earlier durable write failed; reopen to recover
-|- ClientFailedError        the client of a source failed for good; end, begin with a new one
-`- RecordRejectedError      this record only
+`- ClientFailedError        the client of a source failed for good; end, begin with a new one
 
 Where an error concerns a place, it carries that place as attributes and says it in its text.
 """
@@ -118,7 +117,3 @@ class ShardPoisonedError(ShardlogError):
 
 class ClientFailedError(ShardlogError):
     """The client of a source can do no more, as when another took its place; begin a new one."""
-
-
-class RecordRejectedError(ShardlogError):
-    """This record cannot be stored; its neighbours can."""

@@ -63,7 +63,6 @@ ERRORS = {
     "ForeignDataError",
     "InvalidRequestError",
     "LostRangeError",
-    "RecordRejectedError",
     "ShardLockedError",
     "ShardPoisonedError",
     "ShardlogError",
