@@ -43,17 +43,11 @@ from storage_core.errors import (
     UnavailableError,
 )
 from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG
-from storage_core.format.reference import encode_reference
-from storage_core.format.shard_state import (
-    KEY_SEGMENTS,
-    SegmentsEnd,
-    decode_segments_end,
-    encode_segments_end,
-)
+from storage_core.format.shard_state import KEY_SEGMENTS, decode_segments_end
 from storage_core.ground import forking
 from storage_core.ground.malloc import keep_large_buffers
 from storage_core.store.joining import LogJoiner, StoredFile, files_listed
-from storage_core.store.key_value import Batch, Put, Recovery
+from storage_core.store.key_value import Batch, Recovery
 from storage_core.store.open_files import open_files
 from storage_core.store.rocks_view import Cursor, RocksView
 from storage_core.store.segments import (
@@ -235,18 +229,12 @@ class RocksStore:
     """A RocksDB open for writing, or as a secondary of a writer in another process."""
 
     def __init__(
-        self,
-        path: Path,
-        database: Rdict,
-        *,
-        segments: SegmentWriter | None = None,
-        apart_bytes_min: int = APART_BYTES_MIN,
+        self, path: Path, database: Rdict, *, segments: SegmentWriter | None = None
     ) -> None:
         """Take over an open database, a writer's with its segments."""
         self.path = path
         self._segments = segments
         self._blocks_read = SegmentReader(path)
-        self._apart_bytes_min = apart_bytes_min
         self._database: Any = database
         self._log: Any = database.get_column_family(FAMILY_LOG)
         self._log_handle: Any = database.get_column_family_handle(FAMILY_LOG)
@@ -262,7 +250,9 @@ class RocksStore:
 
     def write(self, batch: Batch) -> None:
         """Write a batch, not yet durable; of a large one the blocks are, in a segment."""
-        puts = self._blocks_apart(batch.puts)
+        self._held()
+        if self._segments is not None:
+            self._segments.take_blocks(batch)
         with _translated(self.path, "writing"):
             writing = WriteBatch(raw_mode=True)
             log_bytes = 0
@@ -271,15 +261,13 @@ class RocksStore:
                     writing.delete(key, self._log_handle)
                 else:
                     writing.delete(key)
-            for family, key, value in puts:
+            for family, key, value in batch.puts:
                 if family == FAMILY_LOG:
                     writing.put(key, value, self._log_handle)
                     log_bytes += len(value)
                 else:
                     writing.put(key, value)
             self._held().write(writing)
-        if self._segments is not None:
-            self._segments.forget()
         if self._joiner is not None:
             self._joiner.wrote(log_bytes)
 
@@ -384,24 +372,6 @@ class RocksStore:
             forking.keep_for_ever(thing)
         self._database = self._log = self._log_handle = None
 
-    def _blocks_apart(self, puts: list[Put]) -> list[Put]:
-        """Return what goes to RocksDB: as it is, or with references for blocks in a segment."""
-        blocks = [value for family, _, value in puts if family == FAMILY_LOG]
-        if not blocks or sum(map(len, blocks)) < self._apart_bytes_min:
-            return puts
-        self._held()
-        assert self._segments is not None, "only a writer writes"
-        places = self._segments.append(blocks)
-        references = map(encode_reference, places)
-        end = SegmentsEnd(places[-1].segment, places[-1].offset + places[-1].size)
-        return [
-            *(
-                (family, key, next(references) if family == FAMILY_LOG else value)
-                for family, key, value in puts
-            ),
-            (FAMILY_DEFAULT, KEY_SEGMENTS, encode_segments_end(end)),
-        ]
-
     def _held(self) -> Any:
         if self._elsewhere is not None:
             raise forking.opened_elsewhere(self._elsewhere, path=self.path)
@@ -436,8 +406,8 @@ def open_store(  # noqa: PLR0913 - what tests make small
         try:
             data = database.get(KEY_SEGMENTS)
             noted = None if data is None else decode_segments_end(data)
-            segments = SegmentWriter(path, noted, segment_bytes)
-            store = RocksStore(path, database, segments=segments, apart_bytes_min=apart_bytes_min)
+            segments = SegmentWriter(path, noted, segment_bytes, apart_bytes_min)
+            store = RocksStore(path, database, segments=segments)
         except BaseException:
             database.close()
             raise

@@ -26,8 +26,14 @@ from pathlib import Path
 from typing import Final
 
 from storage_core.errors import ClosedError, CorruptionError
-from storage_core.format.reference import Reference, decode_reference
-from storage_core.format.shard_state import SegmentsEnd
+from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG
+from storage_core.format.reference import (
+    Reference,
+    decode_reference,
+    encode_reference,
+    is_reference,
+)
+from storage_core.format.shard_state import KEY_SEGMENTS, SegmentsEnd, encode_segments_end
 from storage_core.ground.descriptor import OwnedDescriptor, opened
 from storage_core.ground.durable_file import (
     file_errors,
@@ -35,6 +41,7 @@ from storage_core.ground.durable_file import (
     sync_directory,
     taking_errors,
 )
+from storage_core.store.key_value import Batch
 
 # Of a batch with fewer bytes of blocks, one more sync costs more than RocksDB's way.
 APART_BYTES_MIN: Final = 2**20
@@ -57,7 +64,11 @@ class SegmentWriter:
     """The segment that a store's large blocks go to. One thread at a time."""
 
     def __init__(
-        self, store: Path, noted: SegmentsEnd | None = None, segment_bytes: int = SEGMENT_BYTES
+        self,
+        store: Path,
+        noted: SegmentsEnd | None = None,
+        segment_bytes: int = SEGMENT_BYTES,
+        apart_bytes_min: int = APART_BYTES_MIN,
     ) -> None:
         """Find what was noted with the last large batch; nothing is changed before the next.
 
@@ -67,29 +78,35 @@ class SegmentWriter:
         """
         self._store = store
         self._segment_bytes = segment_bytes
+        self._apart_bytes_min = apart_bytes_min
         self._number, self._end = _place_to_go_on(store, noted)
         self._descriptor: int | None = None
         self._is_begun = False
-        # Blocks that are written, and maybe not their references.
-        self._kept: tuple[list[bytes], list[Reference]] | None = None
 
-    def append(self, blocks: list[bytes]) -> list[Reference]:
-        """Write blocks behind all others; durable on return.
+    def take_blocks(self, batch: Batch) -> None:
+        """Write the blocks of a large batch behind all others; durable on return.
 
-        Those of a batch that is written again, since it was broken off, are there already.
+        In the batch references take their place, and the note of the end comes with them. So one
+        that was broken off and is written again has no blocks any more, and means the same bytes.
 
         Raises:
             UnavailableError: The disk is full, failing or forbidden.
         """
-        if self._kept is not None and self._kept[0] == blocks:
-            return self._kept[1]
+        sizes = (len(value) for family, _, value in batch.puts if _is_block(family, value))
+        if sum(sizes) < self._apart_bytes_min:
+            return
         with file_errors(self._store / _DIRECTORY, "writing blocks"):
             descriptor = self._opened()
-            references, end = [], self._end
-            for block in blocks:
-                references.append(Reference(self._number, end, len(block)))
-                end += len(block)
-            kept = blocks, references
+            blocks, puts, end = [], [], self._end
+            for family, key, value in batch.puts:
+                put = family, key, value
+                if _is_block(family, value):
+                    put = family, key, encode_reference(Reference(self._number, end, len(value)))
+                    blocks.append(value)
+                    end += len(value)
+                puts.append(put)
+            note = encode_segments_end(SegmentsEnd(self._number, end))
+            puts.append((FAMILY_DEFAULT, KEY_SEGMENTS, note))
             try:
                 _write_all(descriptor, blocks, self._end)
                 os.fdatasync(descriptor)
@@ -99,16 +116,10 @@ class SegmentWriter:
                     os.ftruncate(descriptor, self._end)
                 raise
             # IMPORTANT: once all is durable; until then a second run writes the same again.
-            self._end, self._kept = end, kept
-        return references
-
-    def forget(self) -> None:
-        """Keep the last blocks no longer: their references are written."""
-        self._kept = None
+            self._end, batch.puts = end, puts
 
     def close(self) -> None:
         """Close the segment; a second call does nothing."""
-        self._kept = None
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -136,6 +147,10 @@ class SegmentWriter:
         # IMPORTANT: open last of all; an interruption before leaves it to be opened again.
         self._number, self._end, self._is_begun = number, end, False
         self._descriptor = descriptor
+
+
+def _is_block(family: str, value: bytes) -> bool:
+    return family == FAMILY_LOG and not is_reference(value)
 
 
 def _place_to_go_on(store: Path, noted: SegmentsEnd | None) -> SegmentsEnd:

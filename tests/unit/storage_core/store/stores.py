@@ -9,6 +9,7 @@ from storage_core.errors import ShardlogError
 from storage_core.store.joining import StoredFile, group_to_join
 from storage_core.store.key_value import Batch
 from storage_core.store.rocks import RocksStore, open_store
+from storage_core.store.segments import SegmentWriter
 
 FAMILIES = ("default", "log")
 
@@ -22,6 +23,21 @@ def put(
         for family in families:
             batch.put(key_of(number), number.to_bytes(size, "big"), family)
         store.write(batch)
+
+
+def batch_of(*blocks: bytes) -> Batch:
+    """Return a batch that writes blocks."""
+    batch = Batch()
+    for number, block in enumerate(blocks):
+        batch.put(key_of(number), block, "log")
+    return batch
+
+
+def references_to(writer: SegmentWriter, *blocks: bytes) -> list[bytes]:
+    """Write blocks; return what refers to them."""
+    batch = batch_of(*blocks)
+    writer.take_blocks(batch)
+    return [value for family, _, value in batch.puts if family == "log"]
 
 
 def key_of(number: int) -> bytes:

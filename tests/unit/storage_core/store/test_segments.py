@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from storage_core import ClosedError, CorruptionError, UnavailableError
-from storage_core.format.reference import Reference, encode_reference
+from storage_core.format.reference import Reference, decode_reference, encode_reference
 from storage_core.format.shard_state import KEY_SEGMENTS, SegmentsEnd
 from storage_core.store.key_value import Batch
 from storage_core.store.open_files import names_open_now
@@ -18,7 +18,12 @@ from storage_core.store.rocks import RocksStore, open_secondary, open_store
 from storage_core.store.segments import SegmentReader, SegmentWriter
 from tests.log.on_disk import flip_bit
 from tests.log.writing.interruptions import interrupted_everywhere
-from tests.unit.storage_core.store.stores import key_of, left_by_a_crash
+from tests.unit.storage_core.store.stores import (
+    batch_of,
+    key_of,
+    left_by_a_crash,
+    references_to,
+)
 
 APART_MIN = 1000
 opened = partial(open_store, recovery="strict", apart_bytes_min=APART_MIN)
@@ -146,11 +151,11 @@ def test_full_segment_is_followed_by_the_next(path):
 @pytest.mark.parametrize("count", [511, 512, 513, 1500])
 def test_more_blocks_than_one_call_takes_are_written(path, count):
     path.mkdir()
-    writer, reader = SegmentWriter(path), SegmentReader(path)
+    writer, reader = SegmentWriter(path, apart_bytes_min=1), SegmentReader(path)
     blocks = [b"%d" % number for number in range(count)]
-    references = writer.append(blocks)
-    found = (path / "segments/00000001").read_bytes()
-    assert [found[one.offset : one.offset + one.size] for one in references] == blocks
+    references = references_to(writer, *blocks)
+    assert [reader.block(one) for one in references] == blocks
+    assert (path / "segments/00000001").read_bytes() == b"".join(blocks)
     writer.close()
     reader.close()
 
@@ -160,7 +165,7 @@ def test_what_a_dead_writer_left_at_the_end_is_cut_off(path, root, segment_bytes
     store = opened(path, segment_bytes=segment_bytes)
     write(store, b"a" * APART_MIN)
     assert store._segments is not None
-    store._segments.append([b"of a batch that was never written" * APART_MIN])
+    store._segments.take_blocks(batch_of(b"never written" * APART_MIN))
     copy = left_by_a_crash(store, root / "copy")
     store.close()
     again = opened(copy, segment_bytes=segment_bytes)
@@ -174,7 +179,7 @@ def test_what_a_dead_writer_left_at_the_end_is_cut_off(path, root, segment_bytes
 
 def test_opening_cuts_off_nothing(store, root):
     write(store, b"a" * APART_MIN)
-    store._segments.append([b"of a batch that was never written"])
+    store._segments.take_blocks(batch_of(b"never written" * APART_MIN))
     copy = left_by_a_crash(store, root / "copy")
     before = (copy / "segments/00000001").read_bytes()
     opened(copy).close()
@@ -185,8 +190,8 @@ def test_store_in_which_no_end_was_noted_goes_on_behind_all_there_is(path):
     (path / "segments").mkdir(parents=True)
     for name in ("00000001", "00000002", "20261122"):
         (path / "segments" / name).write_bytes(b"blocks")
-    writer = SegmentWriter(path)
-    assert writer.append([b"a"]) == [Reference(2, 6, 1)]
+    writer = SegmentWriter(path, apart_bytes_min=1)
+    assert references_to(writer, b"a") == [encode_reference(Reference(2, 6, 1))]
     writer.close()
 
 
@@ -231,8 +236,8 @@ def test_reading_on_once_the_store_is_closed_is_told(store):
 
 def test_closed_reader_opens_no_segment(path):
     path.mkdir()
-    writer, reader = SegmentWriter(path), SegmentReader(path)
-    (reference,) = map(encode_reference, writer.append([b"a"]))
+    writer, reader = SegmentWriter(path, apart_bytes_min=1), SegmentReader(path)
+    (reference,) = references_to(writer, b"a")
     writer.close()
     assert reader.block(reference) == b"a"
     reader.close()
@@ -246,24 +251,25 @@ def test_closed_reader_opens_no_segment(path):
 
 def test_interrupted_write_can_be_repeated_and_spoils_no_other_block(path):
     path.mkdir()
-    begun = partial(SegmentWriter, path, segment_bytes=200)
+    begun = partial(SegmentWriter, path, segment_bytes=200, apart_bytes_min=1)
     writers, reader, written = [begun()], SegmentReader(path), {}
 
     def write_one(place: int) -> SegmentsEnd:
         block = b"block %d" % place
-        (one,) = writers[-1].append([block])
-        assert one not in written
-        written[one] = block
+        (reference,) = references_to(writers[-1], block)
+        assert reference not in written
+        written[reference] = block
+        one = decode_reference(reference)
         return SegmentsEnd(one.segment, one.offset + one.size)
 
     write_one(-1)
-    for place in interrupted_everywhere(lambda _: writers[-1].append([b"interrupted"])):
+    for place in interrupted_everywhere(lambda _: references_to(writers[-1], b"interrupted")):
         end = write_one(place)
         writers[-1].close()
         writers.append(begun(end))
     assert len(written) > 20
     assert len(segments(path)) > 2
-    found = [reader.block(encode_reference(one)) for one in written]
+    found = [reader.block(reference) for reference in written]
     assert found == list(written.values())
     reader.close()
     writers[-1].close()
@@ -271,14 +277,25 @@ def test_interrupted_write_can_be_repeated_and_spoils_no_other_block(path):
 
 def test_blocks_of_a_batch_that_is_written_again_are_written_once(path):
     path.mkdir()
-    writer, blocks = SegmentWriter(path), [b"block 0"]
-    for _ in interrupted_everywhere(lambda _: writer.append(blocks[-1:])):
-        assert writer.append(blocks[-1:]) == writer.append(blocks[-1:])
-        writer.forget()
+    writer, blocks = SegmentWriter(path, apart_bytes_min=1), [b"block 0"]
+    batches = [batch_of(b"block 0")]
+    for _ in interrupted_everywhere(lambda _: writer.take_blocks(batches[-1])):
+        for _ in range(2):
+            writer.take_blocks(batches[-1])
+            assert len(batches[-1].puts) == 2
         blocks.append(b"block %d" % len(blocks))
+        batches.append(batch_of(blocks[-1]))
     assert len(blocks) > 20
     assert (path / "segments/00000001").read_bytes() == b"".join(blocks)
     writer.close()
+
+
+def test_batch_that_is_run_again_once_it_was_written_takes_no_more_of_the_segment(store, path):
+    batch = batch_of(b"a" * APART_MIN)
+    for _ in range(2):
+        store.write(batch)
+        assert blocks_in(store) == [b"a" * APART_MIN]
+    assert (path / "segments/00000001").stat().st_size == APART_MIN
 
 
 def test_batch_that_was_written_is_written_again_where_it_comes_anew(store, path):
@@ -290,9 +307,10 @@ def test_batch_that_was_written_is_written_again_where_it_comes_anew(store, path
 
 def test_interrupted_read_leaves_the_right_segment_open(path):
     path.mkdir()
-    writer, reader = SegmentWriter(path, segment_bytes=5), SegmentReader(path)
-    (first,) = map(encode_reference, writer.append([b"first"]))
-    (second,) = map(encode_reference, writer.append([b"other"]))
+    writer = SegmentWriter(path, segment_bytes=5, apart_bytes_min=1)
+    reader = SegmentReader(path)
+    (first,) = references_to(writer, b"first")
+    (second,) = references_to(writer, b"other")
     writer.close()
     for _ in interrupted_everywhere(lambda _: reader.block(second)):
         assert reader.block(first) == b"first"

@@ -19,7 +19,7 @@ from storage_core.store.open_files import names_open_now
 from storage_core.store.rocks import open_store
 from storage_core.store.segments import SegmentReader, SegmentWriter
 from tests.unit.forks import in_fork
-from tests.unit.storage_core.store.stores import key_of, put
+from tests.unit.storage_core.store.stores import key_of, put, references_to
 
 SIZE = 1000
 
@@ -146,9 +146,8 @@ def test_blocks_are_whole_though_writes_end_inside_them(path, reader, monkeypatc
 
     blocks = [b"0123456789" * 3, b"abcdefghij", b"", b"x"]
     monkeypatch.setattr(os, "pwritev", short_pwritev)
-    writer = SegmentWriter(path)
-    references = map(encode_reference, writer.append(blocks))
-    assert [reader.block(reference) for reference in references] == blocks
+    writer = SegmentWriter(path, apart_bytes_min=1)
+    assert [reader.block(one) for one in references_to(writer, *blocks)] == blocks
     writer.close()
 
 
