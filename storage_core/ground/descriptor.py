@@ -3,7 +3,7 @@
 An exception out of a signal handler may come wherever Python code would close one. So whoever
 takes a descriptor that must not stay behind keeps it in an object that closes it in C, when it is
 told to and at the latest when nobody holds it any more. An error of that close is not told, so
-nothing is written through it.
+what is written through it is synced before.
 """
 
 import os
@@ -16,7 +16,10 @@ OwnedDescriptor = select.epoll
 
 
 def opened(path: Path, flags: int) -> OwnedDescriptor:
-    """Return what owns a file or directory that is opened; what is executed does not inherit it."""
+    """Return what owns a file or directory that is opened; what is executed does not inherit it.
+
+    A file that it makes may be written by its owner alone.
+    """
     # IMPORTANT: one step of C; between two calls an interruption would leave the file open.
-    (owner,) = map(OwnedDescriptor.fromfd, map(os.open, (path,), (flags,)))
+    (owner,) = map(OwnedDescriptor.fromfd, map(os.open, (path,), (flags,), (0o644,)))
     return owner

@@ -80,8 +80,7 @@ class SegmentWriter:
         self._segment_bytes = segment_bytes
         self._apart_bytes_min = apart_bytes_min
         self._number, self._end = _place_to_go_on(store, noted)
-        self._descriptor: int | None = None
-        self._is_begun = False
+        self._segment: OwnedDescriptor | None = None
 
     def take_blocks(self, batch: Batch) -> None:
         """Write the blocks of a large batch behind all others; durable on return.
@@ -96,7 +95,7 @@ class SegmentWriter:
         if sum(sizes) < self._apart_bytes_min:
             return
         with file_errors(self._store / _DIRECTORY, "writing blocks"):
-            descriptor = self._opened()
+            descriptor = self._with_room().fileno()
             blocks, puts, end = [], [], self._end
             for family, key, value in batch.puts:
                 put = family, key, value
@@ -120,33 +119,26 @@ class SegmentWriter:
 
     def close(self) -> None:
         """Close the segment; a second call does nothing."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
+        segment, self._segment = self._segment, None
+        if segment is not None:
+            segment.close()
 
-    def _opened(self) -> int:
-        if self._descriptor is None:
-            make_directories(self._store / _DIRECTORY)
-            self._open(self._number, self._end)
-        if self._end >= self._segment_bytes:
-            self.close()
-            self._open(self._number + 1, 0)
-        assert self._descriptor is not None
-        if not self._is_begun:
-            # What a crash left behind the end; before the first reference nobody reads it.
-            os.ftruncate(self._descriptor, self._end)
-            # Whoever made the file, or its directory, may have died before this.
-            sync_directory(self._store / _DIRECTORY)
-            sync_directory(self._store)
-            self._is_begun = True
-        return self._descriptor
-
-    def _open(self, number: int, end: int) -> None:
-        path = _path_of(self._store, number)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        # IMPORTANT: open last of all; an interruption before leaves it to be opened again.
-        self._number, self._end, self._is_begun = number, end, False
-        self._descriptor = descriptor
+    def _with_room(self) -> OwnedDescriptor:
+        """Return the segment that the next block goes to."""
+        is_full = self._end >= self._segment_bytes
+        if self._segment is not None and not is_full:
+            return self._segment
+        number, end = (self._number + 1, 0) if is_full else (self._number, self._end)
+        make_directories(self._store / _DIRECTORY)
+        segment = opened(_path_of(self._store, number), os.O_WRONLY | os.O_CREAT)
+        # What a crash left behind the end; before the first reference nobody reads it.
+        os.ftruncate(segment.fileno(), end)
+        # Whoever made the file, or its directory, may have died before this.
+        sync_directory(self._store / _DIRECTORY)
+        sync_directory(self._store)
+        # IMPORTANT: last of all; an interruption before leaves all this to be done again.
+        self._number, self._end, self._segment = number, end, segment
+        return segment
 
 
 def _is_block(family: str, value: bytes) -> bool:
@@ -180,11 +172,8 @@ def _place_to_go_on(store: Path, noted: SegmentsEnd | None) -> SegmentsEnd:
         return SegmentsEnd(1, 0)
     path = _path_of(store, last)
     with taking_errors(path, "opening the last segment"):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            size = os.fstat(descriptor).st_size
-        finally:
-            os.close(descriptor)
+        segment = opened(path, os.O_WRONLY)
+        size = os.fstat(segment.fileno()).st_size
     # A store of a version that did not note it goes on behind all there is.
     end = size if noted is None else noted.end
     if size < end:

@@ -266,6 +266,7 @@ def test_interrupted_write_can_be_repeated_and_spoils_no_other_block(path):
     for place in interrupted_everywhere(lambda _: references_to(writers[-1], b"interrupted")):
         end = write_one(place)
         writers[-1].close()
+        assert one_open_segment(path) == []
         writers.append(begun(end))
     assert len(written) > 20
     assert len(segments(path)) > 2
