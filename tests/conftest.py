@@ -4,6 +4,8 @@ Hypothesis searches at random on every run, in CI too; what it finds is replayed
 it prints, or with `--hypothesis-seed`. Disks stall, so no example has a deadline.
 """
 
+import signal
+
 import pytest
 from hypothesis import settings
 
@@ -28,3 +30,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next(folders, len(LONG))
 
     items.sort(key=rank)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _who_is_started_hears_sighup() -> None:
+    """Hand SIGHUP down as it usually is: under nohup all would ignore it, as the tests themselves.
+
+    A function that does nothing, unlike SIG_IGN, is not handed down.
+    """
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
