@@ -28,7 +28,7 @@ from connectors.ingest.dead_letter import (
 )
 from connectors.kafka_client import Fetched, Partition
 from connectors.settings.stream_settings import MappingRules
-from storage_core import HEADERS_TYPE
+from storage_core import HEADERS_TYPE, InvalidRequestError
 
 # The id of records without a key.
 NULL_KEY_ID: Final = -1
@@ -44,6 +44,7 @@ _BASE_FIELDS: Final[Any] = [
 SCHEMA: Final = pa.schema(_BASE_FIELDS)
 _SCHEMA_WITH_HEADERS: Final = SCHEMA.append(pa.field("headers", HEADERS_TYPE))
 
+_untyped: Any = pa  # the stubs lack concat_batches
 Offsets = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]
 
@@ -120,11 +121,19 @@ def join_records(parts: Sequence[ShardRecords]) -> ShardRecords:
 
 
 def concat_rows(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return batches as one; headers are a column where any of them has one."""
+    """Return batches as one; headers are a column where any of them has one.
+
+    Raises:
+        InvalidRequestError: They do not fit into one.
+    """
     if len({batch.num_columns for batch in batches}) > 1:
         batches = [_with_headers(batch) for batch in batches]
-    joined = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return joined[0] if joined else batches[0]
+    try:
+        joined: pa.RecordBatch = _untyped.concat_batches(batches)
+    except pa.ArrowInvalid as error:
+        message = "a round has 2 GiB of one partition, more than a batch; lower round_bytes_max"
+        raise InvalidRequestError(message) from error
+    return joined
 
 
 def _with_headers(batch: pa.RecordBatch) -> pa.RecordBatch:

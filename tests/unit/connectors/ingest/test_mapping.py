@@ -1,5 +1,7 @@
 """Records become rows byte for byte; what cannot becomes a dead letter, alone."""
 
+import mmap
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -7,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.ingest.dead_letter import decode_dead_letter
-from connectors.ingest.mapping import NULL_KEY_ID, join_records, map_partitions
+from connectors.ingest.mapping import NULL_KEY_ID, concat_rows, join_records, map_partitions
 from connectors.kafka_client import Fetched, Partition
 from connectors.settings.stream_settings import MappingRules
-from storage_core import HEADERS_TYPE
+from storage_core import HEADERS_TYPE, InvalidRequestError
 from tests.unit.connectors.records import Plain, plain, record, shard_records
 
 INTEGERS = MappingRules()
@@ -317,3 +319,13 @@ def test_headers_of_some_parts_are_null_in_the_others():
     with_headers = map_records([record(1, headers=[("a", b"b")])], INTEGERS)
     joined = join_records([map_records([record(0)], INTEGERS), with_headers])
     assert column(joined, "headers") == [None, [{"key": "a", "value": b"b"}]]
+
+
+def test_more_values_than_a_column_takes_are_refused_and_not_cut():
+    # Memory that nobody writes to takes no room.
+    value = pa.py_buffer(mmap.mmap(-1, 2**30))
+    bounds = pa.py_buffer(np.array([0, 2**30], dtype=np.int32).tobytes())
+    half = pa.BinaryArray.from_buffers(pa.binary(), 1, [None, bounds, value])
+    batch = pa.RecordBatch.from_arrays([half], names=["payload"])
+    with pytest.raises(InvalidRequestError, match="lower round_bytes_max"):
+        concat_rows([batch, batch])
