@@ -331,11 +331,11 @@ class Worker:
         """Leave the group and let go of everything, whatever happened before."""
         self._is_leaving = True
         self._gathered.drop_all()
+        self.is_left_hanging = self._rounds.end(_UNPOLLED_MAX_S)
         has_left = True
         try:
             has_left = self._consumer.close(self._options.stop_timeout_s)
         finally:
-            self.is_left_hanging = self._rounds.end(_UNPOLLED_MAX_S)
             if not has_left:
                 # Its callbacks may yet close them; the end of the process does so in any case.
                 self._log.warning("the group did not answer, left without it")
@@ -355,9 +355,10 @@ class Worker:
     def _revoked(self, partitions: list[Partition]) -> None:
         """Make durable what was consumed of them, close them, give them back."""
         try:
-            self._rounds.flush(self._holdings.feeds)
-            self._group.tell_last(self._holdings.feeds)
-            self._holdings.close(partitions)
+            if not self.is_left_hanging:
+                self._rounds.flush(self._holdings.feeds)
+                self._group.tell_last(self._holdings.feeds)
+                self._holdings.close(partitions)
         finally:
             self._consumer.let_go(partitions)
 

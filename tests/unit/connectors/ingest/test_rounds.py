@@ -197,6 +197,31 @@ def test_stop_is_bounded_while_an_append_hangs_and_its_shards_stay_locked(
             Stream.open(tmp_path, TOPIC, shards=[0])
 
 
+class TakenBack:
+    """A group that takes all back while it is left."""
+
+    def __init__(self, worker):
+        self._worker = worker
+
+    def let_go(self, partitions):
+        assert partitions == [A, B]
+
+    def close(self, _wait_s):
+        self._worker._revoked([A, B])
+        return True
+
+
+def test_round_that_hangs_is_not_waited_for_again_while_the_group_is_left(hasty, monkeypatch):
+    monkeypatch.setattr(loop, "_UNPOLLED_MAX_S", 0.0)
+    with held_up(hasty, A) as door:
+        begin(hasty, record(0))
+        door.await_comer()
+        monkeypatch.setattr(hasty, "_consumer", TakenBack(hasty))
+        hasty._leave()
+        assert hasty.is_left_hanging
+        assert list(hasty._holdings.feeds) == [A, B]
+
+
 STOPPED_WHILE_AN_APPEND_HANGS = """
 import sys, threading
 from pathlib import Path
