@@ -258,14 +258,12 @@ FAKE int rd_kafka_message_headers(const rd_kafka_message_t *m, rd_kafka_headers_
     *headers = ((const struct message *)m)->headers;
     return *headers == NULL ? -156 : 0;
 }
-FAKE size_t rd_kafka_header_cnt(const rd_kafka_headers_t *headers)
-{
-    return headers->number;
-}
 FAKE int rd_kafka_header_get_all(const rd_kafka_headers_t *headers, size_t at, const char **name,
                                  const void **content, size_t *size)
 {
-    CHECK(at < headers->number);
+    check_lock();
+    if (at >= headers->number)
+        return -156;
     *name = headers->name[at];
     *content = headers->content[at];
     *size = headers->size[at];

@@ -34,26 +34,40 @@ struct sums {
     int64_t headers, null_contents;
 };
 
+struct header {
+    const char *name;
+    const void *content;
+    size_t name_size, size;
+};
+
+static const rd_kafka_headers_t *headers_of(const rd_kafka_message_t *m)
+{
+    rd_kafka_headers_t *headers;
+    return rdk.rd_kafka_message_headers(m, &headers) == 0 ? headers : NULL;
+}
+
+/* Look a header up; return whether there are so many. */
+static bool get_header(const rd_kafka_headers_t *headers, size_t at, struct header *h)
+{
+    if (headers == NULL
+        || rdk.rd_kafka_header_get_all(headers, at, &h->name, &h->content, &h->size) != 0)
+        return false;
+    h->name_size = strlen(h->name);
+    return true;
+}
+
 /* Add a message's headers; return its marks. */
 static uint8_t measure_headers(const rd_kafka_message_t *m, struct sums *sums)
 {
-    rd_kafka_headers_t *headers;
+    const rd_kafka_headers_t *headers = headers_of(m);
     struct sums with = *sums;
-    if (rdk.rd_kafka_message_headers(m, &headers) != 0)
-        return 0;
-    size_t number = rdk.rd_kafka_header_cnt(headers);
-    for (size_t each = 0; each < number; each++) {
-        const char *name;
-        const void *content;
-        size_t size;
-        if (rdk.rd_kafka_header_get_all(headers, each, &name, &content, &size) != 0)
-            break;
-        size_t name_size = strlen(name);
-        if (!is_utf8(name, name_size))
+    struct header h;
+    for (size_t each = 0; get_header(headers, each, &h); each++) {
+        if (!is_utf8(h.name, h.name_size))
             return IS_MISNAMED;
-        with.names += name_size;
-        with.contents += content == NULL ? 0 : size;
-        with.null_contents += content == NULL;
+        with.names += h.name_size;
+        with.contents += h.content == NULL ? 0 : h.size;
+        with.null_contents += h.content == NULL;
         with.headers++;
     }
     if (with.headers == sums->headers)
@@ -262,18 +276,11 @@ static inline void add(struct binary *to, const void *bytes, size_t size)
 static void add_headers(
     const rd_kafka_message_t *m, struct binary *names, struct binary *contents)
 {
-    rd_kafka_headers_t *headers;
-    if (rdk.rd_kafka_message_headers(m, &headers) != 0)
-        return;
-    size_t number = rdk.rd_kafka_header_cnt(headers);
-    for (size_t each = 0; each < number; each++) {
-        const char *name;
-        const void *content;
-        size_t size;
-        if (rdk.rd_kafka_header_get_all(headers, each, &name, &content, &size) != 0)
-            break;
-        add(names, name, strlen(name));
-        add(contents, content, size);
+    const rd_kafka_headers_t *headers = headers_of(m);
+    struct header h;
+    for (size_t each = 0; get_header(headers, each, &h); each++) {
+        add(names, h.name, h.name_size);
+        add(contents, h.content, h.size);
     }
 }
 

@@ -53,7 +53,6 @@ typedef rd_kafka_error_code on_destroy_f(rd_kafka_t *, void *opaque);
     X(rd_kafka_message_leader_epoch, int32_t, (const rd_kafka_message_t *))                        \
     X(rd_kafka_message_errstr, const char *, (const rd_kafka_message_t *))                         \
     X(rd_kafka_message_headers, int, (const rd_kafka_message_t *, rd_kafka_headers_t **))          \
-    X(rd_kafka_header_cnt, size_t, (const rd_kafka_headers_t *))                                   \
     X(rd_kafka_header_get_all, int,                                                                \
       (const rd_kafka_headers_t *, size_t, const char **, const void **, size_t *))                \
     X(rd_kafka_topic_name, const char *, (const rd_kafka_topic_t *))
