@@ -233,7 +233,6 @@ def _opened(
     if isinstance(library, Refusal):
         return _made(settings), library
     plugins = ";".join(filter(None, [str(settings.get(_PLUGINS, "")), str(LIBRARY)]))
-    library.expect()
     try:
         client = _made({**settings, _PLUGINS: plugins})
     except InvalidRequestError as error:

@@ -15,7 +15,7 @@ from confluent_kafka import cimpl
 
 LIBRARY: Final = Path(__file__).parent / "native" / "fetch.so"
 # As in fetch.h.
-_ABI: Final = 2
+_ABI: Final = 3
 _POINTER: Final = ctypes.c_void_p
 _NUMBER: Final = ctypes.c_int64
 COLUMNS: Final = (
@@ -119,7 +119,6 @@ _FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "abi": (ctypes.c_int, ()),
     "bind": (ctypes.c_char_p, (ctypes.c_char_p,)),
     "counters": (None, (_POINTER,)),
-    "expect": (None, ()),
     "open": (_POINTER, (_POINTER,)),
     "detach": (None, (_POINTER,)),
     "free": (None, (_POINTER,)),

@@ -17,7 +17,6 @@
 int conf_init(rd_kafka_conf_t *, void **, char *, size_t);
 const char *shardlog_bind(const char *);
 void shardlog_counters(int64_t[COUNTERS]);
-void shardlog_expect(void);
 struct fetch *shardlog_open(const void *);
 void shardlog_detach(struct fetch *);
 void shardlog_free(struct fetch *);
@@ -382,7 +381,6 @@ static void one_round(void)
     struct message *models[MESSAGES_MAX];
     char text[64];
     int64_t source;
-    shardlog_expect();
     conf_init(NULL, NULL, text, sizeof text);
     told_new(&client, NULL, NULL, text, sizeof text);
     struct fetch *f = opened = shardlog_open(below(20) == 0 ? NULL : &client);

@@ -100,11 +100,13 @@ static rd_kafka_error_code on_new(
     return 0;
 }
 
-/* Called by librdkafka when the library is named in plugin.library.paths. */
+/* Called by librdkafka when the library is named in plugin.library.paths, on the thread that then
+ * makes the client. */
 EXPORT rd_kafka_error_code conf_init(
     rd_kafka_conf_t *conf, void **plugin_opaque, char *text, size_t text_size)
 {
     (void)plugin_opaque, (void)text, (void)text_size;
+    made = NULL;
     if (rdk.rd_kafka_conf_interceptor_add_on_new != NULL)
         rdk.rd_kafka_conf_interceptor_add_on_new(conf, "shardlog", on_new, NULL);
     return 0;
@@ -140,14 +142,8 @@ EXPORT void shardlog_counters(int64_t told[COUNTERS])
         told[counter] = atomic_load(&counters[counter]);
 }
 
-/* Forget what an earlier client of this thread left. */
-EXPORT void shardlog_expect(void)
-{
-    made = NULL;
-}
-
-/* Return the consumer that was made on this thread since `expect`, if this is what its owner is
- * called; else null. */
+/* Return the consumer that was made last on this thread, if this is what its owner is called; else
+ * null. */
 EXPORT struct fetch *shardlog_open(const void *opaque)
 {
     struct fetch *f = made;

@@ -27,7 +27,7 @@
 #include "librdkafka.h"
 
 /* Changes whenever what Python knows of this library does. */
-#define ABI 2
+#define ABI 3
 #define EXPORT __attribute__((visibility("default")))
 
 /* --- what Python reads; every field is an int64 ---------------------------------------------- */
