@@ -14,6 +14,7 @@ consumer's queue meanwhile is handed over first.
 import ctypes
 import os
 from collections.abc import Callable, Iterable, Mapping
+from struct import Struct
 from typing import Any, Final
 
 import confluent_kafka as rdkafka
@@ -26,7 +27,6 @@ from connectors.kafka_client.fetched import Fetched, Stretches
 from connectors.kafka_client.native_library import (
     COLUMNS,
     LIBRARY,
-    Fault,
     NativeLibrary,
     Refusal,
     Stretch,
@@ -42,6 +42,8 @@ _PLUGINS: Final = "plugin.library.paths"
 _AT: Final = {name: at for at, name in enumerate(COLUMNS)}
 # While a call waits for records nothing else is served.
 _WAIT_MS_MAX: Final = 100
+# `struct told_run` of fetch.h.
+_RUN: Final = Struct("=5q")
 _NO_BUFFER: Final = pa.py_buffer(b"")
 
 
@@ -54,18 +56,18 @@ class NativeFetch:
         self._process = os.getpid()
         self._sources: dict[Partition, int] = {}
         # Those of which nothing has come yet since they were taken.
-        self._unsettled: dict[Partition, int] = {}
-        self._stretch, self._fault = Stretch(), Fault()
+        self._unsettled: set[Partition] = set()
+        self._stretch = Stretch()
 
     def hold(self, partitions: Iterable[Partition]) -> None:
         """Have these partitions' records come; before they are assigned."""
         library = self._here()
         for partition in partitions:
             self._give_back(partition)
-            source = _held_to(
+            self._sources[partition] = _held_to(
                 library.hold(self._handle, partition.topic.encode(), partition.number)
             )
-            self._sources[partition] = self._unsettled[partition] = source
+            self._unsettled.add(partition)
 
     def give_back(self, partitions: Iterable[Partition]) -> None:
         """Leave these partitions' records to librdkafka again."""
@@ -75,7 +77,7 @@ class NativeFetch:
     def _give_back(self, partition: Partition) -> None:
         library = self._here()
         source = self._sources.pop(partition, None)
-        self._unsettled.pop(partition, None)
+        self._unsettled.discard(partition)
         if source is not None:
             library.give_back(self._handle, source)
 
@@ -90,7 +92,7 @@ class NativeFetch:
         """Forward anew what may have lost it; before the consumer's queue is looked at."""
         library = self._here()
         if self._unsettled:
-            sources = np.fromiter(self._unsettled.values(), np.int64, len(self._unsettled))
+            sources = np.array([self._sources[each] for each in self._unsettled], np.int64)
             library.forward(self._handle, sources.ctypes.data, len(sources))
 
     def take(self, records_max: int, wait_s: float) -> Stretches:
@@ -102,11 +104,13 @@ class NativeFetch:
         wait_ms = min(int(wait_s * 1000), _WAIT_MS_MAX)
         taken = _held_to(self._here().take(self._handle, records_max, wait_ms))
         found: Stretches = []
-        while taken and self._library.next(self._handle, ctypes.byref(self._stretch)):
-            # The fault's texts are librdkafka's; they go with the next call.
-            fault = self._fault_behind() if self._stretch.has_fault else None
-            if self._stretch.records or fault is not None:
-                found.append((self._records(), fault))
+        while taken:
+            self._library.next(self._handle, ctypes.byref(self._stretch))
+            columns = self._filled()
+            records, fault = columns.records(), columns.fault()
+            self._unsettled.difference_update(records.runs)
+            if records.runs or fault is not None:
+                found.append((records, fault))
             taken = self._stretch.left
         return found
 
@@ -119,77 +123,87 @@ class NativeFetch:
         if os.getpid() == self._process:
             self._library.free(self._handle)
 
-    def _fault_behind(self) -> PartitionFault | None:
-        self._library.fault(self._handle, ctypes.byref(self._fault))
-        told = self._fault
-        error = KafkaError(told.code, told.text.decode(errors="replace") if told.text else None)
-        topic = told.topic.decode() if told.topic else None
-        return fault_from(error, topic, told.partition, told.offset)
-
-    def _runs(self) -> tuple[dict[Partition, tuple[int, int]], dict[Partition, int | None]]:
-        runs: dict[Partition, tuple[int, int]] = {}
-        epochs: dict[Partition, int | None] = {}
-        found = self._library.runs(self._handle)
-        for run in found[: self._stretch.runs]:
-            partition = Partition(run.topic.decode(), run.partition)
-            runs[partition] = run.start, run.start + run.count
-            epochs[partition] = run.epoch if run.epoch >= 0 else None
-            self._unsettled.pop(partition, None)
-        return runs, epochs
-
-    def _records(self) -> Fetched:
-        told = self._stretch
-        runs, epochs = self._runs()
-        buffer = pa.allocate_buffer(told.bytes)
-        if self._library.fill(self._handle, buffer.address) != told.records:
-            message = "this consumer is closed"
-            raise ClosedError(message)
-        columns = _Columns(buffer, told)
-        return Fetched(
-            runs,
-            epochs,
-            columns.numbers("offsets", np.int64),
-            columns.numbers("timestamps", np.int64),
-            columns.numbers("kinds", np.int8),
-            columns.binary("keys", pa.binary(), told.records, told.null_keys),
-            columns.binary("values", pa.binary(), told.records, told.null_values),
-            columns.headers() if told.with_headers else None,
-            columns.numbers("misnamed", np.bool_) if told.misnamed else None,
-        )
+    def _filled(self) -> "_Columns":
+        buffer = pa.allocate_buffer(self._stretch.bytes)
+        if not self._library.fill(self._handle, buffer.address):
+            raise _closed()
+        return _Columns(buffer, self._stretch)
 
 
 class _Columns:
     """A filled buffer as numpy and Arrow see it; nothing is copied."""
 
     def __init__(self, buffer: pa.Buffer, told: Stretch) -> None:
-        self._buffer, self._told = buffer, told
+        self._buffer, self._view, self._told = buffer, memoryview(buffer), told
+
+    def records(self) -> Fetched:
+        told, count = self._told, self._told.records
+        runs, epochs = self._runs()
+        return Fetched(
+            runs,
+            epochs,
+            self._numbers("offsets", np.int64, count),
+            self._numbers("timestamps", np.int64, count),
+            self._numbers("kinds", np.int8, count),
+            self._binary("keys", pa.binary(), count, told.null_keys),
+            self._binary("values", pa.binary(), count, told.null_values),
+            self._headers() if told.with_headers else None,
+            self._numbers("misnamed", np.bool_, count) if told.misnamed else None,
+        )
+
+    def fault(self) -> PartitionFault | None:
+        """Return what stands behind the records; None if it is about no partition.
+
+        Raises:
+            ShardlogError: The consumer cannot go on.
+        """
+        told = self._told
+        if not told.has_fault:
+            return None
+        error = KafkaError(told.fault_code, self._raw("fault_text").decode(errors="replace"))
+        topic = self._raw("fault_topic").decode() or None
+        return fault_from(error, topic, told.fault_partition, told.fault_offset)
 
     def _piece(self, name: str) -> pa.Buffer | None:
         at = _AT[name]
         size = self._told.size[at]
         return self._buffer.slice(self._told.at[at], size) if size else None
 
-    def numbers(self, name: str, kind: type[Any]) -> npt.NDArray[Any]:
+    def _raw(self, name: str) -> bytes:
+        at = _AT[name]
+        start = self._told.at[at]
+        return bytes(self._view[start : start + self._told.size[at]])
+
+    def _numbers(self, name: str, kind: type[Any], count: int) -> npt.NDArray[Any]:
         at = self._told.at[_AT[name]]
-        found: npt.NDArray[Any] = np.frombuffer(
-            memoryview(self._buffer), kind, self._told.records, at
-        )
+        found: npt.NDArray[Any] = np.frombuffer(self._view, kind, count, at)
         return found
 
-    def binary(self, name: str, kind: Any, count: int, nulls: int) -> Any:  # noqa: ANN401 - an array
+    def _runs(self) -> tuple[dict[Partition, tuple[int, int]], dict[Partition, int | None]]:
+        runs: dict[Partition, tuple[int, int]] = {}
+        epochs: dict[Partition, int | None] = {}
+        topics, topic_start = self._raw("topics"), 0
+        for topic_end, number, start, end, epoch in _RUN.iter_unpack(self._raw("runs")):
+            partition = Partition(topics[topic_start:topic_end].decode(), number)
+            runs[partition] = start, end
+            epochs[partition] = epoch if epoch >= 0 else None
+            topic_start = topic_end
+        return runs, epochs
+
+    def _binary(self, name: str, kind: Any, count: int, nulls: int) -> Any:  # noqa: ANN401 - an array
         pieces = [
-            self._piece(f"{name}_valid") if nulls else None,
+            self._piece(f"{name}_valid"),
             self._piece(f"{name}_ends"),
             self._piece(name) or _NO_BUFFER,
         ]
         return pa.Array.from_buffers(kind, count, pieces, nulls)
 
-    def headers(self) -> Any:  # noqa: ANN401 - an array of `HEADERS_TYPE`
+    def _headers(self) -> Any:  # noqa: ANN401 - an array of `HEADERS_TYPE`
         told = self._told
         entries = pa.StructArray.from_arrays(
             [
-                self.binary("names", pa.string(), told.headers, 0),
-                self.binary("contents", pa.binary(), told.headers, told.null_contents),
+                self._binary("names", pa.string(), told.headers, 0),
+                self._binary("contents", pa.binary(), told.headers, told.null_contents),
             ],
             fields=list(HEADERS_TYPE.value_type),
         )
@@ -198,13 +212,17 @@ class _Columns:
         return pa.Array.from_buffers(HEADERS_TYPE, told.records, pieces, nulls, children=[entries])
 
 
+def _closed() -> ClosedError:
+    message = "this consumer is closed"
+    return ClosedError(message)
+
+
 def _held_to(answer: int) -> int:
     """Return what the library answered, where it is no refusal."""
     if answer == -1:
         raise MemoryError
     if answer < 0:
-        message = "this consumer is closed"
-        raise ClosedError(message)
+        raise _closed()
     return answer
 
 

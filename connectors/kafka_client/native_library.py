@@ -15,13 +15,14 @@ from confluent_kafka import cimpl
 
 LIBRARY: Final = Path(__file__).parent / "native" / "fetch.so"
 # As in fetch.h.
-_ABI: Final = 3
+_ABI: Final = 4
 _POINTER: Final = ctypes.c_void_p
 _NUMBER: Final = ctypes.c_int64
 COLUMNS: Final = (
     "offsets",
     "timestamps",
     "kinds",
+    "misnamed",
     "keys_valid",
     "keys_ends",
     "keys",
@@ -30,12 +31,16 @@ COLUMNS: Final = (
     "values",
     "headers_valid",
     "headers_ends",
+    "names_valid",
     "names_ends",
     "names",
     "contents_valid",
     "contents_ends",
     "contents",
-    "misnamed",
+    "runs",
+    "topics",
+    "fault_topic",
+    "fault_text",
 )
 
 
@@ -53,6 +58,9 @@ class Stretch(ctypes.Structure):
     headers: int
     null_contents: int
     misnamed: int
+    fault_code: int
+    fault_partition: int
+    fault_offset: int
     at: "ctypes.Array[ctypes.c_int64]"
     size: "ctypes.Array[ctypes.c_int64]"
 
@@ -71,46 +79,13 @@ class Stretch(ctypes.Structure):
                 "headers",
                 "null_contents",
                 "misnamed",
+                "fault_code",
+                "fault_partition",
+                "fault_offset",
             )
         ),
         ("at", _NUMBER * len(COLUMNS)),
         ("size", _NUMBER * len(COLUMNS)),
-    ]
-
-
-class Run(ctypes.Structure):
-    """`struct run` of fetch.h."""
-
-    topic: bytes
-    partition: int
-    start: int
-    count: int
-    epoch: int
-
-    _fields_ = [
-        ("topic", ctypes.c_char_p),
-        ("partition", _NUMBER),
-        ("start", _NUMBER),
-        ("count", _NUMBER),
-        ("epoch", _NUMBER),
-    ]
-
-
-class Fault(ctypes.Structure):
-    """`struct fault` of fetch.h."""
-
-    topic: bytes | None
-    text: bytes | None
-    code: int
-    partition: int
-    offset: int
-
-    _fields_ = [
-        ("topic", ctypes.c_char_p),
-        ("text", ctypes.c_char_p),
-        ("code", _NUMBER),
-        ("partition", _NUMBER),
-        ("offset", _NUMBER),
     ]
 
 
@@ -126,9 +101,7 @@ _FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "forward": (None, (_POINTER, _POINTER, _NUMBER)),
     "give_back": (None, (_POINTER, _NUMBER)),
     "take": (_NUMBER, (_POINTER, _NUMBER, _NUMBER)),
-    "next": (ctypes.c_int, (_POINTER, _POINTER)),
-    "runs": (ctypes.POINTER(Run), (_POINTER,)),
-    "fault": (None, (_POINTER, _POINTER)),
+    "next": (None, (_POINTER, _POINTER)),
     "fill": (_NUMBER, (_POINTER, _POINTER)),
 }
 

@@ -24,9 +24,7 @@ int64_t shardlog_hold(struct fetch *, const char *, int32_t);
 void shardlog_forward(struct fetch *, const int64_t *, int64_t);
 void shardlog_give_back(struct fetch *, int64_t);
 int64_t shardlog_take(struct fetch *, int64_t, int64_t);
-int shardlog_next(struct fetch *, struct stretch *);
-const struct run *shardlog_runs(struct fetch *);
-void shardlog_fault(struct fetch *, struct fault *);
+void shardlog_next(struct fetch *, struct stretch *);
 int64_t shardlog_fill(struct fetch *, uint8_t *);
 
 #define CHECK(claim)                                                                               \
@@ -42,7 +40,7 @@ int64_t shardlog_fill(struct fetch *, uint8_t *);
 #define LONG_PARTS LONG_PART LONG_PART LONG_PART LONG_PART
 #define LONG LONG_PARTS LONG_PARTS LONG_PARTS LONG_PARTS
 
-enum { TOPICS = 4, PARTITIONS = 3, MESSAGES_MAX = 200, HEADERS_MAX = 3 };
+enum { TOPICS_MADE = 4, PARTITIONS = 3, MESSAGES_MAX = 200, HEADERS_MAX = 3 };
 
 static uint64_t state;
 
@@ -81,7 +79,7 @@ struct message {
 };
 
 /* Two of them are one topic that librdkafka came to know twice. */
-static struct rd_kafka_topic_s topics[TOPICS] = {{"a"}, {"b"}, {"b"}, {"longer"}};
+static struct rd_kafka_topic_s topics[TOPICS_MADE] = {{"a"}, {"b"}, {"b"}, {"longer"}};
 static struct message *sent[MESSAGES_MAX];
 static int sent_number;
 static on_new_f *told_new;
@@ -155,7 +153,7 @@ static struct message *new_message(int64_t offset, uint32_t faults)
     rd_kafka_message_t *m = &made->m;
     bool has_value = below(6) != 0, has_key = below(3) != 0;
     m->err = below(100) < faults ? 1 + (int)below(40) : 0;
-    m->rkt = m->err != 0 && below(2) == 0 ? NULL : &topics[below(TOPICS)];
+    m->rkt = m->err != 0 && below(2) == 0 ? NULL : &topics[below(TOPICS_MADE)];
     m->partition = (int32_t)below(PARTITIONS);
     m->offset = offset;
     m->len = has_value ? below(4) * below(60) : 0;
@@ -245,10 +243,12 @@ FAKE int64_t rd_kafka_message_timestamp(const rd_kafka_message_t *m, int *kind)
 }
 FAKE int32_t rd_kafka_message_leader_epoch(const rd_kafka_message_t *m)
 {
+    check_lock();
     return ((const struct message *)m)->epoch;
 }
 FAKE const char *rd_kafka_message_errstr(const rd_kafka_message_t *m)
 {
+    check_lock();
     return m->err == 0 ? NULL : "what is wrong";
 }
 FAKE int rd_kafka_message_headers(const rd_kafka_message_t *m, rd_kafka_headers_t **headers)
@@ -270,10 +270,16 @@ FAKE int rd_kafka_header_get_all(const rd_kafka_headers_t *headers, size_t at, c
 }
 FAKE const char *rd_kafka_topic_name(const rd_kafka_topic_t *topic)
 {
+    check_lock();
     return topic->name;
 }
 
 /* --- what must hold ------------------------------------------------------------------------ */
+
+static bool is_text(const char *text, const uint8_t *found, int64_t size)
+{
+    return strlen(text) == (size_t)size && memcmp(text, found, (size_t)size) == 0;
+}
 
 static bool bit(const uint8_t *bits, int64_t at)
 {
@@ -282,11 +288,11 @@ static bool bit(const uint8_t *bits, int64_t at)
 
 /* Hold an entry of a column of bytes against what it was made from. */
 static void check_entry(const struct stretch *s, const uint8_t *buffer, enum column valid,
-                        enum column ends, enum column bytes, int64_t at, const void *wanted,
-                        size_t size)
+                        int64_t at, const void *wanted, size_t size)
 {
+    const enum column ends = valid + 1, bytes = valid + 2;
     const int32_t *found = (const int32_t *)(buffer + s->at[ends]) + at;
-    bool is_null = s->size[valid] > 0 && valid != ends && !bit(buffer + s->at[valid], at);
+    bool is_null = s->size[valid] > 0 && !bit(buffer + s->at[valid], at);
     CHECK(is_null == (wanted == NULL));
     CHECK((size_t)(found[1] - found[0]) == (wanted == NULL ? 0 : size));
     CHECK(found[1] <= s->size[bytes] && found[0] >= 0);
@@ -308,71 +314,78 @@ static void check_headers(
     for (size_t each = 0; each < number; each++) {
         const struct rd_kafka_headers_s *h = model->headers;
         int64_t entry = ends[0] + (int64_t)each;
-        check_entry(s, buffer, NAMES_ENDS, NAMES_ENDS, NAMES, entry, h->name[each],
-                    strlen(h->name[each]));
-        check_entry(s, buffer, CONTENTS_VALID, CONTENTS_ENDS, CONTENTS, entry, h->content[each],
-                    h->size[each]);
+        check_entry(s, buffer, NAMES_VALID, entry, h->name[each], strlen(h->name[each]));
+        check_entry(s, buffer, CONTENTS_VALID, entry, h->content[each], h->size[each]);
     }
 }
 
 /* Hold a stretch against the models of its messages, whose order within a partition counts. */
 static void check_stretch(
-    const struct stretch *s, const struct run *runs, const uint8_t *buffer, struct message **models)
+    const struct stretch *s, const uint8_t *buffer, struct message **models)
 {
     static const enum column bounded[] = {KEYS, VALUES, NAMES, CONTENTS};
-    int64_t place = 0;
+    const struct told_run *runs = (const struct told_run *)(buffer + s->at[RUNS]);
+    int64_t place = 0, topic = s->at[TOPICS];
+    CHECK(s->size[RUNS] == s->runs * (int64_t)sizeof *runs);
     for (int each = 0; each < 4; each++)
         CHECK(s->records == 1 || s->size[bounded[each]] <= COLUMN_BYTES_MAX);
     for (int64_t each = 0; each < s->runs; each++) {
         const struct message *last = NULL;
-        CHECK(runs[each].start == place && runs[each].count > 0);
+        int64_t topic_end = s->at[TOPICS] + runs[each].topic_end;
+        CHECK(runs[each].start == place && runs[each].end > place);
         for (int64_t at = 0; at < s->records; at++) {
             const rd_kafka_message_t *m = &models[at]->m;
-            if (m->partition != runs[each].partition || strcmp(m->rkt->name, runs[each].topic) != 0)
+            if (m->partition != runs[each].partition
+                || !is_text(m->rkt->name, buffer + topic, topic_end - topic))
                 continue;
             last = models[at];
             CHECK(((const int64_t *)(buffer + s->at[OFFSETS]))[place] == m->offset);
             CHECK(((const int64_t *)(buffer + s->at[TIMESTAMPS]))[place] == last->timestamp);
             CHECK(((const int8_t *)(buffer + s->at[KINDS]))[place] == last->kind);
-            check_entry(s, buffer, KEYS_VALID, KEYS_ENDS, KEYS, place, m->key, m->key_len);
-            check_entry(s, buffer, VALUES_VALID, VALUES_ENDS, VALUES, place, m->payload, m->len);
+            check_entry(s, buffer, KEYS_VALID, place, m->key, m->key_len);
+            check_entry(s, buffer, VALUES_VALID, place, m->payload, m->len);
             check_headers(s, buffer, place, last);
             place++;
         }
-        CHECK(place == runs[each].start + runs[each].count && last->epoch == runs[each].epoch);
+        CHECK(place == runs[each].end && last->epoch == runs[each].epoch);
+        topic = topic_end;
     }
-    CHECK(place == s->records);
+    CHECK(place == s->records && topic == s->at[TOPICS] + s->size[TOPICS]);
+}
+
+/* Hold the fault behind a stretch against the error event it was made from. */
+static void check_fault(
+    const struct stretch *s, const uint8_t *buffer, const rd_kafka_message_t *m)
+{
+    CHECK(s->fault_code == m->err && s->fault_partition == m->partition);
+    CHECK(s->fault_offset == m->offset);
+    CHECK(is_text("what is wrong", buffer + s->at[FAULT_TEXT], s->size[FAULT_TEXT]));
+    CHECK(is_text(m->rkt == NULL ? "" : m->rkt->name, buffer + s->at[FAULT_TOPIC],
+                  s->size[FAULT_TOPIC]));
 }
 
 /* Take what was sent, stretch by stretch; now and then give up between two. */
 static void read_all(struct fetch *f, struct message **models)
 {
     struct stretch s;
-    int at = 0;
-    while (shardlog_next(f, &s)) {
-        struct fault fault;
-        struct run *runs = copy_of(shardlog_runs(f), (size_t)s.runs * sizeof *runs);
-        CHECK(s.records > 0 || s.has_fault);
-        if (s.has_fault) {
-            const rd_kafka_message_t *m = &models[at + s.records]->m;
-            shardlog_fault(f, &fault);
-            CHECK(fault.code == m->err && fault.partition == m->partition);
-            CHECK(fault.offset == m->offset && strcmp(fault.text, "what is wrong") == 0);
-            CHECK(m->rkt == NULL ? fault.topic == NULL : fault.topic == m->rkt->name);
-        }
-        if (below(50) != 0) {
-            uint8_t *buffer = malloc((size_t)s.bytes);
-            CHECK(shardlog_fill(f, buffer) == s.records);
-            check_stretch(&s, runs, buffer, models + at);
-            free(buffer);
-        }
-        free(runs);
-        at += (int)(s.records + s.has_fault);
-        CHECK(at + s.left == sent_number);
+    for (int at = 0; at < sent_number; at += (int)(s.records + s.has_fault)) {
+        uint8_t *buffer;
+        shardlog_next(f, &s);
+        if (below(50) == 0)
+            shardlog_next(f, &s);
         if (below(50) == 0)
             return;
+        CHECK(s.records > 0 || s.has_fault);
+        CHECK(at + s.records + s.has_fault + s.left == sent_number);
+        buffer = malloc((size_t)s.bytes);
+        CHECK(shardlog_fill(f, buffer) == s.bytes);
+        check_stretch(&s, buffer, models + at);
+        if (s.has_fault)
+            check_fault(&s, buffer, &models[at + s.records]->m);
+        free(buffer);
     }
-    CHECK(at == sent_number);
+    shardlog_next(f, &s);
+    CHECK(s.records == 0 && !s.has_fault && s.left == 0);
 }
 
 static void one_round(void)
@@ -386,7 +399,7 @@ static void one_round(void)
     struct fetch *f = opened = shardlog_open(below(20) == 0 ? NULL : &client);
     if (f != NULL) {
         for (uint32_t each = below(12); each > 0; each--) {
-            source = shardlog_hold(f, topics[below(TOPICS)].name, (int32_t)below(PARTITIONS));
+            source = shardlog_hold(f, topics[below(TOPICS_MADE)].name, (int32_t)below(PARTITIONS));
             CHECK(source >= 0);
             shardlog_forward(f, &source, 1);
             if (below(2) == 0)

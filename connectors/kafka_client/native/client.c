@@ -60,12 +60,9 @@ static void disown(struct fetch *f)
     pthread_mutex_destroy(&f->lock);
     free(f->sources);
     free(f->messages);
-    free(f->run_of);
+    free(f->notes);
     free(f->order);
-    free(f->marks);
     free(f->runs);
-    free(f->topics);
-    free(f->last);
     free(f->table);
     free(f);
 }
@@ -247,12 +244,9 @@ static bool make_room(struct fetch *f, size_t most)
     while (slots < 2 * most)
         slots *= 2;
     GROW(messages, most);
-    GROW(run_of, most);
+    GROW(notes, most);
     GROW(order, most);
-    GROW(marks, most);
     GROW(runs, most);
-    GROW(topics, most);
-    GROW(last, most);
     GROW(table, slots);
     f->table_mask = slots - 1;
     f->room = most;

@@ -30,7 +30,7 @@ static bool is_utf8(const char *name, size_t size)
 
 /* What the variable columns hold so far. */
 struct sums {
-    uint64_t keys, values, names, contents;
+    uint64_t keys, values, names, contents, topics;
     int64_t headers, null_contents;
 };
 
@@ -56,8 +56,8 @@ static bool get_header(const rd_kafka_headers_t *headers, size_t at, struct head
     return true;
 }
 
-/* Add a message's headers; return its marks. */
-static uint8_t measure_headers(const rd_kafka_message_t *m, struct sums *sums)
+/* Add a message's headers; return what is to be noted of them. */
+static int measure_headers(const rd_kafka_message_t *m, struct sums *sums)
 {
     const rd_kafka_headers_t *headers = headers_of(m);
     struct sums with = *sums;
@@ -84,28 +84,30 @@ static size_t slot_of(const char *topic, int32_t partition)
     return (size_t)(hash ^ hash >> 32);
 }
 
-/* Return the run of a message; it may be its first. */
-static uint32_t find_run(struct fetch *f, const rd_kafka_message_t *m, int64_t *runs)
+static const char *topic_of(const rd_kafka_message_t *m)
 {
-    const char *topic = rdk.rd_kafka_topic_name(m->rkt);
-    size_t slot = slot_of(topic, m->partition);
-    for (;; slot++) {
+    return m->rkt == NULL ? "" : rdk.rd_kafka_topic_name(m->rkt);
+}
+
+/* Return the run of a message; it may be its first. */
+static struct run *find_run(struct fetch *f, const rd_kafka_message_t *m, int64_t *runs)
+{
+    const char *topic = topic_of(m);
+    for (size_t slot = slot_of(topic, m->partition);; slot++) {
         uint32_t *found = &f->table[slot & f->table_mask];
         if (*found == 0) {
-            uint32_t run = (uint32_t)*runs;
-            f->topics[run] = m->rkt;
-            f->runs[run] = (struct run){.topic = topic, .partition = m->partition};
             *found = (uint32_t)++*runs;
-            return run;
+            f->runs[*found - 1] = (struct run){.first = m};
+            return &f->runs[*found - 1];
         }
         struct run *run = &f->runs[*found - 1];
-        if (run->partition == m->partition
-            && (f->topics[*found - 1] == m->rkt || strcmp(run->topic, topic) == 0))
-            return *found - 1;
+        if (run->first->partition == m->partition
+            && (run->first->rkt == m->rkt || strcmp(topic_of(run->first), topic) == 0))
+            return run;
     }
 }
 
-static void lay_out(struct stretch *s, const struct sums *sums)
+static void lay_out(struct stretch *s, const struct sums *sums, const rd_kafka_message_t *fault)
 {
     const int64_t n = s->records, ends = 4 * (n + 1), bits = (n + 7) / 8;
     int64_t size[COLUMNS] = {
@@ -119,6 +121,8 @@ static void lay_out(struct stretch *s, const struct sums *sums)
         [VALUES_ENDS] = ends,
         [VALUES] = (int64_t)sums->values,
         [MISNAMED] = s->misnamed > 0 ? n : 0,
+        [RUNS] = s->runs * (int64_t)sizeof(struct told_run),
+        [TOPICS] = (int64_t)sums->topics,
     };
     if (sums->headers > 0) {
         size[HEADERS_VALID] = s->with_headers < n ? bits : 0;
@@ -127,6 +131,13 @@ static void lay_out(struct stretch *s, const struct sums *sums)
         size[NAMES] = (int64_t)sums->names;
         size[CONTENTS_VALID] = sums->null_contents > 0 ? (sums->headers + 7) / 8 : 0;
         size[CONTENTS] = (int64_t)sums->contents;
+    }
+    if (fault != NULL) {
+        size[FAULT_TOPIC] = (int64_t)strlen(topic_of(fault));
+        size[FAULT_TEXT] = (int64_t)strlen(rdk.rd_kafka_message_errstr(fault));
+        s->fault_code = fault->err;
+        s->fault_partition = fault->partition;
+        s->fault_offset = fault->offset;
     }
     s->headers = sums->headers;
     s->null_contents = sums->null_contents;
@@ -143,27 +154,24 @@ static void put_in_order(struct fetch *f, const struct stretch *s)
     int64_t start = 0;
     for (int64_t each = 0; each < s->runs; each++) {
         struct run *run = &f->runs[each];
-        int32_t epoch = rdk.rd_kafka_message_leader_epoch(f->messages[f->last[each]]);
-        run->epoch = epoch;
         run->start = start;
         start += run->count;
         run->count = 0;
     }
     for (int64_t each = 0; each < s->records; each++) {
-        struct run *run = &f->runs[f->run_of[each]];
+        struct run *run = &f->runs[f->notes[each].run];
         f->order[run->start + run->count++] = (uint32_t)each;
     }
 }
 
-/* Measure the next stretch; return whether there is one. What stood before it is destroyed. */
-EXPORT int shardlog_next(struct fetch *f, struct stretch *told)
+/* Measure the next stretch; all of it is zero if nothing is left. */
+EXPORT void shardlog_next(struct fetch *f, struct stretch *told)
 {
     struct stretch s = {0};
     struct sums sums = {0};
-    uint32_t run = 0;
-    const rd_kafka_message_t *before = NULL;
+    struct run *run = NULL;
+    const rd_kafka_message_t *fault = NULL;
     pthread_mutex_lock(&f->lock);
-    shardlog_end_messages(f, f->at + (size_t)(f->stretch.records + f->stretch.has_fault));
     size_t at = f->at;
     if (at < f->end)
         memset(f->table, 0, (f->table_mask + 1) * sizeof *f->table);
@@ -174,13 +182,13 @@ EXPORT int shardlog_next(struct fetch *f, struct stretch *told)
             __builtin_prefetch((const char *)f->messages[at + AHEAD] + 64);
         }
         if (m->err != 0) {
-            s.has_fault = 1;
+            fault = m;
             break;
         }
         struct sums with = sums;
         with.keys += m->key == NULL ? 0 : m->key_len;
         with.values += m->payload == NULL ? 0 : m->len;
-        uint8_t marks = measure_headers(m, &with);
+        int of_headers = measure_headers(m, &with);
         if (s.records > 0
             && (with.keys > COLUMN_BYTES_MAX || with.values > COLUMN_BYTES_MAX
                 || with.names > COLUMN_BYTES_MAX || with.contents > COLUMN_BYTES_MAX))
@@ -188,42 +196,22 @@ EXPORT int shardlog_next(struct fetch *f, struct stretch *told)
         sums = with;
         s.null_keys += m->key == NULL;
         s.null_values += m->payload == NULL;
-        s.with_headers += marks == HAS_HEADERS;
-        s.misnamed += marks == IS_MISNAMED;
-        if (before == NULL || before->rkt != m->rkt || before->partition != m->partition)
+        s.with_headers += of_headers == HAS_HEADERS;
+        s.misnamed += of_headers == IS_MISNAMED;
+        if (run == NULL || run->last->rkt != m->rkt || run->last->partition != m->partition)
             run = find_run(f, m, &s.runs);
-        before = m;
-        f->runs[run].count++;
-        f->last[run] = (uint32_t)at;
-        f->run_of[s.records] = run;
-        f->marks[s.records++] = marks;
+        run->last = m;
+        run->count++;
+        f->notes[s.records++] = (struct note){(uint32_t)(run - f->runs), of_headers};
     }
-    bool is_any = s.records > 0 || s.has_fault;
+    s.has_fault = fault != NULL;
     s.left = (int64_t)(f->end - at) - s.has_fault;
-    lay_out(&s, &sums);
+    for (int64_t each = 0; each < s.runs; each++)
+        sums.topics += strlen(topic_of(f->runs[each].first));
+    lay_out(&s, &sums, fault);
     put_in_order(f, &s);
     *told = f->stretch = s;
     pthread_mutex_unlock(&f->lock);
-    return is_any;
-}
-
-/* Return the runs of the stretch; their topics' names last until `fill`. */
-EXPORT const struct run *shardlog_runs(struct fetch *f)
-{
-    return f->runs;
-}
-
-/* Tell what the error event behind the stretch says; its texts last until the next call. */
-EXPORT void shardlog_fault(struct fetch *f, struct fault *told)
-{
-    const rd_kafka_message_t *m = f->messages[f->at + (size_t)f->stretch.records];
-    *told = (struct fault){
-        .topic = m->rkt == NULL ? NULL : rdk.rd_kafka_topic_name(m->rkt),
-        .text = rdk.rd_kafka_message_errstr(m),
-        .code = m->err,
-        .partition = m->partition,
-        .offset = m->offset,
-    };
 }
 
 /* --- copying ------------------------------------------------------------------------------- */
@@ -241,13 +229,12 @@ static void *column_of(const struct stretch *s, uint8_t *buffer, enum column col
     return s->size[column] > 0 ? buffer + s->at[column] : NULL;
 }
 
-static struct binary binary_of(const struct stretch *s, uint8_t *buffer, enum column valid,
-                               enum column ends, enum column bytes)
+static struct binary binary_of(const struct stretch *s, uint8_t *buffer, enum column valid)
 {
     struct binary found = {
         .valid = column_of(s, buffer, valid),
-        .ends = column_of(s, buffer, ends),
-        .bytes = buffer + s->at[bytes],
+        .ends = column_of(s, buffer, valid + 1),
+        .bytes = buffer + s->at[valid + 2],
     };
     if (found.valid != NULL)
         memset(found.valid, 0, (size_t)s->size[valid]);
@@ -284,24 +271,51 @@ static void add_headers(
     }
 }
 
-/* Copy the stretch into a buffer of `bytes`, and destroy its messages; return how many, which is
- * none if the client has ended. */
+/* Write whose the records are, and the texts of the fault behind them. */
+static void tell(const struct fetch *f, uint8_t *buffer)
+{
+    const struct stretch *s = &f->stretch;
+    struct told_run *told = column_of(s, buffer, RUNS);
+    int64_t topic_end = 0;
+    for (int64_t each = 0; each < s->runs; each++) {
+        const struct run *run = &f->runs[each];
+        size_t size = strlen(topic_of(run->first));
+        memcpy(buffer + s->at[TOPICS] + topic_end, topic_of(run->first), size);
+        topic_end += (int64_t)size;
+        told[each] = (struct told_run){
+            .topic_end = topic_end,
+            .partition = run->first->partition,
+            .start = run->start,
+            .end = run->start + run->count,
+            .epoch = rdk.rd_kafka_message_leader_epoch(run->last),
+        };
+    }
+    if (s->has_fault) {
+        const rd_kafka_message_t *fault = f->messages[f->at + (size_t)s->records];
+        memcpy(buffer + s->at[FAULT_TOPIC], topic_of(fault), (size_t)s->size[FAULT_TOPIC]);
+        memcpy(buffer + s->at[FAULT_TEXT], rdk.rd_kafka_message_errstr(fault),
+               (size_t)s->size[FAULT_TEXT]);
+    }
+}
+
+/* Copy the stretch into a buffer of `bytes`, and destroy its messages; return how many bytes, which
+ * is none if the client has ended. */
 EXPORT int64_t shardlog_fill(struct fetch *f, uint8_t *buffer)
 {
     pthread_mutex_lock(&f->lock);
     const struct stretch *s = &f->stretch;
-    const int64_t records = s->records;
+    const int64_t records = s->records, bytes = s->bytes;
+    tell(f, buffer);
     int64_t *offsets = column_of(s, buffer, OFFSETS);
     int64_t *timestamps = column_of(s, buffer, TIMESTAMPS);
     int8_t *kinds = column_of(s, buffer, KINDS);
     uint8_t *misnamed = column_of(s, buffer, MISNAMED);
     uint8_t *with_headers = column_of(s, buffer, HEADERS_VALID);
     int32_t *headers_ends = column_of(s, buffer, HEADERS_ENDS);
-    struct binary keys = binary_of(s, buffer, KEYS_VALID, KEYS_ENDS, KEYS);
-    struct binary values = binary_of(s, buffer, VALUES_VALID, VALUES_ENDS, VALUES);
-    struct binary names = binary_of(s, buffer, NAMES_ENDS, NAMES_ENDS, NAMES);
-    struct binary contents = binary_of(s, buffer, CONTENTS_VALID, CONTENTS_ENDS, CONTENTS);
-    names.valid = NULL;
+    struct binary keys = binary_of(s, buffer, KEYS_VALID);
+    struct binary values = binary_of(s, buffer, VALUES_VALID);
+    struct binary names = binary_of(s, buffer, NAMES_VALID);
+    struct binary contents = binary_of(s, buffer, CONTENTS_VALID);
     if (with_headers != NULL)
         memset(with_headers, 0, (size_t)s->size[HEADERS_VALID]);
     if (headers_ends != NULL)
@@ -319,9 +333,9 @@ EXPORT int64_t shardlog_fill(struct fetch *f, uint8_t *buffer)
         add(&keys, m->key, m->key_len);
         add(&values, m->payload, m->len);
         if (misnamed != NULL)
-            misnamed[each] = f->marks[place] == IS_MISNAMED;
+            misnamed[each] = f->notes[place].of_headers == IS_MISNAMED;
         if (headers_ends != NULL) {
-            if (f->marks[place] == HAS_HEADERS) {
+            if (f->notes[place].of_headers == HAS_HEADERS) {
                 add_headers(m, &names, &contents);
                 if (with_headers != NULL)
                     set_bit(with_headers, each);
@@ -332,7 +346,7 @@ EXPORT int64_t shardlog_fill(struct fetch *f, uint8_t *buffer)
     }
     shardlog_count(MESSAGES_GONE, records);
     f->at += (size_t)records;
-    f->stretch.records = 0;
+    shardlog_end_messages(f, f->at + (size_t)s->has_fault);
     pthread_mutex_unlock(&f->lock);
-    return records;
+    return bytes;
 }

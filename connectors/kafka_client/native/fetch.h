@@ -7,7 +7,9 @@
  *     take     gets messages, waiting at most so long;
  *     next     measures the next stretch of them: the records up to an error event, or as many as
  *              columns hold; it says how large a buffer they need, and where each column lies;
- *     fill     copies them, those of a partition side by side, and destroys the messages.
+ *     fill     copies them, those of a partition side by side, with whose they are and what the
+ *              event says, and destroys the messages. No pointer to anything of librdkafka's
+ *              leaves this library.
  *
  * native_library.py and native_fetch.py are the only callers; ctypes releases the interpreter's
  * lock in each call. One thread at a time uses a consumer; a lock makes the end of the client,
@@ -27,7 +29,7 @@
 #include "librdkafka.h"
 
 /* Changes whenever what Python knows of this library does. */
-#define ABI 3
+#define ABI 4
 #define EXPORT __attribute__((visibility("default")))
 
 /* --- what Python reads; every field is an int64 ---------------------------------------------- */
@@ -36,7 +38,8 @@ enum column {
     OFFSETS,
     TIMESTAMPS,
     KINDS,
-    KEYS_VALID,
+    MISNAMED,
+    KEYS_VALID, /* a column of bytes is three, in this order */
     KEYS_ENDS,
     KEYS,
     VALUES_VALID,
@@ -44,12 +47,16 @@ enum column {
     VALUES,
     HEADERS_VALID,
     HEADERS_ENDS,
+    NAMES_VALID, /* never there: none is null */
     NAMES_ENDS,
     NAMES,
     CONTENTS_VALID, /* a header's content: its value */
     CONTENTS_ENDS,
     CONTENTS,
-    MISNAMED,
+    RUNS,   /* as `told_run` */
+    TOPICS, /* of the runs, side by side */
+    FAULT_TOPIC,
+    FAULT_TEXT,
     COLUMNS
 };
 
@@ -65,28 +72,35 @@ struct stretch {
     int64_t headers;
     int64_t null_contents;
     int64_t misnamed; /* records of which a header's name is no UTF-8 */
+    int64_t fault_code;
+    int64_t fault_partition;
+    int64_t fault_offset;
     int64_t at[COLUMNS];
     int64_t size[COLUMNS]; /* 0: the column is not there */
 };
 
-/* The records of one partition, [start, start + count). */
-struct run {
-    const char *topic; /* until `fill` */
+/* Where the records of one partition lie, [start, end). */
+struct told_run {
+    int64_t topic_end; /* in TOPICS; it begins where that of the run before it ends */
     int64_t partition;
     int64_t start;
-    int64_t count;
+    int64_t end;
     int64_t epoch; /* of the last; negative: none */
 };
 
-struct fault {
-    const char *topic; /* may be null; both texts until the next call */
-    const char *text;
-    int64_t code;
-    int64_t partition;
-    int64_t offset;
+/* --- what librdkafka's client owns, and its user ------------------------------------------- */
+
+/* A partition's messages of the stretch. */
+struct run {
+    const rd_kafka_message_t *first, *last;
+    int64_t start, count;
 };
 
-/* --- what librdkafka's client owns, and its user ------------------------------------------- */
+/* Of a message of the stretch. */
+struct note {
+    uint32_t run;
+    enum { IS_MISNAMED = 1, HAS_HEADERS } of_headers; /* or 0 */
+};
 
 struct fetch {
     pthread_mutex_t lock;
@@ -97,20 +111,15 @@ struct fetch {
     int64_t sources_room;
 
     rd_kafka_message_t **messages; /* [at, end) are ours */
-    uint32_t *run_of;              /* of each message of the stretch */
-    uint32_t *order;               /* the message that lies at each place of the columns */
-    uint8_t *marks;                /* IS_MISNAMED, HAS_HEADERS of each message */
+    struct note *notes;
+    uint32_t *order; /* the message that lies at each place of the columns */
     struct run *runs;
-    rd_kafka_topic_t **topics; /* of each run */
-    uint32_t *last;            /* the last message of each run */
-    uint32_t *table;           /* runs by topic and number, plus one; 0: free */
+    uint32_t *table; /* runs by topic and number, plus one; 0: free */
     size_t room;
     size_t table_mask;
     size_t at, end;
     struct stretch stretch; /* what `next` measured and `fill` has yet to copy */
 };
-
-enum { IS_MISNAMED = 1, HAS_HEADERS = 2 };
 
 /* Made and destroyed, both of queues and of messages; a test compares them. */
 enum counter { QUEUES_MADE, QUEUES_GONE, MESSAGES_MADE, MESSAGES_GONE, COUNTERS };
