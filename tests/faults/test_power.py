@@ -9,6 +9,7 @@ The control: the same with every fsync ignored. The ledger must notice the loss,
 proves nothing.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -19,7 +20,6 @@ from storage_core import ShardlogError, Stream, StreamOptions
 from tests.faults.campaign import STREAM, Campaign, campaigns, fault_seed, naming_seed
 from tests.faults.ledger import BrokenPromiseError
 from tests.faults.lossy_mount import LossyMount
-from tests.faults.scenario import STREAM as SCENARIO_STREAM
 from tests.faults.scenario import Scenario
 from tests.faults.workload import SHARDS
 
@@ -88,25 +88,43 @@ def test_control_without_syncs_is_caught(tmp_path: Path, disk: LossyMount, cycle
         assert sum(caught) >= cycles * 3 / 4, caught
 
 
-@pytest.mark.parametrize("survivors", [None, "everything"])
-def test_transaction_cut_off_at_any_change_is_whole_or_absent(
-    disk: LossyMount, survivors: str | None
+def cut_at_each_change(
+    disk: LossyMount,
+    scenario: Scenario,
+    work: Callable[[Stream, int], None],
+    changes: range,
+    survivors: str | int | None,
 ) -> None:
-    scenario = Scenario(disk)
-    first = fault_seed() % TRANSACTION_CHANGES_STEP + 1
-    for change in range(first, TRANSACTION_CHANGES_MAX, TRANSACTION_CHANGES_STEP):
-        stream = Stream.open(scenario.root, SCENARIO_STREAM)
-        disk.order(cut_after=change, survivors=survivors)
+    """Let power go at one change after the other of some work, until it lasts to the end."""
+    chance = Random(fault_seed())
+    for change in changes:
+        stream = scenario.open()
+        kept = chance.randrange(2**32) if survivors == "chance" else survivors
+        disk.order(cut_after=change, survivors=kept)
         with suppress(ShardlogError, OSError):
-            scenario.run_transaction(stream, LONG_TRANSACTION + 200 * change)
+            work(stream, change)
         was_cut = disk.order(cut_after=None, survivors=None)["is_down"]
-        disk.cut_and_restore(survivors)
+        disk.cut_and_restore(kept)
         with suppress(ShardlogError, OSError):
             stream.close()
         scenario.expect_promises_kept()
         if not was_cut:
             return
-    pytest.fail(f"a transaction takes more than {TRANSACTION_CHANGES_MAX} changes")
+    pytest.fail(f"{work.__name__} takes {changes.stop} changes or more")
+
+
+@pytest.mark.parametrize("survivors", [None, "everything"])
+def test_transaction_cut_off_at_any_change_is_whole_or_absent(
+    disk: LossyMount, survivors: str | None
+) -> None:
+    scenario = Scenario(disk)
+
+    def transaction(stream: Stream, change: int) -> None:
+        scenario.run_transaction(stream, LONG_TRANSACTION + 200 * change)
+
+    first = fault_seed() % TRANSACTION_CHANGES_STEP + 1
+    changes = range(first, TRANSACTION_CHANGES_MAX, TRANSACTION_CHANGES_STEP)
+    cut_at_each_change(disk, scenario, transaction, changes, survivors)
 
 
 @pytest.mark.parametrize("survivors", [None, "chance", "everything"])
@@ -115,22 +133,26 @@ def test_large_batch_cut_off_at_any_change_leaves_no_row_that_cannot_be_read(
 ) -> None:
     # Each batch fills a segment, so that the next one begins another.
     scenario = Scenario(disk, apart_bytes_min=1, segment_bytes=1024)
-    chance = Random(fault_seed())
-    for change in range(1, LARGE_BATCH_CHANGES_MAX):
-        stream = scenario.open()
-        kept = chance.randrange(2**32) if survivors == "chance" else survivors
-        disk.order(cut_after=change, survivors=kept)
-        with suppress(ShardlogError, OSError):
-            scenario.append_batch(stream, max(scenario.rows), 120)
-            scenario.commit(stream)
-        was_cut = disk.order(cut_after=None, survivors=None)["is_down"]
-        disk.cut_and_restore(kept)
-        with suppress(ShardlogError, OSError):
-            stream.close()
-        scenario.expect_promises_kept()
-        if not was_cut:
-            return
-    pytest.fail(f"a large batch takes more than {LARGE_BATCH_CHANGES_MAX} changes")
+
+    def large_batch(stream: Stream, _change: int) -> None:
+        scenario.append_batch(stream, max(scenario.rows), 120)
+        scenario.commit(stream)
+
+    cut_at_each_change(disk, scenario, large_batch, range(1, LARGE_BATCH_CHANGES_MAX), survivors)
+
+
+def lose_power_behind_batches(
+    disk: LossyMount, scenario: Scenario, stream: Stream, batches: int
+) -> None:
+    """Commit batches, and let power go; what was promised must be there."""
+    for _ in range(batches):
+        scenario.append_batch(stream, 1, 50)
+        scenario.commit(stream)
+    disk.cut_power()
+    with suppress(ShardlogError):
+        stream.close()
+    disk.restore_power()
+    scenario.expect_promises_kept()
 
 
 def test_segments_whose_directory_a_dead_writer_made_outlast_a_power_loss(disk: LossyMount) -> None:
@@ -138,13 +160,7 @@ def test_segments_whose_directory_a_dead_writer_made_outlast_a_power_loss(disk: 
     with scenario.open() as stream:
         for shard in scenario.root.glob("*/shard-*/db"):
             (shard / "segments").mkdir()
-        scenario.append_batch(stream, 1, 50)
-        scenario.commit(stream)
-        disk.cut_power()
-        with suppress(ShardlogError):
-            stream.close()
-    disk.restore_power()
-    scenario.expect_promises_kept()
+        lose_power_behind_batches(disk, scenario, stream, 1)
 
 
 def test_segments_that_were_begun_one_after_the_other_outlast_a_power_loss(
@@ -152,15 +168,8 @@ def test_segments_that_were_begun_one_after_the_other_outlast_a_power_loss(
 ) -> None:
     scenario = Scenario(disk, apart_bytes_min=1, segment_bytes=1024)
     with scenario.open() as stream:
-        for _ in range(3):
-            scenario.append_batch(stream, 1, 50)
-            scenario.commit(stream)
-        disk.cut_power()
-        with suppress(ShardlogError):
-            stream.close()
-    disk.restore_power()
+        lose_power_behind_batches(disk, scenario, stream, 3)
     assert len(list(scenario.root.glob("*/shard-*/db/segments/*"))) > SHARDS
-    scenario.expect_promises_kept()
 
 
 def test_power_loss_during_creation_leaves_a_whole_stream_or_none(disk: LossyMount) -> None:
