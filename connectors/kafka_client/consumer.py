@@ -7,8 +7,7 @@ from typing import Any
 from confluent_kafka import KafkaException, TopicPartition
 
 from connectors.kafka_client.fetched import Stretches
-from connectors.kafka_client.native_fetch import NativeFetch, open_client
-from connectors.kafka_client.native_library import Refusal
+from connectors.kafka_client.native_fetch import open_client
 from connectors.kafka_client.python_fetch import stretches_of
 from connectors.kafka_client.settings import (
     BROKER_NAMES,
@@ -47,12 +46,7 @@ class Consumer:
                 cannot be fetched this way.
         """
         told = {**consumer_settings(settings), "on_commit": self._note_group}
-        self._client, found = open_client(told, fetch)
-        self._native = found if isinstance(found, NativeFetch) else None
-        # The way that was taken; and why, where it is a second choice.
-        self.fetches_by = "native"
-        if isinstance(found, Refusal):
-            self.fetches_by = f"python, since {found.reason}" if fetch == "auto" else "python"
+        self._client, self._native, self.fetches_by = open_client(told, fetch)
         self._topics: set[str] = set()
         self._failure: Exception | None = None
         self._group_answer: dict[Partition, int] | None = None

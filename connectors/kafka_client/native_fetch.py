@@ -37,7 +37,6 @@ from connectors.kafka_client.terms import Partition
 from connectors.kafka_client.translate import PartitionFault, fault_from, translated
 from storage_core import HEADERS_TYPE, ClosedError, InvalidRequestError
 
-_NOT_WANTED: Final = Refusal("it is not wanted")
 _PLUGINS: Final = "plugin.library.paths"
 _AT: Final = {name: at for at, name in enumerate(COLUMNS)}
 # While a call waits for records nothing else is served.
@@ -230,19 +229,26 @@ def open_client(
     settings: Mapping[str, object],
     way: FetchWay,
     load_library: Callable[[], NativeLibrary | Refusal] = load,
-) -> tuple[Any, NativeFetch | Refusal]:
-    """Make a consumer, and its fetch by the library; or the reason why that is not had.
+) -> tuple[Any, NativeFetch | None, str]:
+    """Make a consumer, its fetch by the library unless that is in Python, and tell the way.
+
+    Returns:
+        The way that was taken; and why, where it is a second choice.
 
     Raises:
         InvalidRequestError: The settings are not librdkafka's; or the library is wanted, and cannot
             be had.
     """
-    client, found = _opened(settings, load_library() if way != "python" else _NOT_WANTED)
-    if way == "native" and isinstance(found, Refusal):
+    if way == "python":
+        return _made(settings), None, "python"
+    client, found = _opened(settings, load_library())
+    if isinstance(found, NativeFetch):
+        return client, found, "native"
+    if way == "native":
         client.close()
         message = f'fetch = "native" cannot be had: {found.reason}; "auto" goes on without it'
         raise InvalidRequestError(message)
-    return client, found
+    return client, None, f"python, since {found.reason}"
 
 
 def _opened(
