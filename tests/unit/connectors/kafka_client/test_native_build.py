@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from connectors.kafka_client.native_library import NativeLibrary, load
+from connectors.kafka_client.native_library import NativeLibrary, Refusal, load
 from tests.tidy.tree import ROOT
 
 INTERFACE = "hatchling.builders.hooks.plugin.interface"
@@ -76,3 +76,12 @@ def test_compiler_with_its_options_makes_the_library(build):
         assert isinstance(load(library), NativeLibrary)
     else:
         pytest.skip("there is no C compiler")
+
+
+def test_library_of_sources_that_have_changed_since_is_told(build, tmp_path):
+    if isinstance(load(), Refusal):
+        pytest.skip("there is no C compiler")
+    (header,) = tmp_path.rglob("fetch.h")
+    header.write_text(header.read_text().replace("#define ABI ", "#define ABI 1000"))
+    found = load(build("cc")[1])
+    assert found == Refusal("the compiled library is of another version; install shardlog anew")
