@@ -43,8 +43,9 @@ from storage_core.ground.durable_file import (
 )
 from storage_core.store.key_value import Batch
 
-# Of a batch with fewer bytes of blocks, one more sync costs more than RocksDB's way.
-APART_BYTES_MIN: Final = 2**20
+# Of a batch with few bytes of blocks, one more sync costs more than RocksDB's way. One of a
+# transaction, staged with almost a MiB, has more.
+APART_BYTES_MIN: Final = 3 * 2**18
 SEGMENT_BYTES: Final = 128 * 2**20
 _DIRECTORY: Final = "segments"
 # What one call of the system takes.

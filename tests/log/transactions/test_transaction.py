@@ -57,6 +57,16 @@ def test_rows_are_durable_and_visible_when_the_block_is_left(bench):
     assert bench.primaries() == [1, 2, 3]
 
 
+def test_rows_of_a_large_transaction_are_written_once_beside_rocksdb(bench):
+    rows = 3_000
+    payloads = np.random.default_rng(0).bytes(rows * 1_000)
+    apart = [payloads[at : at + 1_000] for at in range(0, len(payloads), 1_000)]
+    transact_in_parts(bench, rows, batch_of(range(rows), payload=apart))
+    in_segments = sum(one.stat().st_size for one in bench.database.glob("segments/*"))
+    assert in_segments > 0.6 * len(payloads)
+    assert bench.primaries() == list(range(rows))
+
+
 def test_nothing_is_visible_inside_the_block(bench):
     with bench.stream.transaction("t", 2) as transaction:
         transaction.append(1, 1, b"")
