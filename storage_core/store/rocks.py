@@ -238,7 +238,6 @@ class RocksStore:
         self._database: Any = database
         self._log: Any = database.get_column_family(FAMILY_LOG)
         self._log_handle: Any = database.get_column_family_handle(FAMILY_LOG)
-        self._is_secondary = segments is None
         # Held while the database is asked for something that `close` must not come between.
         # Reentrant: a signal handler may read from what it interrupts.
         self._lock = threading.RLock()
@@ -278,7 +277,7 @@ class RocksStore:
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
         """Return values of the default family. For a writer's own store only."""
-        assert not self._is_secondary, "a secondary's get goes stale"
+        assert self._segments is not None, "a secondary's get goes stale"
         values: list[bytes | None] = []
         for at in range(0, len(keys), _KEYS_AT_ONCE):
             with _translated(self.path, "reading"), self._lock:

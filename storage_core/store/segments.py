@@ -57,8 +57,12 @@ _WAY_OUT: Final = (
 )
 
 
+def _name_of(number: int) -> str:
+    return f"{number:08d}"
+
+
 def _path_of(store: Path, number: int) -> Path:
-    return store / _DIRECTORY / f"{number:08d}"
+    return store / _DIRECTORY / _name_of(number)
 
 
 class SegmentWriter:
@@ -159,7 +163,7 @@ def _place_to_go_on(store: Path, noted: SegmentsEnd | None) -> SegmentsEnd:
             message = "not a directory; blocks of large batches belong there"
             raise CorruptionError(message, path=directory) from error
     there = 0
-    while is_file.get(_path_of(store, there + 1).name):
+    while is_file.get(_name_of(there + 1)):
         there += 1
     last = there if noted is None else noted.number
     if there < last:
@@ -175,7 +179,7 @@ def _place_to_go_on(store: Path, noted: SegmentsEnd | None) -> SegmentsEnd:
     with taking_errors(path, "opening the last segment"):
         segment = opened(path, os.O_WRONLY)
         size = os.fstat(segment.fileno()).st_size
-    # A store of a version that did not note it goes on behind all there is.
+    # Without a note nothing means what is there. It is kept: RocksDB's own files may be lost.
     end = size if noted is None else noted.end
     if size < end:
         message = f"the segment has {size} of {end} bytes; {_WAY_OUT}"
