@@ -3,13 +3,14 @@
 `write_v3.py` says what is in it. Every test works on a copy.
 """
 
-from storage_core import StreamReader
+from storage_core import Stream, StreamReader
 from storage_core.read.columns import COLUMNS
-from tests.golden.write_v1 import STREAM, plain
-from tests.golden.write_v3 import told_by
+from storage_core.testing import FaultyDisk, ManualClock
+from tests.golden.write_v1 import NOW_MS, STREAM, plain
+from tests.golden.write_v3 import NEVER_WRITTEN, SEGMENT, told_by
+from tests.log.workbench import batch_of
 
 STORE = "v3"
-SEGMENT = f"{STREAM}/shard-0000/db/segments/00000001"
 
 
 def test_store_has_blocks_of_both_kinds(root):
@@ -27,6 +28,18 @@ def test_reader_finds_all_as_it_was_written(root, expected):
     with StreamReader.open(root, STREAM) as reader:
         assert reader.committed() == {0: expected["committed"]}
         assert list(plain(reader.tail(0, columns=COLUMNS))) == expected["rows"]
+
+
+def test_large_batch_goes_where_the_noted_end_is(root):
+    before = (root / SEGMENT).read_bytes()
+    assert before.endswith(NEVER_WRITTEN)
+    disk = FaultyDisk(apart_bytes_min=1)
+    with Stream.open(root, STREAM, environment=disk.environment(ManualClock())) as stream:
+        stream.append_batch(batch_of([NOW_MS]))
+        stream.commit()
+        assert stream.verify().is_clean
+    blocks = before.removesuffix(NEVER_WRITTEN)
+    assert (root / SEGMENT).read_bytes().startswith(blocks + b"SLBK")
 
 
 def test_lost_segment_is_told_with_its_name(root, stream):

@@ -5,7 +5,7 @@
 It leaves two things in FOLDER:
 
 * `v3`, a root as a killed process left it: one shard with blocks in RocksDB's own files and blocks
-  in a segment, some of them behind what a batch that was never written has left there.
+  in a segment, whose end is noted; behind it lies what a batch that was never written has left.
 * `v3.json`, what a reader must find in it.
 """
 
@@ -22,6 +22,8 @@ from tests.golden.write_v1 import NOW_MS, STREAM, leave, plain
 
 OPTIONS = StreamOptions(shards=1, unit="ms", jitter=5, block_records=2)
 APART_BYTES_MIN = 1000
+SEGMENT = f"{STREAM}/shard-0000/db/segments/00000001"
+NEVER_WRITTEN = b"never written"
 
 
 def _write(root: Path, disk: FaultyDisk) -> None:
@@ -35,11 +37,11 @@ def _write(root: Path, disk: FaultyDisk) -> None:
         stream.append_batch(_batch(NOW_MS + 10 * number, 7))
         stream.commit()
         if number == 1:
-            # As a crash between the two steps of a write would have left it.
-            segment = root / STREAM / "shard-0000/db/segments/00000001"
-            segment.write_bytes(segment.read_bytes() + b"never written")
             stream.close()
             stream = Stream.open(root, STREAM, environment=environment)
+    # As a crash between the two steps of a write would have left it.
+    with (root / SEGMENT).open("ab") as segment:
+        segment.write(NEVER_WRITTEN)
 
 
 def _batch(first: int, count: int) -> pa.RecordBatch:
