@@ -1,6 +1,9 @@
 """Records become rows byte for byte; what cannot becomes a dead letter, alone."""
 
 import mmap
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +18,24 @@ from connectors.settings.stream_settings import MappingRules
 from storage_core import HEADERS_TYPE, InvalidRequestError
 from tests.unit.connectors.records import Plain, plain, record, shard_records
 
+STORE_SOME = """
+import sys
+import numpy as np
+import pyarrow as pa
+from connectors.ingest.mapping import map_partitions
+from connectors.kafka_client import Fetched, Partition
+from connectors.settings.stream_settings import MappingRules
+from storage_core import Stream
+offsets = np.arange(100)
+column = pa.array([int(each).to_bytes(4, "big") for each in offsets], pa.binary())
+only = Partition("orders", 0)
+kinds = np.ones(100, np.int8)
+fetched = Fetched({only: (0, 100)}, {only: 0}, offsets, offsets, kinds, column, column)
+with Stream.create(sys.argv[1], "orders") as stream:
+    for _, records in map_partitions(fetched, [only], MappingRules()):
+        stream.append_batch(records.rows, shard=0, addresses=records.offsets)
+print("numpy.ma" in sys.modules)
+"""
 INTEGERS = MappingRules()
 CARRIED = MappingRules(key_mode="none")
 IDS = st.integers(-(2**31), 2**31 - 1)
@@ -329,3 +350,10 @@ def test_more_values_than_a_column_takes_are_refused_and_not_cut():
     batch = pa.RecordBatch.from_arrays([half], names=["payload"])
     with pytest.raises(InvalidRequestError, match="lower round_bytes_max"):
         concat_rows([batch, batch])
+
+
+def test_first_round_of_a_process_does_without_masked_arrays(tmp_path):
+    command = [sys.executable, "-c", STORE_SOME, str(tmp_path / "root")]
+    here = Path(__file__).parents[4]
+    ran = subprocess.run(command, cwd=here, capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "False"
