@@ -96,15 +96,15 @@ class SegmentWriter:
         Raises:
             UnavailableError: The disk is full, failing or forbidden.
         """
-        sizes = (len(value) for family, _, value in batch.puts if _is_block(family, value))
-        if sum(sizes) < self._apart_bytes_min:
+        written = (value for family, _, value in batch.puts if family == FAMILY_LOG)
+        if sum(len(value) for value in written if not is_reference(value)) < self._apart_bytes_min:
             return
         with file_errors(self._store / _DIRECTORY, "writing blocks"):
             descriptor = self._with_room().fileno()
             blocks, puts, end = [], [], self._end
             for family, key, value in batch.puts:
                 put = family, key, value
-                if _is_block(family, value):
+                if family == FAMILY_LOG:
                     put = family, key, encode_reference(Reference(self._number, end, len(value)))
                     blocks.append(value)
                     end += len(value)
@@ -144,10 +144,6 @@ class SegmentWriter:
         # IMPORTANT: last of all; an interruption before leaves all this to be done again.
         self._number, self._end, self._segment = number, end, segment
         return segment
-
-
-def _is_block(family: str, value: bytes) -> bool:
-    return family == FAMILY_LOG and not is_reference(value)
 
 
 def _place_to_go_on(store: Path, noted: SegmentsEnd | None) -> SegmentsEnd:
