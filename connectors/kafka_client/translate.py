@@ -11,6 +11,7 @@ from connectors.kafka_client.terms import Partition
 from storage_core import (
     BrokerUnavailableError,
     ClientFailedError,
+    ClosedError,
     InvalidRequestError,
     ShardlogError,
 )
@@ -104,6 +105,10 @@ def translated(doing: str) -> Iterator[None]:
     except (ValueError, TypeError) as error:
         message = f"{doing}: {error}"
         raise InvalidRequestError(message) from error
+    except RuntimeError as error:
+        # Of a client that is closed it raises this, and of nothing else.
+        message = f"{doing}: {error}"
+        raise ClosedError(message) from error
 
 
 def our_error(error: KafkaException, doing: str) -> ShardlogError:

@@ -164,6 +164,23 @@ def test_fetch_that_has_ended_refuses():
             call()
 
 
+@pytest.mark.parametrize("way", ["python", pytest.param("native", marks=needs_library)])
+def test_consumer_that_is_closed_refuses_whatever_is_called(way):
+    consumer = Consumer(NOBODY, way)
+    assert consumer.close()
+    for call in (
+        lambda: consumer.fetch(1, 0),
+        lambda: consumer.begin({A: Place(0)}),
+        lambda: consumer.let_go([A]),
+        lambda: consumer.positions([A]),
+        lambda: consumer.seek(A, Place(0)),
+        lambda: consumer.pause([A]),
+    ):
+        with pytest.raises(ClosedError, match="closed"):
+            call()
+    assert consumer.close()
+
+
 @needs_library
 def test_fork_is_refused_whatever_it_calls_and_harms_nobody():
     consumer = Consumer(NOBODY, "native")
