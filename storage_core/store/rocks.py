@@ -12,7 +12,7 @@ import os
 import re
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
@@ -342,17 +342,18 @@ class RocksStore:
             views = list(self._views)
         for view in views:
             view.close()
-        self._log = self._log_handle = None
+        self._log_handle = None
         if self._segments is not None:
             self._segments.close()
         self._blocks_read.close()
         try:
-            with _translated(self.path, "closing"):
+            # What interrupted an earlier call may have come when all was closed.
+            with _translated(self.path, "closing"), suppress(DbClosedError), ExitStack() as both:
                 if self._database is not None:
-                    # What interrupted an earlier call may have come when all was closed.
-                    with suppress(DbClosedError):
-                        self._database.close()
-                    self._database = None
+                    both.callback(self._database.close)
+                    # NOTE: one that is let go of unclosed is flushed with the interpreter held.
+                    both.callback(self._log.close)
+            self._log = self._database = None
         finally:
             open_files().closed(self)
             _share_buffers()

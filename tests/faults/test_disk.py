@@ -16,6 +16,9 @@ import pyarrow as pa
 import pytest
 
 from storage_core import ShardlogError, ShardPoisonedError, Stream, StreamOptions, StreamReader
+from storage_core.format.keys import FAMILY_LOG
+from storage_core.store.key_value import Batch
+from storage_core.store.rocks import open_store
 from storage_core.store.segments import APART_BYTES_MIN
 from tests.faults.lossy_mount import LossyMount
 from tests.faults.scenario import STREAM, Scenario
@@ -174,6 +177,21 @@ def slow_commit(scenario: Scenario, stream: Stream) -> Iterator[threading.Thread
         scenario.disk.order(hold_syncs=False)
         commit.join(30)
     assert not commit.is_alive()
+
+
+def test_closing_a_store_keeps_no_other_thread_waiting_for_the_disk(disk: LossyMount) -> None:
+    store, batch = open_store(disk.path / "db", "strict"), Batch()
+    batch.put(b"key", b"value", FAMILY_LOG)
+    store.write(batch)
+    disk.order(hold_syncs=True)
+    closing = threading.Thread(target=store.close)
+    closing.start()
+    try:
+        assert disk.wait_until("held")
+    finally:
+        disk.order(hold_syncs=False)
+        closing.join(30)
+    assert not closing.is_alive()
 
 
 def _commit_quietly(stream: Stream) -> None:
