@@ -32,6 +32,21 @@ with StreamReader.open(sys.argv[1], "s") as reader:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
+# As much as a worker frees at once: a round as it was fetched and as it was joined.
+FREE_ROUNDS = """
+import resource
+import numpy as np
+from storage_core.ground.malloc import keep_large_buffers
+
+assert keep_large_buffers()
+for _ in range(4):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    round_ = [np.ones(3 * 2**20, np.uint8) for _ in range(8)]
+    del round_
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+FAULTS_A_ROUND_MAX = 100
+
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
@@ -70,6 +85,11 @@ def test_scan_uses_its_buffers_again(root):
 def test_scan_that_gives_its_buffers_back_pays_for_every_page(root):
     """What the setting saves, and that the test above can fail."""
     assert faults_a_block(root, MALLOC_TRIM_THRESHOLD_="16777216") > PAGES_A_BLOCK
+
+
+def test_round_uses_the_buffers_of_the_last_again():
+    done = subprocess.run([sys.executable, "-c", FREE_ROUNDS], stdout=subprocess.PIPE, check=True)
+    assert int(done.stdout) < FAULTS_A_ROUND_MAX
 
 
 @pytest.mark.parametrize(
