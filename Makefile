@@ -71,7 +71,7 @@ fmt: $(STAMP) ## Format the code and mend what ruff can mend.
 	$(BIN)/ruff check --fix --exit-zero $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
-check: $(STAMP) ## Check style, formatting, types, spelling, project file and lock; changes nothing.
+check: $(STAMP) ## Check style, formatting, types, spelling, project file, lock and C; changes nothing.
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy $(SOURCES)
