@@ -175,6 +175,8 @@ def _place_to_go_on(store: Path, noted: SegmentsEnd | None) -> SegmentsEnd:
     with taking_errors(path, "opening the last segment"):
         segment = opened(path, os.O_WRONLY)
         size = os.fstat(segment.fileno()).st_size
+        # The trace of an error would keep it open.
+        del segment
     # Without a note nothing means what is there. It is kept: RocksDB's own files may be lost.
     end = size if noted is None else noted.end
     if size < end:

@@ -375,8 +375,12 @@ def test_store_is_refused_until_its_segments_are_back(path, tmp_path, spoil, num
     spoil(path / f"segments/{number:08d}")
     names = segments(path)
     for _ in range(2):
-        with pytest.raises(CorruptionError, match=rf"{told}.*restore.*segments/{number:08d}"):
+        refused = pytest.raises(CorruptionError, match=rf"{told}.*restore.*segments/{number:08d}")
+        with refused as error:
             opened(path)
+        # Whoever keeps the error, and its trace with it, keeps no segment open.
+        assert error.value.path == path / f"segments/{number:08d}"
+        assert one_open_segment(path) == []
     assert segments(path) == names
     shutil.rmtree(path / "segments")
     with pytest.raises(CorruptionError, match=r"a segment is missing.*segments/00000001"):
