@@ -5,9 +5,9 @@ functions are the door for what callers bring beside their rows; they change not
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass
-from operator import add
-from typing import Any
+from dataclasses import dataclass, fields
+from operator import add, attrgetter
+from typing import Any, Final
 
 import numpy as np
 
@@ -43,7 +43,11 @@ class AppendReport:
 
     def plus(self, other: "AppendReport") -> "AppendReport":
         """Return the sums."""
-        return AppendReport(*map(add, astuple(self), astuple(other)))
+        return AppendReport(*map(add, _counts(self), _counts(other)))
+
+
+# NOTE: `astuple` copies each value deeply: 40 µs for two reports, a partition and round.
+_counts: Final = attrgetter(*(each.name for each in fields(AppendReport)))
 
 
 @dataclass(frozen=True, slots=True)
