@@ -372,6 +372,9 @@ class Stream(StreamReads[Shard]):
         Args:
             progress: Called every so many blocks with the shard, the address that was reached,
                 and the exclusive end.
+
+        Raises:
+            UnavailableError: The disk does not read a file now; what was found before is not told.
         """
         report = VerifyReport()
         for shard in self._open_shards().values():
