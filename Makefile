@@ -29,6 +29,8 @@ NATIVE := connectors/kafka_client/native
 CC_FOUND := $(shell command -v $(CC))
 PYTEST := $(BIN)/pytest -n $(JOBS) --dist loadgroup
 UV_ENV := UV_PROJECT_ENVIRONMENT=.venv UV_PYTHON_DOWNLOADS=never
+# The library lies in the tree: that uv built it once does not say that it is there.
+REBUILT := --reinstall-package shardlog
 
 # The interpreter to build on; `make PYTHON=/path/to/python3 setup` chooses another.
 PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3; do \
@@ -55,14 +57,14 @@ $(STAMP): pyproject.toml uv.lock hatch_build.py $(wildcard $(NATIVE)/*.[ch])
 	fi; \
 	echo 'making .venv from uv.lock; the first time it downloads some hundreds of MB'; \
 	if command -v uv >/dev/null; then \
-		$(UV_ENV) UV_PYTHON="$$python" uv sync --frozen --quiet; \
+		$(UV_ENV) UV_PYTHON="$$python" uv sync --frozen --quiet $(REBUILT); \
 	elif ! "$$python" -m venv .venv; then \
 		echo "$$python lacks its venv module; on Debian: apt-get install python3-venv"; \
 		exit 1; \
 	else \
 		pinned=$$(sed -n '/^name = "uv"$$/{n;s/version = "\(.*\)"/\1/p}' uv.lock); \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv==$$pinned"; \
-		$(UV_ENV) $(BIN)/uv sync --frozen --quiet; \
+		$(UV_ENV) $(BIN)/uv sync --frozen --quiet $(REBUILT); \
 	fi; \
 	echo '.venv is ready'; } >&2
 	@touch $@

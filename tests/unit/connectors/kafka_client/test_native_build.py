@@ -1,6 +1,8 @@
 """Whatever CC is, shardlog can be installed."""
 
 import importlib
+import shutil
+import subprocess
 import sys
 from types import ModuleType
 from typing import Any
@@ -85,3 +87,17 @@ def test_library_of_sources_that_have_changed_since_is_told(build, tmp_path):
     header.write_text(header.read_text().replace("#define ABI ", "#define ABI 1000"))
     found = load(build("cc")[1])
     assert found == Refusal("the compiled library is of another version; install shardlog anew")
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+def test_setup_makes_the_library_though_uv_has_made_it_before():
+    told = subprocess.run(
+        ["make", "--dry-run", "--always-make", "setup"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    syncs = [line for line in told.stdout.splitlines() if "uv sync" in line]
+    assert syncs
+    assert all("--reinstall-package shardlog" in line for line in syncs)
