@@ -83,7 +83,7 @@ def worker(
         brokers=options.kafka_settings[BOOTSTRAP],
         group=options.kafka_settings["group.id"],
         root=str(options.root),
-        fetches_by=running.fetches_by,
+        fetches_by=fetches_by,
     )
     return end(run_to_its_end(running, log), running)
 

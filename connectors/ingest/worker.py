@@ -52,8 +52,6 @@ class Worker:
         self._log = log
         self._admin = Admin(options.kafka_settings)
         self._consumer = Consumer(options.kafka_settings, options.fetch)
-        # The way records are fetched, and why.
-        self.fetches_by = self._consumer.fetches_by
         self._broker = BrokerWatch(clock, log)
         self._identities = TopicIdentities(self._admin, clock, self._broker)
         self.counts = WorkerCounts()

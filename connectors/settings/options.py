@@ -96,7 +96,7 @@ class WorkerOptions(Section):
         round_bytes_max: Bytes at which they no longer wait; as much may gather beside a round.
         lock_wait_s: How long a new owner waits for a shard another process holds.
         broker_wait_s: How long to wait for a broker at the start.
-        stop_timeout_s: How long a clean stop may take.
+        stop_timeout_s: How long each step of a clean stop may take.
         fetch: How records come from librdkafka: by the compiled library (`native`), in `python`, or
             (`auto`) by the library where it can be had.
         kafka: Settings of librdkafka, by its names.
