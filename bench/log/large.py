@@ -28,8 +28,9 @@ from storage_core import Stream, StreamReader
 STREAM_BYTES: Final = 5 * 10**9
 _MEMORY_MAX: Final = 400 * 10**6
 _SHARD_RECORDS: Final = 2 * 2**30 // 100
-# Small enough for their blocks to go through the WAL.
+# Small enough for their blocks to go through the WAL, which is looked at.
 _FILL_ROWS: Final = 5_000
+_WAL_BYTES_MIN: Final = 10 * 10**6
 _FILL_BATCHES_MAX: Final = 1000
 _WAL_FULL_SHARE: Final = 0.75
 _MUCH_ROWS: Final = 2000
@@ -60,6 +61,7 @@ def _fill(root: Path) -> Measured:
             stream.append_batch(batch)
             stream.commit()
             wal_bytes_max = max(wal_bytes_max, _wal_bytes(root))
+    assert wal_bytes_max >= _WAL_BYTES_MIN
     return {"wal_bytes_max": wal_bytes_max}
 
 
