@@ -395,8 +395,17 @@ static void one_round(void)
     char text[64];
     int64_t source;
     conf_init(NULL, NULL, text, sizeof text);
+    if (below(20) == 0) {
+        /* One that comes to nothing before its owner has it. */
+        told_new(&client, NULL, NULL, text, sizeof text);
+        client.on_destroy(&client, client.opaque);
+        conf_init(NULL, NULL, text, sizeof text);
+        CHECK(shardlog_open(&client) == NULL);
+    }
     told_new(&client, NULL, NULL, text, sizeof text);
-    struct fetch *f = opened = shardlog_open(below(20) == 0 ? NULL : &client);
+    const void *owner = below(20) == 0 ? NULL : &client;
+    struct fetch *f = opened = shardlog_open(owner);
+    CHECK((f == NULL) == (owner == NULL));
     if (f != NULL) {
         for (uint32_t each = below(12); each > 0; each--) {
             source = shardlog_hold(f, topics[below(TOPICS_MADE)].name, (int32_t)below(PARTITIONS));
