@@ -15,10 +15,11 @@ from connectors.ingest.gathering import Gathering
 _ADVANCE_EVERY_S: Final = 1.0
 _IDENTITY_EVERY_S: Final = 10.0
 # Fewer cost more a record; more leave the processor's caches before they are mapped.
-CONSUME_RECORDS: Final = 3_000
+CONSUME_RECORDS: Final = 6_000
+_BESIDE_ROUNDS_MAX: Final = 2
 _BEHIND_LINGERS: Final = 10
 _BEHIND_CALLS: Final = 3
-_FULL_WITHIN_S: Final = 0.02
+_FULL_WITHIN_S: Final = 0.04
 _SMALL_RECORDS: Final = 256
 _SMALL_EVERY_LINGERS: Final = 3
 _WAIT_LEAST_S: Final = 0.005
@@ -70,6 +71,13 @@ class Pace:
         """Tell whether records are there and make a round, or have waited for long enough."""
         is_full = gathered.rounds >= 1
         return gathered.count > 0 and (is_full or now_s >= self._due_s(gathered, now_s))
+
+    def is_enough(self, gathered: Gathering) -> bool:
+        """Tell whether so much has gathered beside a round that fetching waits for its end.
+
+        A worker that stops at one round lets librdkafka's queues fill up, and its fetches end.
+        """
+        return gathered.rounds >= _BESIDE_ROUNDS_MAX
 
     def _due_s(self, gathered: Gathering, now_s: float) -> float:
         """Return when what was gathered becomes a round; of nothing, what comes from now on."""

@@ -157,12 +157,11 @@ class Worker:
         # They came at any time during the call; one that asks for one ends with it.
         self._gather(stretches, now_s if most == 1 else asked_s)
         self._rounds.conclude_if_done()
+        if self._rounds.in_flight is not None and self._pace.is_enough(self._gathered):
+            self._hold_back()
         if self._rounds.in_flight is None:
             self._holdings.try_waiting(now_s)
             self._rounds.begin_if_due(self._holdings.feeds, now_s)
-        elif self._gathered.rounds >= 1:
-            # The next round waits already.
-            self._hold_back()
         self._group.tell_if_due(self._holdings.feeds, now_s)
         self._dead_letters.tell_if_due(now_s)
         self._broker.tell_if_due(now_s)

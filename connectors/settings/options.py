@@ -93,7 +93,7 @@ class WorkerOptions(Section):
         adopt: Take over a copy of a root whose shards went on elsewhere.
         linger_ms: How long records gather before they are made durable.
         round_records_max: Records at which they no longer wait.
-        round_bytes_max: Bytes at which they no longer wait; as much may gather beside a round.
+        round_bytes_max: Bytes at which they no longer wait; twice as much gathers beside a round.
         lock_wait_s: How long a new owner waits for a shard another process holds.
         broker_wait_s: How long to wait for a broker at the start.
         stop_timeout_s: How long each step of a clean stop may take.

@@ -66,6 +66,11 @@ def test_rounds_that_are_not_small_follow_each_other(pace):
     assert pace.is_due(gathered(256, since_s=100.0, records_max=1000), 100.021)
 
 
+def test_two_rounds_gather_beside_one_and_then_fetching_waits(pace):
+    assert not pace.is_enough(gathered(19))
+    assert pace.is_enough(gathered(20))
+
+
 def next_call(pace, waiting, now_s):
     return pace.next_call(waiting, now_s, is_round_out=False)
 
@@ -107,7 +112,7 @@ def test_full_call_after_a_pause_is_no_backlog(pace):
 
 def test_calls_that_fill_slowly_are_no_backlog(pace):
     for _ in range(3):
-        pace.note_call(CONSUME_RECORDS, 0.03)
+        pace.note_call(CONSUME_RECORDS, 0.05)
     assert not pace.is_behind
 
 

@@ -12,7 +12,10 @@ import pytest
 from connectors.cli.exit_codes import EXIT_UNAVAILABLE
 from connectors.ingest import worker as loop
 from connectors.ingest.commit_round import RoundInFlight, RoundReport
+from connectors.ingest.gathering import Gathering
+from connectors.ingest.group_offsets import GroupOffsets
 from connectors.kafka_client import Partition, Place
+from connectors.kafka_client.python_fetch import stretches_of
 from connectors.kafka_client.translate import fault_of
 from storage_core import (
     ClosedError,
@@ -82,6 +85,34 @@ def test_records_gather_while_a_shard_is_appended_to(worker, tmp_path):
         door.open()
         worker._rounds.flush(worker._holdings.feeds)
     assert committed(tmp_path) == {0: 2, 1: 1}
+
+
+class Backlog:
+    """A consumer that brings two records with each call, and whose group is told nothing."""
+
+    def fetch(self, _records_max, _wait_s):
+        return stretches_of([record(1), record(2)])
+
+    def take_group_answer(self):
+        return None
+
+    def commit_group(self, _places, *, is_last):
+        pass
+
+
+def test_round_that_fetching_waited_for_is_followed_at_once(worker, monkeypatch):
+    backlog: Any = Backlog()
+    monkeypatch.setattr(worker, "_consumer", backlog)
+    worker._group = GroupOffsets(backlog)
+    worker._gathered = worker._rounds._gathered = Gathering(worker.counts, 1, 2**20)
+    with held_up(worker, A) as door:
+        begin(worker, record(0))
+        opened = open_soon(door)
+        worker._step()
+        opened.join()
+    assert (worker.counts.appended, worker._gathered.count) == (1, 0)
+    worker._rounds.settle()
+    assert worker.counts.appended == 3
 
 
 def test_shard_with_few_records_is_committed_though_a_larger_one_hangs(worker, tmp_path):
