@@ -22,11 +22,13 @@ BROKER_NAMES: Final = ("bootstrap.servers", "metadata.broker.list")
 
 _STRATEGY: Final = "partition.assignment.strategy"
 _STRATEGY_TAKEN: Final = "cooperative-sticky"
-# With the default pause of a full prefetch queue, 1,000 ms, a consumer runs at a seventh.
+# With the default pause of a full prefetch queue, 1,000 ms, a consumer runs at a seventh. A small
+# record takes several times its size there; with 100,000 a partition a worker is no faster.
 _CONSUMER_DEFAULTS: Final[Mapping[str, object]] = {
     "client.id": "shardlog-consumer",
     "fetch.queue.backoff.ms": 2,
     "queued.max.messages.kbytes": 16_384,
+    "queued.min.messages": 10_000,
     _STRATEGY: _STRATEGY_TAKEN,
     "session.timeout.ms": 10_000,
     "heartbeat.interval.ms": 1_000,
