@@ -239,6 +239,9 @@ class Lab:
             try:
                 with Producer(self.bootstrap, {"linger.ms": "2"}) as producer:
                     self._send(producer, topic, records, stop.is_set, pause_s=0.01)
+                    # A broker that comes back takes longer than leaving the producer waits.
+                    left = producer.flush(WAIT_MAX_S)
+                assert not left, f"{left} records were not acknowledged"
                 assert producer.first_failure is None, producer.first_failure
             except Exception as error:  # noqa: BLE001 - told to the test below
                 failures.append(error)
