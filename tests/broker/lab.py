@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from connectors.kafka_client import Admin, Consumer, FetchWay, Partition, Place, Producer
-from storage_core import InvalidRequestError, StreamReader, SystemClock
+from storage_core import BrokerUnavailableError, InvalidRequestError, StreamReader, SystemClock
 from storage_core.ground.durable_file import encode_document, read_document, replace_durably
 from tests.broker.cluster import Cluster, Transactions
 from tests.unit.connectors.records import plain
@@ -60,7 +60,7 @@ class Topic:
         """Return the end of what is committed in each partition."""
         consumer = self._consumer()
         try:
-            return {part.number: consumer.watermarks(part)[1] for part in self.partitions()}
+            return {part.number: end for part, (_, end) in self._watermarks(consumer).items()}
         finally:
             consumer.close()
 
@@ -68,7 +68,7 @@ class Topic:
         """Return what the broker holds, by partition."""
         consumer = self._consumer()
         try:
-            ends = {part: consumer.watermarks(part) for part in self.partitions()}
+            ends = self._watermarks(consumer)
             consumer.begin({part: Place(low) for part, (low, _) in ends.items()})
             rows: dict[int, list[Row]] = {part.number: [] for part in ends}
             left = {part for part, (low, end) in ends.items() if low < end}
@@ -85,6 +85,19 @@ class Topic:
             return rows
         finally:
             consumer.close()
+
+    def _watermarks(self, consumer: Consumer) -> dict[Partition, tuple[int, int]]:
+        """Return where each partition begins and ends, once the broker leads them all."""
+        found: dict[Partition, tuple[int, int]] = {}
+
+        def is_told() -> bool:
+            with suppress(BrokerUnavailableError):
+                found.update({part: consumer.watermarks(part) for part in self.partitions()})
+                return True
+            return False
+
+        await_that(is_told, f"a broker that leads {self.name}")
+        return found
 
     def _consumer(self) -> Consumer:
         return Consumer({"bootstrap.servers": self.bootstrap, "group.id": f"{self.name}-ledger"})
