@@ -22,7 +22,7 @@ from storage_core.errors import (
 )
 from storage_core.format.contents import Contents
 from storage_core.format.counters import StreamStats
-from storage_core.format.keys import INT64_MAX, INT64_MIN
+from storage_core.format.keys import INT64_MAX, INT64_MIN, KEY_BYTES_MAX
 from storage_core.format.record import HEADERS_TYPE, Record, State
 from storage_core.format.window import UNITS_PER_SECOND, Unit
 from storage_core.ground.clock import Clock, SystemClock
@@ -44,6 +44,7 @@ __all__ = [
     "HEADERS_TYPE",
     "INT64_MAX",
     "INT64_MIN",
+    "KEY_BYTES_MAX",
     "UNITS_PER_SECOND",
     "AppendReport",
     "BrokerUnavailableError",

@@ -6,7 +6,7 @@ nothing here knows how a shard answers.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from heapq import merge
 from operator import index
 from typing import ClassVar, Final, Generic, Self, TypeVar
@@ -23,14 +23,25 @@ from storage_core.format.record import Record
 from storage_core.ground.forking import Home
 from storage_core.ground.parallel import Threads
 from storage_core.read.columns import READ_COLUMNS, read_schema
+from storage_core.read.keyed import (
+    Keys,
+    checked_keys,
+    own_columns,
+    ranked,
+    refuse_unfit,
+    unnumbered,
+)
 from storage_core.read.request import Order, ReadRequest, ShardFacts, ShardReader
-from storage_core.read.rows import in_order
+from storage_core.read.rows import in_order, joined
 
 Ids = int | Iterable[int] | None
+# What `latest` tells records by: an id, or a key.
+Id = int | bytes | None
 S = TypeVar("S", bound=ShardReader)
 
 _THREADS_MAX: Final = 8
 _IDS_IN_TURN_MAX: Final = 16
+_RECORD_FIELDS: Final = frozenset(one.name for one in fields(Record))
 _READ_ORDER: Final = ("secondary", "primary", "shard", "address")
 
 
@@ -111,7 +122,7 @@ class StreamReads(Generic[S]):
         end: int | None = None,
         limit: int = 0,
         *,
-        keys: Sequence[bytes | None] | None = None,
+        keys: Keys = None,
         versions: Iterable[int] | None = None,
         latest_by: str | None = None,
         tombstones: bool = False,
@@ -124,7 +135,9 @@ class StreamReads(Generic[S]):
             start: Least primary, inclusive; None for no bound.
             end: Largest primary, inclusive; None for no bound.
             limit: Most rows an id, 0 for all.
-            keys: For streams with a key dictionary, which this one is not.
+            keys: In the place of `ids` on a stream with a key dictionary: one key, several (None
+                is that of rows without one), or None for all. Rows are by key then, show it as
+                column `key`, and have no secondary.
             versions: Only these versions.
             latest_by: Not supported by this version.
             tombstones: Goes with `latest_by`; without it tombstones are rows like others.
@@ -134,37 +147,43 @@ class StreamReads(Generic[S]):
             >>> stream.read(ids=7, columns=["primary", "payload"]).to_pylist()
             [{'primary': 1700000000000, 'payload': b'begin'}]
         """
-        _refuse_unsupported(keys, latest_by, tombstones=tombstones)
-        request = _request("primary", ids, start, end, limit, versions, columns)
-        wanted = READ_COLUMNS if request.columns is None else request.columns
-        sorting = tuple(dict.fromkeys((*wanted, *_READ_ORDER)))
+        _refuse_unsupported(latest_by, tombstones=tombstones)
+        request = self._of(keys, _request("primary", ids, start, end, limit, versions, columns))
+        wanted = own_columns(self._files.meta, request)
+        sorting = tuple(dict.fromkeys((*wanted, *self._key_column, *_READ_ORDER)))
         batches = self._gather(replace(request, columns=sorting))
         if not batches:
             return read_schema(wanted).empty_table()
+        if self._has_keys:
+            rows = in_order([ranked(joined(batches))], _READ_ORDER, wanted, limit)
+            return pa.Table.from_batches([unnumbered(rows)])
         # What one shard answers is in order.
         order = _READ_ORDER if len(batches) > 1 else ()
         return pa.Table.from_batches([in_order(batches, order, wanted, limit)])
 
-    def scan(
+    def scan(  # noqa: PLR0913 - a range of ids or keys, and what of it
         self,
         ids: Ids = None,
         start: int | None = None,
         end: int | None = None,
         *,
+        keys: Keys = None,
         versions: Iterable[int] | None = None,
         columns: Sequence[str] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of `read` in order of arrival, shard by shard, in bounded memory."""
-        request = _request("arrival", ids, start, end, 0, versions, columns)
+        request = self._of(keys, _request("arrival", ids, start, end, 0, versions, columns))
         return self._scan_each(self._open_shards(), request)
 
-    def tail(
+    def tail(  # noqa: PLR0913 - a range of addresses, and what of it
         self,
         shard: int,
         start_address: int | None = None,
         end_address: int | None = None,
         ids: Ids = None,
         columns: Sequence[str] | None = None,
+        *,
+        keys: Keys = None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield a shard's rows by address with their state: an exact replay.
 
@@ -175,7 +194,7 @@ class StreamReads(Generic[S]):
         """
         reader = self._shard(_integer("shard", shard))
         request = replace(
-            _request("replay", ids, None, None, 0, None, columns),
+            self._of(keys, _request("replay", ids, None, None, 0, None, columns)),
             shard=shard,
             start_address=start_address,
             end_address=end_address,
@@ -183,46 +202,57 @@ class StreamReads(Generic[S]):
         return reader.scan(request)
 
     def for_each(
-        self, ids: Ids, start: int | None, end: int | None, fn: Callable[[Record], object]
+        self,
+        ids: Ids = None,
+        start: int | None = None,
+        end: int | None = None,
+        fn: Callable[[Record], object] | None = None,
+        *,
+        keys: Keys = None,
     ) -> None:
-        """Call `fn` on each record, id by id, each by (primary, shard, address).
+        """Call `fn` on each record, id by id or key by key, each by (primary, shard, address).
 
         It works through the range in slices of bounded memory, and stops once `fn` returns
         True.
         """
-        request = _request("time", ids, start, end, 0, None, READ_COLUMNS)
+        if fn is None:
+            message = "for_each needs a function to call: fn"
+            raise InvalidRequestError(message)
+        request = self._of(keys, _request("time", ids, start, end, 0, None, None))
         readers = self._open_shards()
-        wanted = request.ids if request.ids is not None else self._all_ids()
-        for secondary in sorted(wanted):
-            asked = replace(request, ids=(secondary,))
+        for asked in self._one_by_one(replace(request, columns=self._record_columns)):
             each = (_records(self._scan_each({n: r}, asked)) for n, r in readers.items())
             for record in merge(*each, key=lambda one: (one.primary, one.shard, one.address)):
                 if fn(record) is True:
                     return
 
-    def latest(self, ids: Ids = None) -> dict[int, Record]:
-        """Return the record with the largest primary of each id, of equals the last stored.
+    def latest(self, ids: Ids = None, *, keys: Keys = None) -> dict[Id, Record]:
+        """Return the record with the largest primary of each id or key, of equals the last stored.
 
-        Ahead records count. An id without records is an absent key.
+        Ahead records count. An id or key without records is absent from what is returned.
 
         Example:
             >>> stream.latest([7, 8])[7].payload
             b'begin'
         """
-        columns = (*READ_COLUMNS, "committed_at_ms")
-        newest: dict[int, tuple[tuple[int, int, int], Record]] = {}
-        for batch in self._gather(_request("newest", ids, None, None, 1, None, columns)):
+        columns = (*self._record_columns, "committed_at_ms")
+        newest: dict[Id, tuple[tuple[int, int, int], Record]] = {}
+        request = self._of(keys, _request("newest", ids, None, None, 1, None, columns))
+        for batch in self._gather(request):
             committed_at = batch.column("committed_at_ms").to_numpy().tolist()
             for record, at in zip(_records(iter([batch])), committed_at, strict=True):
+                one = record.key if self._has_keys else record.secondary
                 rank = (record.primary, at, record.shard)
-                known = newest.get(record.secondary)
+                known = newest.get(one)
                 if known is None or known[0] < rank:
-                    newest[record.secondary] = rank, record
-        return {secondary: record for secondary, (_, record) in newest.items()}
+                    newest[one] = rank, record
+        return {one: record for one, (_, record) in newest.items()}
 
-    def earliest(self, ids: Ids, from_: int) -> int | None:
-        """Return the least primary of these ids that is not below `from_`, or None."""
-        request = _request("time", ids, from_, None, 0, None, ("primary",))
+    def earliest(
+        self, ids: Ids = None, from_: int | None = None, *, keys: Keys = None
+    ) -> int | None:
+        """Return the least primary of these ids or keys that is not below `from_`, or None."""
+        request = self._of(keys, _request("time", ids, from_, None, 0, None, ("primary",)))
         found = []
         for number, reader in self._open_shards().items():
             for batch in self._scan_each({number: reader}, request):
@@ -231,7 +261,13 @@ class StreamReads(Generic[S]):
         return min(found, default=None)
 
     def available(
-        self, ids: Ids, from_: int, width: int, limit: int = 0
+        self,
+        ids: Ids = None,
+        from_: int | None = None,
+        width: int = 0,
+        limit: int = 0,
+        *,
+        keys: Keys = None,
     ) -> tuple[int | None, pa.Table]:
         """Return first + width and the rows from the first primary to there.
 
@@ -240,18 +276,48 @@ class StreamReads(Generic[S]):
         if type(width) is not int or width < 0:
             message = f"width {width!r} is not an integer from 0 on"
             raise InvalidRequestError(message)
-        _request("time", ids, from_, None, limit, None, None)
-        first = self.earliest(ids, from_)
+        asked = self._of(keys, _request("time", ids, from_, None, limit, None, None))
+        first = self.earliest(ids, from_, keys=asked.keys)
         if first is None:
-            return None, read_schema(READ_COLUMNS).empty_table()
+            return None, read_schema(own_columns(self._files.meta, asked)).empty_table()
         last = saturating_add(first, width)
-        return last, self.read(ids, first, last, limit)
+        return last, self.read(ids, first, last, limit, keys=asked.keys)
+
+    @property
+    def _has_keys(self) -> bool:
+        return self._files.meta.has_keys
+
+    @property
+    def _key_column(self) -> tuple[str, ...]:
+        return ("key",) if self._has_keys else ()
+
+    @property
+    def _record_columns(self) -> tuple[str, ...]:
+        return (*READ_COLUMNS, *self._key_column)
+
+    def _of(self, keys: Keys, request: ReadRequest) -> ReadRequest:
+        """Return a request for keys too, if it fits the stream."""
+        asked = replace(request, keys=checked_keys(keys))
+        refuse_unfit(self._files.meta, asked)
+        return asked
+
+    def _one_by_one(self, request: ReadRequest) -> Iterator[ReadRequest]:
+        """Yield a request for each id or key that is asked for, in their order."""
+        if self._has_keys:
+            keys = self._all_keys() if request.keys is None else set(request.keys)
+            for key in sorted(keys, key=lambda one: (one is not None, one or b"")):
+                yield replace(request, keys=(key,))
+        else:
+            ids = self._all_ids() if request.ids is None else set(request.ids)
+            for secondary in sorted(ids):
+                yield replace(request, ids=(secondary,))
 
     def _gather(self, request: ReadRequest) -> list[pa.RecordBatch]:
         """Return every shard's batches, shards read beside each other."""
         readers = self._open_shards()
         asked = [(reader, replace(request, shard=number)) for number, reader in readers.items()]
-        if request.ids is not None and len(request.ids) <= _IDS_IN_TURN_MAX:
+        named = request.ids if request.keys is None else request.keys
+        if named is not None and len(named) <= _IDS_IN_TURN_MAX:
             # An id lies in one shard as a rule; the others answer faster than a thread wakes.
             return [batch for reader, one in asked for batch in reader.scan(one)]
         parts = self._threads.each(lambda one: list(one[0].scan(one[1])), asked)
@@ -282,6 +348,12 @@ class StreamReads(Generic[S]):
             ids.update(batch.column(0).unique().to_numpy().tolist())
         return ids
 
+    def _all_keys(self) -> set[bytes | None]:
+        keys: set[bytes | None] = set()
+        for batch in self.scan(columns=("key",)):
+            keys.update(batch.column(0).unique().to_pylist())
+        return keys
+
     @staticmethod
     def _scan_each(
         readers: Mapping[int, ShardReader], request: ReadRequest
@@ -292,7 +364,8 @@ class StreamReads(Generic[S]):
 
 def _records(batches: Iterator[pa.RecordBatch]) -> Iterator[Record]:
     for batch in batches:
-        for row in batch.select(list(READ_COLUMNS)).to_pylist():
+        names = [name for name in batch.schema.names if name in _RECORD_FIELDS]
+        for row in batch.select(names).to_pylist():
             yield Record(**row)
 
 
@@ -338,12 +411,7 @@ def _integer(name: str, value: object) -> int:
         raise InvalidRequestError(message) from error
 
 
-def _refuse_unsupported(
-    keys: Sequence[bytes | None] | None, latest_by: str | None, *, tombstones: bool
-) -> None:
-    if keys is not None:
-        message = "this stream has no key dictionary; read by ids"
-        raise InvalidRequestError(message)
+def _refuse_unsupported(latest_by: str | None, *, tombstones: bool) -> None:
     if latest_by is not None or tombstones:
         message = "latest_by and tombstones are not supported by this version"
         raise InvalidRequestError(message)

@@ -105,12 +105,13 @@ class StagingArea:
             InvalidRequestError: The stream has an origin.
         """
         meta = self._files.meta
-        mask = meta.route_mask
+        mask = meta.shard_mask
         if mask is None:
             message = "the shards are partitions of an origin; rows come from there only"
             raise InvalidRequestError(message, stream=meta.name)
         begin = partial(self._begin_attempt, transaction)
-        return StagingWriter(begin, mask, self.options.payload_bytes_max, meta.name)
+        largest = self.options.payload_bytes_max
+        return StagingWriter(begin, mask, largest, meta.name, has_keys=meta.has_keys)
 
     def is_decided(self, transaction: TransactionId) -> bool:
         """Tell whether a transaction was published, finished or passed by its series.

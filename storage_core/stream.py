@@ -17,6 +17,7 @@ from storage_core.catalog.changes import altered, upgraded
 from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.stream_file import StreamFiles, read_stream
+from storage_core.dictionaries.routing import shards_of_rows
 from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.format.keys import ADDRESS_MAX
 from storage_core.format.record import Rows, rows_from_arrow
@@ -70,8 +71,9 @@ class Stream(StreamReads[Shard]):
         self._environment = environment
         self._staging = Staging(files.staging_directory, environment.clock)
         # A stream whose rows are not routed has one place for every secondary, and no shard there.
-        self._mask = files.meta.route_mask or 0
-        self._by_route = [shards.get(number) for number in range(files.meta.shards)] or [None]
+        self._mask = files.meta.shard_mask or 0
+        by_route = [shards.get(number) for number in range(files.meta.shards)] or [None]
+        self._by_route = [None] * len(by_route) if self._has_keys else by_route
 
     @classmethod
     def create(
@@ -210,15 +212,18 @@ class Stream(StreamReads[Shard]):
         A full block is written by itself while the caller waits, so memory stays bounded.
 
         Raises:
-            InvalidRequestError: A value is of the wrong type or too large; nothing changed.
+            InvalidRequestError: A value is of the wrong type or too large, or the stream has a key
+                dictionary, which takes batches only; nothing changed.
             UnavailableError: The shard was held by another call for too long.
         """
         try:
             shard = self._by_route[secondary & self._mask]
         except TypeError as error:
+            self._refuse_unkeyed()
             message = f"secondary must be an integer, not {type(secondary).__name__}"
             raise InvalidRequestError(message) from error
         if shard is None:
+            self._refuse_unkeyed()
             self._refuse_unrouted()
             shard = self._shard(secondary & self._mask)
         shard.add(primary, secondary, payload, version)
@@ -239,9 +244,10 @@ class Stream(StreamReads[Shard]):
 
         Args:
             batch: Columns primary, secondary, payload, and optionally version, key, headers,
-                timestamp, timestamp_type.
-            shard: The shard all rows go to; None routes each by its secondary, which a stream
-                with an origin refuses.
+                timestamp, timestamp_type. In a stream with a key dictionary `key` is needed, null
+                for no key, and there is no secondary.
+            shard: The shard all rows go to; None routes each by its secondary, or by its key's
+                hash, which a stream with an origin refuses. Keys that route elsewhere are refused.
             addresses: The rows' own addresses, strictly increasing; rows already stored are
                 skipped and counted. Needs `shard` unless there is one shard only. Rows of an
                 origin must bring theirs.
@@ -267,7 +273,8 @@ class Stream(StreamReads[Shard]):
             (2, 1)
         """
         self._refuse_if_closed()
-        rows = rows_from_arrow(batch, self._files.settings.options.payload_bytes_max)
+        largest = self._files.settings.options.payload_bytes_max
+        rows = rows_from_arrow(batch, largest, has_keys=self._has_keys)
         extra = checked_attachments(attachments)
         if shard is None:
             self._refuse_unrouted()
@@ -278,6 +285,7 @@ class Stream(StreamReads[Shard]):
             if placed is None and len(rows) and self.origin is not None:
                 message = "the rows come from an origin: give the addresses they have there"
                 raise InvalidRequestError(message, stream=self._files.meta.name)
+            self._refuse_strange_keys(rows, shard)
             dead = checked_dead_letters(dead_letters, rows, placed)
             entry = Entry(rows, placed, checked_source(source), extra, dead)
             return self._shard(shard).append(entry)
@@ -412,13 +420,30 @@ class Stream(StreamReads[Shard]):
             error.add_note(f"while closing: {later}")
 
     def _routed(self, rows: Rows) -> list[tuple[Shard, Rows]]:
-        numbers = rows.secondary & self._mask
+        numbers = shards_of_rows(rows, self._mask, has_keys=self._has_keys)
         present = np.unique(numbers).tolist()
         targets = [self._shard(number) for number in present]
         return [
             (target, rows.take(np.flatnonzero(numbers == number)))
             for number, target in zip(present, targets, strict=True)
         ]
+
+    def _refuse_strange_keys(self, rows: Rows, shard: int) -> None:
+        """Refuse keys that route to another shard than the one named, where reads miss them."""
+        if not self._has_keys or self._mask == 0:
+            return
+        numbers = shards_of_rows(rows, self._mask, has_keys=True)
+        if (numbers != shard).any():
+            at = int((numbers != shard).argmax())
+            message = f"the key of row {at} belongs to shard {int(numbers[at])}, not {shard}"
+            raise InvalidRequestError(message, stream=self._files.meta.name)
+
+    def _refuse_unkeyed(self) -> None:
+        """Refuse single records where rows belong to keys."""
+        if self._has_keys:
+            self._refuse_if_closed()
+            message = "this stream has a key dictionary: append batches with a column of keys"
+            raise InvalidRequestError(message, stream=self._files.meta.name)
 
     def _refuse_unrouted(self) -> None:
         """Refuse rows without a shard where secondaries do not name one."""

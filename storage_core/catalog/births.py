@@ -53,6 +53,7 @@ def create_stream(
     if is_reserved(name):
         message = f"no stream may be called {name!r}: a root keeps a file of its own there"
         raise InvalidRequestError(message, stream=name)
+    _check_key_mode(options, origin)
     check_root(root)
     directory = root / name
     for path in (directory, *directory.parents):
@@ -64,6 +65,16 @@ def create_stream(
         make_root_file(root)
         with locked(directory):
             return _create_files(directory, name, options, origin)
+
+
+def _check_key_mode(options: StreamOptions, origin: StreamOrigin | None) -> None:
+    wanted = options.key_mode == "dictionary"
+    if origin is not None and wanted != (origin.key_mode == "dictionary"):
+        message = (
+            f"key_mode of the options is {options.key_mode!r} and the origin's is "
+            f"{origin.key_mode!r}; a dictionary is in both"
+        )
+        raise InvalidRequestError(message)
 
 
 def _create_files(
@@ -84,6 +95,7 @@ def _create_files(
         options.jitter,
         shards,
         origin,
+        options.key_mode,
     )
     settings = StreamSettings(options, lineages)
     files = rewritten(StreamFiles(directory, meta, settings), settings)
@@ -104,7 +116,7 @@ def add_shards(root: Path, name: str, starts: Mapping[int, int]) -> StreamFiles:
     _check_starts(starts)
     files = read_stream(root, name, is_whole=False)
     if files.meta.origin is None:
-        message = "the stream routes by secondary; its shards are made with it"
+        message = "the stream routes its rows itself; its shards are made with it"
         raise InvalidRequestError(message, stream=name)
     with taking_errors(files.directory, "adding shards"), locked(files.directory):
         return _add_missing(files.reread(), starts)

@@ -18,7 +18,7 @@ from storage_core.ground.durable_file import replace_durably, taking_errors
 from storage_core.ground.locks import DirectoryLock
 
 _LOCK_WAIT_MAX_S: Final = 60.0
-_FIXED: Final = {"shards", "unit", "jitter", "window"}
+_FIXED: Final = {"shards", "unit", "jitter", "window", "key_mode"}
 
 
 def locked(directory: Path) -> DirectoryLock:

@@ -14,6 +14,7 @@ from storage_core.format.keys import INT64_MAX
 from storage_core.format.window import UNITS_PER_SECOND, Unit, WindowScheme, width_for
 
 SyncLevel = Literal["commit", "interval"]
+KeyMode = Literal["none", "dictionary"]
 
 SHARDS_MAX: Final = 4096
 WINDOWS_MAX: Final = 10_000
@@ -46,6 +47,8 @@ class StreamOptions:
         wait_max: How long a call waits for another that is in its way.
         transactions_kept: How many ids of finished transactions each shard remembers; a replay of
             one before them lands again.
+        key_mode: `dictionary`: rows belong to a key of any bytes, or to none, and are read by
+            `keys`; `none`: to a secondary. Fixed when the stream is made.
     """
 
     shards: int = 4
@@ -63,6 +66,7 @@ class StreamOptions:
     codec: Codec = "none"
     wait_max: timedelta = timedelta(seconds=30)
     transactions_kept: int = 100_000
+    key_mode: KeyMode = "none"
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming the option."""
@@ -70,6 +74,7 @@ class StreamOptions:
         check_choice("unit", self.unit, get_args(Unit))
         check_choice("sync", self.sync, get_args(SyncLevel))
         check_choice("codec", self.codec, get_args(Codec))
+        check_choice("key_mode", self.key_mode, get_args(KeyMode))
         _check_int("jitter", self.jitter, 0, INT64_MAX)
         _check_int("payload_bytes_max", self.payload_bytes_max, 1, PAYLOAD_BYTES_MAX)
         _check_int("block_records", self.block_records, 1, 2**20)

@@ -17,7 +17,7 @@ from storage_core.catalog.options import check_choice
 from storage_core.errors import InvalidRequestError
 
 OriginKind = Literal["kafka"]
-KeyMode = Literal["integer", "none"]
+OriginKeyMode = Literal["integer", "dictionary", "none"]
 PrimaryOf = Literal["timestamp", "offset"]
 
 KIND_PLAIN: Final = "stream"
@@ -33,20 +33,21 @@ class StreamOrigin:
         kind: What the shards are partitions of.
         topic: The topic's name.
         topic_id: The topic's id; a topic made anew under the name has another.
-        key_mode: `integer`: the record's key is the secondary; `none`: keys are only carried.
+        key_mode: `integer`: the record's key is the secondary; `dictionary`: rows belong to keys
+            of any bytes; `none`: keys are only carried.
         primary: What the primary is: the record's timestamp, or its offset.
     """
 
     kind: OriginKind
     topic: str
     topic_id: str
-    key_mode: KeyMode
+    key_mode: OriginKeyMode
     primary: PrimaryOf
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning, naming the field."""
         check_choice("kind", self.kind, get_args(OriginKind))
-        check_choice("key_mode", self.key_mode, get_args(KeyMode))
+        check_choice("key_mode", self.key_mode, get_args(OriginKeyMode))
         check_choice("primary", self.primary, get_args(PrimaryOf))
         topic: object = self.topic
         if not is_stream_name(topic):

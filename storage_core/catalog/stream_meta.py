@@ -18,7 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from storage_core.catalog.options import StreamOptions
+from storage_core.catalog.options import KeyMode, StreamOptions
 from storage_core.catalog.origin import StreamOrigin, decode_origin, encode_origin
 from storage_core.catalog.root_file import STREAM_FILE
 from storage_core.errors import (
@@ -33,7 +33,8 @@ from storage_core.ground.durable_file import encode_document, read_document
 # A stream of an earlier version is read as it is, and made one of this when it is written.
 FORMAT_VERSION: Final = 3
 _FORMAT_VERSIONS: Final = (1, 2, FORMAT_VERSION)
-FEATURES: Final[frozenset[str]] = frozenset()
+KEY_DICTIONARY: Final = "key_dictionary"
+FEATURES: Final[frozenset[str]] = frozenset({KEY_DICTIONARY})
 
 OPTIONS_FILE: Final = "options.json"
 _META_FIELDS: Final = ("name", "incarnation", "unit", "window", "jitter", "shards")
@@ -51,11 +52,27 @@ class StreamMeta:
     jitter: int
     shards: int
     origin: StreamOrigin | None = None
+    key_mode: KeyMode = "none"
+
+    @property
+    def has_keys(self) -> bool:
+        """Tell whether rows belong to keys, and secondaries are numbers of a shard's own."""
+        return self.key_mode == "dictionary"
+
+    @property
+    def shard_mask(self) -> int | None:
+        """What of a row's secondary, or of its key's hash, names its shard; None of an origin's."""
+        return self.shards - 1 if self.origin is None else None
 
     @property
     def route_mask(self) -> int | None:
-        """What of a secondary names its shard; None where any shard may hold any id."""
-        return self.shards - 1 if self.origin is None else None
+        """What of a secondary names its shard; None where any shard may hold any number."""
+        return None if self.has_keys else self.shard_mask
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """What a program must know beside the format version to read or write the stream."""
+        return (KEY_DICTIONARY,) if self.has_keys else ()
 
     @property
     def scheme(self) -> WindowScheme:
@@ -79,15 +96,21 @@ class StreamSettings:
 
 def encode_meta(meta: StreamMeta) -> bytes:
     """Return the bytes of stream.json."""
-    by_secondary, by_caller = {"by": "secondary", "hash": "low bits"}, {"by": "partition"}
+    routing = {"by": "secondary", "hash": "low bits"}
+    if meta.has_keys:
+        routing = {"by": "key", "hash": "low bits of xxh3-64"}
+    if meta.origin is not None:
+        routing = {"by": "partition"}
     return encode_document(
         {
             **{name: getattr(meta, name) for name in _META_FIELDS},
             **encode_origin(meta.origin),
+            # An origin has more modes of its own.
+            **({"key_mode": meta.key_mode} if meta.has_keys else {}),
             "format_version": FORMAT_VERSION,
-            "required_to_read": sorted(FEATURES),
-            "required_to_write": sorted(FEATURES),
-            "routing": by_secondary if meta.origin is None else by_caller,
+            "required_to_read": list(meta.features),
+            "required_to_write": list(meta.features),
+            "routing": routing,
         }
     )
 
@@ -119,7 +142,11 @@ def read_meta(directory: Path) -> StreamMeta:
     except InvalidRequestError as error:
         message = f"this shardlog does not know such streams: {error.message}"
         raise UnsupportedFormatError(message, stream=directory.name, path=path) from error
-    return StreamMeta(**{name: document[name] for name in _META_FIELDS}, origin=origin)
+    return StreamMeta(
+        **{name: document[name] for name in _META_FIELDS},
+        origin=origin,
+        key_mode="dictionary" if document.get("key_mode") == "dictionary" else "none",
+    )
 
 
 def encode_settings(settings: StreamSettings, meta: StreamMeta) -> bytes:

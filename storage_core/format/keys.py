@@ -14,6 +14,7 @@ Integers are big-endian; signed ones have their sign bit flipped, so that -1 sor
              t name                                         a transaction that is done
              o kind place                                   the name that came at this place
              a key                                          what a caller attached to rows
+             k key                                          the key's number, i32 (dictionary)
 
 A family's name is part of the format. Two families, no more: blocks are written in address
 order and must never be rewritten by the compaction of small random keys.
@@ -40,8 +41,9 @@ PREFIX_PLACE: Final = b"o"
 KIND_NAMED: Final = 0
 KIND_NUMBERED: Final = 1
 PREFIX_ATTACHMENT: Final = b"a"
+PREFIX_KEY: Final = b"k"
 # What every key of the default family begins with one of.
-PREFIXES: Final = b"adfhlmotwz"
+PREFIXES: Final = b"adfhklmotwz"
 
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
@@ -49,6 +51,9 @@ INT64_MAX: Final = 2**63 - 1
 ADDRESS_MAX: Final = 2**62
 INT32_MIN: Final = -(2**31)
 INT32_MAX: Final = 2**31 - 1
+# The number of rows without a key; keys have those from 0 on.
+NULL_KEY_NUMBER: Final = -1
+KEY_BYTES_MAX: Final = 2**16 - 1
 
 _SIGN_64: Final = 1 << 63
 _SIGN_32: Final = 1 << 31
@@ -152,6 +157,21 @@ def place_key(kind: int, place: int) -> bytes:
 def attachment_key(key: bytes) -> bytes:
     """Return where a caller's key lies: among callers' keys alone."""
     return PREFIX_ATTACHMENT + key
+
+
+def number_key(key: bytes) -> bytes:
+    """Return where the number of a row's key lies."""
+    return PREFIX_KEY + key
+
+
+def encode_key_number(number: int) -> bytes:
+    """Return what lies under a `number_key`."""
+    return number.to_bytes(4, "little", signed=True)
+
+
+def decode_key_number(data: bytes) -> int:
+    """Return what `encode_key_number` was given."""
+    return int.from_bytes(data, "little", signed=True)
 
 
 def late_key(window: int, secondary: int, primary: int, address: int) -> bytes:

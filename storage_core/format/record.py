@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage_core.errors import InvalidRequestError
+from storage_core.format.keys import KEY_BYTES_MAX, NULL_KEY_NUMBER
 from storage_core.ground.arrow import Array, binary_sizes, entry_sizes, int_array
 
 HEADERS_TYPE: Final = pa.list_(
@@ -44,22 +45,28 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record; `payload` None is a tombstone, `late` means late or ahead."""
+    """One record; `payload` None is a tombstone, `late` means late or ahead.
+
+    In a stream with a key dictionary it belongs to `key`, and `secondary` is None; in others
+    `key` says nothing.
+    """
 
     primary: int
-    secondary: int
+    secondary: int | None
     version: int
     address: int
     payload: bytes | None
     late: bool
     shard: int
+    key: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
     """Records of one shard as columns of equal length.
 
-    `version` None means all zero. `envelope` holds only the columns that were given.
+    `version` None means all zero. `envelope` holds only the columns that were given. Where rows
+    belong to keys, `secondary` is -1 until their shard numbers them.
     """
 
     secondary: npt.NDArray[np.int32]
@@ -70,6 +77,10 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.primary)
+
+    def with_secondary(self, secondary: npt.NDArray[np.int32]) -> "Rows":
+        """Return the same records under other secondaries."""
+        return Rows(secondary, self.primary, self.version, self.payload, self.envelope)
 
     def slice(self, start: int, end: int) -> "Rows":
         """Return the records from `start` to before `end`, without copying."""
@@ -107,8 +118,13 @@ class Rows:
         return sizes
 
 
-def rows_from_arrow(batch: object, payload_bytes_max: int) -> Rows:
+def rows_from_arrow(batch: object, payload_bytes_max: int, *, has_keys: bool = False) -> Rows:
     """Return a caller's batch as rows, or refuse it whole.
+
+    Args:
+        batch: The caller's.
+        payload_bytes_max: A larger payload is refused.
+        has_keys: Whether rows belong to the keys in column `key`; they have no secondary then.
 
     Raises:
         InvalidRequestError: A column is missing, unknown, null where it may not be, or does
@@ -130,7 +146,7 @@ def rows_from_arrow(batch: object, payload_bytes_max: int) -> Rows:
         if not version.any():
             version = None
     rows = Rows(
-        _numbers(batch, "secondary", pa.int32()),
+        _unnumbered(batch) if has_keys else _numbers(batch, "secondary", pa.int32()),
         _numbers(batch, "primary", pa.int64()),
         version,
         _column(batch, "payload", pa.binary()),
@@ -140,6 +156,29 @@ def rows_from_arrow(batch: object, payload_bytes_max: int) -> Rows:
     if "headers" in rows.envelope:
         _check_headers(rows.envelope["headers"])
     return rows
+
+
+def _unnumbered(batch: pa.RecordBatch) -> npt.NDArray[np.int32]:
+    """Return what stands for the secondaries of rows whose keys have no numbers yet."""
+    names = batch.schema.names
+    if "key" not in names:
+        message = "column 'key' is missing: rows of a stream with a key dictionary belong to keys"
+        raise InvalidRequestError(message)
+    if "secondary" in names and batch.column("secondary").null_count < batch.num_rows:
+        message = (
+            "column 'secondary' holds ids: rows of a stream with a key dictionary belong to keys; "
+            "leave it out, or null"
+        )
+        raise InvalidRequestError(message)
+    keys = _column(batch, "key", pa.binary())
+    sizes = binary_sizes(keys)
+    if keys.null_count:
+        sizes = np.where(keys.is_valid().to_numpy(zero_copy_only=False), sizes, np.int32(0))
+    if len(sizes) and int(sizes.max()) > KEY_BYTES_MAX:
+        at = int(sizes.argmax())
+        message = f"key of row {at} has {int(sizes[at])} bytes; {KEY_BYTES_MAX} is the most"
+        raise InvalidRequestError(message)
+    return np.full(batch.num_rows, NULL_KEY_NUMBER, dtype=np.int32)
 
 
 def check_payload_sizes(rows: Rows, payload_bytes_max: int) -> None:

@@ -8,6 +8,7 @@
                    primary; address up to which heads are on disk
     m ahead        i64: how many ahead records have a key that says where they are. If it is
                    not what the counter says, some lack theirs (ahead_places.py)
+    m keys         i64: how many keys have a number, which are 0 to before it (dictionary)
     m segments     number i64 and end i64 of the last segment; written by every batch with blocks
                    in one. What lies behind is referred to by nothing (segments.py)
     m removed      empty: rows were removed that counters and windows had taken in, or may have been
@@ -54,6 +55,7 @@ KEY_FLOOR: Final = meta_key("floor")
 KEY_HEADS: Final = meta_key("heads")
 KEY_AHEAD: Final = meta_key("ahead")
 KEY_SOURCE: Final = meta_key("source")
+KEY_KEYS: Final = meta_key("keys")
 _PREFIX_LOST: Final = meta_key("lost/")
 _PREFIX_GAP: Final = meta_key("gap/")
 _PREFIX_PASS: Final = meta_key("pass/")
@@ -152,6 +154,7 @@ class ShardState:
     passed: tuple[AddressRange, ...] = ()
     ledger: Ledger | None = None
     has_removed: bool = False
+    keys: int = 0
 
     @classmethod
     def unborn(cls, born: int) -> "ShardState":
@@ -291,6 +294,7 @@ def decode_state(entries: list[tuple[bytes, bytes]], shard: int, born: int = 0) 
             passed=_ranges(entries, _PREFIX_PASS),
             ledger=decode_ledger(single[KEY_TRANSACTIONS]) if KEY_TRANSACTIONS in single else None,
             has_removed=KEY_REMOVED in single,
+            keys=_int_or(single, KEY_KEYS, 0),
         )
     except (struct.error, ValueError) as error:
         message = f"the shard's state under {PREFIX_META!r} cannot be read: {error}"

@@ -84,6 +84,15 @@ def _own_bits(buffer: Any, at: int, count: int) -> Any:  # noqa: ANN401 - a buff
     return _untyped.py_buffer(np.packbits(bits[skipped:], bitorder="little"))
 
 
+def distinct(column: Array) -> tuple[Array, npt.NDArray[np.int32]]:
+    """Return the values of a column as they come, each once, and which of them each row has.
+
+    A row that is null has -1.
+    """
+    encoded: Any = column.dictionary_encode()
+    return encoded.dictionary, encoded.indices.fill_null(-1).to_numpy()
+
+
 def binary_sizes(column: Array) -> npt.NDArray[np.int32]:
     """Return the length of each value of a binary column; a null's is what lies under it."""
     if not len(column):

@@ -1,15 +1,22 @@
 """The one door from a request to its rows, shared by writers and followers."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
+from storage_core.catalog.stream_meta import StreamMeta
 from storage_core.format.head import decode_heads
 from storage_core.format.keys import PREFIX_HEAD, head_key, prefix_end
 from storage_core.heads.grouping import Int32s
 from storage_core.heads.table import Heads, HeadTable
+from storage_core.read.keyed import (
+    Scanned,
+    by_key,
+    by_number,
+    keys_routed_here,
+    own_columns,
+    refuse_unfit,
+)
 from storage_core.read.latest import scan_newest
 from storage_core.read.request import ReadRequest
 from storage_core.read.row_filter import filter_for
@@ -17,11 +24,21 @@ from storage_core.read.scan import scan_arrival, scan_primary, scan_time
 from storage_core.read.view import ShardView
 
 
-def scan_view(view: ShardView, request: ReadRequest) -> Iterator[tuple[pa.RecordBatch, int | None]]:
+def scan_view(view: ShardView, request: ReadRequest) -> Scanned:
     """Return batches, each with how far the scan has come (see `resumed`), None if it is all."""
-    asked = routed_here(request, view.route_mask, view.state.tail.counters.strays)
+    refuse_unfit(view.meta, request)
+    asked = routed_here(request, view.meta, view.state.tail.counters.strays)
     if asked is None:
         return iter(())
+    if not view.meta.has_keys:
+        return _scan(view, asked)
+    numbered = by_number(view, asked)
+    if numbered is None:
+        return iter(())
+    return by_key(_scan(view, numbered), own_columns(view.meta, asked), asked.order)
+
+
+def _scan(view: ShardView, asked: ReadRequest) -> Scanned:
     wanted = filter_for(view.state, view.committed, asked)
     match asked.order:
         case "arrival" | "replay":
@@ -34,11 +51,14 @@ def scan_view(view: ShardView, request: ReadRequest) -> Iterator[tuple[pa.Record
             return ((batch, None) for batch in scan_newest(view, wanted))
 
 
-def routed_here(request: ReadRequest, route_mask: int | None, strays: int) -> ReadRequest | None:
-    """Return a request without the ids that route to other shards; None if no id is left.
+def routed_here(request: ReadRequest, meta: StreamMeta, strays: int) -> ReadRequest | None:
+    """Return a request without the ids or keys that route to other shards; None if none is left.
 
     Where ids are not routed, or a shard has strays, rows that do not route to it, all ids stay.
     """
+    if request.keys is not None:
+        return keys_routed_here(request, meta)
+    route_mask = meta.route_mask
     if request.ids is None or route_mask is None or strays:
         return request
     ids = tuple(value for value in request.ids if value & route_mask == request.shard)

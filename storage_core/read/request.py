@@ -5,6 +5,7 @@ service) passes one `ReadRequest` to one `ShardReader`.
 """
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal, Protocol, Self, get_args
@@ -37,6 +38,9 @@ class ReadRequest:
             floor); `time` by (primary, secondary, address); `primary` by (secondary, primary,
             address); `newest` only the row with the largest primary of each id.
         limit: Rows per id, 0 for all; for `primary` only.
+        keys: In the place of `ids` where rows belong to keys: keys, None for that of rows without
+            one, or None for all. `primary` is by (key, primary, address) there, and no row shows
+            a secondary.
     """
 
     shard: int
@@ -49,6 +53,7 @@ class ReadRequest:
     columns: tuple[str, ...] | None = None
     order: Order = "arrival"
     limit: int = 0
+    keys: tuple[bytes | None, ...] | None = None
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -68,6 +73,8 @@ class ReadRequest:
             _refuse("versions are 16-bit unsigned integers")
         if not all(isinstance(column, str) for column in self.columns or ()):
             _refuse("columns are names")
+        if any(key is not None and type(key) is not bytes for key in self.keys or ()):
+            _refuse("keys are bytes, or None for rows without one")
         unknown = sorted(set(self.columns or ()) - set(COLUMNS))
         if unknown:
             _refuse(f"unknown columns {', '.join(unknown)}; there are {', '.join(COLUMNS)}")
@@ -89,7 +96,8 @@ class ReadRequest:
 
     def to_json(self) -> str:
         """Return the request as JSON text."""
-        return json.dumps(asdict(self))
+        keys = None if self.keys is None else [_text(key) for key in self.keys]
+        return json.dumps(asdict(self) | {"keys": keys})
 
     @classmethod
     def from_json(cls, text: str) -> "ReadRequest":
@@ -99,8 +107,12 @@ class ReadRequest:
             for name in ("ids", "versions", "columns"):
                 if fields.get(name) is not None:
                     fields[name] = tuple(fields[name])
+            if fields.get("keys") is not None:
+                fields["keys"] = tuple(map(_bytes, fields["keys"]))
             return cls(**fields)
-        except (TypeError, AttributeError, RecursionError, json.JSONDecodeError) as error:
+        except (TypeError, AttributeError, RecursionError, ValueError) as error:
+            if isinstance(error, InvalidRequestError):
+                raise
             message = f"not a read request: {error}"
             raise InvalidRequestError(message) from error
 
@@ -156,6 +168,14 @@ class ShardReader(Protocol):
     def scan(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
         """Yield the rows asked for; never fewer in silence, never one not committed."""
         ...
+
+
+def _text(key: bytes | None) -> str | None:
+    return None if key is None else b64encode(key).decode()
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else b64decode(text, validate=True)
 
 
 def _refuse(message: str) -> None:

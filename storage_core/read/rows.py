@@ -22,7 +22,7 @@ def in_order(
         columns: The columns wanted.
         limit: Most rows of each id, 0 for all; the first key is the id then.
     """
-    rows = _limited(_sorted(_joined(batches), keys), limit)
+    rows = _limited(_sorted(joined(batches), keys), limit)
     return rows if rows.schema.names == [*columns] else rows.select([*columns])
 
 
@@ -43,7 +43,7 @@ def _limited(rows: pa.RecordBatch, limit: int) -> pa.RecordBatch:
     return rows.filter(pa.array(rank < limit))
 
 
-def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """Return batches as one.
 
     Raises:

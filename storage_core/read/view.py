@@ -61,6 +61,7 @@ class ShardView:
         `committed` was read before the state, so the state holds all that it covers.
         `heads_for` says the heads of the same moment; not every view is asked for them.
         """
+        self.meta = meta
         self.stream = meta.name
         self.place = place
         self.scheme = meta.scheme

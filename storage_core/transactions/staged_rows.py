@@ -21,6 +21,7 @@ import pyarrow as pa
 import xxhash
 
 from storage_core.catalog.options import PAYLOAD_BYTES_MAX
+from storage_core.dictionaries.routing import shards_of_keys
 from storage_core.errors import UnavailableError
 from storage_core.format.record import ENVELOPE, Rows, rows_from_arrow
 from storage_core.ground import forking
@@ -60,14 +61,21 @@ class PartsWriter:
     """
 
     def __init__(
-        self, begin_attempt: Callable[[], Path], route_mask: int, *, keeps_order: bool = False
+        self,
+        begin_attempt: Callable[[], Path],
+        route_mask: int,
+        *,
+        keeps_order: bool = False,
+        has_keys: bool = False,
     ) -> None:
         """Write into a directory that is made when there is something to write.
 
-        With `keeps_order` a shard's rows lie as they came, without by primary.
+        With `keeps_order` a shard's rows lie as they came, without by primary. With `has_keys`
+        a row's shard is that of its key, not of its secondary.
         """
         self._begin_attempt = begin_attempt
         self._mask = route_mask
+        self._has_keys = has_keys
         self._keeps_order = keeps_order
         share = _PART_OF_IT_IN_ORDER if keeps_order else 1
         self._gathered_bytes_max = GATHERED_BYTES_MAX * share
@@ -143,7 +151,9 @@ class PartsWriter:
 
     def _by_shard(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield each shard's rows in their order."""
-        numbers = (batch.column("secondary").to_numpy() & self._mask).astype(np.uint16)
+        by = batch.column("key" if self._has_keys else "secondary")
+        shards = shards_of_keys(by, self._mask) if self._has_keys else by.to_numpy() & self._mask
+        numbers = shards.astype(np.uint16)
         times = () if self._keeps_order else (batch.column("primary").to_numpy(),)
         batch = batch.take(int_array(np.lexsort((*times, numbers))))
         ends = np.cumsum(np.bincount(numbers, minlength=self._mask + 1))
@@ -192,9 +202,12 @@ class StagingWriter:
         route_mask: int,
         payload_bytes_max: int,
         stream: str | None = None,
+        *,
+        has_keys: bool = False,
     ) -> None:
         """Check here what a `PartsWriter` writes."""
-        self._writer = PartsWriter(begin_attempt, route_mask)
+        self._writer = PartsWriter(begin_attempt, route_mask, has_keys=has_keys)
+        self._has_keys = has_keys
         self._payload_bytes_max = payload_bytes_max
         self._home = forking.Home(stream)
 
@@ -208,7 +221,8 @@ class StagingWriter:
                 does not cast without loss; or a payload is too large.
         """
         self._home.refuse_elsewhere()
-        self._writer.gather(rows_from_arrow(batch, self._payload_bytes_max))
+        rows = rows_from_arrow(batch, self._payload_bytes_max, has_keys=self._has_keys)
+        self._writer.gather(rows)
 
     def finish(self) -> dict[int, tuple[StagedPart, ...]]:
         """Make all files durable and tell what each shard has in them."""

@@ -23,6 +23,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
+from storage_core.dictionaries.routing import shards_of_rows
 from storage_core.errors import (
     ClosedError,
     InvalidRequestError,
@@ -65,11 +66,12 @@ class Transaction:
         self._rows_total = rows_total
         self._shards = shards
         one = next(iter(shards.values()))
-        mask, self._payload_bytes_max = one.context.meta.route_mask, one.options.payload_bytes_max
+        mask, self._payload_bytes_max = one.context.meta.shard_mask, one.options.payload_bytes_max
         assert mask is not None, "a stream with an origin has no transactions"
         self._mask = mask
+        self._has_keys = one.context.meta.has_keys
         self._builder = RecordBuilder(one.options)
-        self._writer = PartsWriter(self._begin, mask, keeps_order=True)
+        self._writer = PartsWriter(self._begin, mask, keeps_order=True, has_keys=self._has_keys)
         self._is_over = False
         self._is_in_doubt = False
         self._home = Home()
@@ -81,6 +83,9 @@ class Transaction:
     def append(self, primary: int, secondary: int, payload: bytes | None, version: int = 0) -> None:
         """Stage one record."""
         self._refuse_if_over()
+        if self._has_keys:
+            message = "this stream has a key dictionary: append batches with a column of keys"
+            raise InvalidRequestError(message)
         if self.is_replay:
             return
         try:
@@ -96,8 +101,9 @@ class Transaction:
         self._refuse_if_over()
         if self.is_replay:
             return
-        rows = rows_from_arrow(batch, self._payload_bytes_max)
-        for shard in np.unique(rows.secondary & self._mask).tolist():
+        rows = rows_from_arrow(batch, self._payload_bytes_max, has_keys=self._has_keys)
+        shards = shards_of_rows(rows, self._mask, has_keys=self._has_keys)
+        for shard in np.unique(shards).tolist():
             self._refuse_unless_open(shard)
         self._stage_records()
         # IMPORTANT: a caller may use the batch's memory again.

@@ -15,6 +15,7 @@ Kind = Literal[
     "tail",
     "dead letter",
     "transaction",
+    "dictionary",
     "key",
 ]
 

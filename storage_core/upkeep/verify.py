@@ -3,8 +3,8 @@
 What is compared: blocks with their zones and each state with the heads before it; late and
 ahead rows with their ordered copies, content and all; windows, heads (on disk and as `latest`
 has them) and counters with what the blocks add up to; dead letters, source and tail with each
-other; the ids of transactions with their places; and that no key is none of the log's. What is
-not looked at, or not exactly, is told in the report.
+other; the ids of transactions with their places; keys with their numbers; and that no key is none
+of the log's. What is not looked at, or not exactly, is told in the report.
 
 All of it is of one moment, with the rows that are written and not committed. It goes on behind
 a block that cannot be read; behind a broken chain of zones it cannot. Memory is bounded: of
@@ -32,6 +32,7 @@ from storage_core.heads.grouping import Int32s
 from storage_core.read.view import ShardView
 from storage_core.upkeep.block_checks import CopyCheck, disagreement
 from storage_core.upkeep.findings import PROBLEMS_MAX, Findings, Problem
+from storage_core.upkeep.key_checks import DictionaryCheck
 from storage_core.upkeep.state_checks import (
     DeadLetterCheck,
     check_counters,
@@ -149,6 +150,7 @@ class _ShardCheck:
         self._findings = findings
         self._copies = CopyCheck(view, findings)
         self._dead = DeadLetterCheck(view, state, findings)
+        self._dictionary = DictionaryCheck(view, findings)
         self._counts = Counters()
         self._is_whole = state.start == state.born
         self._is_broken = False
@@ -177,6 +179,7 @@ class _ShardCheck:
         check_counters(state, self._counts, self._dead.count, findings, is_exact=self._is_exact)
         check_tail(state, view.place.lineage, end, findings)
         check_places(view, state, findings)
+        self._dictionary.finish()
         check_keys(view, findings)
 
     def report(self) -> VerifyReport:
@@ -248,6 +251,7 @@ class _ShardCheck:
             self._findings.tell("zone", what, zone.first, zone.end)
         self._copies.compare(block)
         self._dead.compare(block)
+        self._dictionary.compare(block)
         self._counts = self._counts.plus(counts_of(block, view.shard, view.route_mask))
 
     def _compare_stored_heads(self, tally: HeadTally) -> None:

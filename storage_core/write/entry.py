@@ -5,7 +5,7 @@ functions are the door for what callers bring beside their rows; they change not
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from operator import add, attrgetter
 from typing import Any, Final
 
@@ -92,7 +92,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class JudgedEntry:
-    """An entry whose rows have addresses and states (None: all normal), and heads behind them."""
+    """An entry whose rows have addresses and states (None: all normal), and heads behind them.
+
+    `new_keys` are those that the shard's dictionary did not have, with their numbers.
+    """
 
     entry: Entry
     rows: Rows
@@ -100,6 +103,7 @@ class JudgedEntry:
     states: States | None
     heads: Heads | None
     report: AppendReport
+    new_keys: Mapping[bytes, int] = field(default_factory=dict)
 
 
 def checked_attachments(attachments: object) -> tuple[Attachment, ...]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from storage_core.catalog.options import StreamOptions
+from storage_core.dictionaries.keys import KeyNumbers, Numbered, put_new_keys
 from storage_core.format.counters import Counters
 from storage_core.format.keys import (
     INT64_MAX,
@@ -71,13 +72,16 @@ class ShardWriting:
         self._clock_ns = context.environment.clock.now_ns
         self._heads = opened.heads
         self._windows = WindowTable(opened.store.get_many)
+        self._keys = _key_numbers(context, opened)
 
     def judge(self, entry: Entry, state: ShardState, options: StreamOptions) -> JudgedEntry:
-        """Step 1: choose the new rows, give them addresses and states."""
+        """Step 1: choose the new rows, give their keys numbers, and them addresses and states."""
         rows, addresses = entry.rows, entry.addresses
         if rows is None or not len(rows):
             report = AppendReport(duplicates=entry.duplicates, dead_letters=len(entry.dead_letters))
             return JudgedEntry(entry, no_rows(), np.empty(0, np.int64), None, None, report)
+        numbered = Numbered(rows) if self._keys is None else self._keys.number(rows, state.keys)
+        rows = numbered.rows
         groups = group(rows.secondary)
         before = self._heads.find(groups.ids)
         judged = judge(rows.primary, groups, before.primary, self._rules(state, options))
@@ -100,7 +104,7 @@ class ShardWriting:
             len(entry.dead_letters),
         )
         heads = heads_after(before, groups, judged, rows.primary, addresses)
-        return JudgedEntry(entry, rows, addresses, judged.states, heads, report)
+        return JudgedEntry(entry, rows, addresses, judged.states, heads, report, numbered.new)
 
     def build(self, judged: JudgedEntry, state: ShardState, options: StreamOptions) -> Plan:
         """Step 2: turn them into puts."""
@@ -150,6 +154,7 @@ class ShardWriting:
         after = replace(
             state,
             tail=tail,
+            keys=put_new_keys(batch, judged.new_keys, state.keys),
             ahead_keys=counters.ahead,
             heads_through=state.heads_through if heads_through is None else heads_through,
             source=state.source if entry.source is None else entry.source.fields,
@@ -160,6 +165,8 @@ class ShardWriting:
     def accept(self, plan: Plan) -> None:
         """Remember what was written."""
         self._windows.accept(plan.windows)
+        if self._keys is not None:
+            self._keys.accept(plan.judged.new_keys)
         if plan.judged.heads is not None:
             self._heads.written(plan.state.tail.blocks_end, plan.judged.heads, plan.blocks)
         if plan.has_heads:
@@ -180,6 +187,12 @@ class ShardWriting:
         if not mask or not len(rows):
             return 0
         return int(np.count_nonzero((rows.secondary & mask) != self._place.shard))
+
+
+def _key_numbers(context: ShardContext, opened: OpenedShard) -> KeyNumbers | None:
+    if not context.meta.has_keys:
+        return None
+    return KeyNumbers(opened.store.get_many, context.meta.name, context.number)
 
 
 def _put_flagged(batch: Batch, judged: JudgedEntry, scheme: WindowScheme, now_ms: int) -> None:

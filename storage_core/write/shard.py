@@ -60,8 +60,10 @@ class Shard:
     def commit_path(self, work: Entry | Plan | None, *, durable: bool) -> AppendReport:
         """Write rows and what belongs to them; make all that was written durable.
 
-        1. Judge: give each row its state by the heads, the floor and the clock.
-        2. Build: blocks, zones, late rows, windows, heads, counters, attachments, the tail.
+        1. Judge: give each row its state by the heads, the floor and the clock, each new key its
+           number.
+        2. Build: blocks, zones, late rows, windows, heads, new keys, counters, attachments, the
+           tail.
         3. Write: one WriteBatch, not yet durable. Nothing of it is visible. The blocks of a large
            one go into a segment before it, durably.
         4. Sync: take the value of the tail, then sync the WAL; one sync serves all that wait.
@@ -269,7 +271,7 @@ class Shard:
         """
         self.guard.refuse_if_closed()
         strays = self.tail.counters.strays
-        asked = routed_here(request, self.context.meta.route_mask, strays)
+        asked = routed_here(request, self.context.meta, strays)
         if asked is None:
             return
         with closing(self.views.asked_for(asked), self.note_lost) as view:

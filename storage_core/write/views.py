@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from storage_core.dictionaries.keys import numbers_of
 from storage_core.errors import CorruptionError, ShardlogError
 from storage_core.format.shard_state import AddressRange
 from storage_core.heads.grouping import Int32s
@@ -51,8 +52,28 @@ class ShardViews:
         """Return what is committed, as a request needs it."""
         if request.order != "newest":
             return self.committed()
+        if request.keys is not None:
+            return self._with_heads_of(request.keys)
         ids = request.ids
         return self.with_heads(None if ids is None else np.unique(np.array(ids, np.int32)))
+
+    def _with_heads_of(self, keys: tuple[bytes | None, ...]) -> ShardView:
+        """Return what is committed, with the heads of keys.
+
+        A key may get its number and its first rows before the heads' moment. A number stays, so
+        there is one look more at most for each key.
+        """
+        found: tuple[int, ...] = ()
+        while True:
+            view = self.with_heads(np.unique(np.array(found, np.int32)))
+            try:
+                asked, found = found, numbers_of(keys, view.value_at)
+            except BaseException:
+                view.close()
+                raise
+            if found == asked:
+                return view
+            view.close()
 
     def whole(self) -> ShardView:
         """Return all that is written, committed or not."""

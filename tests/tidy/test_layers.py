@@ -24,7 +24,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("format",),
         ("store",),
         ("catalog",),
-        ("heads",),
+        ("heads", "dictionaries"),
         ("read",),
         ("write",),
         ("transactions", "upkeep"),

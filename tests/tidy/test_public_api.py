@@ -25,6 +25,7 @@ PUBLIC = {
     "HEADERS_TYPE",
     "INT64_MAX",
     "INT64_MIN",
+    "KEY_BYTES_MAX",
     "Position",
     "Problem",
     "ReadRequest",

@@ -1,0 +1,1 @@
+"""Dictionaries: what a shard numbers, and never tells the numbers of."""

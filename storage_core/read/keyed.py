@@ -1,0 +1,120 @@
+"""Reads of streams whose rows belong to keys.
+
+A request for keys becomes one for the numbers that the shard has for them in the view at hand; a
+key that it does not have has no rows. What is read shows `key`, and no number: `secondary` is
+null. The order of numbers is that in which a shard met its keys, so rows by key are put in order
+once more, by the rank of each key among those at hand.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storage_core.catalog.stream_meta import StreamMeta
+from storage_core.dictionaries.keys import numbers_of
+from storage_core.dictionaries.routing import shard_of_key
+from storage_core.errors import InvalidRequestError
+from storage_core.ground.arrow import Array, distinct, int_array, nulls
+from storage_core.read.columns import READ_COLUMNS, TAIL_COLUMNS
+from storage_core.read.request import ReadRequest
+from storage_core.read.rows import in_order
+from storage_core.read.view import ShardView
+
+Keys = bytes | Iterable[bytes | None] | None
+Scanned = Iterator[tuple[pa.RecordBatch, int | None]]
+
+_RANKED: Final = ("secondary", "primary", "address")
+_NO_RANK: Final = -1
+
+
+def checked_keys(keys: object) -> tuple[bytes | None, ...] | None:
+    """Return the keys that a caller asks for, each once; None for all."""
+    if keys is None:
+        return None
+    given: Iterable[object] = (keys,) if isinstance(keys, bytes) else ()
+    if not isinstance(keys, bytes):
+        given = tuple(keys) if isinstance(keys, Iterable) and not isinstance(keys, str) else (keys,)
+    found: dict[bytes | None, None] = {}
+    for key in given:
+        if key is not None and not isinstance(key, bytes):
+            message = f"keys are bytes, or None for rows without one, not {key!r}"
+            raise InvalidRequestError(message)
+        found[key] = None
+    return tuple(found)
+
+
+def refuse_unfit(meta: StreamMeta, request: ReadRequest) -> None:
+    """Refuse ids where rows belong to keys, and keys where they do not."""
+    if meta.has_keys and request.ids is not None:
+        message = "this stream has a key dictionary: read by keys, not by ids"
+        raise InvalidRequestError(message, stream=meta.name)
+    if not meta.has_keys and request.keys is not None:
+        message = "this stream has no key dictionary: read by ids, not by keys"
+        raise InvalidRequestError(message, stream=meta.name)
+
+
+def own_columns(meta: StreamMeta, request: ReadRequest) -> tuple[str, ...]:
+    """Return the columns that a request asks for."""
+    if request.columns is not None:
+        return request.columns
+    columns = TAIL_COLUMNS if request.order == "replay" else READ_COLUMNS
+    return (*columns, "key") if meta.has_keys else columns
+
+
+def keys_routed_here(request: ReadRequest, meta: StreamMeta) -> ReadRequest | None:
+    """Return a request without the keys that route to other shards; None if no key is left."""
+    mask = meta.shard_mask
+    if request.keys is None or mask is None:
+        return request
+    keys = tuple(key for key in request.keys if shard_of_key(key, mask) == request.shard)
+    return replace(request, keys=keys) if keys else None
+
+
+def by_number(view: ShardView, request: ReadRequest) -> ReadRequest | None:
+    """Return a request for keys as one for their numbers; None if the view has none of them."""
+    columns = own_columns(view.meta, request)
+    if request.order == "primary":
+        columns = tuple(dict.fromkeys((*columns, "key", *_RANKED)))
+    ids = None if request.keys is None else numbers_of(request.keys, view.value_at)
+    return None if ids == () else replace(request, ids=ids, keys=None, columns=columns)
+
+
+def by_key(scanned: Scanned, columns: Sequence[str], order: str) -> Scanned:
+    """Yield what was scanned by number as it is shown: without numbers, `primary` by key."""
+    for batch, reached in scanned:
+        if order == "primary":
+            rows = in_order([ranked(batch)], _RANKED, columns)
+            yield unnumbered(rows), reached
+        else:
+            yield unnumbered(batch), reached
+
+
+def ranked(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows with the rank of their key among all of the batch as their secondary.
+
+    No key comes first, the others by their bytes.
+    """
+    keys, codes = distinct(batch.column("key"))
+    order = pc.sort_indices(keys).to_numpy()
+    ranks = np.empty(len(order) + 1, dtype=np.int32)
+    ranks[order] = np.arange(len(order))
+    # The last is that of rows without a key, whose code is -1.
+    ranks[-1] = _NO_RANK
+    return _with_secondary(batch, int_array(ranks[codes]))
+
+
+def unnumbered(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows that do not show a secondary, whether it is a number or a rank."""
+    return _with_secondary(batch, nulls(batch.num_rows, pa.int32()))
+
+
+def _with_secondary(batch: pa.RecordBatch, column: Array) -> pa.RecordBatch:
+    names = batch.schema.names
+    if "secondary" not in names:
+        return batch
+    columns = [column if name == "secondary" else batch.column(name) for name in names]
+    return pa.RecordBatch.from_arrays(columns, names=names)
