@@ -11,7 +11,14 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from storage_core import INT64_MAX, INT64_MIN, UNITS_PER_SECOND, InvalidRequestError, Unit
+from storage_core import (
+    INT64_MAX,
+    INT64_MIN,
+    UNITS_PER_SECOND,
+    InvalidRequestError,
+    StreamOptions,
+    Unit,
+)
 
 Format = Literal["table", "json", "csv"]
 
@@ -31,6 +38,23 @@ OneStream = Annotated[
 Ids = Annotated[
     list[int] | None,
     typer.Option("--id", metavar="ID", help="Only this id; may be given several times."),
+]
+KeyTexts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--key",
+        metavar="TEXT",
+        help="Only this key, as UTF-8, of a stream with a key dictionary; may be given several "
+        "times.",
+    ),
+]
+KeyHexes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--key-hex",
+        metavar="HEX",
+        help="Only this key, as hexadecimal digits; may be given several times.",
+    ),
 ]
 Columns = Annotated[
     str | None,
@@ -67,6 +91,27 @@ KafkaSettings = Annotated[
 BOOTSTRAP_DEFAULT: Final = "127.0.0.1:9092"
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def keys_of(
+    texts: Iterable[str] | None, hexes: Iterable[str] | None, *, null_key: bool = False
+) -> list[bytes | None] | None:
+    """Return the keys that `--key`, `--key-hex` and `--null-key` name; None if none is named."""
+    # What the shell hands over may be bytes that are no text.
+    keys: list[bytes | None] = [text.encode(errors="surrogateescape") for text in texts or ()]
+    for digits in hexes or ():
+        try:
+            keys.append(bytes.fromhex(digits))
+        except ValueError as error:
+            message = f"--key-hex {digits!r}: give pairs of hexadecimal digits"
+            raise InvalidRequestError(message) from error
+    return keys + [None] * null_key or None
+
+
+def shown_columns(columns: Iterable[str], options: StreamOptions) -> list[str]:
+    """Return a verb's own columns: with a key dictionary, the key in the secondary's place."""
+    has_keys = options.key_mode == "dictionary"
+    return ["key" if has_keys and name == "secondary" else name for name in columns]
 
 
 def column_names(text: str | None) -> list[str] | None:

@@ -1,6 +1,6 @@
-"""`shardlog read`: records of ids between primaries, or the newest of each id."""
+"""`shardlog read`: records of ids or keys between primaries, or the newest of each."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated, Final
 
 import pyarrow as pa
@@ -9,16 +9,21 @@ import typer
 
 from connectors.cli.arguments import (
     Columns,
+    Format,
     FormatOption,
     Ids,
+    KeyHexes,
+    KeyTexts,
     Root,
     StreamName,
     column_names,
+    keys_of,
     primary_bound,
+    shown_columns,
 )
 from connectors.cli.printing import RowPrinter, base64_columns, print_json
 from connectors.ingest.mapping import NULL_KEY_ID
-from storage_core import InvalidRequestError, Record, StreamReader
+from storage_core import InvalidRequestError, StreamReader
 
 _COLUMNS: Final = ("shard", "secondary", "primary", "version", "address", "late", "payload")
 
@@ -38,8 +43,23 @@ Count = Annotated[bool, typer.Option("--count", help="Print only how many record
 
 NullKey = Annotated[
     bool,
-    typer.Option("--null-key", help="Only records that came without a key; a topic's stream only."),
+    typer.Option(
+        "--null-key",
+        help="Only records that came without a key, of a topic's stream; with a key dictionary it "
+        "stands beside other keys.",
+    ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Which records are asked for; of ids and keys one at most."""
+
+    ids: list[int] | None
+    keys: list[bytes | None] | None
+    start: int | None
+    end: int | None
+    limit: int
 
 
 def read(  # noqa: PLR0913 - one parameter an option
@@ -54,78 +74,85 @@ def read(  # noqa: PLR0913 - one parameter an option
     form: FormatOption = "table",
     count: Count = False,
     null_key: NullKey = False,
+    keys: KeyTexts = None,
+    hex_keys: KeyHexes = None,
 ) -> None:
-    """Read records by id and primary, late ones in their place.
+    """Read records by id or key, and primary, late ones in their place.
 
-    They are ordered by id, then primary.
+    They are ordered by id or key, then primary.
 
     Example: shardlog read ./data telemetry --id 17 --start 2026-01-31T12:00:00Z --limit 10
     """
-    chosen = column_names(columns) or list(_COLUMNS)
     if latest and (start is not None or end is not None or limit):
-        message = "--latest goes with --id only, not with --start, --end or --limit"
-        raise InvalidRequestError(message)
-    if null_key and (latest or ids):
-        message = "--null-key goes without --id and --latest: it names an id of its own"
+        message = "--latest goes with --id and --key only, not with --start, --end or --limit"
         raise InvalidRequestError(message)
     with StreamReader.open(root, stream) as reader:
-        printer = RowPrinter(form, chosen, base64_columns(reader.origin))
+        has_keys = reader.options.key_mode == "dictionary"
+        if null_key and not has_keys and (latest or ids):
+            message = "--null-key goes without --id and --latest: it names an id of its own"
+            raise InvalidRequestError(message)
+        chosen = column_names(columns) or shown_columns(_COLUMNS, reader.options)
+        unit = reader.options.unit
+        least, largest = primary_bound("--start", start, unit), primary_bound("--end", end, unit)
+        named = keys_of(keys, hex_keys, null_key=null_key and has_keys)
+        asked = _Asked(ids, named, least, largest, limit)
         if latest:
-            rows = _newest(reader, ids, chosen)
-            if count:
-                print_json(len(rows))
-                return
-            printer.rows(rows)
+            _print_newest(reader, asked, chosen, form, count=count)
+        elif null_key and not has_keys:
+            _print(reader, _without_key(reader, asked, chosen), form, count=count)
+        elif count:
+            print_json(_count(reader, asked))
         else:
-            unit = reader.options.unit
-            least = primary_bound("--start", start, unit)
-            largest = primary_bound("--end", end, unit)
-            if null_key:
-                found = _without_key(reader, least, largest, limit, chosen)
-                if count:
-                    print_json(found.num_rows)
-                    return
-                printer.batch(found)
-            elif count:
-                print_json(_count(reader, ids, least, largest, limit))
-                return
-            else:
-                printer.batch(reader.read(ids, least, largest, limit, columns=chosen))
-        printer.end()
+            found = reader.read(ids, least, largest, limit, keys=named, columns=chosen)
+            _print(reader, found, form, count=False)
 
 
-def _without_key(
-    reader: StreamReader, start: int | None, end: int | None, limit: int, columns: list[str]
-) -> pa.Table:
+def _print(reader: StreamReader, rows: pa.Table, form: Format, *, count: bool) -> None:
+    if count:
+        print_json(rows.num_rows)
+        return
+    printer = RowPrinter(form, rows.column_names, base64_columns(reader.origin))
+    printer.batch(rows)
+    printer.end()
+
+
+def _print_newest(
+    reader: StreamReader, asked: _Asked, columns: list[str], form: Format, *, count: bool
+) -> None:
+    """Print the newest record of each id, or of each key by its bytes, none first."""
+    there = shown_columns(_COLUMNS, reader.options)
+    if unknown := sorted(set(columns) - set(there)):
+        message = f"--latest has no columns {', '.join(unknown)}; it has {', '.join(there)}"
+        raise InvalidRequestError(message)
+    newest = reader.latest(asked.ids, keys=asked.keys)
+    if count:
+        print_json(len(newest))
+        return
+    fields = [asdict(record) for record in newest.values()]
+    name = "key" if "key" in there else "secondary"
+    fields.sort(key=lambda record: (record[name] is not None, record[name] or 0))
+    printer = RowPrinter(form, columns, base64_columns(reader.origin))
+    printer.rows([{name: record[name] for name in columns} for record in fields])
+    printer.end()
+
+
+def _without_key(reader: StreamReader, asked: _Asked, columns: list[str]) -> pa.Table:
     """Return the records without a key; a key whose number is their id is not among them."""
+    if asked.keys is not None:
+        # Refused as any read of such a stream by keys.
+        reader.read(keys=asked.keys)
     if reader.origin is None:
         message = "--null-key: the stream is no topic's copy, its records have no keys"
         raise InvalidRequestError(message)
-    asked = columns if "key" in columns else [*columns, "key"]
-    found = reader.read([NULL_KEY_ID], start, end, columns=asked)
+    every = columns if "key" in columns else [*columns, "key"]
+    found = reader.read([NULL_KEY_ID], asked.start, asked.end, columns=every)
     kept = found.filter(pc.is_null(found["key"])).select(columns)
-    return kept.slice(0, limit) if limit else kept
+    return kept.slice(0, asked.limit) if asked.limit else kept
 
 
-def _newest(
-    reader: StreamReader, ids: list[int] | None, columns: list[str]
-) -> list[dict[str, object]]:
-    unknown = sorted(set(columns) - set(_COLUMNS))
-    if unknown:
-        message = f"--latest has no columns {', '.join(unknown)}; it has {', '.join(_COLUMNS)}"
-        raise InvalidRequestError(message)
-    newest: dict[int, Record] = reader.latest(ids)
-    fields = [asdict(newest[secondary]) for secondary in sorted(newest)]
-    return [{name: record[name] for name in columns} for record in fields]
-
-
-def _count(
-    reader: StreamReader,
-    ids: list[int] | None,
-    start: int | None,
-    end: int | None,
-    limit: int,
-) -> int:
-    if limit:
-        return reader.read(ids, start, end, limit, columns=["address"]).num_rows
-    return sum(batch.num_rows for batch in reader.scan(ids, start, end, columns=["address"]))
+def _count(reader: StreamReader, asked: _Asked) -> int:
+    ids, keys, start, end = asked.ids, asked.keys, asked.start, asked.end
+    if asked.limit:
+        return reader.read(ids, start, end, asked.limit, keys=keys, columns=["address"]).num_rows
+    found = reader.scan(ids, start, end, keys=keys, columns=["address"])
+    return sum(batch.num_rows for batch in found)

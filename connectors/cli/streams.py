@@ -10,13 +10,15 @@ from connectors.cli.each_stream import of_each_stream
 from connectors.cli.printing import print_json, print_table
 from storage_core import StreamReader
 
-_COLUMNS = ("stream", "kind", "shards", "records", "committed", "late", "dead letters")
+_COLUMNS = ("stream", "kind", "keys", "shards", "records", "committed", "late", "dead letters")
 
 
 def streams(root: Root, as_json: AsJson = False) -> None:
     """List the streams under a root.
 
-    `committed` is the sum of the shards' exclusive ends, `dead letters` are records kept raw.
+    `keys` says what records belong to: ids (`id`), a topic's keys as ids (`integer`), keys of any
+    bytes (`dictionary`), or nothing that their keys say (`none`). `committed` is the sum of the
+    shards' exclusive ends, `dead letters` are records kept raw.
 
     Example: shardlog streams ./data --json
     """
@@ -30,16 +32,23 @@ def streams(root: Root, as_json: AsJson = False) -> None:
         raise error
 
 
-def _row(root: Path, name: str) -> tuple[str, str, int, int, int, int, int]:
+def _row(root: Path, name: str) -> tuple[str, str, str, int, int, int, int, int]:
     with StreamReader.open(root, name) as reader:
         committed = reader.refresh()
         stats = reader.stats()
         return (
             name,
             "stream" if reader.origin is None else reader.origin.kind,
+            _keys_of(reader),
             len(committed),
             stats.records,
             sum(committed.values()),
             stats.late_arrivals,
             stats.dead_letters,
         )
+
+
+def _keys_of(reader: StreamReader) -> str:
+    if reader.options.key_mode == "dictionary":
+        return "dictionary"
+    return "id" if reader.origin is None else reader.origin.key_mode

@@ -4,11 +4,23 @@ Following, it waits for what is committed and never asks for more: every row com
 order of its shard. Shards take turns; among them there is no order.
 """
 
+from dataclasses import replace
 from typing import Annotated, Final
 
 import typer
 
-from connectors.cli.arguments import Columns, FormatOption, Ids, Root, StreamName, column_names
+from connectors.cli.arguments import (
+    Columns,
+    FormatOption,
+    Ids,
+    KeyHexes,
+    KeyTexts,
+    Root,
+    StreamName,
+    column_names,
+    keys_of,
+    shown_columns,
+)
 from connectors.cli.printing import RowPrinter, base64_columns
 from storage_core import InvalidRequestError, ReadRequest, StreamReader
 
@@ -41,17 +53,25 @@ def tail(  # noqa: PLR0913 - one parameter an option
     ids: Ids = None,
     columns: Columns = None,
     form: FormatOption = "table",
+    keys: KeyTexts = None,
+    hex_keys: KeyHexes = None,
 ) -> None:
     """Show rows by address with their state: normal, late, ahead or expired.
 
     Example: shardlog tail ./data telemetry --shard 0 --from 1000 --follow
     """
-    chosen = column_names(columns) or list(_COLUMNS)
+    named = column_names(columns)
     # All is refused at once that has no meaning: what is followed may stay silent for long.
-    ReadRequest(0, ids=None if ids is None else tuple(ids), columns=tuple(chosen))
+    of_ids = None if ids is None else tuple(ids)
+    request = ReadRequest(0, ids=of_ids, columns=None if named is None else tuple(named))
+    asked = keys_of(keys, hex_keys)
     with StreamReader.open(root, stream) as reader:
+        chosen = named or shown_columns(_COLUMNS, reader.options)
+        request = replace(
+            request, columns=tuple(chosen), keys=None if asked is None else tuple(asked)
+        )
         printer = RowPrinter(form, chosen, base64_columns(reader.origin))
-        turn = _Turn(reader, printer, shard, ids, chosen)
+        turn = _Turn(reader, printer, shard, request)
         turn.begin(start)
         while follow:
             turn.wait()
@@ -66,14 +86,12 @@ class _Turn:
         reader: StreamReader,
         printer: RowPrinter,
         shard: int | None,
-        ids: list[int] | None,
-        columns: list[str],
+        request: ReadRequest,
     ) -> None:
         self._reader = reader
         self._printer = printer
         self._shard = shard
-        self._ids = ids
-        self._columns = columns
+        self._asked = request
         self._shown: dict[int, int] = {}
 
     def begin(self, start: str | None) -> None:
@@ -99,7 +117,10 @@ class _Turn:
                 self._show(number, shown, self._reader.committed()[number])
 
     def _show(self, shard: int, start: int | None, end: int) -> None:
-        for batch in self._reader.tail(shard, start, end, self._ids, self._columns):
+        asked = self._asked
+        for batch in self._reader.tail(
+            shard, start, end, asked.ids, asked.columns, keys=asked.keys
+        ):
             self._printer.batch(batch)
         self._shown[shard] = end
 

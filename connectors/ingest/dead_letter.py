@@ -16,18 +16,23 @@ import pyarrow as pa
 
 from connectors.kafka_client import Fetched, Headers, Partition
 from connectors.settings.stream_settings import MappingRules
+from storage_core import KEY_BYTES_MAX
 
 KEY_BYTES: Final = 4
 NO_TIMESTAMP_TYPE: Final = 0
 _ANY_KEYS: Final = (
-    'stream.key_mode = "none" carries keys of any length, of each new topic of the worker; those '
-    "whose keys are ids need a worker of their own"
+    'stream.key_mode = "dictionary" takes keys of any bytes and reads by them, "none" only carries '
+    "them, of each new topic of the worker; those whose keys are ids need a worker of their own"
 )
 # Words of a reason, and what to set.
 _ADVICE: Final = (
     (
         "an integer key has",
         _ANY_KEYS,
+    ),
+    (
+        "a key that rows belong to has",
+        'stream.key_mode = "none" carries keys of any length, without reads by key',
     ),
     ("null_key is", 'stream.null_key = "keep" stores records without a key'),
     ("payload_bytes_max is", "stream.payload_bytes_max bounds a value; `shardlog alter` raises it"),
@@ -85,6 +90,8 @@ def _reason(
         return "no timestamp, and the primary comes from it"
     if key is None:
         return "no key, and null_key is dead-letter"
+    if rules.key_mode == "dictionary":
+        return f"key of {len(key)} bytes; a key that rows belong to has {KEY_BYTES_MAX} at most"
     return f"key of {len(key)} bytes; an integer key has {KEY_BYTES}"
 
 

@@ -3,7 +3,8 @@
 Records are mapped as they come, a call's worth at a time; most columns are handed on as they are.
 
     primary      the record's timestamp, or its offset
-    secondary    the key as a 4-byte big-endian integer; -1 where there is none
+    secondary    the key as a 4-byte big-endian integer; -1 where there is none. In a stream with a
+                 key dictionary null: the shard has numbers of its own for its keys
     payload      the value's bytes untouched; null is a tombstone, empty stays empty
     key, headers, timestamp, timestamp_type
                  as Kafka has them; timestamp_type in Java's numbers (-1, 0, 1)
@@ -28,7 +29,7 @@ from connectors.ingest.dead_letter import (
 )
 from connectors.kafka_client import Fetched, Partition
 from connectors.settings.stream_settings import MappingRules
-from storage_core import HEADERS_TYPE, InvalidRequestError
+from storage_core import HEADERS_TYPE, KEY_BYTES_MAX, InvalidRequestError
 
 # The id of records without a key.
 NULL_KEY_ID: Final = -1
@@ -149,7 +150,9 @@ def _rows(
     timestamps = _numbers(fetched.timestamps)
     columns: list[Any] = [
         timestamps if rules.primary == "timestamp" else _numbers(fetched.offsets),
-        _numbers(secondaries),
+        pa.nulls(len(secondaries), pa.int32())
+        if rules.key_mode == "dictionary"
+        else _numbers(secondaries),
         fetched.values,
         fetched.keys,
         timestamps,
@@ -187,6 +190,11 @@ def _secondaries(keys: pa.BinaryArray, rules: MappingRules) -> tuple[npt.NDArray
         return np.full(count, NULL_KEY_ID, dtype=np.int32), np.zeros(count, dtype=np.bool_)
     bounds = _bounds(keys)
     starts = bounds[:-1]
+    if rules.key_mode == "dictionary":
+        is_refused = bounds[1:] - starts > KEY_BYTES_MAX
+        if rules.null_key == "dead-letter" and keys.null_count:
+            is_refused |= keys.is_null().to_numpy(zero_copy_only=False)
+        return np.full(count, NULL_KEY_ID, dtype=np.int32), is_refused
     has_no_id = bounds[1:] - starts != KEY_BYTES
     if not has_no_id.any():
         packed = np.frombuffer(_buffers(keys)[2], ">i4", count, int(starts[0]))

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from storage_core import StreamOptions, StreamOrigin
 
-KeyMode = Literal["integer", "none"]
+KeyMode = Literal["integer", "dictionary", "none"]
 PrimaryFrom = Literal["timestamp", "offset"]
 NullKey = Literal["keep", "dead-letter"]
 Count = Annotated[int, Field(ge=1)]
@@ -35,9 +35,10 @@ class StreamSettings(Section):
 
     Attributes:
         primary: `timestamp` (milliseconds) or `offset` (a sequence).
-        key_mode: `integer`: keys are 4-byte big-endian ids; `none`: keys are only carried.
-        null_key: In mode `integer`, `keep` a record without a key under id -1, or make it a
-            `dead-letter`.
+        key_mode: `integer`: keys are 4-byte big-endian ids; `dictionary`: records belong to keys of
+            any bytes; `none`: keys are only carried.
+        null_key: In mode `integer`, `keep` a record without a key under id -1, in mode `dictionary`
+            under no key; or make it a `dead-letter`.
         jitter_ms: How far behind its id's largest timestamp a record is still normal.
         ahead_max_ms: How far ahead of the clock a timestamp may be; None means one day.
         retention_hours: How long records are kept, judged by timestamp; None keeps all.
@@ -67,6 +68,7 @@ class StreamSettings(Section):
             ahead_max=self.ahead_max_ms if is_time else None,
             retention=None if hours is None else timedelta(hours=hours),
             payload_bytes_max=self.payload_bytes_max,
+            key_mode="dictionary" if self.key_mode == "dictionary" else "none",
         )
 
 
@@ -77,7 +79,7 @@ class MappingRules:
     Attributes:
         primary: Where the primary comes from.
         key_mode: What a key means.
-        null_key: What becomes of a record without a key in mode `integer`.
+        null_key: What becomes of a record without a key, where keys are not only carried.
         payload_bytes_max: A larger value is a dead letter.
     """
 

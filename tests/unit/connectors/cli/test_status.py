@@ -64,9 +64,9 @@ def test_streams_are_listed_with_what_they_hold(shardlog, root):
     ran = shardlog("streams", root)
     assert (ran.code, ran.err) == (0, "")
     assert ran.lines == [
-        "stream     kind    shards  records  committed  late  dead letters",
-        "orders     kafka        1        3        110     1             1",
-        "telemetry  stream       2        4          4     1             0",
+        "stream     kind    keys     shards  records  committed  late  dead letters",
+        "orders     kafka   integer       1        3        110     1             1",
+        "telemetry  stream  id            2        4          4     1             0",
     ]
 
 
@@ -75,6 +75,7 @@ def test_streams_can_be_listed_as_json(shardlog, root):
     assert listed[0] == {
         "stream": "orders",
         "kind": "kafka",
+        "keys": "integer",
         "shards": 1,
         "records": 3,
         "committed": 110,
