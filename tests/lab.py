@@ -30,6 +30,7 @@ from storage_core.ground.arrow import Array, nulls
 from storage_core.store.key_value import KeyValueStore, Recovery
 from storage_core.store.marker import MarkerWriter
 from storage_core.testing import ManualClock, SimulatedCrash
+from tests.model.keyed import has_keys, key_of
 from tests.strategies import NOW, BatchForm, Crash, Given
 from tests.witness import Witness
 
@@ -155,7 +156,10 @@ class Lab:
         return self._writer
 
     def append(self, record: Given) -> None:
-        """Append one record."""
+        """Append one record, by itself where that can be."""
+        if has_keys(self.options):
+            self.append_batch([record])
+            return
         self.writer.append(*record)
 
     def append_batch(
@@ -168,7 +172,7 @@ class Lab:
         source: dict[str, int] | None = None,
     ) -> AppendReport:
         """Append a batch."""
-        batch = as_arrow(records, form)
+        batch = as_arrow(records, form, keyed=has_keys(self.options))
         return self.writer.append_batch(batch, shard=shard, addresses=addresses, source=source)
 
     def transaction(
@@ -176,21 +180,30 @@ class Lab:
     ) -> None:
         """Run a transaction of single records and batches."""
         with self.writer.transaction(name, rows_total) as transaction:
-            stage(transaction, steps)
+            self.stage(transaction, steps)
 
     def abort_transaction(self, name: str, steps: Sequence[Given | Sequence[Given]]) -> None:
         """Leave a transaction by an exception."""
         unfinished = self.writer.transaction(name, rows_in(steps))
         with suppress(_LeftError), unfinished as transaction:
-            stage(transaction, steps)
+            self.stage(transaction, steps)
             _leave()
 
     def die_in_transaction(self, name: str, steps: Sequence[Given | Sequence[Given]]) -> None:
         """Let the process die before a transaction's block is left."""
         transaction = self.writer.transaction(name, rows_in(steps))
-        stage(transaction, steps)
+        self.stage(transaction, steps)
         self.kill()
         transaction._writer.close()
+
+    def stage(self, transaction: Transaction, steps: Iterable[Given | Sequence[Given]]) -> None:
+        """Hand single records and batches to a transaction."""
+        if not has_keys(self.options):
+            stage(transaction, steps)
+            return
+        for step in steps:
+            records = [step] if isinstance(step, Given) else step
+            transaction.append_batch(as_arrow(records, keyed=True))
 
     def commit(self) -> dict[int, int]:
         """Commit."""
@@ -239,8 +252,13 @@ def _leave() -> None:
 # --- rows and batches ----------------------------------------------------------------------
 
 
-def as_arrow(records: Sequence[Given], form: BatchForm = "batch") -> pa.RecordBatch | pa.Table:
-    """Return records as a batch of the exact types, of types that cast, or as a chunked table."""
+def as_arrow(
+    records: Sequence[Given], form: BatchForm = "batch", *, keyed: bool = False
+) -> pa.RecordBatch | pa.Table:
+    """Return records as a batch of the exact types, of types that cast, or as a chunked table.
+
+    Where records belong to keys each has that which stands for its id.
+    """
     primaries, secondaries, payloads, versions = (
         zip(*records, strict=True) if records else ((), (), (), ())
     )
@@ -250,6 +268,10 @@ def as_arrow(records: Sequence[Given], form: BatchForm = "batch") -> pa.RecordBa
         "secondary": pa.array(secondaries, pa.int64() if is_wide else pa.int32()),
         "primary": pa.array(primaries, pa.int64()),
     }
+    if keyed:
+        kind = pa.large_binary() if is_wide else pa.binary()
+        columns["key"] = pa.array([key_of(one) for one in secondaries], kind)
+        columns["secondary"] = nulls(len(records), pa.null() if is_wide else pa.int32())
     if any(versions):
         columns["version"] = pa.array(versions, pa.uint64() if is_wide else pa.uint16())
     batch = pa.RecordBatch.from_pydict(columns)

@@ -139,4 +139,5 @@ def stream_options(draw: st.DrawFn) -> StreamOptions:
         block_records=draw(st.sampled_from([4, 4, 4, 7, 2048, 1])),
         block_bytes=draw(st.sampled_from([2**18, 2**18, 2**18, 5])),
         codec=draw(st.sampled_from(["none", "lz4", "zstd"])),
+        key_mode=draw(st.sampled_from(["none", "none", "dictionary"])),
     )

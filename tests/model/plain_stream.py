@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from storage_core import StreamOptions
+from tests.model.keyed import has_keys, shard_of
 from tests.model.plain_shard import PlainRow, PlainShard, RefusedError
 from tests.strategies import PAYLOAD_BYTES_MAX, Given, Question
 
@@ -15,6 +16,7 @@ class PlainStream:
 
     def __init__(self, options: StreamOptions) -> None:
         self.shards = [PlainShard(number, options) for number in range(options.shards)]
+        self._has_keys = has_keys(options)
 
     def begin_step(self) -> None:
         """Let every shard forget the way it came."""
@@ -22,13 +24,17 @@ class PlainStream:
             shard.begin_step()
 
     def shard_of(self, secondary: int) -> PlainShard:
-        """Return the shard that an id routes to."""
-        return self.shards[secondary % len(self.shards)]
+        """Return the shard that an id, or the key it stands for, routes to."""
+        count = len(self.shards)
+        return self.shards[shard_of(secondary, count) if self._has_keys else secondary % count]
 
     # --- writing ---------------------------------------------------------------------------
 
     def append(self, record: Given, now: int) -> None:
-        """Take one record."""
+        """Take one record; where records belong to keys it is a batch."""
+        if self._has_keys:
+            self.append_batch([record], now)
+            return
         _refuse_too_large([record])
         self.shard_of(record.secondary).append(record, now)
 

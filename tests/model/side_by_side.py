@@ -4,7 +4,7 @@ Nothing here knows which steps there are; test_model.py does.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import product
 from typing import Final
@@ -16,9 +16,10 @@ from hypothesis.stateful import RuleBasedStateMachine
 from storage_core import AppendReport, InvalidRequestError, StreamOptions
 from tests.lab import Lab, rows_of
 from tests.model.answers import check_rows
+from tests.model.keyed import has_keys, in_ids
 from tests.model.plain_shard import PlainShard, RefusedError
 from tests.model.plain_stream import PlainStream
-from tests.strategies import Crash
+from tests.strategies import Crash, Given
 
 REFUSED: Final = "refused"
 NO_CRASH: Final = Crash()
@@ -46,6 +47,12 @@ class SideBySide(RuleBasedStateMachine):
     def shard(self, number: int) -> PlainShard:
         """Return a shard, counted around their number."""
         return self.plain.shards[number % len(self.plain.shards)]
+
+    def fitting(self, shard: PlainShard, records: Sequence[Given]) -> list[Given]:
+        """Return the records that a caller may name a shard for: of keys those that route there."""
+        if not has_keys(self.lab.options):
+            return [*records]
+        return [one for one in records if self.plain.shard_of(one.secondary) is shard]
 
     def both(
         self,
@@ -78,7 +85,7 @@ class SideBySide(RuleBasedStateMachine):
             shard.source for shard in plain.shards
         ]
         assert not any(writer.lost_ranges().values())
-        check_rows(writer, plain)
+        check_rows(in_ids(writer, self.lab.options), plain)
 
     def rise(self, crash: Crash) -> None:
         """Open after a crash, perhaps dying again at it, and find a state the lists passed."""
@@ -106,7 +113,7 @@ class SideBySide(RuleBasedStateMachine):
     def states_found(self, shard: PlainShard) -> list[PlainShard]:
         """Return which of the states a crash may leave a shard is in."""
         writer, number = self.lab.writer, shard.number
-        rows = rows_of(writer.tail(number))
+        rows = rows_of(in_ids(writer, self.lab.options).tail(number))
         at = (rows, writer.committed()[number], writer.source(number))
         states = shard.after_crash()
         found = [state for state in states if (state.rows, state.next, state.source) == at]
@@ -128,7 +135,8 @@ class SideBySide(RuleBasedStateMachine):
                 for state in shard.passed
                 if end in state.ends
             ]
-            assert rows_of(self.lab.reader.tail(shard.number)) in legal
+            found = in_ids(self.lab.reader, self.lab.options).tail(shard.number)
+            assert rows_of(found) in legal
 
     def take_over_interval(self) -> None:
         """At sync level `interval` appends commit when they are due: any state passed is right."""

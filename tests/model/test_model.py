@@ -17,6 +17,8 @@ the test goes on from it. After each step committed, counters, all rows in order
 replay are compared; one kind of step asks everything else there is to ask, of the writer or
 of a reader beside it.
 
+Where a stream has a key dictionary each id stands for a key (keyed.py), and the lists are the same.
+
 SHARDLOG_MODEL_EXAMPLES says how many examples of 50 steps are run. A failure prints its steps
 and a `@reproduce_failure` line to put above the machine; `--hypothesis-seed` replays a run. A
 new kind of step is one more method with `@rule`.
@@ -32,6 +34,7 @@ from storage_core import StreamOptions
 from tests import strategies
 from tests.lab import rows_in, rows_of
 from tests.model.answers import check_everything
+from tests.model.keyed import in_ids
 from tests.model.plain_shard import RefusedError
 from tests.model.side_by_side import NO_CRASH, SideBySide
 from tests.strategies import BatchForm, Crash, Given, Places, Question
@@ -82,6 +85,7 @@ class LogAgainstLists(SideBySide):
     ) -> None:
         """Fetch again what may be stored, go on behind it, and say where the source stands."""
         plain = self.shard(shard)
+        records = self.fitting(plain, records)
         at = max(0, plain.next + len(plain.unsealed) - places.back)
         addresses = []
         for _, gap in zip(records, places.gaps, strict=False):
@@ -99,6 +103,7 @@ class LogAgainstLists(SideBySide):
     @rule(shard=strategies.shard_numbers, records=strategies.batches, crash=strategies.crashes)
     def append_to_named_shard(self, shard: int, records: list[Given], crash: Crash) -> None:
         plain = self.shard(shard)
+        records = self.fitting(plain, records)
         self.both(
             lambda: self.lab.append_batch(records, shard=plain.number),
             lambda: plain.append_batch(records, self.lab.now),
@@ -113,6 +118,7 @@ class LogAgainstLists(SideBySide):
     @rule(shard=strategies.shard_numbers, records=strategies.batches)
     def commit_while_another_appends(self, shard: int, records: list[Given]) -> None:
         plain = self.shard(shard)
+        records = self.fitting(plain, records)
         has_synced = self.lab.commit_while_appending(plain.number, records)
         self.plain.commit(self.lab.now)
         if has_synced:
@@ -198,7 +204,7 @@ class LogAgainstLists(SideBySide):
 
     @rule(question=strategies.questions)
     def ask_writer(self, question: Question) -> None:
-        check_everything(self.lab.writer, self.plain, question)
+        check_everything(in_ids(self.lab.writer, self.lab.options), self.plain, question)
 
     @rule(question=strategies.questions, refreshes=st.booleans())
     def ask_reader(self, question: Question, refreshes: bool) -> None:
@@ -207,7 +213,7 @@ class LogAgainstLists(SideBySide):
         if refreshes:
             assert reader.refresh() == committed
         assert reader.committed() == committed
-        check_everything(reader, self.plain, question)
+        check_everything(in_ids(reader, self.lab.options), self.plain, question)
         for shard, end in committed.items():
             assert reader.wait(shard, end - 1, timeout=0)
             assert not reader.wait(shard, end, timeout=0)
@@ -221,7 +227,7 @@ class LogAgainstLists(SideBySide):
         """A scan shows the moment it began in, whatever is committed meanwhile."""
         plain = self.shard(shard)
         reads = self.lab.reader if asks_reader else self.lab.writer
-        batches = reads.tail(plain.number)
+        batches = in_ids(reads, self.lab.options).tail(plain.number)
         found = rows_of(batch for batch in [next(batches, None)] if batch is not None)
         expected = plain.shown()
         self.append_to_named_shard(shard, records, NO_CRASH)
