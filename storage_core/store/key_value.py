@@ -13,6 +13,7 @@ from storage_core.format.keys import FAMILY_DEFAULT
 Recovery = Literal["strict", "point_in_time"]
 Item = tuple[bytes, bytes]
 Put = tuple[str, bytes, bytes]
+KeyRange = tuple[str, bytes, bytes]
 
 
 @dataclass(slots=True)
@@ -21,6 +22,7 @@ class Batch:
 
     puts: list[Put] = field(default_factory=list)
     deletes: list[tuple[str, bytes]] = field(default_factory=list)
+    range_deletes: list[KeyRange] = field(default_factory=list)
 
     def put(self, key: bytes, value: bytes, family: str = FAMILY_DEFAULT) -> None:
         """Set a key."""
@@ -29,6 +31,13 @@ class Batch:
     def delete(self, key: bytes, family: str = FAMILY_DEFAULT) -> None:
         """Remove a key; deletes come before puts."""
         self.deletes.append((family, key))
+
+    def delete_range(self, start: bytes, end: bytes, family: str = FAMILY_DEFAULT) -> None:
+        """Remove the keys from `start` to before `end`, at one key's cost; before puts too.
+
+        A secondary may go on showing them beside keys that are put there, until it is reopened.
+        """
+        self.range_deletes.append((family, start, end))
 
 
 class StoreView(Protocol):

@@ -260,6 +260,9 @@ class RocksStore:
                     writing.delete(key, self._log_handle)
                 else:
                     writing.delete(key)
+            for family, start, end in batch.range_deletes:
+                handle = self._log_handle if family == FAMILY_LOG else None
+                writing.delete_range(start, end, handle)
             for family, key, value in batch.puts:
                 if family == FAMILY_LOG:
                     writing.put(key, value, self._log_handle)
