@@ -103,7 +103,8 @@ class StreamReader(StreamReads[ShardFollower]):
     def missing(self, shard: int, start: int, end: int) -> list[tuple[int, int]]:
         """Return what of a range was there once and cannot be read any more, by one look.
 
-        That is what lies below the log's start, down to the shard's birth, and what is lost.
+        That is what has expired, below the log's start down to the shard's birth and behind a
+        row that has not, and what is lost.
 
         Args:
             shard: The shard's number.
@@ -113,8 +114,11 @@ class StreamReader(StreamReads[ShardFollower]):
         Returns:
             Parts of the range as (start, end), in order.
         """
-        state, born = self._shard(shard).state(), self.born(shard)
+        follower, born = self._shard(shard), self.born(shard)
+        state = follower.state()
         gone = [(born, state.start), *state.lost]
+        if start < state.expired_end:
+            gone += follower.expired(start, end)
         found = [(max(start, first), min(end, last)) for first, last in gone]
         return sorted(part for part in found if part[0] < part[1])
 

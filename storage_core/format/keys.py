@@ -31,6 +31,7 @@ FAMILY_DEFAULT: Final = "default"
 PREFIX_ZONE: Final = b"z"
 PREFIX_LATE: Final = b"l"
 PREFIX_WINDOW: Final = b"w"
+PREFIX_INDEX: Final = b"i"
 PREFIX_HEAD: Final = b"h"
 PREFIX_AHEAD: Final = b"f"
 PREFIX_DEAD: Final = b"d"
@@ -183,6 +184,11 @@ def late_key(window: int, secondary: int, primary: int, address: int) -> bytes:
         + encode_int64(primary)
         + address.to_bytes(8, "big")
     )
+
+
+def index_window_key(window: int) -> bytes:
+    """Return the least key that an index entry of this window can have."""
+    return PREFIX_INDEX + encode_int64(window)
 
 
 def late_window_key(window: int) -> bytes:

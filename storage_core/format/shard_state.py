@@ -6,6 +6,8 @@
     m generation   i64, raised by every open for writing
     m born, m start, m floor, m heads    i64: first address ever; log start; least live
                    primary; address up to which heads are on disk
+    m expired      i64: exclusive end of the last zone that is marked expired
+    m cut          i64: rows below this address are gone, whatever their primary (a cap)
     m ahead        i64: how many ahead records have a key that says where they are. If it is
                    not what the counter says, some lack theirs (ahead_places.py)
     m keys         i64: how many keys have a number, which are 0 to before it (dictionary)
@@ -53,6 +55,8 @@ KEY_BORN: Final = meta_key("born")
 KEY_START: Final = meta_key("start")
 KEY_FLOOR: Final = meta_key("floor")
 KEY_HEADS: Final = meta_key("heads")
+KEY_EXPIRED: Final = meta_key("expired")
+KEY_CUT: Final = meta_key("cut")
 KEY_AHEAD: Final = meta_key("ahead")
 KEY_SOURCE: Final = meta_key("source")
 KEY_KEYS: Final = meta_key("keys")
@@ -155,11 +159,13 @@ class ShardState:
     ledger: Ledger | None = None
     has_removed: bool = False
     keys: int = 0
+    expired_end: int = 0
+    cut: int = 0
 
     @classmethod
     def unborn(cls, born: int) -> "ShardState":
         """Return the state of a shard of which nothing was ever written."""
-        return cls(Tail(born, born, Counters()), born=born, start=born)
+        return cls(Tail(born, born, Counters()), born=born, start=born, cut=born)
 
 
 def encode_tail(tail: Tail) -> bytes:
@@ -295,6 +301,8 @@ def decode_state(entries: list[tuple[bytes, bytes]], shard: int, born: int = 0) 
             ledger=decode_ledger(single[KEY_TRANSACTIONS]) if KEY_TRANSACTIONS in single else None,
             has_removed=KEY_REMOVED in single,
             keys=_int_or(single, KEY_KEYS, 0),
+            expired_end=_int_or(single, KEY_EXPIRED, 0),
+            cut=_int_or(single, KEY_CUT, born),
         )
     except (struct.error, ValueError) as error:
         message = f"the shard's state under {PREFIX_META!r} cannot be read: {error}"

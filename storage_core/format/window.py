@@ -79,6 +79,10 @@ class WindowScheme:
         shift_whole, shift_rest = divmod(origin, size)
         return whole - shift_whole - (rest < shift_rest)
 
+    def first_of(self, window: int) -> int:
+        """Return the least primary of a window, or int64's if it reaches beyond."""
+        return max(self.last_of(window - 1) + 1, INT64_MIN)
+
     def last_of(self, window: int) -> int:
         """Return the largest primary of a window, or int64's if it reaches beyond."""
         if self.width == "month":

@@ -11,6 +11,9 @@ in a reader's view breaks it. `primary_min/max` span the normal rows, `flagged_m
 late and ahead ones; an empty span has its minimum above its maximum. `checksum` is the
 xxh3-64 of all bytes of the block.
 
+A zone that counts no rows stands for blocks that have expired behind one that has not: it spans
+all of them, and only its addresses mean anything.
+
     tag 1  secondaries as bitmap        least i32 | bits, least significant first
     tag 2  secondaries as sorted deltas least i32 | width u8 | deltas of that width
 """
@@ -94,6 +97,11 @@ class Zone:
         """Tell whether each address that the block spans is one of its rows'."""
         return self.end - self.first == self.count
 
+    @property
+    def is_expired(self) -> bool:
+        """Tell whether its blocks are gone: it only holds the place of what expired."""
+        return self.count == 0
+
     def may_hold_normal(self, start: int, end: int) -> bool:
         """Tell whether a normal row can lie in the closed range of primaries."""
         return self.primary_min <= min(end, self.primary_max) and self.primary_max >= start
@@ -115,6 +123,11 @@ class Zone:
                 return bool(np.isin(ids, _decode_deltas(sections[at : at + length])).any())
             at += length
         return True
+
+
+def expired_zone(previous_end: int, first: int, last: int) -> Zone:
+    """Return the zone that stands for blocks that are gone, so that the chain stays whole."""
+    return Zone(previous_end, first, last, *_EMPTY_SPAN, *_EMPTY_SPAN, 0, 0, 0, 0, 0, 0, 0, 0, b"")
 
 
 def primary_spans(

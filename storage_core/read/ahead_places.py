@@ -93,8 +93,8 @@ def newest_ahead(view: ShardView, ids: Int32s | None) -> RowPlaces:
     return RowPlaces.of([place for place in each if place is not None])
 
 
-def ahead_between(view: ShardView, ids: Int32s, start: int, end: int) -> RowPlaces:
-    """Return all ahead records of sorted ids in the closed range of primaries."""
+def ahead_between(view: ShardView, ids: Int32s | None, start: int, end: int) -> RowPlaces:
+    """Return all ahead records of sorted ids (None: of all) in the closed range of primaries."""
     if not view.state.tail.counters.ahead:
         return RowPlaces.of([])
     if not _is_listed(view):
@@ -106,6 +106,19 @@ def ahead_between(view: ShardView, ids: Int32s, start: int, end: int) -> RowPlac
         keys = (key for key, _ in view.meta_items(first, last + b"\x00"))
         places.extend(place for place in map(decode_ahead_key, keys) if view.shows(place[2]))
     return RowPlaces.of(places)
+
+
+def ids_with_ahead_below(view: ShardView, primary: int) -> Iterator[int]:
+    """Yield the ids that have an ahead record below a primary, with one seek each id."""
+    secondary = INT32_MIN
+    while secondary <= INT32_MAX:
+        item = view.item_at_or_after(ahead_key(secondary, INT64_MIN, 0))
+        if item is None or item[0][:1] != PREFIX_AHEAD:
+            return
+        found, least, _ = decode_ahead_key(item[0])
+        if least < primary:
+            yield found
+        secondary = found + 1
 
 
 def write_ahead_keys(view: ShardView, store: KeyValueStore, count: int) -> None:

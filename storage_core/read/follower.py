@@ -110,6 +110,19 @@ class ShardFollower:
         with closing(view):
             yield from view.committed_dead_letters(start, end)
 
+    def expired(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return the ranges whose blocks expired behind one that has not."""
+        tries = _Tries()
+        while True:
+            view = self._moment(tries)
+            with closing(view):
+                try:
+                    return [(zone.first, zone.end) for zone in view.expired(start, end)]
+                except CorruptionError:
+                    tries.failed += 1
+                    if tries.failed >= _TRIES_MAX:
+                        raise
+
     def scan(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
         """Yield the rows asked for; a view with a hole is replaced, and the scan goes on.
 

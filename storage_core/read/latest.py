@@ -19,6 +19,7 @@ import pyarrow as pa
 from storage_core.format.block import Block
 from storage_core.read.ahead_places import RowPlaces, newest_ahead
 from storage_core.read.columns import block_columns
+from storage_core.read.kept_ahead import rows_at, without_blocks
 from storage_core.read.latest_within import newest_within
 from storage_core.read.row_filter import RowFilter
 from storage_core.read.rows import in_order
@@ -68,6 +69,10 @@ def _is_inside(view: ShardView, wanted: RowFilter, places: RowPlaces) -> Mask:
 def _rows_at(view: ShardView, wanted: RowFilter, places: RowPlaces) -> Iterator[pa.RecordBatch]:
     """Yield the rows at these places that have a wanted version, each block read once."""
     places = places.where(np.argsort(places.address))
+    gone = without_blocks(view, places)
+    if gone.any():
+        yield from rows_at(view, wanted, places.where(gone))
+        places = places.where(~gone)
     begin = 0
     while begin < len(places):
         zone = view.zone_at(int(places.address[begin]))

@@ -18,6 +18,7 @@ from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.record import State
 from storage_core.format.zone import Zone
 from storage_core.read.ahead_places import RowPlaces, ahead_between
+from storage_core.read.kept_ahead import copies_at, without_blocks
 from storage_core.read.row_filter import RowFilter
 from storage_core.read.view import ShardView
 
@@ -52,7 +53,9 @@ class _Search:
         """Take the ahead records, each by its key."""
         wanted = self._wanted
         places = ahead_between(self._view, self._ids, wanted.start, wanted.end)
-        for address in np.unique(places.address).tolist():
+        gone = without_blocks(self._view, places)
+        self._take_copies(places.where(gone))
+        for address in np.unique(places.address[~gone]).tolist():
             if wanted.address_start <= address < wanted.address_end:
                 zone = self._view.zone_at(address)
                 self._take(zone, self._view.block(zone), self._ids)
@@ -78,7 +81,17 @@ class _Search:
         chosen = replace(self._wanted, ids=ids).choose(zone, block, states=shown)
         if chosen is None:
             chosen = np.arange(len(block))
-        rows = RowPlaces(block.secondaries, block.primaries, block.addresses).where(chosen).newest()
+        self._take_rows(RowPlaces(block.secondaries, block.primaries, block.addresses), chosen)
+
+    def _take_copies(self, places: RowPlaces) -> None:
+        """Take the wanted ones of ahead rows whose blocks are gone."""
+        late = copies_at(self._view, places)
+        if late is not None:
+            rows = RowPlaces(late.secondary, late.primary, late.address)
+            self._take_rows(rows, self._wanted.choose_late(late))
+
+    def _take_rows(self, rows: RowPlaces, chosen: npt.NDArray[np.int64]) -> None:
+        rows = rows.where(chosen).newest()
         at = self._ids.searchsorted(rows.ids)
         known, address = self._primary[at], self._address[at]
         is_better = (rows.primary > known) | ((rows.primary == known) & (rows.address > address))

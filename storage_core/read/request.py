@@ -128,6 +128,8 @@ class ShardFacts:
         passed: The committed ranges that the source no longer had.
         source: Where the source of the rows stands, as of the last batch written.
         counters: What was counted, as of the last batch written, committed or not.
+        floor: The primary below which everything has expired.
+        expired_end: The exclusive end of the last blocks that expired behind one that has not.
     """
 
     committed: int
@@ -136,6 +138,8 @@ class ShardFacts:
     passed: Sequence[tuple[int, int]]
     source: Mapping[str, object] | None
     counters: Counters
+    floor: int = INT64_MIN
+    expired_end: int = 0
 
     @classmethod
     def of(cls, state: ShardState, committed: int) -> Self:
@@ -147,6 +151,8 @@ class ShardFacts:
             [(gap.start, gap.end) for gap in state.passed if gap.end <= committed],
             state.source,
             state.tail.counters,
+            state.floor,
+            state.expired_end,
         )
 
 

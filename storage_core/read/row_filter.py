@@ -102,14 +102,21 @@ def filter_for(state: ShardState, committed: int, request: ReadRequest) -> RowFi
     return RowFilter(
         request.start if is_replay else max(request.start, state.floor),
         request.end,
-        # Below its birth a shard never had anything, so there is nothing to miss there.
-        state.start if first is None else max(first, state.born),
+        # Below its birth a shard never had anything, so there is nothing to miss there. Rows that
+        # are ahead outlive their blocks, so what is no replay begins below the log.
+        _begin(state, first, is_replay=is_replay),
         committed if last is None else min(last, committed),
         None if request.ids is None else np.unique(np.array(request.ids, dtype=np.int32)),
         None if request.versions is None else np.array(request.versions, dtype=np.uint16),
         columns if request.columns is None else request.columns,
         is_replay=is_replay,
     )
+
+
+def _begin(state: ShardState, first: int | None, *, is_replay: bool) -> int:
+    if is_replay:
+        return state.start if first is None else max(first, state.born)
+    return state.cut if first is None else max(first, state.cut)
 
 
 def _is_among(values: Int32s, ids: Int32s) -> Mask:

@@ -24,6 +24,7 @@ from storage_core.format.late_rows import decode_late_rows
 from storage_core.format.record import State
 from storage_core.format.zone import Zone
 from storage_core.read.columns import block_columns, late_columns
+from storage_core.read.kept_ahead import KeptAhead
 from storage_core.read.row_filter import RowFilter
 from storage_core.read.rows import in_order
 from storage_core.read.stretches import Stretch, stretches
@@ -44,20 +45,50 @@ def scan_arrival(view: ShardView, wanted: RowFilter) -> Iterator[tuple[pa.Record
     begin, end = wanted.address_start, wanted.address_end
     if begin >= end:
         return
-    if wanted.is_replay and begin < view.state.start:
-        message = "the log starts above these addresses: they have expired"
-        raise LostRangeError(
-            message, stream=view.stream, shard=view.shard, start=begin, end=view.state.start
-        )
     view.refuse_lost(begin, end)
-    found = view.zones(begin, end, partial(wanted.wants_zones, flagged=True))
+    if wanted.is_replay:
+        yield from _scan_blocks(view, wanted, begin, end)
+        return
+    kept = KeptAhead(view, wanted)
+    begin = max(begin, view.state.start)
+    yield from kept.before(min(begin, end))
+    if begin < end:
+        for rows, reached in _scan_blocks(view, wanted, begin, end):
+            yield from kept.before(reached)
+            yield rows, reached
+    yield from kept.before(end)
+
+
+def _scan_blocks(
+    view: ShardView, wanted: RowFilter, begin: int, end: int
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    is_replay = wanted.is_replay
+    if begin < view.state.start:
+        raise _expired(view, begin, view.state.start)
+    wants = partial(wanted.wants_zones, flagged=True)
+    found = view.zones(begin, end, wants, with_expired=is_replay)
+    if is_replay:
+        found = _none_expired(view, found)
     zones = found if wanted.ids is None else (zone for zone in found if wanted.wants_ids_of(zone))
     for zone, block in view.blocks(zones):
-        states = block.states if zone.expired and not wanted.is_replay else None
+        states = block.states if zone.expired and not is_replay else None
         kept = None if states is None else states != State.EXPIRED
         chosen = wanted.choose(zone, block, states=kept)
         if chosen is None or len(chosen):
             yield block_columns(block, view.shard, wanted.columns, chosen), zone.last + 1
+
+
+def _none_expired(view: ShardView, zones: Iterator[Zone]) -> Iterator[Zone]:
+    """Yield zones up to one whose blocks have expired: a replay would be short by them."""
+    for zone in zones:
+        if zone.is_expired:
+            raise _expired(view, zone.first, zone.end)
+        yield zone
+
+
+def _expired(view: ShardView, start: int, end: int) -> LostRangeError:
+    message = "the log no longer has these addresses: they have expired"
+    return LostRangeError(message, stream=view.stream, shard=view.shard, start=start, end=end)
 
 
 def scan_time(view: ShardView, wanted: RowFilter) -> Iterator[tuple[pa.RecordBatch, int]]:

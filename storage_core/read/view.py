@@ -83,7 +83,12 @@ class ShardView:
         self._store.close()
 
     def zones(
-        self, start: int, end: int, wants: Callable[[ZoneChunk], ZoneMask] | None = None
+        self,
+        start: int,
+        end: int,
+        wants: Callable[[ZoneChunk], ZoneMask] | None = None,
+        *,
+        with_expired: bool = False,
     ) -> Iterator[Zone]:
         """Yield the zones with addresses in the range, in order, none missing.
 
@@ -91,18 +96,22 @@ class ShardView:
             start: First address.
             end: Exclusive end of addresses.
             wants: Says of neighbouring zones which of them are wanted.
+            with_expired: Also those whose blocks have expired, wanted or not.
 
         Raises:
             CorruptionError: The chain is broken.
         """
         reached = max(start, self.state.start)
-        for chunk in self._zone_chunks(start):
+        for chunk in self._zone_chunks(reached):
             fields = chunk.fields
             self._check_chain(chunk, reached, start, end)
             reached = int(fields["last"][-1]) + 1
-            wanted = (fields["last"] >= start) & (fields["first"] < end)
+            is_inside = (fields["last"] >= start) & (fields["first"] < end)
+            wanted = is_inside & (fields["count"] > 0)
             if wants is not None:
                 wanted &= wants(chunk)
+            if with_expired:
+                wanted |= is_inside & (fields["count"] == 0)
             for at in np.flatnonzero(wanted).tolist():
                 zone = chunk.zone(at)
                 if not self.state.gaps or not self._is_gap(zone):
@@ -131,9 +140,16 @@ class ShardView:
             zone = decode_zones([item], self.shard).zone(0)
             if zone.end != reached:
                 self._refuse_hole(zone.end, reached)
-            if not self._is_gap(zone):
+            if not (zone.is_expired or self._is_gap(zone)):
                 yield zone
             end = reached = zone.previous_end
+
+    def expired(self, start: int, end: int) -> Iterator[Zone]:
+        """Yield the zones of the range whose blocks have expired behind one that has not."""
+        if start < self.state.expired_end:
+            for zone in self.zones(start, end, _none_of, with_expired=True):
+                if zone.is_expired:
+                    yield zone
 
     def zone_at(self, address: int) -> Zone:
         """Return the zone of the block that spans an address.
@@ -144,7 +160,7 @@ class ShardView:
         item = self._store.at_or_before(FAMILY_DEFAULT, zone_key(address))
         if item is not None and item[0][:1] == PREFIX_ZONE:
             zone = decode_zones([item], self.shard).zone(0)
-            if zone.last >= address:
+            if zone.last >= address and not zone.is_expired:
                 return zone
         message = "a head points at an address without a block"
         raise CorruptionError(
@@ -284,6 +300,10 @@ class ShardView:
         raise CorruptionError(
             message, stream=self.stream, shard=self.shard, start=start, end=max(start + 1, end)
         )
+
+
+def _none_of(chunk: ZoneChunk) -> ZoneMask:
+    return np.zeros(len(chunk.fields), dtype=np.bool_)
 
 
 def whole_view(place: BlockPlace, meta: StreamMeta, born: int, store: StoreView) -> ShardView:

@@ -82,9 +82,10 @@ def _count_stored(view: ShardView, addresses: npt.NDArray[np.int64], tail: int) 
     is_known = old < view.state.start
     for gap in (*view.state.gaps, *view.state.passed):
         is_known |= _inside(old, gap.start, gap.end)
-    for zone in view.zones(start, end):
+    for zone in view.zones(start, end, with_expired=True):
         is_spanned = _inside(old, zone.first, zone.end) & ~is_known
-        if zone.is_dense:
+        # Of what has expired nobody knows which addresses had rows.
+        if zone.is_dense or zone.is_expired:
             is_known |= is_spanned
         elif is_spanned.any():
             is_known |= np.isin(old, view.block(zone).addresses)

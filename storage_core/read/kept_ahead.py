@@ -1,0 +1,80 @@
+"""Ahead records that outlive their blocks.
+
+The log is cut by when rows came, as windows tell, and an ahead record is in none: a clock in
+2100 must not keep what came beside it. What it says of itself is not yet over then, so its
+ordered copy stays until its own window goes, and answers in the block's place: in order of
+arrival, and as the newest of its id. A replay, which is of the log, begins above it.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from storage_core.format.keys import encode_late_keys
+from storage_core.format.late_rows import LateRows, decode_late_rows
+from storage_core.read.ahead_places import RowPlaces, ahead_between
+from storage_core.read.columns import late_columns
+from storage_core.read.row_filter import RowFilter
+from storage_core.read.view import ShardView
+
+_ROWS_AT_ONCE: Final = 1024
+
+Mask = npt.NDArray[np.bool_]
+
+
+def without_blocks(view: ShardView, places: RowPlaces) -> Mask:
+    """Tell of each place whether its block has expired."""
+    gone: Mask = places.address < view.state.start
+    begin, end = view.state.start, view.state.expired_end
+    near = np.flatnonzero((places.address >= begin) & (places.address < end))
+    for at in near.tolist():
+        address = int(places.address[at])
+        gone[at] = any(True for _ in view.expired(address, address + 1))
+    return gone
+
+
+def copies_at(view: ShardView, places: RowPlaces) -> LateRows | None:
+    """Return the ordered copies of records at these places, in their order; None if none."""
+    windows = view.scheme.of_many(places.primary)
+    keys = encode_late_keys(windows, places.ids, places.primary, places.address)
+    found = [(key, value) for key in keys if (value := view.value_at(key)) is not None]
+    if not found:
+        return None
+    return decode_late_rows([key for key, _ in found], [value for _, value in found])
+
+
+def rows_at(view: ShardView, wanted: RowFilter, places: RowPlaces) -> Iterator[pa.RecordBatch]:
+    """Yield the wanted ones of the records at these places, as one batch."""
+    late = copies_at(view, places)
+    if late is None:
+        return
+    chosen = wanted.choose_late(late)
+    if len(chosen):
+        yield late_columns(late, view.shard, wanted.columns, chosen)
+
+
+class KeptAhead:
+    """The wanted ahead records without blocks, taken in order of arrival."""
+
+    def __init__(self, view: ShardView, wanted: RowFilter) -> None:
+        """Look for them, if the shard has had any, and has lost blocks."""
+        self._view = view
+        self._wanted = wanted
+        state = view.state
+        self._places = RowPlaces.of([])
+        if state.tail.counters.ahead and max(state.start, state.expired_end) > state.born:
+            places = ahead_between(view, wanted.ids, wanted.start, wanted.end)
+            places = places.where(without_blocks(view, places))
+            self._places = places.where(np.argsort(places.address))
+
+    def before(self, address: int) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Yield those that came before an address and were not taken yet, as a scan does."""
+        end = int(self._places.address.searchsorted(address))
+        taken, self._places = self._places.where(slice(end)), self._places.where(slice(end, None))
+        for at in range(0, len(taken), _ROWS_AT_ONCE):
+            part = taken.where(slice(at, at + _ROWS_AT_ONCE))
+            for rows in rows_at(self._view, self._wanted, part):
+                yield rows, int(part.address[-1]) + 1
