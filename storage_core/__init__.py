@@ -36,6 +36,7 @@ from storage_core.stream import Stream
 from storage_core.transactions.series import TransactionId
 from storage_core.transactions.staged_rows import StagedPart, StagingWriter
 from storage_core.transactions.transaction import Transaction
+from storage_core.upkeep.expiry_report import ExpiryReport, ShardExpiry
 from storage_core.upkeep.findings import Problem
 from storage_core.upkeep.verify import VerifyReport
 from storage_core.write.entry import AppendReport
@@ -56,6 +57,7 @@ __all__ = [
     "DirectoryLock",
     "Drop",
     "Environment",
+    "ExpiryReport",
     "ForeignDataError",
     "InvalidRequestError",
     "LostRangeError",
@@ -63,6 +65,7 @@ __all__ = [
     "Problem",
     "ReadRequest",
     "Record",
+    "ShardExpiry",
     "ShardLockedError",
     "ShardPoisonedError",
     "ShardPosition",

@@ -10,7 +10,7 @@ from typing import Final, Literal, get_args
 
 from storage_core.errors import InvalidRequestError
 from storage_core.format.block import Codec
-from storage_core.format.keys import INT64_MAX
+from storage_core.format.keys import INT64_MAX, saturating_add
 from storage_core.format.window import UNITS_PER_SECOND, Unit, WindowScheme, width_for
 
 SyncLevel = Literal["commit", "interval"]
@@ -103,6 +103,15 @@ class StreamOptions:
         if self.ahead_max is not None or self.unit == "sequence":
             return self.ahead_max
         return AHEAD_DAYS_DEFAULT * 86400 * UNITS_PER_SECOND[self.unit]
+
+    def floor_at(self, now: int) -> int | None:
+        """Return the primary below which rows are older than they are kept; None if all are."""
+        if self.retention is None:
+            return None
+        microseconds = self.retention // timedelta(microseconds=1)
+        # Up, so that a row is never taken before its time.
+        kept = -(-microseconds * UNITS_PER_SECOND[self.unit] // 10**6)
+        return saturating_add(now, -kept)
 
     def check_retention(self, scheme: WindowScheme) -> None:
         """Refuse a retention of too many windows of this scheme."""

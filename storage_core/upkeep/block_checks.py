@@ -6,6 +6,7 @@ without a row.
 """
 
 import struct
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -16,8 +17,10 @@ from storage_core.format.keys import (
     PREFIX_AHEAD,
     PREFIX_LATE,
     ahead_key_of,
+    decode_ahead_key,
     decode_late_keys,
     encode_late_keys,
+    late_window_key,
     prefix_end,
 )
 from storage_core.format.late_rows import decode_late_rows, has_whole_values
@@ -26,6 +29,7 @@ from storage_core.format.zone import Zone, decode_secondaries, primary_spans, st
 from storage_core.heads.grouping import States
 from storage_core.read.columns import Positions, block_columns, late_columns
 from storage_core.read.view import ShardView
+from storage_core.store.key_value import Item
 from storage_core.upkeep.findings import Findings
 
 _COPIED: Final = ("version", "state", "payload", "committed_at_ms", *ENVELOPE)
@@ -60,6 +64,10 @@ class CopyCheck:
         """Compare with the copies of a view."""
         self._view = view
         self._findings = findings
+        # Copies of windows before the floor's are there until expiry comes to them, or are not.
+        window = view.scheme.of(view.state.floor)
+        self._begin = view.scheme.first_of(window)
+        self._first_copy = late_window_key(window)
         self._found = 0
         self._ahead = 0
         self.copies = 0
@@ -69,7 +77,8 @@ class CopyCheck:
         states = block.states
         if states is None:
             return
-        flagged = np.flatnonzero((states == State.LATE) | (states == State.AHEAD))
+        is_flagged = (states == State.LATE) | (states == State.AHEAD)
+        flagged = np.flatnonzero(is_flagged & (block.primaries >= self._begin))
         if not len(flagged):
             return
         primaries, addresses = block.primaries[flagged], block.addresses[flagged]
@@ -91,14 +100,17 @@ class CopyCheck:
 
     def finish(self, *, is_whole: bool) -> None:
         """Count all copies, and find those without a row if there are any and blocks are whole."""
-        copies = self._view.meta_items(PREFIX_LATE, prefix_end(PREFIX_LATE))
-        self.copies = sum(1 for _ in copies)
+        self.copies = sum(1 for _ in self._copies_kept())
         if is_whole and self.copies > self._found:
             self._find_strangers(self.copies - self._found)
-        listed = sum(1 for _ in self._view.meta_items(PREFIX_AHEAD, prefix_end(PREFIX_AHEAD)))
+        keys = (key for key, _ in self._view.meta_items(PREFIX_AHEAD, prefix_end(PREFIX_AHEAD)))
+        listed = sum(1 for key in keys if decode_ahead_key(key)[1] >= self._begin)
         if is_whole and listed > self._ahead:
             what = f"{listed} keys say where ahead rows are, and there are {self._ahead}"
             self._findings.tell("ahead key", what, key=PREFIX_AHEAD)
+
+    def _copies_kept(self) -> Iterator[Item]:
+        return self._view.meta_items(self._first_copy, prefix_end(PREFIX_LATE))
 
     def _look_for_ahead_keys(self, states: States, keys: list[bytes]) -> None:
         for at in np.flatnonzero(states == State.AHEAD).tolist():
@@ -110,7 +122,7 @@ class CopyCheck:
                 self._ahead += 1
 
     def _find_strangers(self, count: int) -> None:
-        for key, _ in self._view.meta_items(PREFIX_LATE, prefix_end(PREFIX_LATE)):
+        for key, _ in self._copies_kept():
             if len(key) != _KEY_BYTES:
                 self._findings.tell("late copy", "a key of no late or ahead row", key=key)
                 count -= 1

@@ -284,9 +284,13 @@ class _ShardCheck:
         self._findings.tell("head", what, address, address + 1, head_key(one))
 
     def _compare_windows(self, tally: WindowTally) -> None:
-        expected = tally.windows
+        # Those before the floor's are there until expiry comes to them, or are not.
+        first = max(tally.first, self._view.scheme.of(self._state.floor))
+        expected = {number: one for number, one in tally.windows.items() if number >= first}
         missing = set(expected)
-        for number, stored in self._view.windows(tally.first, tally.limit - 1):
+        if first >= tally.limit:
+            return
+        for number, stored in self._view.windows(first, tally.limit - 1):
             missing.discard(number)
             self._compare_window(number, expected.get(number), stored)
         for number in sorted(missing):

@@ -1,7 +1,9 @@
-"""What stands between callers and a shard: its two locks, its end and its poison.
+"""What stands between callers and a shard: its locks, its end and its poison.
 
 The append lock guards what is written, the commit lock the sync and the marker. Order: append
 lock, then commit lock; whoever holds only the commit lock never asks for the append lock.
+The upkeep lock comes before both: what takes long and looks after a whole shard holds it
+(upkeep/exclusive.py), and takes the others for moments.
 Waits are bounded. After a failed durable write nobody knows what the disk holds, so the shard
 refuses everything until it is reopened. An interruption is no such failure: what it cut short is
 finished first.
@@ -39,7 +41,7 @@ _OwnedLock: Any = type(threading.RLock())
 
 
 class ShardLock(_OwnedLock):  # type: ignore[misc]  # its class is known only when it runs
-    """One of a shard's two locks. As a context: held of a usable shard, in bounded time."""
+    """One of a shard's locks. As a context: held of a usable shard, in bounded time."""
 
     __slots__ = ("_guard", "_purpose", "is_in_doubt")
 
@@ -131,6 +133,7 @@ class ShardGuard:
         self.wait_max_s = wait_max_s
         self.append_lock = ShardLock(self, "append")
         self.commit_lock = ShardLock(self, "commit")
+        self.upkeep_lock = ShardLock(self, "look after the shard")
         self.poison: BaseException | None = None
         self.is_closed = False
         self.is_usable = True
@@ -141,6 +144,7 @@ class ShardGuard:
         """Refuse all work; who held a lock is not in this process."""
         self.append_lock = ShardLock(self, "append")
         self.commit_lock = ShardLock(self, "commit")
+        self.upkeep_lock = ShardLock(self, "look after the shard")
         self.is_usable = False
 
     def close(self) -> None:

@@ -23,6 +23,7 @@ from storage_core.format.late_rows import encode_late_rows
 from storage_core.format.record import Rows, State, no_rows
 from storage_core.format.shard_state import (
     KEY_AHEAD,
+    KEY_FLOOR,
     KEY_NEXT,
     KEY_SOURCE,
     AddressRange,
@@ -73,6 +74,7 @@ class ShardWriting:
         self._heads = opened.heads
         self._windows = WindowTable(opened.store.get_many)
         self._keys = _key_numbers(context, opened)
+        self.floor_kept = opened.state.floor
 
     def judge(self, entry: Entry, state: ShardState, options: StreamOptions) -> JudgedEntry:
         """Step 1: choose the new rows, give their keys numbers, and them addresses and states."""
@@ -149,6 +151,9 @@ class ShardWriting:
         )
         tail = Tail(next_address, blocks_end, counters)
         batch.put(KEY_NEXT, encode_tail(tail))
+        if state.floor != self.floor_kept:
+            # What was judged by a floor has it on disk beside it.
+            batch.put(KEY_FLOOR, encode_int(state.floor))
         if report.ahead:
             batch.put(KEY_AHEAD, encode_int(counters.ahead))
         after = replace(
@@ -167,10 +172,16 @@ class ShardWriting:
         self._windows.accept(plan.windows)
         if self._keys is not None:
             self._keys.accept(plan.judged.new_keys)
+        self.floor_kept = plan.state.floor
         if plan.judged.heads is not None:
             self._heads.written(plan.state.tail.blocks_end, plan.judged.heads, plan.blocks)
         if plan.has_heads:
             self._heads.snapshot_written(plan.state.heads_through)
+
+    def forget_windows(self, state: ShardState, before: int) -> None:
+        """Forget the windows before one, which are gone, and take the floor for written."""
+        self._windows.forget(before)
+        self.floor_kept = state.floor
 
     def _rules(self, state: ShardState, options: StreamOptions) -> StateRules:
         ahead_max = options.resolved_ahead_max()

@@ -30,6 +30,9 @@ from storage_core.write.record_builder import RecordBuilder
 from storage_core.write.standing import Standing, is_in_order
 from storage_core.write.views import ShardViews, closing
 
+# Says of a state what is written, and the state that then holds.
+Change = Callable[[ShardState], tuple[Batch, ShardState]]
+
 
 class Shard:
     """One shard's writer; also answers reads of what it has committed. Any thread may call it."""
@@ -237,6 +240,22 @@ class Shard:
                 self.commit_path(Entry(None, source=source, passes_to=end), durable=False)
         self.commit_path(None, durable=True)
 
+    def raise_floor(self, floor: int) -> None:
+        """Judge what comes from here on by a floor; it goes to disk with what is written next."""
+        with self.guard.appending():
+            state = self._standing.state
+            if floor > state.floor:
+                self._standing = replace(self._standing, state=replace(state, floor=floor))
+
+    def take_away(self, change: Change, window: int) -> None:
+        """Write what takes the windows before one away; durable and published on return."""
+        with self.guard.appending():
+            batch, state = change(self._standing.state)
+            step = partial(self._write_away, batch, state, window)
+            self.guard.finish(self.guard.append_lock, step)
+        with self.guard.committing():
+            self.guard.finish(self.guard.commit_lock, self._publish_away)
+
     def close(self) -> None:
         """Commit, unless poisoned, and let go of everything; a second call does nothing.
 
@@ -308,6 +327,11 @@ class Shard:
             self.guard.wait_max_s = options.wait_max.total_seconds()
 
     @property
+    def floor_kept(self) -> int:
+        """The floor that is on disk."""
+        return self._writing.floor_kept
+
+    @property
     def tail(self) -> Tail:
         """Where writing stands, and the counters."""
         return self._standing.state.tail
@@ -336,6 +360,8 @@ class Shard:
         if self.guard.is_usable:
             try:
                 self._seal()
+                if self._standing.state.floor > self.floor_kept:
+                    self.commit_path(Entry(None), durable=False)
                 self.commit_path(None, durable=True)
             except (ShardlogError, OSError):
                 self._let_go()
@@ -353,8 +379,25 @@ class Shard:
         self._marker.publish(self.committed())
         self._standing = replace(self._standing, state=state)
 
+    def _write_away(self, batch: Batch, state: ShardState, window: int) -> None:
+        # IMPORTANT: first; whoever looks at the store behind it knows what may be gone.
+        self._standing = replace(self._standing, state=state)
+        self._store.write(batch)
+        self._writing.forget_windows(state, window)
+
+    def _publish_away(self) -> None:
+        self._store.sync()
+        marker, generation = self._marker.state, self._standing.state.generation
+        if marker.generation < generation:
+            self._marker.write_both(replace(marker, generation=generation))
+        else:
+            # A new sequence tells readers to look again.
+            self._marker.publish(marker.committed)
+
     def _note_block(self, block: AddressRange) -> None:
         known = self._standing.state
-        if self.guard.is_usable and not knows_loss(known, block):
+        # What has expired since it was found is not lost.
+        is_there = block.end > known.start
+        if self.guard.is_usable and is_there and not knows_loss(known, block):
             step = partial(self._write_loss, *note_loss(known, block))
             self.guard.finish(self.guard.commit_lock, step)

@@ -11,12 +11,13 @@ import numpy as np
 
 from storage_core.dictionaries.keys import numbers_of
 from storage_core.errors import CorruptionError, ShardlogError
-from storage_core.format.shard_state import AddressRange
+from storage_core.format.shard_state import AddressRange, ShardState
 from storage_core.heads.grouping import Int32s
 from storage_core.heads.table import HeadTable
 from storage_core.read.answer import heads_of
 from storage_core.read.request import ReadRequest
 from storage_core.read.view import ShardView, whole_view
+from storage_core.store.key_value import StoreView
 from storage_core.write.guard import ShardGuard
 from storage_core.write.opened import OpenedShard, ShardContext
 from storage_core.write.standing import Standing
@@ -79,16 +80,31 @@ class ShardViews:
         """Return all that is written, committed or not."""
         self._guard.refuse_if_closed()
         one = self._context
-        return whole_view(one.place, one.meta, one.born, self._opened.store.view())
+        return whole_view(one.place, one.meta, one.born, self._moment()[1])
+
+    def _moment(self) -> tuple[ShardState, StoreView]:
+        """Return where the shard stands, and a view that holds all that this covers.
+
+        IMPORTANT: the state before the view. What expires, the standing says before it is
+        deleted: if it says the same behind the view, then no part of the view lacks what another
+        part, or the state, speaks of.
+        """
+        while True:
+            state = self._standing().state
+            store = self._opened.store.view()
+            if _expired_in(state) == _expired_in(self._standing().state):
+                return state, store
+            store.close()
 
     def _at(self, committed: int, in_memory: HeadTable | None) -> ShardView:
-        # IMPORTANT: committed, state and view in this order, so that each holds all that the
-        # one before it covers.
-        state = self._standing().state
-        store = self._opened.store.view()
+        state, store = self._moment()
         heads_for = None if in_memory is None else partial(heads_of, in_memory)
         one = self._context
         return ShardView(one.place, one.meta, state, committed, store, heads_for)
+
+
+def _expired_in(state: ShardState) -> tuple[int, int, int, int]:
+    return state.floor, state.start, state.expired_end, state.generation
 
 
 @contextmanager

@@ -167,6 +167,10 @@ class Workbench:
         """Let another thread be inside a shard, where only one can append."""
         return _held_beside(self.stream._shards[shard].guard.appending())
 
+    def looked_after_by_another_thread(self, shard: int = 0) -> AbstractContextManager[None]:
+        """Let another thread look after a whole shard, as expiry and verify do."""
+        return _held_beside(self.stream._shards[shard].guard.upkeep_lock)
+
     def store_held_by_another_thread(self) -> AbstractContextManager[None]:
         """Let another thread be inside the store of shard 0."""
         store: Any = self.shard._store

@@ -57,6 +57,7 @@ WRITES: dict[str, tuple[Any, ...]] = {
     "append": (5, 1, b"x"),
     "append_batch": (batch_of([5]),),
     "commit": (),
+    "expire": (),
     "finish_transactions": (),
     "pass_over": (0, 9),
     "transaction": ("t", 1),

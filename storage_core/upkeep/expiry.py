@@ -1,0 +1,75 @@
+"""Expiry: what is older than a stream keeps goes, at a cost that follows what goes.
+
+The floor is the primary below which all has expired. It never falls. Rows below it are hidden
+from the moment it moves, and rows that come below it are expired as they come; what is stored of
+them goes by whole windows and blocks (removal.py).
+"""
+
+from storage_core.format.keys import INT64_MIN
+from storage_core.upkeep.exclusive import alone
+from storage_core.upkeep.expiry_report import ShardExpiry
+from storage_core.upkeep.removal import Removal, find_removal, has_expired
+from storage_core.write.shard import Shard
+
+
+def expire_shard(shard: Shard, floor: int | None, *, is_dry_run: bool) -> ShardExpiry:
+    """Let everything below a floor expire, if there is one; durable on return.
+
+    1. Judge: raise the floor under the append lock. No row that comes from here on lies below it.
+    2. Look: one seek tells whether any window reaches below it. If none does, the floor goes to
+       disk with the next batch, and this ends here.
+    3. Find: in one view, under no lock, the windows, the log's start, dead blocks behind it.
+    4. Write: all of it in one WriteBatch under the append lock, the standing moved before, so
+       that no read speaks of what is not there.
+    5. Publish: sync; write the marker, with a new generation if anything was deleted, so that
+       readers in other processes reopen.
+
+    A dry run does 2 and 3 for the floor that would be. An interruption or a crash leaves all of
+    4 or nothing; another run finds what is left.
+
+    Raises:
+        UnavailableError: Something else held the shard for too long.
+        ShardPoisonedError: The write failed, or an earlier one had.
+        CorruptionError: The chain of zones is broken, or a block that must be looked into is.
+    """
+    return alone(shard, lambda: _expire(shard, floor, is_dry_run=is_dry_run))
+
+
+def _expire(shard: Shard, floor: int | None, *, is_dry_run: bool) -> ShardExpiry:
+    shard.guard.refuse_if_unusable()
+    before = shard.state()
+    if floor is None:
+        return _report(before.floor, before.start, Removal(before.floor, before.start))
+    floor = max(floor, before.floor)
+    if not is_dry_run:
+        shard.raise_floor(floor)  # 1
+    view = shard.views.committed()
+    try:
+        window = view.scheme.of(floor)
+        is_kept = shard.floor_kept >= floor
+        if not has_expired(view, window, is_floor_kept=is_kept):  # 2
+            return _report(before.floor, before.start, Removal(floor, before.start))
+        removal = find_removal(view, floor)  # 3
+    finally:
+        view.close()
+    if not is_dry_run:
+        shard.take_away(removal.change, window)  # 4, 5
+    return _report(before.floor, before.start, removal)
+
+
+def _report(floor_before: int, start_before: int, removal: Removal) -> ShardExpiry:
+    return ShardExpiry(
+        _floor_or_none(floor_before),
+        _floor_or_none(removal.floor),
+        start_before,
+        removal.start,
+        removal.windows,
+        removal.rows,
+        removal.late_rows,
+        removal.blocks,
+        removal.bytes,
+    )
+
+
+def _floor_or_none(floor: int) -> int | None:
+    return None if floor == INT64_MIN else floor

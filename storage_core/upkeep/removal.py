@@ -1,0 +1,297 @@
+"""What of a shard has expired at a floor: found in one view, and turned into one batch.
+
+Whole windows go, with all that is kept by window: summaries, late and ahead rows, index
+entries. Blocks are not kept by window: the log is cut below the least address that a window
+which stays has, and behind it a block goes once none of its rows stays. There its zone stays,
+so that the chain is whole, marked as expired and grown over its neighbours that are: however
+much goes behind a row that stays, one zone holds the place.
+
+What is found follows the windows and blocks that go, not their rows.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from storage_core.format.keys import (
+    FAMILY_LOG,
+    INT64_MAX,
+    INT64_MIN,
+    PREFIX_INDEX,
+    PREFIX_ZONE,
+    ahead_key,
+    decode_window_key,
+    index_window_key,
+    late_window_key,
+    log_key,
+    window_key,
+    zone_key,
+)
+from storage_core.format.record import State
+from storage_core.format.shard_state import (
+    KEY_EXPIRED,
+    KEY_FLOOR,
+    KEY_GENERATION,
+    KEY_START,
+    AddressRange,
+    ShardState,
+    encode_int,
+    gap_key,
+    lost_key,
+    pass_key,
+)
+from storage_core.format.zone import Zone, decode_zone, encode_zone, expired_zone
+from storage_core.read.ahead_places import ids_with_ahead_below
+from storage_core.read.view import ShardView
+from storage_core.store.key_value import Batch, KeyRange
+
+Ranges = tuple[AddressRange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadRun:
+    """Neighbouring blocks behind a row that stays, of which no row does.
+
+    `previous_end`, `first` and `last` are of the zone that stands for them from then on; `zones`
+    tells how many it takes the places of, itself among them.
+    """
+
+    previous_end: int
+    first: int
+    last: int
+    zones: int
+    blocks: int
+    bytes: int
+
+    def put(self, batch: Batch) -> None:
+        """Remove the blocks, and put one zone in the places of theirs."""
+        zone = expired_zone(self.previous_end, self.first, self.last)
+        if self.zones == 1:
+            batch.delete(log_key(self.first), FAMILY_LOG)
+        else:
+            end = self.last + 1
+            batch.delete_range(log_key(self.first), log_key(end), FAMILY_LOG)
+            batch.delete_range(zone_key(self.first), zone_key(end))
+        batch.put(zone_key(self.first), encode_zone(zone))
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What goes at a floor; `blocks` and `bytes` are of all blocks, those in runs too."""
+
+    floor: int
+    start: int
+    windows: int = 0
+    rows: int = 0
+    late_rows: int = 0
+    blocks: int = 0
+    bytes: int = 0
+    ranges: tuple[KeyRange, ...] = ()
+    runs: tuple[DeadRun, ...] = ()
+
+    def change(self, state: ShardState) -> tuple[Batch, ShardState]:
+        """Return what is written, and the state that then holds."""
+        batch = Batch(range_deletes=[*self.ranges])
+        start = max(state.start, self.start)
+        floor = max(state.floor, self.floor)
+        ends = [run.last + 1 for run in self.runs]
+        after = replace(
+            state, floor=floor, start=start, expired_end=max([state.expired_end, *ends])
+        )
+        batch.put(KEY_FLOOR, encode_int(floor))
+        if start > state.start:
+            batch.delete_range(log_key(state.start), log_key(start), FAMILY_LOG)
+            batch.delete_range(zone_key(state.start), zone_key(start))
+            batch.put(KEY_START, encode_int(start))
+            after = _without_ranges_below(start, batch, after)
+        for run in self.runs:
+            run.put(batch)
+        if after.expired_end > state.expired_end:
+            batch.put(KEY_EXPIRED, encode_int(after.expired_end))
+        if batch.deletes or batch.range_deletes:
+            # Readers that follow reopen: theirs would go on seeing some of it.
+            after = replace(after, generation=(state.generation // 2 + 1) * 2)
+            batch.put(KEY_GENERATION, encode_int(after.generation))
+        return batch, after
+
+
+def has_expired(view: ShardView, window: int, *, is_floor_kept: bool) -> bool:
+    """Tell by one seek whether a window before this one is there, or this one under a new floor.
+
+    Ahead rows are in no window; of a shard that has had any, another seek asks for them.
+    """
+    first = _first_window(view)
+    if view.state.tail.counters.ahead:
+        flagged = view.late_window_at_or_after(view.scheme.of(INT64_MIN))
+        if flagged is not None:
+            first = flagged if first is None else min(first, flagged)
+    if first is None:
+        return False
+    return first < window or (first == window and not is_floor_kept)
+
+
+def find_removal(view: ShardView, floor: int) -> Removal:
+    """Find what goes at a floor."""
+    window = view.scheme.of(floor)
+    begin = view.scheme.first_of(window)
+    start = _start_at(view, window)
+    spans: list[AddressRange] = []
+    windows = rows = late_rows = 0
+    least = view.scheme.of(INT64_MIN)
+    if least < window:
+        for _, one in view.windows(least, window - 1):
+            windows, rows = windows + 1, rows + one.records
+            late_rows += one.late_records
+            if max(one.address_min, start) <= one.address_last:
+                end = min(one.address_last + 1, view.committed)
+                spans.append(AddressRange(max(one.address_min, start), end))
+    runs = tuple(_dead_runs(view, spans, begin))
+    cut = list(view.zones(view.state.start, start)) if start > view.state.start else []
+    return Removal(
+        floor,
+        start,
+        windows,
+        rows,
+        late_rows,
+        len(cut) + sum(run.blocks for run in runs),
+        sum(zone.block_bytes for zone in cut) + sum(run.bytes for run in runs),
+        tuple(_ranges_before(view, window, begin)),
+        runs,
+    )
+
+
+def _first_window(view: ShardView) -> int | None:
+    least = window_key(view.scheme.of(INT64_MIN))
+    item = view.item_at_or_after(least)
+    if item is None or item[0][:1] != least[:1]:
+        return None
+    return decode_window_key(item[0])
+
+
+def _start_at(view: ShardView, window: int) -> int:
+    """Return where the log begins once the windows before this one are gone."""
+    live = view.windows(window, view.scheme.of(INT64_MAX))
+    least = min((one.address_min for _, one in live), default=INT64_MAX)
+    least = min(least, view.committed)
+    item = view.item_at_or_before(zone_key(least))
+    if item is None or item[0][:1] != PREFIX_ZONE:
+        return view.state.start
+    zone = _decoded(view, item)
+    # IMPORTANT: a block goes whole or stays, and what goes is committed.
+    return max(view.state.start, zone.previous_end if zone.last >= least else zone.end)
+
+
+def _ranges_before(view: ShardView, window: int, begin: int) -> Iterator[KeyRange]:
+    """Yield the ranges of keys that go with the windows before one, of which there are any."""
+    least = view.scheme.of(INT64_MIN)
+    kinds = [
+        (window_key(least), window_key(window)),
+        (late_window_key(least), late_window_key(window)),
+        (PREFIX_INDEX, index_window_key(window)),
+    ]
+    if view.state.tail.counters.ahead:
+        kinds += [
+            (ahead_key(one, INT64_MIN, 0), ahead_key(one, begin, 0))
+            for one in ids_with_ahead_below(view, begin)
+        ]
+    for first, end in kinds:
+        item = view.item_at_or_after(first)
+        if item is not None and item[0] < end:
+            yield "default", item[0], end
+
+
+def _dead_runs(view: ShardView, spans: list[AddressRange], begin: int) -> Iterator[DeadRun]:
+    """Yield the runs of neighbouring blocks in these spans of which no row stays."""
+    reached = 0
+    run: DeadRun | None = None
+    for span in _merged(spans):
+        for zone in view.zones(max(span.start, reached), span.end, with_expired=True):
+            if zone.first < reached:
+                continue
+            reached = zone.end
+            if run is not None and run.last + 1 != zone.previous_end:
+                yield from _grown(view, run)
+                run = None
+            if zone.is_expired or _is_dead(view, zone, begin):
+                run = _with_zone(run, zone)
+            elif run is not None:
+                yield from _grown(view, run)
+                run = None
+    if run is not None:
+        yield from _grown(view, run)
+
+
+def _with_zone(run: DeadRun | None, zone: Zone) -> DeadRun:
+    blocks = 0 if zone.is_expired else 1
+    if run is None:
+        run = DeadRun(zone.previous_end, zone.first, zone.last, 0, 0, 0)
+    return replace(
+        run,
+        last=zone.last,
+        zones=run.zones + 1,
+        blocks=run.blocks + blocks,
+        bytes=run.bytes + zone.block_bytes,
+    )
+
+
+def _grown(view: ShardView, run: DeadRun) -> Iterator[DeadRun]:
+    """Yield a run with the expired zones beside it, if any block of it goes."""
+    if not run.blocks:
+        return
+    item = view.item_at_or_before(zone_key(run.first - 1)) if run.first > view.state.start else None
+    if item is not None and item[0][:1] == PREFIX_ZONE:
+        zone = _decoded(view, item)
+        if zone.is_expired and zone.end == run.previous_end and zone.first >= view.state.start:
+            run = replace(
+                run, previous_end=zone.previous_end, first=zone.first, zones=run.zones + 1
+            )
+    item = view.item_at_or_after(zone_key(run.last + 1))
+    if item is not None and item[0][:1] == PREFIX_ZONE:
+        zone = _decoded(view, item)
+        if zone.is_expired and zone.previous_end == run.last + 1:
+            run = replace(run, last=zone.last, zones=run.zones + 1)
+    yield run
+
+
+def _is_dead(view: ShardView, zone: Zone, begin: int) -> bool:
+    """Tell whether no row of a block stays; ahead ones stay without it."""
+    if zone.end > view.committed or zone.primary_max >= begin:
+        return False
+    if zone.late == 0 or zone.flagged_max < begin:
+        return True
+    if zone.ahead == 0:
+        return False
+    block = view.block(zone)
+    states = block.states
+    assert states is not None, "a zone that counts late rows has a block with states"
+    return not ((states == State.LATE) & (block.primaries >= begin)).any()
+
+
+def _merged(spans: list[AddressRange]) -> Iterator[AddressRange]:
+    ascending = sorted(span for span in spans if span.start < span.end)
+    at = 0
+    while at < len(ascending):
+        start, end = ascending[at].start, ascending[at].end
+        while at < len(ascending) and ascending[at].start <= end:
+            end = max(end, ascending[at].end)
+            at += 1
+        yield AddressRange(start, end)
+
+
+def _without_ranges_below(start: int, batch: Batch, state: ShardState) -> ShardState:
+    """Forget what is noted of addresses below the log's start."""
+
+    def kept(ranges: Ranges, key_of: Callable[[int], bytes]) -> Ranges:
+        for gone in (one for one in ranges if one.end <= start):
+            batch.delete(key_of(gone.start))
+        return tuple(one for one in ranges if one.end > start)
+
+    return replace(
+        state,
+        lost=kept(state.lost, lost_key),
+        gaps=kept(state.gaps, gap_key),
+        passed=kept(state.passed, pass_key),
+    )
+
+
+def _decoded(view: ShardView, item: tuple[bytes, bytes]) -> Zone:
+    return decode_zone(int.from_bytes(item[0][1:], "big"), item[1], view.shard)

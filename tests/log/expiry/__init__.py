@@ -1,0 +1,1 @@
+"""Expiry: what a stream no longer keeps goes, and nothing else does."""
