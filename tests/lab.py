@@ -20,13 +20,22 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
-from storage_core import AppendReport, Environment, Stream, StreamOptions, StreamReader, Transaction
+from storage_core import (
+    AppendReport,
+    Environment,
+    LostRangeError,
+    Stream,
+    StreamOptions,
+    StreamReader,
+    Transaction,
+)
 from storage_core.format.window import UNITS_PER_SECOND
 from storage_core.ground.arrow import Array, nulls
+from storage_core.reads import StreamReads
 from storage_core.store.key_value import KeyValueStore, Recovery
 from storage_core.store.marker import MarkerWriter
 from storage_core.testing import ManualClock, SimulatedCrash
@@ -35,6 +44,7 @@ from tests.strategies import NOW, BatchForm, Crash, Given
 from tests.witness import Witness
 
 STREAM: Final = "stream"
+Range = tuple[int, int]
 # A process that dies keeps its page cache, so a disk in memory loses exactly as much.
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a private directory is made inside it
 
@@ -218,6 +228,20 @@ class Lab:
         witness.during_sync = None
         return has_synced
 
+    def expire(self, floor: int) -> None:
+        """Let everything below a floor expire, if the stream has a retention."""
+        retention = self.options.retention
+        now = floor
+        if retention is not None:
+            now += int(retention.total_seconds()) * UNITS_PER_SECOND[self.options.unit]
+        told = self.writer.expire(now, dry_run=True)
+        done = self.writer.expire(now)
+        assert {**told.shards} == {**done.shards}
+
+    def floor(self, shard: int) -> int:
+        """Return the floor that a shard has."""
+        return self.writer._shards[shard].state().floor
+
     # --- reading ---------------------------------------------------------------------------
 
     @property
@@ -290,6 +314,22 @@ def rows_of(batches: pa.Table | Iterable[pa.RecordBatch]) -> list[tuple[object, 
         for batch in batches
         for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
     ]
+
+
+def replayed(reads: StreamReads[Any], shard: int) -> tuple[list[tuple[object, ...]], list[Range]]:
+    """Return what `tail` still has of a shard, and the ranges of addresses that have expired."""
+    rows: list[tuple[object, ...]] = []
+    gone: list[Range] = []
+    at: int | None = 0
+    while at is not None:
+        start, at = at, None
+        try:
+            for batch in reads.tail(shard, start):
+                rows += rows_of([batch])
+        except LostRangeError as error:
+            at = error.end
+            gone.append((error.start or 0, error.end or 0))
+    return rows, gone
 
 
 def stage(transaction: Transaction, steps: Iterable[Given | Sequence[Given]]) -> None:

@@ -80,6 +80,8 @@ _seams = st.builds(
 _ends = st.sampled_from(INT64_ENDS)
 # The ends are rare: behind a head at int64's largest everything is late for ever.
 _kinds = (*[_near_zero] * 12, *[_near_now] * 5, _seams, _seams, _ends)
+# Rising floors hide ever more; most stay among the primaries near zero.
+floors = st.one_of(*[st.integers(-1, 9)] * 6, st.integers(NOW - 3, NOW + 3), _seams)
 primaries = st.integers(0, len(_kinds) - 1).flatmap(_kinds.__getitem__)
 ids = st.sampled_from([0, 0, 0, 1, 1, 2, 3, -1, -2, 2**31 - 1, -(2**31)])
 absent_or_known_ids = st.one_of(ids, ids, st.integers(-(2**31), 2**31 - 1))

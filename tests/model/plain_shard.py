@@ -14,12 +14,17 @@ from typing import NamedTuple
 from storage_core import StreamOptions
 from tests.strategies import DAY_SECONDS, Given
 
-NORMAL, LATE, AHEAD = 0, 1, 2
+NORMAL, LATE, AHEAD, EXPIRED = 0, 1, 2, 3
+INT64_MIN = -(2**63)
 UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 class RefusedError(Exception):
     """The log must refuse this call and change nothing that shows."""
+
+
+class GoneError(Exception):
+    """The log must say that it no longer has what a replay asks for."""
 
 
 class PlainRow(NamedTuple):
@@ -49,6 +54,9 @@ class PlainShard:
         self.source: dict[str, int] | None = None
         self.counts: Counter[str] = Counter()
         self.transactions: dict[str, int] = {}
+        self.floor = INT64_MIN
+        # Ranges of addresses that a replay no longer has; the log says which.
+        self.gone: list[tuple[int, int]] = []
         self.passed: list[PlainShard] = []
         self.ends: list[int] = []
 
@@ -128,9 +136,12 @@ class PlainShard:
         source: dict[str, int] | None = None,
     ) -> Counter[str]:
         """Write rows in one piece and return what became of them."""
+        report: Counter[str] = Counter()
         if addresses is None:
-            addresses = range(self.next, self.next + len(records))
-        report: Counter[str] = Counter(appended=len(records))
+            kept = [record for record in records if record.primary >= self.floor]
+            report["expired"] = len(records) - len(kept)
+            records, addresses = kept, range(self.next, self.next + len(kept))
+        report["appended"] = len(records)
         for record, address in zip(records, addresses, strict=True):
             self._take(record, address, now, report)
         if records:
@@ -148,7 +159,10 @@ class PlainShard:
     def _take(self, record: Given, address: int, now: int, report: Counter[str]) -> None:
         state = NORMAL
         largest = self._largest_normal(record.secondary)
-        if self._is_ahead(record.primary, now):
+        if record.primary < self.floor:
+            state = EXPIRED
+            report["expired"] += 1
+        elif self._is_ahead(record.primary, now):
             state = AHEAD
             report["ahead"] += 1
         elif largest is not None and record.primary < largest - self.options.jitter:
@@ -162,7 +176,7 @@ class PlainShard:
             record.primary,
             record.version,
             address,
-            state != NORMAL,
+            state in (LATE, AHEAD),
             record.payload,
             state,
         )
@@ -181,10 +195,49 @@ class PlainShard:
         return primary > now + (DAY_SECONDS * UNITS_PER_SECOND[unit] if bound is None else bound)
 
     def _has_stored(self, address: int) -> bool:
-        return any(row.address == address for row in self.rows)
+        return any(row.address == address for row in self.rows) or self._is_gone(address)
+
+    def _is_gone(self, address: int) -> bool:
+        return any(start <= address < end for start, end in self.gone)
+
+    # --- expiry ----------------------------------------------------------------------------
+
+    def expire(self, floor: int) -> None:
+        """Hide what lies below a floor, and judge by it from now on."""
+        if self.options.retention is not None:
+            self.floor = max(self.floor, floor)
+
+    def let_go(self, gone: list[tuple[int, int]]) -> None:
+        """Take over what the log says it no longer has; it must be nothing that stays."""
+        self.gone = gone
+        for row in self.rows:
+            if self._is_gone(row.address):
+                assert row.primary < self.floor or row.state in (AHEAD, EXPIRED)
 
     # --- reading ---------------------------------------------------------------------------
 
+    def replayed(self) -> list[PlainRow]:
+        """Return the committed rows in order of arrival, as far as a replay still has them."""
+        return [
+            row
+            for row in self.rows
+            if row.address < self.committed and not self._is_gone(row.address)
+        ]
+
     def shown(self) -> list[PlainRow]:
-        """Return the committed rows in order of arrival."""
-        return [row for row in self.rows if row.address < self.committed]
+        """Return the committed rows that have not expired in order of arrival."""
+        return [
+            row
+            for row in self.rows
+            if row.address < self.committed and row.primary >= self.floor and row.state != EXPIRED
+        ]
+
+    def refuses(self, start: int | None, end: int | None) -> bool:
+        """Tell whether a replay of these addresses would be short."""
+        first = start
+        if first is None:
+            first = next((gone_end for begin, gone_end in self.gone if begin == 0), 0)
+        last = self.committed if end is None else min(end, self.committed)
+        return any(first < gone_end and begin < last for begin, gone_end in self.gone) and (
+            first < last
+        )

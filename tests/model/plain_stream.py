@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from storage_core import StreamOptions
 from tests.model.keyed import has_keys, shard_of
-from tests.model.plain_shard import PlainRow, PlainShard, RefusedError
+from tests.model.plain_shard import GoneError, PlainRow, PlainShard, RefusedError
 from tests.strategies import PAYLOAD_BYTES_MAX, Given, Question
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
@@ -82,6 +82,11 @@ class PlainStream:
         for shard in self.shards:
             shard.commit(now)
         return self.committed()
+
+    def expire(self, floor: int) -> None:
+        """Let everything below a floor expire."""
+        for shard in self.shards:
+            shard.expire(floor)
 
     def discard_unsealed(self) -> None:
         """Forget the records that wait for their block."""
@@ -164,7 +169,9 @@ class PlainStream:
         last = INT64_MAX if end is None else end
         if first > last:
             raise RefusedError
-        return [row for row in self.shards[shard].shown() if first <= row.address < last]
+        if self.shards[shard].refuses(start, end):
+            raise GoneError
+        return [row for row in self.shards[shard].replayed() if first <= row.address < last]
 
 
 def question_about(

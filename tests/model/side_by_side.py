@@ -14,7 +14,7 @@ from hypothesis import note
 from hypothesis.stateful import RuleBasedStateMachine
 
 from storage_core import AppendReport, InvalidRequestError, StreamOptions
-from tests.lab import Lab, rows_of
+from tests.lab import Lab, replayed
 from tests.model.answers import check_rows
 from tests.model.keyed import has_keys, in_ids
 from tests.model.plain_shard import PlainShard, RefusedError
@@ -106,6 +106,8 @@ class SideBySide(RuleBasedStateMachine):
         for states in product(*found):
             if sum((state.counts for state in states), Counter()) == self.counted():
                 self.plain.shards = list(states)
+                for shard in self.plain.shards:
+                    self.take_over_expiry(shard)
                 return
         note(f"counted {self.counted()}")
         pytest.fail("the counters are of no state that a crash may leave")
@@ -113,10 +115,12 @@ class SideBySide(RuleBasedStateMachine):
     def states_found(self, shard: PlainShard) -> list[PlainShard]:
         """Return which of the states a crash may leave a shard is in."""
         writer, number = self.lab.writer, shard.number
-        rows = rows_of(in_ids(writer, self.lab.options).tail(number))
+        rows, gone = replayed(in_ids(writer, self.lab.options), number)
         at = (rows, writer.committed()[number], writer.source(number))
         states = shard.after_crash()
-        found = [state for state in states if (state.rows, state.next, state.source) == at]
+        for state in states:
+            state.gone = gone
+        found = [state for state in states if (state.replayed(), state.next, state.source) == at]
         if not found:
             note(f"found {at}")
             note("legal " + "\n      ".join(str((s.rows, s.next, s.source)) for s in states))
@@ -130,13 +134,14 @@ class SideBySide(RuleBasedStateMachine):
         published = self.lab.reader.refresh()
         for shard in self.plain.shards:
             end = published[shard.number]
-            legal = [
-                [row for row in state.rows if row.address < end]
-                for state in shard.passed
-                if end in state.ends
-            ]
-            found = in_ids(self.lab.reader, self.lab.options).tail(shard.number)
-            assert rows_of(found) in legal
+            rows, gone = replayed(in_ids(self.lab.reader, self.lab.options), shard.number)
+            legal = []
+            for state in shard.passed:
+                if end in state.ends:
+                    at_end = state.copy()
+                    at_end.committed, at_end.gone = end, gone
+                    legal.append(at_end.replayed())
+            assert rows in legal
 
     def take_over_interval(self) -> None:
         """At sync level `interval` appends commit when they are due: any state passed is right."""
@@ -146,6 +151,14 @@ class SideBySide(RuleBasedStateMachine):
                 ends = [state.next for state in shard.passed if state.next >= shard.committed]
                 assert end in [shard.committed, *ends]
                 shard.committed = end
+
+    def take_over_expiry(self, shard: PlainShard) -> None:
+        """Go on from where expiry has come to: at most to the floor it was told."""
+        floor = self.lab.floor(shard.number)
+        assert floor <= shard.floor
+        _, gone = replayed(in_ids(self.lab.writer, self.lab.options), shard.number)
+        shard.let_go(gone)
+        shard.floor = floor
 
     def counted(self) -> Counter[str]:
         """Return the stream's counters under the lists' names."""
