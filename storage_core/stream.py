@@ -19,9 +19,8 @@ from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.stream_file import StreamFiles, read_stream
 from storage_core.dictionaries.routing import shards_of_rows
 from storage_core.errors import InvalidRequestError, ShardlogError
-from storage_core.format.keys import ADDRESS_MAX, INT64_MAX, INT64_MIN
+from storage_core.format.keys import ADDRESS_MAX
 from storage_core.format.record import Rows, rows_from_arrow
-from storage_core.format.window import UNITS_PER_SECOND
 from storage_core.ground.durable_file import file_errors
 from storage_core.reads import StreamReads
 from storage_core.store.environment import Environment
@@ -33,7 +32,7 @@ from storage_core.transactions.giving_up import give_up
 from storage_core.transactions.manifest import Staging, sweep_abandoned
 from storage_core.transactions.transaction import Transaction
 from storage_core.upkeep.exclusive import alone
-from storage_core.upkeep.expiry import expire_shard
+from storage_core.upkeep.expiry import expire_shard, time_or_now
 from storage_core.upkeep.expiry_report import ExpiryReport
 from storage_core.upkeep.verify import Progress, VerifyReport, verify_shard
 from storage_core.write.batch_over_shards import append_over_shards
@@ -397,7 +396,8 @@ class Stream(StreamReads[Shard]):
             0
         """
         shards = self._open_shards()
-        floor = self._files.settings.options.floor_at(self._now(now))
+        judged_at = time_or_now(now, self._files.meta, self._environment.clock)
+        floor = self._files.settings.options.floor_at(judged_at)
         done = {n: expire_shard(one, floor, is_dry_run=dry_run) for n, one in shards.items()}
         return ExpiryReport(done, is_dry_run=dry_run)
 
@@ -447,16 +447,6 @@ class Stream(StreamReads[Shard]):
         except ShardlogError as later:
             # The first error is the one that matters.
             error.add_note(f"while closing: {later}")
-
-    def _now(self, now: int | None) -> int:
-        unit = self._files.meta.unit
-        if now is None:
-            per_unit = 10**9 // UNITS_PER_SECOND.get(unit, 1)
-            return self._environment.clock.now_ns() // per_unit
-        if type(now) is not int or not INT64_MIN <= now <= INT64_MAX:
-            message = f"now {now!r} is not a time in {unit} as a 64-bit integer"
-            raise InvalidRequestError(message, stream=self._files.meta.name)
-        return now
 
     def _routed(self, rows: Rows) -> list[tuple[Shard, Rows]]:
         numbers = shards_of_rows(rows, self._mask, has_keys=self._has_keys)

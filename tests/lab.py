@@ -35,7 +35,6 @@ from storage_core import (
 )
 from storage_core.format.window import UNITS_PER_SECOND
 from storage_core.ground.arrow import Array, nulls
-from storage_core.reads import StreamReads
 from storage_core.store.key_value import KeyValueStore, Recovery
 from storage_core.store.marker import MarkerWriter
 from storage_core.testing import ManualClock, SimulatedCrash
@@ -316,7 +315,7 @@ def rows_of(batches: pa.Table | Iterable[pa.RecordBatch]) -> list[tuple[object, 
     ]
 
 
-def replayed(reads: StreamReads[Any], shard: int) -> tuple[list[tuple[object, ...]], list[Range]]:
+def replayed(reads: Any, shard: int) -> tuple[list[tuple[object, ...]], list[Range]]:
     """Return what `tail` still has of a shard, and the ranges of addresses that have expired."""
     rows: list[tuple[object, ...]] = []
     gone: list[Range] = []

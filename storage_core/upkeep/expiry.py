@@ -5,7 +5,11 @@ from the moment it moves, and rows that come below it are expired as they come; 
 them goes by whole windows and blocks (removal.py).
 """
 
-from storage_core.format.keys import INT64_MIN
+from storage_core.catalog.stream_meta import StreamMeta
+from storage_core.errors import InvalidRequestError
+from storage_core.format.keys import INT64_MAX, INT64_MIN
+from storage_core.format.window import UNITS_PER_SECOND
+from storage_core.ground.clock import Clock
 from storage_core.upkeep.exclusive import alone
 from storage_core.upkeep.expiry_report import ShardExpiry
 from storage_core.upkeep.removal import Removal, find_removal, has_expired
@@ -33,6 +37,20 @@ def expire_shard(shard: Shard, floor: int | None, *, is_dry_run: bool) -> ShardE
         CorruptionError: The chain of zones is broken, or a block that must be looked into is.
     """
     return alone(shard, lambda: _expire(shard, floor, is_dry_run=is_dry_run))
+
+
+def time_or_now(now: object, meta: StreamMeta, clock: Clock) -> int:
+    """Return a time in a stream's unit, or the clock's if none is given.
+
+    Raises:
+        InvalidRequestError: It is none.
+    """
+    if now is None:
+        return clock.now_ns() // (10**9 // UNITS_PER_SECOND.get(meta.unit, 1))
+    if type(now) is not int or not INT64_MIN <= now <= INT64_MAX:
+        message = f"now {now!r} is not a time in {meta.unit} as a 64-bit integer"
+        raise InvalidRequestError(message, stream=meta.name)
+    return now
 
 
 def _expire(shard: Shard, floor: int | None, *, is_dry_run: bool) -> ShardExpiry:
