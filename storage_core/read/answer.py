@@ -20,7 +20,7 @@ from storage_core.read.keyed import (
 from storage_core.read.latest import scan_newest
 from storage_core.read.request import ReadRequest
 from storage_core.read.row_filter import filter_for
-from storage_core.read.scan import scan_arrival, scan_primary, scan_time
+from storage_core.read.scan import scan_arrival, scan_nothing, scan_primary, scan_time
 from storage_core.read.view import ShardView
 
 
@@ -33,8 +33,9 @@ def scan_view(view: ShardView, request: ReadRequest) -> Scanned:
     if not view.meta.has_keys:
         return _scan(view, asked)
     numbered = by_number(view, asked)
-    if numbered is None:
-        return iter(())
+    if numbered.ids == ():
+        # IMPORTANT: what is gone may have had the first rows of these keys, and their entries.
+        return scan_nothing(view, filter_for(view.state, view.committed, numbered))
     return by_key(_scan(view, numbered), own_columns(view.meta, asked), asked.order)
 
 

@@ -74,13 +74,13 @@ def keys_routed_here(request: ReadRequest, meta: StreamMeta) -> ReadRequest | No
     return replace(request, keys=keys) if keys else None
 
 
-def by_number(view: ShardView, request: ReadRequest) -> ReadRequest | None:
-    """Return a request for keys as one for their numbers; None if the view has none of them."""
+def by_number(view: ShardView, request: ReadRequest) -> ReadRequest:
+    """Return a request for keys as one for the numbers that the view has for them."""
     columns = own_columns(view.meta, request)
     if request.order == "primary":
         columns = tuple(dict.fromkeys((*columns, "key", *_RANKED)))
     ids = None if request.keys is None else numbers_of(request.keys, view.value_at)
-    return None if ids == () else replace(request, ids=ids, keys=None, columns=columns)
+    return replace(request, ids=ids, keys=None, columns=columns)
 
 
 def by_key(scanned: Scanned, columns: Sequence[str], order: str) -> Scanned:

@@ -91,6 +91,20 @@ def _expired(view: ShardView, start: int, end: int) -> LostRangeError:
     return LostRangeError(message, stream=view.stream, shard=view.shard, start=start, end=end)
 
 
+def scan_nothing(view: ShardView, wanted: RowFilter) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Yield no row, once it is sure that none that was wanted is gone.
+
+    Raises:
+        LostRangeError: Addresses asked for are gone.
+    """
+    begin, end = wanted.address_start, wanted.address_end
+    if begin < end:
+        view.refuse_lost(begin, end)
+        if wanted.is_replay and begin < view.state.start:
+            raise _expired(view, begin, view.state.start)
+    yield from ()
+
+
 def scan_time(view: ShardView, wanted: RowFilter) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Yield ascending slices of primaries, each with the last primary it covers.
 

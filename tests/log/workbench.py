@@ -34,6 +34,7 @@ from storage_core.format.keys import (
     FAMILY_DEFAULT,
     FAMILY_LOG,
     PREFIX_DONE,
+    PREFIX_KEY,
     PREFIX_PLACE,
     log_key,
     prefix_end,
@@ -252,6 +253,13 @@ class Workbench:
         view.close()
         assert sorted(by_place) == sorted(by_name)
         return [name.decode() for name in by_place]
+
+    def numbered_keys(self) -> int:
+        """Return how many keys shard 0 has given a number."""
+        view = self.shard.views.whole()
+        found = sum(1 for _ in view.meta_items(PREFIX_KEY, prefix_end(PREFIX_KEY)))
+        view.close()
+        return found
 
     def store(self) -> RocksStore:
         """Open the store of shard 0 behind the stream's back; the stream must be closed."""

@@ -27,6 +27,7 @@ def requests(draw: st.DrawFn) -> ReadRequest:
         draw(st.none() | st.lists(st.sampled_from(COLUMNS)).map(tuple)),
         draw(st.sampled_from(["arrival", "replay", "time", "primary", "newest"])),
         draw(st.integers(0, INT64_MAX)),
+        keys=draw(st.none() | st.lists(st.none() | st.binary(max_size=4)).map(tuple)),
     )
 
 
@@ -83,6 +84,8 @@ def test_request_without_meaning_is_refused_by_name(fields, named):
         "{}",
         '{"shard": 0, "colour": 1}',
         '{"shard": 0, "ids": 5}',
+        '{"shard": 0, "keys": 5}',
+        '{"shard": 0, "keys": ["no base64"]}',
         "[" * 10**5,
         '{"shard": 0, "start": NaN}',
     ],
@@ -95,14 +98,31 @@ def test_text_that_is_no_request_is_refused(text):
 @few
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
 def test_no_json_value_breaks_a_request_but_by_its_own_error(value):
-    for name in ("shard", "start_address", "start", "ids", "versions", "columns", "order", "limit"):
+    names = (
+        "shard",
+        "start_address",
+        "start",
+        "ids",
+        "keys",
+        "versions",
+        "columns",
+        "order",
+        "limit",
+    )
+    for name in names:
         try:
             ReadRequest.from_json(json.dumps({"shard": 0, name: value}))
         except InvalidRequestError as error:
             assert str(error)  # noqa: PT017 - most values are refused, some are right
 
 
+def test_keys_are_bytes():
+    with pytest.raises(InvalidRequestError, match="keys are bytes, or None"):
+        ReadRequest(0, keys=("text",))  # type: ignore[arg-type]  # what callers may do
+
+
 def test_request_asks_for_everything_unless_told():
     request = ReadRequest(3)
     assert (request.ids, request.versions, request.columns, request.limit) == (None, None, None, 0)
+    assert request.keys is None
     assert (request.start, request.end) == (-(2**63), 2**63 - 1)
