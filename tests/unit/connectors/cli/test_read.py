@@ -3,6 +3,7 @@
 import csv
 import io
 
+import pyarrow as pa
 import pytest
 
 from storage_core import Stream, StreamOptions
@@ -189,3 +190,83 @@ def test_a_time_is_refused_where_primaries_are_a_sequence(shardlog, tmp_path):
     ran = shardlog("read", tmp_path, NAME, "--start", "2023-11-15T12:00:00Z")
     assert ran.code == 2
     assert "integer" in ran.err
+
+
+# --- streams with a key dictionary ------------------------------------------------------------
+
+
+@pytest.fixture
+def keyed(shardlog, tmp_path):
+    """Read as JSON a stream of five rows that belong to keys or to none."""
+    with Stream.create(tmp_path, "orders", StreamOptions(key_mode="dictionary")) as stream:
+        keys = [b"ann", None, b"\xff", b"ann", "éva".encode()]
+        columns = {"primary": [1, 2, 3, 4, 5], "key": pa.array(keys, pa.binary())}
+        stream.append_batch(pa.table(columns | {"payload": [b"x"] * 5}))
+
+    def read(*options):
+        ran = shardlog("read", tmp_path, "orders", "--format", "json", *options)
+        assert (ran.code, ran.err) == (0, "")
+        return ran.json_lines
+
+    return read
+
+
+def test_rows_show_their_key_in_the_place_of_an_id(keyed):
+    found = keyed()
+    assert [row["key"] for row in found] == [None, "ann", "ann", "éva", "/w=="]
+    assert list(found[0])[:3] == ["shard", "key", "primary"]
+
+
+@pytest.mark.parametrize(
+    ("options", "primaries"),
+    [
+        (["--key", "ann"], [1, 4]),
+        (["--key", "éva", "--key", "nobody"], [5]),
+        (["--key-hex", "FF"], [3]),
+        (["--key-hex", "616e6e", "--null-key"], [2, 1, 4]),
+        (["--null-key"], [2]),
+        (["--key", "ann", "--latest"], [4]),
+        (["--latest"], [2, 4, 5, 3]),
+        (["--null-key", "--latest"], [2]),
+        (["--key", "ann", "--limit", 1], [1]),
+        (["--key", "nobody"], []),
+    ],
+)
+def test_keys_choose_rows(keyed, options, primaries):
+    assert [row["primary"] for row in keyed(*options)] == primaries
+    assert keyed(*options, "--count") == [len(primaries)]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--id", "1"], "read by keys, not by ids"),
+        (["--key-hex", "abc"], "--key-hex 'abc': give pairs of hexadecimal digits"),
+        (["--columns", "secondary", "--latest"], "--latest has no columns secondary"),
+    ],
+)
+@pytest.mark.usefixtures("keyed")
+def test_what_does_not_go_with_keys_is_refused_in_a_line(shardlog, tmp_path, options, said):
+    ran = shardlog("read", tmp_path, "orders", *options)
+    assert ran.code == 2
+    assert said in ran.err
+
+
+@pytest.mark.parametrize("options", [["--key", "a"], ["--key", "a", "--null-key"]])
+def test_keys_are_refused_where_there_is_no_dictionary(shardlog, root, options):
+    ran = shardlog("read", root, NAME, *options)
+    assert ran.code == 2
+    assert "read by ids, not by keys" in ran.err
+
+
+@pytest.mark.usefixtures("keyed")
+def test_tail_takes_keys(shardlog, tmp_path):
+    ran = shardlog("tail", tmp_path, "orders", "--format", "json", "--key", "ann")
+    assert [row["primary"] for row in ran.json_lines] == [1, 4]
+    assert list(ran.json_lines[0])[3] == "key"
+
+
+@pytest.mark.usefixtures("keyed")
+def test_streams_say_what_rows_belong_to(shardlog, tmp_path):
+    (listed,) = shardlog("streams", tmp_path, "--json").json_lines
+    assert listed[0]["keys"] == "dictionary"

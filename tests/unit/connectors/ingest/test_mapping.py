@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.ingest.dead_letter import decode_dead_letter
+from connectors.ingest.dead_letter import advice_for, decode_dead_letter
 from connectors.ingest.mapping import NULL_KEY_ID, concat_rows, join_records, map_partitions
 from connectors.kafka_client import Fetched, Partition
 from connectors.settings.stream_settings import MappingRules
-from storage_core import HEADERS_TYPE, InvalidRequestError
+from storage_core import HEADERS_TYPE, KEY_BYTES_MAX, InvalidRequestError
 from tests.unit.connectors.records import Plain, plain, record, shard_records
 
 STORE_SOME = """
@@ -38,6 +38,7 @@ print("numpy.ma" in sys.modules)
 """
 INTEGERS = MappingRules()
 CARRIED = MappingRules(key_mode="none")
+DICTIONARY = MappingRules(key_mode="dictionary")
 IDS = st.integers(-(2**31), 2**31 - 1)
 VALUES = st.none() | st.binary(max_size=20)
 HEADERS = st.none() | st.lists(
@@ -58,7 +59,7 @@ PLAIN = st.builds(
 RULES = st.builds(
     MappingRules,
     primary=st.sampled_from(["timestamp", "offset"]),
-    key_mode=st.sampled_from(["integer", "none"]),
+    key_mode=st.sampled_from(["integer", "dictionary", "none"]),
     null_key=st.sampled_from(["keep", "dead-letter"]),
     payload_bytes_max=st.integers(0, 7),
 )
@@ -120,14 +121,16 @@ def reason_of(each, rules):
         return None
     if each.key is None:
         return "no key"
-    return None if len(each.key) == 4 else f"key of {len(each.key)} bytes"
+    is_fit = rules.key_mode == "dictionary" or len(each.key) == 4
+    return None if is_fit else f"key of {len(each.key)} bytes"
 
 
 def row_of(each, rules):
     has_id = rules.key_mode == "integer" and each.key is not None
+    no_id = None if rules.key_mode == "dictionary" else NULL_KEY_ID
     return {
         "primary": each.timestamp if rules.primary == "timestamp" else each.offset,
-        "secondary": int.from_bytes(each.key, "big", signed=True) if has_id else NULL_KEY_ID,
+        "secondary": int.from_bytes(each.key, "big", signed=True) if has_id else no_id,
         "payload": each.value,
         "key": each.key,
         "timestamp": each.timestamp,
@@ -357,3 +360,12 @@ def test_first_round_of_a_process_does_without_masked_arrays(tmp_path):
     here = Path(__file__).parents[4]
     ran = subprocess.run(command, cwd=here, capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "False"
+
+
+def test_key_longer_than_a_dictionary_takes_is_a_dead_letter_with_what_to_set():
+    messages = [record(0, key=b"a" * KEY_BYTES_MAX), record(1, key=b"a" * (KEY_BYTES_MAX + 1))]
+    mapped = map_records(messages, DICTIONARY)
+    assert mapped.offsets.tolist() == [0]
+    reason = decode_dead_letter(mapped.dead_letters[1]).reason
+    assert reason == "key of 65536 bytes; a key that rows belong to has 65535 at most"
+    assert "key_mode" in (advice_for(reason) or "")
