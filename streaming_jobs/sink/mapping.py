@@ -5,6 +5,9 @@
     Kafka's    key (integers: 4 bytes, big-endian) -> secondary, timestamp -> primary, value
                [, headers, timestampType]; without timestamp the time of writing is the primary
 
+Into a stream with a key dictionary rows bring the key that they belong to, binary or text, null for
+none: `records` are primary, key, value there, and a secondary, as the source shows it, is null.
+
 topic, partition, offset, late, state and schema_id say where a row came from or stood, and are
 left out: what the source shows is taken as it comes. A value is binary or text, null is a
 tombstone. Numbers take any whole type that they fit into, a timestamp the stream's unit. What
@@ -50,6 +53,10 @@ _FORMS: Final[dict[Form, tuple[frozenset[str], frozenset[str]]]] = {
         frozenset({"timestamp", "timestampType", "headers"}) | _CAME_FROM,
     ),
 }
+_RECORDS_WITH_KEYS: Final = (
+    frozenset({"primary", "key", "value"}),
+    (_FORMS["records"][1] - {"key"}) | {"secondary"},
+)
 _WHOLE: Final = (IntegralType,)
 _TYPES: Final[dict[str, tuple[type[DataType], ...]]] = {
     "primary": (IntegralType, TimestampType),
@@ -72,12 +79,14 @@ class ColumnMapping:
         unit: What the stream's primaries count.
         carried: What else of the batch is stored.
         has_time: Whether rows bring their primary; else it is the time of writing.
+        has_keys: Whether rows belong to keys, and not to secondaries.
     """
 
     form: Form
     unit: Unit
     carried: frozenset[str] = frozenset()
     has_time: bool = True
+    has_keys: bool = False
 
     def taken(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the columns of which something is stored."""
@@ -94,13 +103,16 @@ class ColumnMapping:
                 message names the column.
         """
         primary = self._primary(batch, now_ns)
-        columns = {
-            "primary": primary,
-            "secondary": checked(batch, "key", as_secondary)
-            if self.form == "kafka"
-            else checked(batch, "secondary"),
-            "payload": batch.column("value"),
-        }
+        columns = {"primary": primary}
+        if not self.has_keys:
+            is_kafka = self.form == "kafka"
+            columns["secondary"] = (
+                checked(batch, "key", as_secondary) if is_kafka else checked(batch, "secondary")
+            )
+        elif "secondary" in batch.schema.names:
+            # The log refuses one that is not null.
+            columns["secondary"] = batch.column("secondary")
+        columns["payload"] = batch.column("value")
         if "version" in self.carried:
             columns["version"] = checked(batch, "version")
         if "key" in self.carried:
@@ -118,10 +130,13 @@ class ColumnMapping:
         return checked(batch, name, as_time(name, self.unit))
 
 
-def mapping_of(schema: StructType, unit: Unit) -> ColumnMapping:
-    """Return how rows of a schema are stored in a stream that counts in a unit."""
+def mapping_of(schema: StructType, unit: Unit, *, has_keys: bool = False) -> ColumnMapping:
+    """Return how rows of a schema are stored in a stream that counts in a unit.
+
+    With `has_keys` the stream has a key dictionary.
+    """
     names = schema.fieldNames()
-    form = _form_of(names)
+    form = _form_of(names, has_keys=has_keys)
     for one in schema.fields:
         accepted = _TYPES.get(one.name)
         if accepted is not None and not isinstance(one.dataType, accepted):
@@ -140,7 +155,7 @@ def mapping_of(schema: StructType, unit: Unit) -> ColumnMapping:
         if is_time and unit == "sequence":
             message = f"column {one.name!r} is a timestamp, and the stream counts a sequence"
             raise InvalidRequestError(message)
-        _refuse_key(form, one.name, one.dataType)
+        _refuse_key(form, one.name, one.dataType, has_keys=has_keys)
     has_time = form == "records" or "timestamp" in names
     if not has_time and unit == "sequence":
         message = (
@@ -148,7 +163,7 @@ def mapping_of(schema: StructType, unit: Unit) -> ColumnMapping:
             "select primary, secondary, value"
         )
         raise InvalidRequestError(message)
-    return ColumnMapping(form, unit, _carried(form, schema), has_time)
+    return ColumnMapping(form, unit, _carried(form, schema), has_time, has_keys)
 
 
 def _carried(form: Form, schema: StructType) -> frozenset[str]:
@@ -163,13 +178,22 @@ def _carried(form: Form, schema: StructType) -> frozenset[str]:
     return carried
 
 
-def _refuse_key(form: Form, name: str, kind: DataType) -> None:
+def _refuse_key(form: Form, name: str, kind: DataType, *, has_keys: bool) -> None:
     if name != "key":
+        return
+    if has_keys:
+        if isinstance(kind, IntegralType):
+            message = (
+                f"column 'key' is {kind.simpleString()}; in a stream with a key dictionary it must "
+                "be binary or string: cast it to string"
+            )
+            raise InvalidRequestError(message)
         return
     if form == "kafka" and isinstance(kind, StringType):
         message = (
-            "column 'key' is string; streams know integer ids only, and have no dictionary of "
-            "keys: cast it to int, or select primary, secondary, value and the key beside them"
+            "column 'key' is string, and this stream knows integer ids only: make it with option "
+            "keyMode=dictionary, cast the key to int, or select primary, secondary, value and the "
+            "key beside them"
         )
         raise InvalidRequestError(message)
     if form == "records" and isinstance(kind, IntegralType):
@@ -188,14 +212,16 @@ def _is_headers(kind: DataType) -> bool:
     return is_text and isinstance(one["value"].dataType, (BinaryType, StringType))
 
 
-def _form_of(names: list[str]) -> Form:
+def _form_of(names: list[str], *, has_keys: bool) -> Form:
     given = frozenset(names)
+    forms = _FORMS | {"records": _RECORDS_WITH_KEYS} if has_keys else _FORMS
     if len(given) == len(names):
-        for form, (required, optional) in _FORMS.items():
+        for form, (required, optional) in forms.items():
             if required <= given <= required | optional:
                 return form
+    own = "key, value [, version" if has_keys else "secondary, value [, version, key"
     message = (
-        f"the sink takes columns primary, secondary, value [, version, key, headers, timestamp], "
+        f"the sink takes columns primary, {own}, headers, timestamp], "
         f"or Kafka's key, value [, timestamp, headers]; select those, not {', '.join(names)}"
     )
     raise InvalidRequestError(message)

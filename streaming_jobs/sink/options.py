@@ -1,7 +1,7 @@
 """The options of the sink, read on the driver before a job starts.
 
-Options that make a stream (`unit`, `shards`, `retention`, `jitter`) are for the moment it is not
-there yet; those that are fixed from then on must agree with a stream that is.
+Options that make a stream (`unit`, `shards`, `retention`, `jitter`, `keyMode`) are for the moment
+it is not there yet; those that are fixed from then on must agree with a stream that is.
 """
 
 import os
@@ -20,7 +20,7 @@ from streaming_jobs.option_values import (
 from streaming_jobs.sink.checkpoint import local_directory
 
 _SHARED: Final = (
-    *("path", "stream", "topic", "unit", "shards", "jitter", "retention", "lockWait"),
+    *("path", "stream", "topic", "unit", "shards", "jitter", "retention", "keyMode", "lockWait"),
     "onChangedBatch",
 )
 _OF_A_BATCH: Final = ("txnAppId", "txnVersion")
@@ -32,6 +32,9 @@ _OF_A_VIEW: Final = ("columns",)
 _TAKEN: Final = (*IDLE, *_OF_A_VIEW)
 _OF_READING: Final = {name.lower(): "it is for reading; leave it out" for name in SOURCE_OPTIONS}
 OnChanged = Literal["fail", "skip"]
+KeyMode = Literal["none", "dictionary"]
+# Spark's names of what a stream is made with, where they differ.
+OPTION_NAMES: Final = {"key_mode": "keyMode"}
 LOCK_WAIT_DEFAULT_S: Final = 30
 LOCK_WAIT_MAX_S: Final = 3600
 
@@ -122,6 +125,8 @@ def _creation(values: OptionValues) -> tuple[StreamOptions, dict[str, object]]:
             given[name] = number
     if values.has("unit"):
         given["unit"] = values.choice("unit", get_args(Unit), "ms")
+    if values.has("keyMode"):
+        given["key_mode"] = values.choice("keyMode", get_args(KeyMode), "none")
     retention = values.span("retention", "90s, 15m, 12h, 7d, 4w", timedelta(seconds=1))
     return StreamOptions(**given, retention=retention), given
 

@@ -7,8 +7,9 @@ from storage_core import (
     ShardLockedError,
     StagingArea,
     Stream,
+    describe_stream,
 )
-from streaming_jobs.sink.options import SinkOptions
+from streaming_jobs.sink.options import OPTION_NAMES, SinkOptions
 
 
 def find_or_make(options: SinkOptions) -> StagingArea:
@@ -24,15 +25,29 @@ def find_or_make(options: SinkOptions) -> StagingArea:
             "by its workers only; write to another stream"
         )
         raise InvalidRequestError(message)
-    there = {"unit": area.unit, "shards": area.shards, "jitter": area.jitter}
+    there = {
+        "unit": area.unit,
+        "shards": area.shards,
+        "jitter": area.jitter,
+        "key_mode": area.options.key_mode,
+    }
     for name, wanted in options.fixed.items():
         if there[name] != wanted:
             message = (
-                f"option {name}: stream {options.stream!r} was made with {there[name]}, "
-                f"not {wanted}; this never changes"
+                f"option {OPTION_NAMES.get(name, name)}: stream {options.stream!r} was made with "
+                f"{there[name]}, not {wanted}; this never changes"
             )
             raise InvalidRequestError(message)
     return area
+
+
+def takes_keys(options: SinkOptions) -> bool:
+    """Tell whether rows belong to keys in the stream that is there, or that is to be made."""
+    try:
+        mode = describe_stream(options.path, options.stream).options.key_mode
+    except InvalidRequestError:
+        mode = options.creation.key_mode
+    return mode == "dictionary"
 
 
 def _open_or_create(options: SinkOptions) -> StagingArea:

@@ -32,7 +32,7 @@ from streaming_jobs.sink.options import (
     parse_batch_options,
     parse_stream_options,
 )
-from streaming_jobs.sink.target import find_or_make
+from streaming_jobs.sink.target import find_or_make, takes_keys
 from streaming_jobs.sink.task import StagedMessage, stage, transaction_of_task
 from streaming_jobs.spark_errors import plain_errors
 from streaming_jobs.stream_place import StreamPlace
@@ -132,7 +132,9 @@ def _prepare(
         )
         raise InvalidRequestError(message)
     # What is wrong with the columns is told before a stream is made for them.
-    mapping_of(schema, options.creation.unit if "unit" in options.fixed else "ms")
+    unit = options.creation.unit if "unit" in options.fixed else "ms"
+    mapping_of(schema, unit, has_keys=takes_keys(options))
     area = find_or_make(options)
     target = StreamPlace(options.path, options.stream, area.root_id, area.incarnation)
-    return target, mapping_of(schema, area.unit)
+    has_keys = area.options.key_mode == "dictionary"
+    return target, mapping_of(schema, area.unit, has_keys=has_keys)

@@ -38,7 +38,7 @@ def opened(options: SourceOptions) -> Iterator[StreamReader]:
     """
     with StreamReader.open(options.path, options.stream) as reader:
         if options.rules.ids is not None and not shows_ids(reader):
-            message = f"option ids: the keys of stream {options.stream!r} are no integers; use keys"
+            message = f"option ids: stream {options.stream!r} has no integer ids; use keys"
             raise InvalidRequestError(message)
         is_by_time = options.starting.is_time or options.ending.is_time
         if is_by_time and reader.origin is None and reader.options.unit == "sequence":
@@ -59,6 +59,8 @@ def look(reader: StreamReader, path: str, stream: str) -> StreamLook:
 
 def shows_ids(reader: StreamReader) -> bool:
     """Tell whether secondaries mean something outside their shard."""
+    if reader.options.key_mode == "dictionary":
+        return False
     return reader.origin is None or reader.origin.key_mode == "integer"
 
 

@@ -131,7 +131,7 @@ def _whole(
 ) -> Iterator[pa.RecordBatch]:
     """Yield stored rows, all that were ever there, or fail."""
     try:
-        yield from reader.shard(one.shard).scan(_request(one, rows, columns))
+        yield from reader.shard(one.shard).scan(_request(reader, one, rows, columns))
     except LostRangeError as error:
         message = (
             "data were lost: these offsets have expired or are gone before they were read; "
@@ -151,7 +151,7 @@ def _what_is_left(
 ) -> Iterator[pa.RecordBatch]:
     """Yield stored rows, and tell of those that are gone; once, unless more goes meanwhile."""
     source = reader.shard(one.shard)
-    request = _request(one, rows, tuple(dict.fromkeys((*columns, _ADDRESS))))
+    request = _request(reader, one, rows, tuple(dict.fromkeys((*columns, _ADDRESS))))
     missing = told = _told(one, _missing(reader, one), ())
     reached = one.begin
     for _ in range(_PASSES_MAX):
@@ -173,9 +173,13 @@ def _what_is_left(
     )
 
 
-def _request(one: ShardRange, rows: RowRules, columns: tuple[str, ...]) -> ReadRequest:
+def _request(
+    reader: StreamReader, one: ShardRange, rows: RowRules, columns: tuple[str, ...]
+) -> ReadRequest:
     request = replay_request(one.shard, one.begin, one.end, columns or (_ADDRESS,))
-    return replace(request, start=rows.start, end=rows.end, ids=rows.ids)
+    # Where keys are only carried the log cannot find rows by them; row_batches.py does.
+    keys = rows.keys if reader.options.key_mode == "dictionary" else None
+    return replace(request, start=rows.start, end=rows.end, ids=rows.ids, keys=keys)
 
 
 def _told(one: ShardRange, missing: Ranges, told: Ranges) -> Ranges:

@@ -64,11 +64,11 @@ TYPES: dict[str, DataType] = {
 }
 
 
-def mapped(schema: str, unit: str = "ms") -> ColumnMapping:
+def mapped(schema: str, unit: str = "ms", *, has_keys: bool = False) -> ColumnMapping:
     """Return the mapping of a schema of `name type` parted by commas."""
     columns = (column.split() for column in schema.split(","))
     fields = [StructField(name, TYPES[kind]) for name, kind in columns]
-    return mapping_of(StructType(fields), unit)  # type: ignore[arg-type]  # a unit's name
+    return mapping_of(StructType(fields), unit, has_keys=has_keys)  # type: ignore[arg-type]  # a unit's name
 
 
 def kafka_batch(keys, times=None, kind: pa.DataType | None = None) -> pa.RecordBatch:
@@ -115,7 +115,10 @@ def test_schema_of_records_or_of_kafka_is_taken(schema):
         ("primary long, secondary string, value binary", "'secondary' is string"),
         ("primary long, secondary int, value int", "'value' is int; it must be binary or string"),
         (f"{RECORDS}, version string", "'version' is string"),
-        ("key string, value binary, timestamp timestamp", "have no dictionary of keys: cast it"),
+        (
+            "key string, value binary, timestamp timestamp",
+            "keyMode=dictionary, cast the key to int",
+        ),
         (f"key int, {RECORDS}", "'key' is int; beside primary and secondary it must be binary"),
         ("key binary, value binary, timestamp long", "'timestamp' is bigint"),
         ("primary timestamp_ntz, secondary int, value binary", "'primary' is timestamp_ntz"),
@@ -272,6 +275,41 @@ def test_text_key_beside_an_id_is_kept():
     batch = records(key=pa.array(["user-1"]))
     rows = mapped(f"key string, {RECORDS}").rows(batch, NOW_NS)
     assert rows_from_arrow(rows, 10).envelope["key"].to_pylist() == [b"user-1"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "form"),
+    [
+        ("primary long, key string, value binary", "records"),
+        ("primary long, secondary int, key binary, value binary", "records"),
+        ("key string, value binary, timestamp timestamp", "kafka"),
+        ("key binary, value string", "kafka"),
+    ],
+)
+def test_stream_with_a_dictionary_takes_rows_with_keys(schema, form):
+    mapping = mapped(schema, has_keys=True)
+    assert (mapping.form, mapping.carried >= {"key"}) == (form, True)
+
+
+def test_rows_of_a_dictionary_bring_their_keys_and_no_id():
+    mapping = mapped("primary long, key string, value binary", has_keys=True)
+    given = pa.RecordBatch.from_pydict(
+        {"primary": [1, 2], "key": pa.array(["a", None]), "value": pa.array([b"x", None])}
+    )
+    rows = rows_from_arrow(mapping.rows(mapping.taken(given), NOW_NS), 10, has_keys=True)
+    assert rows.envelope["key"].to_pylist() == [b"a", None]
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ("primary long, secondary int, value binary", "primary, key, value"),
+        ("key int, value binary", "cast it to string"),
+    ],
+)
+def test_rows_without_fitting_keys_are_refused_by_a_dictionary(schema, said):
+    with pytest.raises(InvalidRequestError, match=said):
+        mapped(schema, has_keys=True)
 
 
 def test_every_column_that_the_source_shows_is_taken():

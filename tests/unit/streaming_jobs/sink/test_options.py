@@ -31,8 +31,10 @@ def test_topic_is_another_name_for_the_stream():
 
 def test_options_of_a_new_stream_are_taken():
     given = {"unit": "us", "shards": "8", "jitter": "5", "retention": "7d", "LOCKWAIT": "2"}
-    options = parse_stream_options({**PLACE, **given})
-    assert options.fixed == {"unit": "us", "shards": 8, "jitter": 5}
+    options = parse_stream_options({**PLACE, **given, "keyMode": "dictionary"})
+    fixed = {"unit": "us", "shards": 8, "jitter": 5, "key_mode": "dictionary"}
+    assert options.fixed == fixed
+    assert options.creation.key_mode == "dictionary"
     assert options.creation.retention == timedelta(days=7)
     assert options.lock_wait_s == 2
 
@@ -45,6 +47,7 @@ def test_options_of_a_new_stream_are_taken():
         ({"stream": ""}, "option stream is missing"),
         ({"shard": "1"}, "unknown option shard"),
         ({"unit": "h"}, "option unit: 'h' is not s or ms or us or ns or sequence"),
+        ({"keyMode": "text"}, "option keyMode: 'text' is not none or dictionary"),
         ({"shards": "3"}, "shards: 3 is not a power of two"),
         ({"shards": "many"}, "option shards: 'many' is not a whole number"),
         ({"shards": "8192"}, "shards: 8192 is not an integer from 1 to 4096"),
@@ -60,7 +63,7 @@ def test_options_of_a_new_stream_are_taken():
         ({"txnAppId": "a"}, "txnAppId and txnVersion go together"),
         ({"txnVersion": "1"}, "txnAppId and txnVersion go together"),
         ({"txnAppId": "a", "txnVersion": "x"}, "option txnVersion: 'x' is not a whole number"),
-        ({"resetQuery": "true"}, "unknown option resetquery; there are jitter, lockWait, onChang"),
+        ({"resetQuery": "true"}, "unknown option resetquery; there are jitter, keyMode, lockWait"),
         ({"IDS": "1"}, "unknown option ids: it is for reading; leave it out"),
     ],
 )

@@ -119,6 +119,25 @@ def test_keys_choose_rows_of_any_stream(lab):
     assert numbers(lab, keys='["b", null]') == [0, 1, 3]
 
 
+def test_keys_choose_rows_of_a_dictionary_and_no_row_shows_its_number(lab):
+    lab.create(key_mode="dictionary")
+    keyed = {
+        "primary": pa.array([FIRST_MS, FIRST_MS + 1, FIRST_MS + 2, FIRST_MS + 3]),
+        "payload": pa.array([b"0", b"1", b"2", b"3"]),
+        "key": pa.array([b"a", None, b"b", b"a"]),
+    }
+    lab.writer.append_batch(pa.record_batch(keyed))
+    lab.writer.commit()
+    assert numbers(lab) == [0, 1, 2, 3]
+    assert numbers(lab, keys='["a", "nobody"]') == [0, 3]
+    assert numbers(lab, keys="[null]") == [1]
+    assert numbers(lab, keys='["nobody"]') == []
+    reader = RangeReader(parse_source_options(lab.options(), "batch"))
+    assert {row["secondary"] for row in rows_of(reader, reader.partitions())} == {None}
+    with pytest.raises(InvalidRequestError, match=r"option ids: .* use keys"):
+        numbers(lab, ids="1")
+
+
 def test_ids_are_refused_where_keys_are_no_integers(lab):
     lab.create_topic({0: 0}, key_mode="none")
     with pytest.raises(InvalidRequestError, match=r"option ids: .* use keys"):
