@@ -147,13 +147,13 @@ class _RecentKeys:
         """Return the number of each key, None where it is not known here."""
         found = list(map(self._young.get, keys))
         if None in found and self._old:
-            places = [at for at, number in enumerate(found) if number is None]
-            again: dict[bytes, int] = {}
-            for at in places:
-                number = found[at] = self._old.get(keys[at])
-                if number is not None:
-                    again[keys[at]] = number
-            self.put(again)
+            unknown = [(at, keys[at]) for at, number in enumerate(found) if number is None]
+            old = self._old
+            again = {key: old[key] for _, key in unknown if key in old}
+            if again:
+                for at, key in unknown:
+                    found[at] = again.get(key)
+                self.put(again)
         return found
 
     def put(self, numbers: Mapping[bytes, int]) -> None:

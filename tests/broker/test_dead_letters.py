@@ -3,7 +3,7 @@
 from typing import Any
 
 from connectors.cli.exit_codes import EXIT_USAGE
-from storage_core import drop_stream
+from storage_core import StreamReader, drop_stream
 from tests.broker.lab import Lab, Topic
 
 REFUSED_AFTER: dict[str, Any] = {"dead_letters_only_max": 500}
@@ -35,6 +35,18 @@ def test_dropped_topic_is_taken_again_by_the_same_group(lab: Lab) -> None:
     drop_stream(lab.root, topic.name)
     lab.worker(topic, stream__key_mode="none")
     lab.expect_ledger(topic)
+
+
+def test_topic_of_text_keys_is_read_by_them(lab: Lab) -> None:
+    topic = lab.topic(partitions=2)
+    produce_text_keys(lab, topic, 300)
+    lab.worker(topic, stream__key_mode="dictionary")
+    lab.expect_ledger(topic)
+    with StreamReader.open(lab.root, topic.name) as reader:
+        found = reader.read(keys=[b"user-7", b"user-299", b"nobody"])
+        assert found["key"].to_pylist() == [b"user-299", b"user-7"]
+        assert found["secondary"].null_count == 2
+        assert len(reader.latest()) == 300
 
 
 def test_setting_for_a_new_topic_does_no_harm_to_a_stream_that_is_there(lab: Lab) -> None:
