@@ -31,7 +31,8 @@ from storage_core.read.keyed import (
     refuse_unfit,
     unnumbered,
 )
-from storage_core.read.request import Order, ReadRequest, ShardFacts, ShardReader
+from storage_core.read.over_shards import columns_over_shards, newest_over_shards
+from storage_core.read.request import LatestBy, Order, ReadRequest, ShardFacts, ShardReader
 from storage_core.read.rows import in_order, joined
 
 Ids = int | Iterable[int] | None
@@ -124,7 +125,7 @@ class StreamReads(Generic[S]):
         *,
         keys: Keys = None,
         versions: Iterable[int] | None = None,
-        latest_by: str | None = None,
+        latest_by: LatestBy | None = None,
         tombstones: bool = False,
         columns: Sequence[str] | None = None,
     ) -> pa.Table:
@@ -139,26 +140,29 @@ class StreamReads(Generic[S]):
                 is that of rows without one), or None for all. Rows are by key then, show it as
                 column `key`, and have no secondary.
             versions: Only these versions.
-            latest_by: Not supported by this version.
-            tombstones: Goes with `latest_by`; without it tombstones are rows like others.
+            latest_by: `primary`: of rows of one id (or key) and primary only the newest, whole;
+                `key`: of rows of one id and column `key` only the one with the largest primary, of
+                these the newest. The limit, but no other condition, is of what is left.
+            tombstones: With `latest_by`: also show tombstones that are the newest. Without it they
+                are rows like others.
             columns: Columns wanted, in this order.
 
         Example:
             >>> stream.read(ids=7, columns=["primary", "payload"]).to_pylist()
             [{'primary': 1700000000000, 'payload': b'begin'}]
         """
-        _refuse_unsupported(latest_by, tombstones=tombstones)
         request = self._of(keys, _request("primary", ids, start, end, limit, versions, columns))
+        request = replace(request, latest_by=latest_by, tombstones=tombstones)
         wanted = own_columns(self._files.meta, request)
-        sorting = tuple(dict.fromkeys((*wanted, *self._key_column, *_READ_ORDER)))
-        batches = self._gather(replace(request, columns=sorting))
+        batches = self._gather_winners(request, (*wanted, *self._key_column, *_READ_ORDER))
         if not batches:
             return read_schema(wanted).empty_table()
         if self._has_keys:
             rows = in_order([ranked(joined(batches))], _READ_ORDER, wanted, limit)
             return pa.Table.from_batches([unnumbered(rows)])
         # What one shard answers is in order.
-        order = _READ_ORDER if len(batches) > 1 else ()
+        is_in_order = len(batches) == 1 and latest_by is None
+        order = () if is_in_order else _READ_ORDER
         return pa.Table.from_batches([in_order(batches, order, wanted, limit)])
 
     def scan(  # noqa: PLR0913 - a range of ids or keys, and what of it
@@ -323,6 +327,15 @@ class StreamReads(Generic[S]):
         parts = self._threads.each(lambda one: list(one[0].scan(one[1])), asked)
         return [batch for part in parts for batch in part]
 
+    def _gather_winners(self, request: ReadRequest, columns: Sequence[str]) -> list[pa.RecordBatch]:
+        """Return every shard's batches, of rows that compete with another shard's the winners."""
+        by, has_keys = request.latest_by, self._has_keys
+        if by is None or len(self._open_shards()) == 1:
+            return self._gather(replace(request, columns=tuple(dict.fromkeys(columns))))
+        columns = (*columns, *columns_over_shards(request, by, has_keys=has_keys))
+        request = replace(request, columns=tuple(dict.fromkeys(columns)))
+        return newest_over_shards(self._gather, request, by, has_keys=has_keys)
+
     def _facts(self) -> dict[int, ShardFacts]:
         return {number: shard.state() for number, shard in self._open_shards().items()}
 
@@ -409,9 +422,3 @@ def _integer(name: str, value: object) -> int:
     except TypeError as error:
         message = f"{name}: {value!r} is not an integer"
         raise InvalidRequestError(message) from error
-
-
-def _refuse_unsupported(latest_by: str | None, *, tombstones: bool) -> None:
-    if latest_by is not None or tombstones:
-        message = "latest_by and tombstones are not supported by this version"
-        raise InvalidRequestError(message)

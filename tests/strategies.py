@@ -57,6 +57,8 @@ class Question:
     columns: list[str] | None
     from_: int
     width: int
+    latest_by: str | None = None
+    tombstones: bool = False
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,8 @@ questions = st.builds(
     columns=st.none() | st.lists(st.sampled_from(COLUMNS), min_size=1, unique=True),
     from_=primaries,
     width=st.sampled_from([0, 1, 5, 1000, 2**63 - 1]),
+    latest_by=st.sampled_from([None, "primary", "key"]),
+    tombstones=st.booleans(),
 )
 
 

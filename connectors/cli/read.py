@@ -1,7 +1,7 @@
 """`shardlog read`: records of ids or keys between primaries, or the newest of each."""
 
 from dataclasses import asdict, dataclass
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,6 +39,19 @@ End = Annotated[
 ]
 Limit = Annotated[int, typer.Option(metavar="N", help="Most records of each id; 0 for all.")]
 Latest = Annotated[bool, typer.Option("--latest", help="Only the newest record of each id.")]
+LatestBy = Annotated[
+    Literal["primary", "key"] | None,
+    typer.Option(
+        help="Only the newest: of records of one id and primary, or of one id and key that with "
+        "the largest primary. Tombstones that are the newest are hidden.",
+    ),
+]
+Tombstones = Annotated[
+    bool,
+    typer.Option(
+        "--tombstones", help="With --latest-by, also show tombstones that are the newest."
+    ),
+]
 Count = Annotated[bool, typer.Option("--count", help="Print only how many records there are.")]
 
 NullKey = Annotated[
@@ -60,6 +73,21 @@ class _Asked:
     start: int | None
     end: int | None
     limit: int
+    latest_by: Literal["primary", "key"] | None
+    tombstones: bool
+
+    def read(self, reader: StreamReader, columns: list[str]) -> pa.Table:
+        """Return columns of them in order."""
+        return reader.read(
+            self.ids,
+            self.start,
+            self.end,
+            self.limit,
+            keys=self.keys,
+            latest_by=self.latest_by,
+            tombstones=self.tombstones,
+            columns=columns,
+        )
 
 
 def read(  # noqa: PLR0913 - one parameter an option
@@ -76,6 +104,8 @@ def read(  # noqa: PLR0913 - one parameter an option
     null_key: NullKey = False,
     keys: KeyTexts = None,
     hex_keys: KeyHexes = None,
+    latest_by: LatestBy = None,
+    tombstones: Tombstones = False,
 ) -> None:
     """Read records by id or key, and primary, late ones in their place.
 
@@ -83,19 +113,23 @@ def read(  # noqa: PLR0913 - one parameter an option
 
     Example: shardlog read ./data telemetry --id 17 --start 2026-01-31T12:00:00Z --limit 10
     """
-    if latest and (start is not None or end is not None or limit):
-        message = "--latest goes with --id and --key only, not with --start, --end or --limit"
+    if latest and (start is not None or end is not None or limit or latest_by):
+        message = (
+            "--latest goes with --id and --key only, not with --start, --end, --limit, --latest-by"
+        )
         raise InvalidRequestError(message)
     with StreamReader.open(root, stream) as reader:
         has_keys = reader.options.key_mode == "dictionary"
-        if null_key and not has_keys and (latest or ids):
-            message = "--null-key goes without --id and --latest: it names an id of its own"
+        if null_key and not has_keys and (latest or ids or latest_by):
+            message = (
+                "--null-key goes without --id, --latest and --latest-by: it names an id of its own"
+            )
             raise InvalidRequestError(message)
         chosen = column_names(columns) or shown_columns(_COLUMNS, reader.options)
         unit = reader.options.unit
         least, largest = primary_bound("--start", start, unit), primary_bound("--end", end, unit)
         named = keys_of(keys, hex_keys, null_key=null_key and has_keys)
-        asked = _Asked(ids, named, least, largest, limit)
+        asked = _Asked(ids, named, least, largest, limit, latest_by, tombstones)
         if latest:
             _print_newest(reader, asked, chosen, form, count=count)
         elif null_key and not has_keys:
@@ -103,8 +137,7 @@ def read(  # noqa: PLR0913 - one parameter an option
         elif count:
             print_json(_count(reader, asked))
         else:
-            found = reader.read(ids, least, largest, limit, keys=named, columns=chosen)
-            _print(reader, found, form, count=False)
+            _print(reader, asked.read(reader, chosen), form, count=False)
 
 
 def _print(reader: StreamReader, rows: pa.Table, form: Format, *, count: bool) -> None:
@@ -151,8 +184,7 @@ def _without_key(reader: StreamReader, asked: _Asked, columns: list[str]) -> pa.
 
 
 def _count(reader: StreamReader, asked: _Asked) -> int:
-    ids, keys, start, end = asked.ids, asked.keys, asked.start, asked.end
-    if asked.limit:
-        return reader.read(ids, start, end, asked.limit, keys=keys, columns=["address"]).num_rows
-    found = reader.scan(ids, start, end, keys=keys, columns=["address"])
+    if asked.limit or asked.latest_by:
+        return asked.read(reader, ["address"]).num_rows
+    found = reader.scan(asked.ids, asked.start, asked.end, keys=asked.keys, columns=["address"])
     return sum(batch.num_rows for batch in found)

@@ -18,6 +18,7 @@ from storage_core.read.keyed import (
     refuse_unfit,
 )
 from storage_core.read.latest import scan_newest
+from storage_core.read.latest_by import scan_latest_by
 from storage_core.read.request import ReadRequest
 from storage_core.read.row_filter import filter_for
 from storage_core.read.scan import scan_arrival, scan_nothing, scan_primary, scan_time
@@ -47,7 +48,11 @@ def _scan(view: ShardView, asked: ReadRequest) -> Scanned:
         case "time":
             return scan_time(view, wanted)
         case "primary":
-            return ((batch, None) for batch in scan_primary(view, wanted, asked.limit))
+            if asked.latest_by is not None:
+                found = scan_latest_by(view, wanted, asked.latest_by, asked)
+            else:
+                found = scan_primary(view, wanted, asked.limit)
+            return ((batch, None) for batch in found)
         case "newest":
             return ((batch, None) for batch in scan_newest(view, wanted))
 

@@ -19,6 +19,7 @@ from storage_core.format.shard_state import ShardState
 from storage_core.read.columns import COLUMNS
 
 Order = Literal["arrival", "replay", "time", "primary", "newest"]
+LatestBy = Literal["primary", "key"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,10 @@ class ReadRequest:
         keys: In the place of `ids` where rows belong to keys: keys, None for that of rows without
             one, or None for all. `primary` is by (key, primary, address) there, and no row shows
             a secondary.
+        latest_by: Of rows with one (secondary, primary), or one (secondary, key), only the newest
+            (winners.py); None for all rows. For `primary` only; the limit is of what is left.
+        tombstones: With `latest_by`: whether tombstones among the newest are shown. Without it they
+            are rows like others.
     """
 
     shard: int
@@ -54,6 +59,8 @@ class ReadRequest:
     order: Order = "arrival"
     limit: int = 0
     keys: tuple[bytes | None, ...] | None = None
+    latest_by: LatestBy | None = None
+    tombstones: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -75,9 +82,19 @@ class ReadRequest:
             _refuse("columns are names")
         if any(key is not None and type(key) is not bytes for key in self.keys or ()):
             _refuse("keys are bytes, or None for rows without one")
+        self._check_latest_by()
         unknown = sorted(set(self.columns or ()) - set(COLUMNS))
         if unknown:
             _refuse(f"unknown columns {', '.join(unknown)}; there are {', '.join(COLUMNS)}")
+
+    def _check_latest_by(self) -> None:
+        if self.latest_by not in (None, *get_args(LatestBy)):
+            _refuse(f"latest_by {self.latest_by!r} is not one of {', '.join(get_args(LatestBy))}")
+        if self.latest_by is not None and self.order != "primary":
+            _refuse(f"latest_by goes with order primary only, not with {self.order}")
+        tombstones: object = self.tombstones
+        if type(tombstones) is not bool:
+            _refuse(f"tombstones {tombstones!r} is not True or False")
 
     def _check_addresses(self) -> None:
         addresses = (self.start_address, self.end_address)

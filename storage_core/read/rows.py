@@ -1,6 +1,7 @@
 """Batches of rows put together: joined, sorted, limited, and cut to the columns asked for."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,7 @@ def in_order(
 
 def _sorted(rows: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
     columns = [rows.column(name).to_numpy() for name in keys]
-    if rows.num_rows < 2 or not keys or _is_sorted(columns):  # noqa: PLR2004 - one row is sorted
+    if rows.num_rows < 2 or not keys or is_sorted(columns):  # noqa: PLR2004 - one row is sorted
         return rows
     return rows.take(int_array(np.lexsort(columns[::-1])))
 
@@ -58,7 +59,27 @@ def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         raise InvalidRequestError(message) from error
 
 
-def _is_sorted(columns: Sequence[npt.NDArray[np.int64]]) -> bool:
+class RowsOfEach:
+    """How many rows each of some ids has so far."""
+
+    def __init__(self, ids: npt.NDArray[np.int32], limit: int) -> None:
+        """Begin with none of each."""
+        self._counts = dict.fromkeys(ids.tolist(), 0)
+        self._limit = limit
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Count rows of these ids."""
+        found, times = np.unique(rows.column("secondary").to_numpy(), return_counts=True)
+        for secondary, count in zip(found.tolist(), times.tolist(), strict=True):
+            self._counts[secondary] += count
+
+    @property
+    def is_enough(self) -> bool:
+        """Tell whether every id has as many rows as it may."""
+        return min(self._counts.values()) >= self._limit
+
+
+def is_sorted(columns: Sequence[npt.NDArray[np.integer[Any]]]) -> bool:
     """Tell whether rows ascend by these columns, in one pass over each."""
     undecided = np.ones(len(columns[0]) - 1, dtype=np.bool_)
     for column in columns:

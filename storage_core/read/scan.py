@@ -2,7 +2,8 @@
 
     arrival, replay   blocks one after the other, zones prune, memory of 4 MiB and a block
     time              ascending slices of primaries, each sorted; memory of one slice
-    primary           by (secondary, primary, address); with a limit it stops early
+    primary           by (secondary, primary, address); with a limit it stops early; of these
+                      only the newest as `latest_by` says (latest_by.py)
     newest            by heads, and by ahead records above them (latest.py)
 
 Normal rows come from blocks; in the sorted orders late and ahead rows come from their own
@@ -15,7 +16,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 
 from storage_core.errors import LostRangeError
@@ -26,14 +26,14 @@ from storage_core.format.zone import Zone
 from storage_core.read.columns import block_columns, late_columns
 from storage_core.read.kept_ahead import KeptAhead
 from storage_core.read.row_filter import RowFilter
-from storage_core.read.rows import in_order
+from storage_core.read.rows import RowsOfEach, in_order
 from storage_core.read.stretches import Stretch, stretches
 from storage_core.read.view import ShardView
 from storage_core.read.zone_fields import ZoneFields
 
 _SLICE_ZONES: Final = 16
 _SEEK_IDS_MAX: Final = 64
-_SORT_COLUMNS: Final = ("secondary", "primary", "address")
+SORT_COLUMNS: Final = ("secondary", "primary", "address")
 
 
 def scan_arrival(view: ShardView, wanted: RowFilter) -> Iterator[tuple[pa.RecordBatch, int]]:
@@ -117,19 +117,30 @@ def scan_time(view: ShardView, wanted: RowFilter) -> Iterator[tuple[pa.RecordBat
 def scan_primary(view: ShardView, wanted: RowFilter, limit: int) -> Iterator[pa.RecordBatch]:
     """Yield all rows sorted by (secondary, primary, address), at most `limit` an id (0: all)."""
     parts: list[pa.RecordBatch] = []
-    stops_early = limit > 0 and wanted.ids is not None
-    counts = dict.fromkeys(() if wanted.ids is None else wanted.ids.tolist(), 0)
-    for _, batches in _slices(view, wanted, _SLICE_ZONES if stops_early else 0):
+    seen = None if not limit or wanted.ids is None else RowsOfEach(wanted.ids, limit)
+    for _, batches in _slices(view, wanted, 0 if seen is None else _SLICE_ZONES):
         parts.extend(batches)
-        if stops_early:
-            ids = np.concatenate([rows.column("secondary").to_numpy() for rows in batches])
-            found, times = np.unique(ids, return_counts=True)
-            for secondary, count in zip(found.tolist(), times.tolist(), strict=True):
-                counts[secondary] += count
-            if min(counts.values()) >= limit:
+        if seen is not None:
+            for rows in batches:
+                seen.add(rows)
+            if seen.is_enough:
                 break
     if parts:
-        yield in_order(parts, _SORT_COLUMNS, wanted.columns, limit)
+        yield in_order(parts, SORT_COLUMNS, wanted.columns, limit)
+
+
+def scan_slices(view: ShardView, wanted: RowFilter) -> Iterator[list[pa.RecordBatch]]:
+    """Yield all rows in slices of primaries, ascending and disjoint, the rows of each unsorted."""
+    for _, batches in _slices(view, wanted, _SLICE_ZONES):
+        yield batches
+
+
+def scan_pieces(view: ShardView, wanted: RowFilter) -> Iterator[pa.RecordBatch]:
+    """Yield all rows piece by piece, in no order."""
+    if wanted.start <= wanted.end and wanted.address_start < wanted.address_end:
+        view.refuse_lost(wanted.address_start, wanted.address_end)
+        yield from _normal_rows(view, wanted, _normal_zones(view, wanted))
+        yield from _flagged_rows(view, wanted)
 
 
 def _slices(
@@ -142,7 +153,7 @@ def _slices(
     if wanted.start > wanted.end or wanted.address_start >= wanted.address_end:
         return
     view.refuse_lost(wanted.address_start, wanted.address_end)
-    sorting = tuple(dict.fromkeys((*wanted.columns, *_SORT_COLUMNS)))
+    sorting = tuple(dict.fromkeys((*wanted.columns, *SORT_COLUMNS)))
     wanted = replace(wanted, columns=sorting)
     if not zones_per_slice:
         if batches := _rows_of(view, wanted, _normal_zones(view, wanted)):

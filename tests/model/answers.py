@@ -43,6 +43,8 @@ def _read(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
                 asked.end,
                 asked.limit,
                 versions=asked.versions,
+                latest_by=asked.latest_by,
+                tombstones=asked.tombstones,
                 columns=asked.columns,
             )
         ),

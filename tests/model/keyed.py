@@ -67,6 +67,8 @@ class KeyedReads:
         limit: int = 0,
         *,
         versions: Any = None,
+        latest_by: Any = None,
+        tombstones: bool = False,
         columns: Sequence[str] | None = None,
     ) -> list[pa.RecordBatch]:
         wanted = columns or READ_COLUMNS
@@ -77,6 +79,8 @@ class KeyedReads:
             limit,
             keys=_keys(ids),
             versions=versions,
+            latest_by=latest_by,
+            tombstones=tombstones,
             columns=_with_key(wanted),
         )
         return [_by_id(one, wanted) for one in found.to_batches()]

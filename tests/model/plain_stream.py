@@ -130,6 +130,8 @@ class PlainStream:
             self.scan(question),
             key=lambda row: (row.secondary, row.primary, row.shard, row.address),
         )
+        if question.latest_by is not None:
+            rows = self._newest(rows, question)
         if question.limit == 0:
             return rows
         seen: Counter[int] = Counter()
@@ -139,6 +141,19 @@ class PlainStream:
             if seen[row.secondary] <= question.limit:
                 kept.append(row)
         return kept
+
+    def _newest(self, rows: list[PlainRow], question: Question) -> list[PlainRow]:
+        """Return of rows in order those that are the newest of their primary, or of their id.
+
+        None of them has a key but what stands for its id.
+        """
+        newest: dict[tuple[int, ...], PlainRow] = {}
+        for row in sorted(rows, key=self._rank):
+            is_each = question.latest_by == "primary"
+            newest[(row.secondary, row.primary) if is_each else (row.secondary,)] = row
+        winners = set(newest.values())
+        won = [row for row in rows if row in winners]
+        return [row for row in won if question.tombstones or row.payload is not None]
 
     def latest(self, ids: int | list[int] | None) -> dict[int, PlainRow]:
         """Return each id's row with the largest primary, of equals the last written."""

@@ -61,6 +61,8 @@ questions = st.builds(
     columns=st.none() | st.lists(st.sampled_from(COLUMNS), min_size=1, unique=True),
     from_=asked_primaries,
     width=st.sampled_from([0, 5, 400, INT64_MAX]),
+    latest_by=st.sampled_from([None, "primary", "key"]),
+    tombstones=st.booleans(),
 )
 
 
@@ -206,8 +208,9 @@ def test_for_each_goes_on_for_what_is_merely_true(stream):
         lambda reads: reads.read(columns=["colour"]),
         lambda reads: reads.read(columns="payload"),
         lambda reads: reads.read(keys=[b"k"]),
-        lambda reads: reads.read(latest_by="primary"),
-        lambda reads: reads.read(tombstones=True),
+        lambda reads: reads.read(latest_by="address"),
+        lambda reads: reads.read(latest_by=["key"]),
+        lambda reads: reads.read(latest_by="key", tombstones=1),
         lambda reads: reads.earliest(None, "now"),
         lambda reads: reads.available(None, 0, -1),
         lambda reads: reads.available(None, 0, 0.5),

@@ -40,7 +40,7 @@ def test_records_without_a_key_are_counted(shardlog, root):
     assert shardlog("read", root, TOPIC, "--null-key", "--count").out == "2\n"
 
 
-@pytest.mark.parametrize("other", ["--id=7", "--latest"])
+@pytest.mark.parametrize("other", ["--id=7", "--latest", "--latest-by=key"])
 def test_it_goes_with_no_other_choice_of_ids(shardlog, root, other):
     ran = shardlog("read", root, TOPIC, "--null-key", other)
     assert (ran.code, ran.out) == (2, "")

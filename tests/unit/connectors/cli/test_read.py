@@ -83,6 +83,14 @@ def test_latest_is_the_newest_of_each_id_in_their_order(rows):
     assert times_of(rows("--latest", "--id", 2)) == [0]
 
 
+def test_latest_by_shows_the_newest_that_are_no_tombstones(rows):
+    assert times_of(rows("--latest-by", "primary")) == [0, 2000, 0]
+    assert times_of(rows("--latest-by", "primary", "--tombstones")) == [0, 1000, 2000, 0]
+    assert times_of(rows("--latest-by", "key", "--end", NOON_MS + 1000)) == [0]
+    found = rows("--latest-by", "key", "--end", NOON_MS + 1000, "--tombstones")
+    assert times_of(found) == [1000, 0]
+
+
 @pytest.mark.parametrize(
     ("options", "count"),
     [
@@ -90,6 +98,8 @@ def test_latest_is_the_newest_of_each_id_in_their_order(rows):
         (["--id", "1"], "3"),
         (["--limit", "1"], "2"),
         (["--latest"], "2"),
+        (["--latest-by", "primary"], "3"),
+        (["--latest-by", "primary", "--tombstones"], "4"),
         (["--end", NOON_MS], "2"),
     ],
 )
@@ -174,6 +184,8 @@ def test_no_rows_leave_only_what_stands_before_rows(shardlog, root, form, lines)
         (["--id", str(2**31)], "ids"),
         (["--start", "2", "--end", "1"], "start"),
         (["--latest", "--limit", "2"], "--latest"),
+        (["--latest", "--latest-by", "key"], "--latest"),
+        (["--latest-by", "address"], "address"),
         (["--latest", "--columns", "key"], "key"),
         (["--format", "xml"], "xml"),
     ],
