@@ -23,10 +23,11 @@ import numpy as np
 
 from storage_core.errors import CorruptionError, InvalidRequestError
 from storage_core.format.keys import (
+    FAMILY_DEFAULT,
     INT32_MAX,
     NULL_KEY_NUMBER,
+    PREFIX_KEY,
     decode_key_number,
-    encode_key_number,
     number_key,
 )
 from storage_core.format.record import Rows
@@ -93,7 +94,7 @@ class KeyNumbers:
             self._recent.put(new)
 
     def _stored(self, keys: list[bytes], given: int) -> list[int | None]:
-        found = self._load([number_key(key) for key in keys])
+        found = self._load([PREFIX_KEY + key for key in keys])
         numbers = [None if value is None else decode_key_number(value) for value in found]
         for key, number in zip(keys, numbers, strict=True):
             if number is not None and not 0 <= number < given:
@@ -107,8 +108,12 @@ def put_new_keys(batch: Batch, new: Mapping[bytes, int], given: int) -> int:
     """Add the entries of new keys to a batch; return how many keys have a number then."""
     if not new:
         return given
-    for key, number in new.items():
-        batch.put(number_key(key), encode_key_number(number))
+    # Not by calls: of many new keys each takes longer than what it is for.
+    numbers = np.fromiter(new.values(), "<i4", len(new)).tobytes()
+    values = (numbers[at : at + 4] for at in range(0, len(numbers), 4))
+    batch.puts += [
+        (FAMILY_DEFAULT, PREFIX_KEY + key, value) for key, value in zip(new, values, strict=True)
+    ]
     batch.put(KEY_KEYS, encode_int(given + len(new)))
     return given + len(new)
 

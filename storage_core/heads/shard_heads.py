@@ -20,7 +20,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from storage_core.format.head import encode_heads
-from storage_core.format.keys import head_key
+from storage_core.format.keys import INT32_MAX, head_key
 from storage_core.format.shard_state import KEY_HEADS, encode_int
 from storage_core.heads.grouping import Int32s
 from storage_core.heads.table import Heads, HeadTable
@@ -56,11 +56,14 @@ class ShardHeads:
         self._blocks = 0
         self.taken = publishable
 
-    def find(self, ids: Int32s) -> Heads:
-        """Return the heads that the next rows of these sorted ids are judged by."""
+    def find(self, ids: Int32s, none_from: int = INT32_MAX + 1) -> Heads:
+        """Return the heads that the next rows of these sorted ids are judged by.
+
+        Of ids from `none_from` on there was never a row.
+        """
         heads, present = self._written.find(ids)
         if not present.all():
-            at = np.flatnonzero(~present)
+            at = np.flatnonzero(~present & (ids < none_from))
             heads.fill(at, self._load([head_key(int(one)) for one in ids[at]]))
         return heads
 

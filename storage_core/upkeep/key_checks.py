@@ -28,7 +28,7 @@ from storage_core.read.view import ShardView
 from storage_core.upkeep.findings import Findings
 
 NUMBERS_AT_ONCE: Final = 2**26
-_CHUNK: Final = 2**14
+ENTRIES_AT_ONCE: Final = 2**14
 _NUMBER_BYTES: Final = 4
 _NOT_THERE: Final = -2
 
@@ -92,7 +92,7 @@ class DictionaryCheck:
     def _entries(self) -> Iterator[tuple[list[bytes], npt.NDArray[np.int64]]]:
         """Yield keys of entries and their numbers, some at a time; -2 stands for what is none."""
         items = self._view.meta_items(PREFIX_KEY, prefix_end(PREFIX_KEY))
-        while taken := list(islice(items, _CHUNK)):
+        while taken := list(islice(items, ENTRIES_AT_ONCE)):
             numbers = np.fromiter((_number(value) for _, value in taken), np.int64, len(taken))
             yield [key for key, _ in taken], numbers
 

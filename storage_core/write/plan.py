@@ -13,6 +13,7 @@ from storage_core.catalog.options import StreamOptions
 from storage_core.dictionaries.keys import KeyNumbers, Numbered, put_new_keys
 from storage_core.format.counters import Counters
 from storage_core.format.keys import (
+    INT32_MAX,
     INT64_MAX,
     ahead_key_of,
     dead_letter_key,
@@ -85,7 +86,9 @@ class ShardWriting:
         numbered = Numbered(rows) if self._keys is None else self._keys.number(rows, state.keys)
         rows = numbered.rows
         groups = group(rows.secondary)
-        before = self._heads.find(groups.ids)
+        # A number is given with the first row of its key.
+        unused = INT32_MAX + 1 if self._keys is None else state.keys
+        before = self._heads.find(groups.ids, none_from=unused)
         judged = judge(rows.primary, groups, before.primary, self._rules(state, options))
         late, ahead, expired = state_counts(judged.states)
         if addresses is None:

@@ -60,7 +60,11 @@ def test_number_that_was_not_given_is_told(keyed):
     assert told(keyed) == [("dictionary", None, key), ("dictionary", None, KEY_KEYS)]
 
 
-def test_number_of_two_keys_is_told_though_their_count_is_right(keyed):
+@pytest.mark.parametrize("entries_at_once", [1, 2**14])
+def test_number_of_two_keys_is_told_though_their_count_is_right(
+    keyed, monkeypatch, entries_at_once
+):
+    monkeypatch.setattr(key_checks, "ENTRIES_AT_ONCE", entries_at_once)
     keyed.change((FAMILY_DEFAULT, KEY_KEYS, encode_int(5)))
     put(keyed, b"again", encode_key_number(0))
     assert told(keyed) == [("dictionary", None, number_key(b"again"))]
