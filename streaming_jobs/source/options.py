@@ -199,14 +199,32 @@ def _ids(values: OptionValues) -> tuple[int, ...] | None:
 
 
 def _keys(values: OptionValues) -> tuple[bytes | None, ...] | None:
-    """Return keys given as a JSON list of texts, null among them for no key."""
-    wanted = 'a JSON list of texts or null, like ["a", "b"]'
-    keys = values.document("keys", list, wanted)
-    if keys is None:
+    """Return keys given as a JSON list: texts, bytes as `{"hex": "00ff"}`, or null for no key."""
+    wanted = 'a JSON list of texts, {"hex": digits} or null, like ["a", {"hex": "00ff"}]'
+    given = values.document("keys", list, wanted)
+    if given is None:
         return None
-    if not keys or not all(key is None or isinstance(key, str) for key in keys):
+    keys: dict[bytes | None, None] = {}
+    for one in given:
+        try:
+            keys[_key(one)] = None
+        except ValueError:
+            refuse("keys", str(values.text("keys")), wanted)
+    if not keys:
         refuse("keys", str(values.text("keys")), wanted)
-    return tuple(None if key is None else key.encode() for key in dict.fromkeys(keys))
+    return tuple(keys)
+
+
+def _key(given: object) -> bytes | None:
+    match given:
+        case None:
+            return None
+        case str():
+            return given.encode()
+        case {"hex": str(digits), **rest} if not rest:
+            return bytes.fromhex(digits)
+    message = "not a key"
+    raise ValueError(message)
 
 
 def _check_mode(values: OptionValues, mode: Mode | None, parsed: SourceOptions) -> None:

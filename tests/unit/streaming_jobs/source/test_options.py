@@ -99,6 +99,9 @@ def test_options_of_a_table_of_the_catalog_are_refused_with_what_works():
         ({"keys": "a,b"}, "a JSON list"),
         ({"keys": "[]"}, "a JSON list"),
         ({"keys": "[1]"}, "a JSON list"),
+        ({"keys": '["\\ud800"]'}, "a JSON list"),
+        ({"keys": '[{"hex": "0"}]'}, "a JSON list"),
+        ({"keys": '[{"hex": "00", "text": "a"}]'}, "a JSON list"),
         ({"startprimary": "5", "endprimary": "4"}, "above endPrimary"),
     ],
 )
@@ -241,3 +244,8 @@ def test_delay_is_a_span_of_time(text, delay_ms):
 @pytest.mark.parametrize("text", [str(2**63 - 1), "99999999999999999h"])
 def test_delay_that_no_clock_can_hold_is_without_end(text):
     assert parse(maxTriggerDelay=text).admission.delay_max == timedelta.max
+
+
+def test_keys_are_texts_bytes_or_none():
+    given = '["a", {"hex": "00FF"}, null, "é", {"hex": "61"}]'
+    assert parse(keys=given).rules.keys == (b"a", b"\0\xff", None, "é".encode())
