@@ -3,7 +3,7 @@
 Shipped with the package; nothing here is used by it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -121,6 +121,10 @@ class _FaultyStore:
     def flush(self) -> None:
         self._disk.count()
         self._store.flush()
+
+    def free(self, blocks: Sequence[tuple[bytes, bytes]], segments: Sequence[int]) -> None:
+        self._disk.count()
+        self._store.free(blocks, segments)
 
     def close(self) -> None:
         self._store.close()

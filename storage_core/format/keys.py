@@ -10,6 +10,7 @@ Integers are big-endian; signed ones have their sign bit flipped, so that -1 sor
              h secondary                                    head (table.py)
              f secondary primary address                    ahead record's place (ahead_places.py)
              d address                                      dead letter, in the caller's encoding
+             g number                                       segment (shard_state.py)
              m name                                         shard state (shard_state.py)
              t name                                         a transaction that is done
              o kind place                                   the name that came at this place
@@ -32,6 +33,7 @@ PREFIX_ZONE: Final = b"z"
 PREFIX_LATE: Final = b"l"
 PREFIX_WINDOW: Final = b"w"
 PREFIX_INDEX: Final = b"i"
+PREFIX_SEGMENT: Final = b"g"
 PREFIX_HEAD: Final = b"h"
 PREFIX_AHEAD: Final = b"f"
 PREFIX_DEAD: Final = b"d"
@@ -44,7 +46,7 @@ KIND_NUMBERED: Final = 1
 PREFIX_ATTACHMENT: Final = b"a"
 PREFIX_KEY: Final = b"k"
 # What every key of the default family begins with one of.
-PREFIXES: Final = b"adfhklmotwz"
+PREFIXES: Final = b"adfghklmotwz"
 
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
@@ -184,6 +186,16 @@ def late_key(window: int, secondary: int, primary: int, address: int) -> bytes:
         + encode_int64(primary)
         + address.to_bytes(8, "big")
     )
+
+
+def segment_key(number: int) -> bytes:
+    """Return the key of a segment."""
+    return PREFIX_SEGMENT + number.to_bytes(8, "big")
+
+
+def decode_segment_key(key: bytes) -> int:
+    """Return the number of the segment under this key."""
+    return int.from_bytes(key[1:], "big")
 
 
 def index_window_key(window: int) -> bytes:

@@ -13,6 +13,7 @@
     m keys         i64: how many keys have a number, which are 0 to before it (dictionary)
     m segments     number i64 and end i64 of the last segment; written by every batch with blocks
                    in one. What lies behind is referred to by nothing (segments.py)
+    m segments begin   i64: number of the first segment that is kept; 1 where it is missing
     m removed      empty: rows were removed that counters and windows had taken in, or may have been
     m source       JSON: where the source of the rows stands
     m lost/<address>, m gap/<address>, m pass/<address>    exclusive end i64 (and why):
@@ -21,6 +22,9 @@
                    numbered first i64, next i64; then, of the transaction that is begun,
                    rows_done u64 | rows_total u64 | rows of all shards u64 |
                    address where it begins i64 | name
+
+Of each segment there is `g` number: the address of its first block, big-endian, and a byte more if
+its file is gone, though not those of all segments before it.
 
 Of each transaction that is done there is `t` name, with the same numbers, and `o` kind place,
 which tells whose turn it is to be forgotten (ledger.py). A shard that an earlier
@@ -47,6 +51,7 @@ _INT: Final = struct.Struct("<q")
 _PROGRESS: Final = struct.Struct("<QQQq")
 _PLACES: Final = struct.Struct("<qqqq")
 _SEGMENTS_END: Final = struct.Struct("<qq")
+_ADDRESS_BYTES: Final = 8
 
 KEY_NEXT: Final = meta_key("next")
 KEY_LINEAGE: Final = meta_key("lineage")
@@ -64,6 +69,7 @@ _PREFIX_LOST: Final = meta_key("lost/")
 _PREFIX_GAP: Final = meta_key("gap/")
 _PREFIX_PASS: Final = meta_key("pass/")
 KEY_SEGMENTS: Final = meta_key("segments")
+KEY_SEGMENTS_BEGIN: Final = meta_key("segments begin")
 KEY_REMOVED: Final = meta_key("removed")
 KEY_TRANSACTIONS: Final = meta_key("transactions")
 _PREFIX_TRANSACTION: Final = meta_key("txn/")
@@ -199,9 +205,25 @@ def decode_segments_end(data: bytes) -> SegmentsEnd:
         raise CorruptionError(message) from error
 
 
+def encode_segment(first: int, *, is_gone: bool = False) -> bytes:
+    """Return the bytes under a segment's key: its first block's address, and if it is gone."""
+    return first.to_bytes(8, "big") + (b"\x01" if is_gone else b"")
+
+
+def decode_segment(data: bytes) -> tuple[int, bool]:
+    """Return the address of a segment's first block, and whether the segment is gone."""
+    return int.from_bytes(data[:8], "big"), len(data) > _ADDRESS_BYTES
+
+
 def encode_int(value: int) -> bytes:
     """Return the bytes of a single number under `m`."""
     return _INT.pack(value)
+
+
+def decode_int(data: bytes) -> int:
+    """Return what `encode_int` was given."""
+    value: int = _INT.unpack(data)[0]
+    return value
 
 
 def encode_source(source: dict[str, object]) -> bytes:

@@ -21,6 +21,7 @@ import logging
 import re
 import shutil
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ _PRINTED_NUMBER: Final = re.compile(r"^ (\d+):\d+", re.MULTILINE)
 _log: Final = logging.getLogger(__name__)
 
 Work = Callable[[], None]
+KeyRange = tuple[bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,14 @@ class Joinable(Protocol):
 
     def join(self, first: bytes, last: bytes) -> None:
         """Rewrite what lies between two keys, both included, as one file."""
+        ...
+
+    def has_blocks(self, start: bytes, end: bytes) -> bool:
+        """Tell whether there is any block from one key to before another."""
+        ...
+
+    def remove_blocks(self, start: bytes, end: bytes) -> None:
+        """Remove the blocks from one key to before another."""
         ...
 
 
@@ -149,6 +159,8 @@ class LogJoiner:
         self._under_way: Future[None] | None = None
         self._is_stopped = False
         self._written = 0
+        # Taken from by the one who looks alone.
+        self._dead: deque[KeyRange] = deque()
         self._left_alone: set[str] = set()
         files = store.log_files()
         self._unproven = {file.name for file in files}
@@ -161,6 +173,18 @@ class LogJoiner:
         if self._written >= LOOK_BYTES:
             self._written = 0
             self._look_later()
+
+    def remove(self, ranges: Iterable[KeyRange]) -> None:
+        """Remove the blocks in these ranges, to which nothing refers, and the files they fill."""
+        self._dead.extend(ranges)
+        self._look_later()
+
+    def settle(self) -> None:
+        """Wait for what is under way."""
+        with self._lock:
+            under_way = self._under_way
+        if under_way is not None:
+            wait([under_way])
 
     def stop(self) -> None:
         """Begin nothing more, and wait for what is under way: one group at most."""
@@ -182,24 +206,60 @@ class LogJoiner:
         if store is None:
             return
         try:
-            while self._goes_on() and self._join_one(store):
+            while self._goes_on() and (self._remove_one(store) or self._join_one(store)):
                 pass
         except (ShardlogError, OSError) as error:
             self._is_stopped = True
             _log.warning("small files stay as they are until the shard is reopened: %s", error)
+
+    def _remove_one(self, store: Joinable) -> bool:
+        """Remove the blocks of one range, those of files left alone excepted.
+
+        IMPORTANT: what is deleted in a file brings a compaction of it, and so a file must be
+        readable first, as for joining.
+        """
+        if not self._dead:
+            return False
+        start, end = dead = self._dead[0]
+        if store.has_blocks(start, end):
+            for file in store.log_files():
+                if start <= file.last and file.first < end and not self._is_good(store, file):
+                    if not self._goes_on():
+                        return False
+                    store.remove_blocks(start, max(start, file.first))
+                    start = file.last + b"\0"
+            if start < end:
+                store.remove_blocks(start, end)
+            self._drop_files(store, *dead)
+        self._dead.popleft()
+        return True
+
+    def _drop_files(self, store: Joinable, start: bytes, end: bytes) -> None:
+        """Rewrite the files that lie in a range whose blocks were removed: as nothing."""
+        inside = [file for file in store.log_files() if start <= file.first and file.last < end]
+        for file in inside:
+            if file.name not in self._left_alone and self._goes_on():
+                store.join(file.first, file.last)
+
+    def _is_good(self, store: Joinable, file: StoredFile) -> bool:
+        """Tell whether a file can be rewritten; False too if looking was left early."""
+        if file.name in self._left_alone:
+            return False
+        if file.name in self._unproven:
+            if not store.is_readable(file, self._goes_on):
+                if self._goes_on():
+                    self._left_alone.add(file.name)
+                return False
+            self._unproven.discard(file.name)
+        return True
 
     def _join_one(self, store: Joinable) -> bool:
         group = self._chosen(store.log_files())
         size = sum(file.size for file in group)
         if not group or self._free_bytes(store.path) < 2 * size:
             return False
-        for file in group:
-            if file.name not in self._unproven:
-                continue
-            if not store.is_readable(file, self._goes_on):
-                self._left_alone.add(file.name)
-                return True
-            self._unproven.discard(file.name)
+        if not all(self._is_good(store, file) for file in group):
+            return True
         store.join(group[0].first, group[-1].last)
         # NOTE: a compaction that failed says nothing; the next write does.
         return group[0].name not in {file.name for file in store.log_files()}

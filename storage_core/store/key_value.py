@@ -4,7 +4,7 @@ Two families of keys; a batch is written whole or not at all, and durable once s
 is a moment: what is read of it together belongs together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -113,6 +113,15 @@ class KeyValueStore(Protocol):
 
     def flush(self) -> None:
         """Move what is in memory to files."""
+        ...
+
+    def free(self, blocks: Sequence[tuple[bytes, bytes]], segments: Sequence[int]) -> None:
+        """Give back, sooner or later, what nothing that is durable refers to any more.
+
+        Args:
+            blocks: Ranges of keys of the log family.
+            segments: Numbers of segments.
+        """
         ...
 
     def close(self) -> None:

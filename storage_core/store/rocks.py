@@ -11,7 +11,7 @@ table that gives it a kind.
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import cache, partial
 from pathlib import Path
@@ -42,8 +42,21 @@ from storage_core.errors import (
     ShardlogError,
     UnavailableError,
 )
-from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG
-from storage_core.format.shard_state import KEY_SEGMENTS, decode_segments_end
+from storage_core.format.keys import (
+    FAMILY_DEFAULT,
+    FAMILY_LOG,
+    PREFIX_SEGMENT,
+    decode_segment_key,
+    prefix_end,
+    segment_key,
+)
+from storage_core.format.shard_state import (
+    KEY_SEGMENTS,
+    KEY_SEGMENTS_BEGIN,
+    decode_int,
+    decode_segment,
+    decode_segments_end,
+)
 from storage_core.ground import forking
 from storage_core.ground.malloc import keep_large_buffers
 from storage_core.store.joining import LogJoiner, StoredFile, files_listed
@@ -54,8 +67,10 @@ from storage_core.store.segments import (
     APART_BYTES_MIN,
     SEGMENT_BYTES,
     SegmentReader,
+    SegmentsKept,
     SegmentWriter,
 )
+from storage_core.store.unseen_segments import UnseenSegments
 
 BLOCK_CACHE_BYTES: Final = 32 * 2**20
 # For all stores of the process together: so much, or so much each where they are many.
@@ -242,6 +257,7 @@ class RocksStore:
         # Reentrant: a signal handler may read from what it interrupts.
         self._lock = threading.RLock()
         self._views: WeakSet[RocksView] = WeakSet()
+        self._unseen = UnseenSegments(path)
         self._is_closed = False
         self._elsewhere: int | None = None
         self._joiner = None if segments is None else LogJoiner(self)
@@ -270,6 +286,7 @@ class RocksStore:
                 else:
                     writing.put(key, value)
             self._held().write(writing)
+        self._unseen.remove()
         if self._joiner is not None:
             self._joiner.wrote(log_bytes)
 
@@ -335,6 +352,30 @@ class RocksStore:
         with _translated(self.path, "joining files"):
             self._log.compact_range(first, last, options)
 
+    def free(self, blocks: Sequence[tuple[bytes, bytes]], segments: Sequence[int]) -> None:
+        """Give back what nothing durable refers to: blocks behind, by the thread that joins."""
+        if segments:
+            with self._lock:
+                views = list(self._views)
+            self._unseen.add(segments, views)
+        if blocks and self._joiner is not None:
+            self._joiner.remove(blocks)
+
+    def remove_blocks(self, start: bytes, end: bytes) -> None:
+        """Remove the blocks from one key to before another."""
+        with _translated(self.path, "removing blocks"):
+            self._log.delete_range(start, end)
+
+    def has_blocks(self, start: bytes, end: bytes) -> bool:
+        """Tell whether there is any block from one key to before another."""
+        reading = _translated(self.path, "reading")
+        cursor = Cursor(self._log.iter(_read_options(FAMILY_LOG)), self.path, reading)
+        try:
+            item = cursor.seek(start, backwards=False)
+            return item is not None and item[0] < end
+        finally:
+            cursor.release()
+
     def close(self) -> None:
         """Close the store and every view of it; once interrupted it may be called again."""
         if self._joiner is not None:
@@ -345,6 +386,7 @@ class RocksStore:
             views = list(self._views)
         for view in views:
             view.close()
+        self._unseen.remove()
         self._log_handle = None
         if self._segments is not None:
             self._segments.close()
@@ -409,7 +451,8 @@ def open_store(  # noqa: PLR0913 - what tests make small
         try:
             data = database.get(KEY_SEGMENTS)
             noted = None if data is None else decode_segments_end(data)
-            segments = SegmentWriter(path, noted, segment_bytes, apart_bytes_min)
+            kept = SegmentsKept() if noted is None else _segments_kept(path, database)
+            segments = SegmentWriter(path, noted, segment_bytes, apart_bytes_min, kept)
             store = RocksStore(path, database, segments=segments)
         except BaseException:
             database.close()
@@ -417,6 +460,20 @@ def open_store(  # noqa: PLR0913 - what tests make small
     open_files().opened(store, tables, path.parent)
     _share_buffers()
     return store
+
+
+def _segments_kept(path: Path, database: Rdict) -> SegmentsKept:
+    data = database.get(KEY_SEGMENTS_BEGIN)
+    begin = 1 if data is None else decode_int(data)
+    cursor = Cursor(
+        database.iter(_read_options(FAMILY_DEFAULT)), path, _translated(path, "reading")
+    )
+    try:
+        listed = list(cursor.items(segment_key(begin), prefix_end(PREFIX_SEGMENT)))
+    finally:
+        cursor.release()
+    gone = (decode_segment_key(key) for key, value in listed if decode_segment(value)[1])
+    return SegmentsKept(begin, frozenset(gone))
 
 
 def open_secondary(path: Path, private: Path) -> RocksStore:

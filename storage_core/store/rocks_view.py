@@ -169,6 +169,11 @@ class RocksView:
             return None
         return self._segments.place_of(item[1])
 
+    @property
+    def is_open(self) -> bool:
+        """Tell whether it can still be read."""
+        return self._is_open
+
     def close(self) -> None:
         """Let go of the moment; any thread may, and who reads on gets `ClosedError`."""
         self._is_open = False

@@ -9,6 +9,9 @@ blocks of a large batch go into a segment, once, and under their keys references
     db/segments/00000001       blocks one behind the other, nothing between them
     db/segments/00000002       the next, begun where one has 128 MiB
 
+What has expired goes by whole segments: `m segments begin` and the keys of segments (`g`) say which
+are kept. A file that is not, and is there all the same, was left by a crash and is removed.
+
 IMPORTANT: a block is durable before its reference is written. So a reference that a crash has
 left has its block, and recovery takes it over like any other row; to find out afterwards
 which batches are whole would take undoing heads, windows and counters.
@@ -23,17 +26,22 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from storage_core.errors import ClosedError, CorruptionError
-from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG
+from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG, decode_log_key, segment_key
 from storage_core.format.reference import (
     Reference,
     decode_reference,
     encode_reference,
     is_reference,
 )
-from storage_core.format.shard_state import KEY_SEGMENTS, SegmentsEnd, encode_segments_end
+from storage_core.format.shard_state import (
+    KEY_SEGMENTS,
+    SegmentsEnd,
+    encode_segment,
+    encode_segments_end,
+)
 from storage_core.ground.descriptor import OwnedDescriptor, opened
 from storage_core.ground.durable_file import (
     file_errors,
@@ -61,8 +69,16 @@ def _name_of(number: int) -> str:
     return f"{number:08d}"
 
 
-def _path_of(store: Path, number: int) -> Path:
+def segment_path(store: Path, number: int) -> Path:
+    """Return the file of a segment."""
     return store / _DIRECTORY / _name_of(number)
+
+
+class SegmentsKept(NamedTuple):
+    """Which segments are kept: from `begin` on all but those that are gone."""
+
+    begin: int = 1
+    gone: frozenset[int] = frozenset()
 
 
 class SegmentWriter:
@@ -74,8 +90,9 @@ class SegmentWriter:
         noted: SegmentsEnd | None = None,
         segment_bytes: int = SEGMENT_BYTES,
         apart_bytes_min: int = APART_BYTES_MIN,
+        kept: SegmentsKept | None = None,
     ) -> None:
-        """Find what was noted with the last large batch; nothing is changed before the next.
+        """Find what was noted with the last large batch; before the next nothing is written.
 
         Raises:
             CorruptionError: It is not all there.
@@ -84,7 +101,7 @@ class SegmentWriter:
         self._store = store
         self._segment_bytes = segment_bytes
         self._apart_bytes_min = apart_bytes_min
-        self._number, self._end = _place_to_go_on(store, noted)
+        self._number, self._end = _place_to_go_on(store, noted, kept or SegmentsKept())
         self._segment: OwnedDescriptor | None = None
 
     def take_blocks(self, batch: Batch) -> None:
@@ -111,6 +128,10 @@ class SegmentWriter:
                 puts.append(put)
             note = encode_segments_end(SegmentsEnd(self._number, end))
             puts.append((FAMILY_DEFAULT, KEY_SEGMENTS, note))
+            if not self._end:
+                first = next(key for family, key, _ in puts if family == FAMILY_LOG)
+                begun = encode_segment(decode_log_key(first))
+                puts.append((FAMILY_DEFAULT, segment_key(self._number), begun))
             try:
                 _write_all(descriptor, blocks, self._end)
                 os.fdatasync(descriptor)
@@ -135,7 +156,7 @@ class SegmentWriter:
             return self._segment
         number, end = (self._number + 1, 0) if is_full else (self._number, self._end)
         make_directories(self._store / _DIRECTORY)
-        segment = opened(_path_of(self._store, number), os.O_WRONLY | os.O_CREAT)
+        segment = opened(segment_path(self._store, number), os.O_WRONLY | os.O_CREAT)
         # What a crash left behind the end; before the first reference nobody reads it.
         os.ftruncate(segment.fileno(), end)
         # Whoever made the file, or its directory, may have died before this.
@@ -146,7 +167,7 @@ class SegmentWriter:
         return segment
 
 
-def _place_to_go_on(store: Path, noted: SegmentsEnd | None) -> SegmentsEnd:
+def _place_to_go_on(store: Path, noted: SegmentsEnd | None, kept: SegmentsKept) -> SegmentsEnd:
     """Return where the next block goes; refuse what the first large batch would break on."""
     directory = store / _DIRECTORY
     with taking_errors(directory, "looking for segments"):
@@ -158,20 +179,25 @@ def _place_to_go_on(store: Path, noted: SegmentsEnd | None) -> SegmentsEnd:
         except NotADirectoryError as error:
             message = "not a directory; blocks of large batches belong there"
             raise CorruptionError(message, path=directory) from error
-    there = 0
-    while is_file.get(_name_of(there + 1)):
+    for number in (int(name) for name in is_file if name.isdecimal()):
+        if number < kept.begin or number in kept.gone:
+            # A crash has left it; what the system does not let go stays.
+            with suppress(OSError):
+                segment_path(store, number).unlink()
+    there = kept.begin - 1
+    while there + 1 in kept.gone or is_file.get(_name_of(there + 1)):
         there += 1
     last = there if noted is None else noted.number
     if there < last:
         message = f"a segment is missing; {_WAY_OUT}"
-        raise CorruptionError(message, path=_path_of(store, there + 1))
-    following = _path_of(store, last + 1)
+        raise CorruptionError(message, path=segment_path(store, there + 1))
+    following = segment_path(store, last + 1)
     if is_file.get(following.name) is False:
         message = "not a file; the next segment belongs there, move this away"
         raise CorruptionError(message, path=following)
     if not last:
         return SegmentsEnd(1, 0)
-    path = _path_of(store, last)
+    path = segment_path(store, last)
     with taking_errors(path, "opening the last segment"):
         segment = opened(path, os.O_WRONLY)
         size = os.fstat(segment.fileno()).st_size
@@ -220,7 +246,7 @@ class SegmentReader:
             ClosedError: The store was closed.
         """
         number, offset, size = decode_reference(reference)
-        path = _path_of(self._store, number)
+        path = segment_path(self._store, number)
         with _reading_errors(path):
             segment = self._opened(path, number)
             try:
@@ -238,7 +264,7 @@ class SegmentReader:
     def place_of(self, reference: bytes) -> str:
         """Say where the bytes lie that a reference names."""
         number, offset, size = decode_reference(reference)
-        return f"bytes [{offset}, {offset + size}) of {_path_of(self._store, number)}"
+        return f"bytes [{offset}, {offset + size}) of {segment_path(self._store, number)}"
 
     def close(self) -> None:
         """Let go of what is open; a second call does nothing."""

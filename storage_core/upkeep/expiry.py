@@ -27,6 +27,8 @@ def expire_shard(shard: Shard, floor: int | None, *, is_dry_run: bool) -> ShardE
        that no read speaks of what is not there.
     5. Publish: sync; write the marker, with a new generation if anything was deleted, so that
        readers in other processes reopen.
+    6. Free: nothing durable refers to the blocks any more. Segments of which all have gone are
+       unlinked, the rest is removed from RocksDB's files behind.
 
     A dry run does 2 and 3 for the floor that would be. An interruption or a crash leaves all of
     4 or nothing; another run finds what is left.
@@ -72,6 +74,7 @@ def _expire(shard: Shard, floor: int | None, *, is_dry_run: bool) -> ShardExpiry
         view.close()
     if not is_dry_run:
         shard.take_away(removal.change, window)  # 4, 5
+        shard.free(removal.freed_blocks, removal.freed_segments)  # 6
     return _report(before.floor, before.start, removal)
 
 
@@ -86,6 +89,7 @@ def _report(floor_before: int, start_before: int, removal: Removal) -> ShardExpi
         removal.late_rows,
         removal.blocks,
         removal.bytes,
+        len(removal.segments),
     )
 
 

@@ -11,18 +11,22 @@ What is found follows the windows and blocks that go, not their rows.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from storage_core.format.keys import (
-    FAMILY_LOG,
     INT64_MAX,
     INT64_MIN,
     PREFIX_INDEX,
+    PREFIX_SEGMENT,
     PREFIX_ZONE,
     ahead_key,
+    decode_segment_key,
     decode_window_key,
     index_window_key,
     late_window_key,
     log_key,
+    prefix_end,
+    segment_key,
     window_key,
     zone_key,
 )
@@ -31,10 +35,13 @@ from storage_core.format.shard_state import (
     KEY_EXPIRED,
     KEY_FLOOR,
     KEY_GENERATION,
+    KEY_SEGMENTS_BEGIN,
     KEY_START,
     AddressRange,
     ShardState,
+    decode_segment,
     encode_int,
+    encode_segment,
     gap_key,
     lost_key,
     pass_key,
@@ -45,6 +52,10 @@ from storage_core.read.view import ShardView
 from storage_core.store.key_value import Batch, KeyRange
 
 Ranges = tuple[AddressRange, ...]
+# From one to before another, in the log's family.
+Keys = tuple[bytes, bytes]
+# Its number, and the address of its first block.
+Segment = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +76,8 @@ class DeadRun:
     def put(self, batch: Batch) -> None:
         """Remove the blocks, and put one zone in the places of theirs."""
         zone = expired_zone(self.previous_end, self.first, self.last)
-        if self.zones == 1:
-            batch.delete(log_key(self.first), FAMILY_LOG)
-        else:
-            end = self.last + 1
-            batch.delete_range(log_key(self.first), log_key(end), FAMILY_LOG)
-            batch.delete_range(zone_key(self.first), zone_key(end))
+        if self.zones > 1:
+            batch.delete_range(zone_key(self.first), zone_key(self.last + 1))
         batch.put(zone_key(self.first), encode_zone(zone))
 
 
@@ -87,6 +94,22 @@ class Removal:
     bytes: int = 0
     ranges: tuple[KeyRange, ...] = ()
     runs: tuple[DeadRun, ...] = ()
+    segments: tuple[Segment, ...] = ()
+    segments_begin: int = 0
+    start_before: int = 0
+
+    @property
+    def freed_blocks(self) -> list[Keys]:
+        """The ranges of keys of blocks to which nothing refers any more."""
+        freed = [(log_key(run.first), log_key(run.last + 1)) for run in self.runs]
+        if self.start > self.start_before:
+            freed.append((log_key(self.start_before), log_key(self.start)))
+        return freed
+
+    @property
+    def freed_segments(self) -> list[int]:
+        """The segments to which nothing refers any more."""
+        return [number for number, _ in self.segments]
 
     def change(self, state: ShardState) -> tuple[Batch, ShardState]:
         """Return what is written, and the state that then holds."""
@@ -99,7 +122,6 @@ class Removal:
         )
         batch.put(KEY_FLOOR, encode_int(floor))
         if start > state.start:
-            batch.delete_range(log_key(state.start), log_key(start), FAMILY_LOG)
             batch.delete_range(zone_key(state.start), zone_key(start))
             batch.put(KEY_START, encode_int(start))
             after = _without_ranges_below(start, batch, after)
@@ -107,7 +129,14 @@ class Removal:
             run.put(batch)
         if after.expired_end > state.expired_end:
             batch.put(KEY_EXPIRED, encode_int(after.expired_end))
-        if batch.deletes or batch.range_deletes:
+        for number, first in self.segments:
+            # IMPORTANT: deletes come before puts.
+            if number > self.segments_begin:
+                batch.put(segment_key(number), encode_segment(first, is_gone=True))
+        if self.segments_begin:
+            batch.delete_range(PREFIX_SEGMENT, segment_key(self.segments_begin))
+            batch.put(KEY_SEGMENTS_BEGIN, encode_int(self.segments_begin))
+        if self.runs or batch.deletes or batch.range_deletes:
             # Readers that follow reopen: theirs would go on seeing some of it.
             after = replace(after, generation=(state.generation // 2 + 1) * 2)
             batch.put(KEY_GENERATION, encode_int(after.generation))
@@ -156,6 +185,8 @@ def find_removal(view: ShardView, floor: int) -> Removal:
         sum(zone.block_bytes for zone in cut) + sum(run.bytes for run in runs),
         tuple(_ranges_before(view, window, begin)),
         runs,
+        *_dead_segments(view, start, runs),
+        view.state.start,
     )
 
 
@@ -250,6 +281,41 @@ def _grown(view: ShardView, run: DeadRun) -> Iterator[DeadRun]:
         if zone.is_expired and zone.previous_end == run.last + 1:
             run = replace(run, last=zone.last, zones=run.zones + 1)
     yield run
+
+
+def _dead_segments(
+    view: ShardView, start: int, runs: tuple[DeadRun, ...]
+) -> tuple[tuple[Segment, ...], int]:
+    """Return the segments whose blocks all go, and the first that is kept (0: as before)."""
+    listed = [
+        (decode_segment_key(key), *decode_segment(value))
+        for key, value in view.meta_items(PREFIX_SEGMENT, prefix_end(PREFIX_SEGMENT))
+    ]
+    gone: list[Segment] = []
+    kept = 0
+    for (number, first, was_gone), (_, end, _) in pairwise(listed):
+        if not was_gone and _stays(view, max(first, start), end, runs):
+            kept = kept or number
+        elif not was_gone:
+            gone.append((number, first))
+    if listed and not kept:
+        # Writing goes on in the last one.
+        kept = listed[-1][0]
+    # Segments that earlier versions began are not listed.
+    is_begin = listed and kept > listed[0][0] and start >= listed[0][1]
+    return tuple(gone), kept if is_begin else 0
+
+
+def _stays(view: ShardView, start: int, end: int, runs: tuple[DeadRun, ...]) -> bool:
+    """Tell whether a block that stays lies between two addresses."""
+    if start >= end:
+        return False
+    if not runs and start >= view.state.expired_end:
+        return True
+    return any(
+        not any(run.first <= zone.first <= run.last for run in runs)
+        for zone in view.zones(start, end)
+    )
 
 
 def _is_dead(view: ShardView, zone: Zone, begin: int) -> bool:

@@ -24,7 +24,7 @@ from dataclasses import replace
 
 from storage_core.catalog.options import StreamOptions
 from storage_core.errors import CorruptionError, ForeignDataError, ShardlogError
-from storage_core.format.keys import FAMILY_DEFAULT
+from storage_core.format.keys import FAMILY_DEFAULT, log_key
 from storage_core.format.shard_state import (
     KEY_BORN,
     KEY_GENERATION,
@@ -150,6 +150,9 @@ def _recover(
         state = replace(state, ledger=upgrade_shard(store, context.number))
     # IMPORTANT: behind the upgrade, which takes such keys for a caller's.
     state = _with_ahead_keys(context, store, state)
+    if state.start > state.born:
+        # What a crash came before.
+        store.free([(log_key(state.born), log_key(state.start))], ())
     begun = _begun(state)
     if begun is not None and begun[0] in give_up.transactions:
         with closing(_view_of(context, store, state)) as view:

@@ -5,7 +5,7 @@ them goes through it. The append lock guards what is written (builder, tail, hea
 the commit lock the sync and the marker; guard.py says in which order.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -255,6 +255,10 @@ class Shard:
             self.guard.finish(self.guard.append_lock, step)
         with self.guard.committing():
             self.guard.finish(self.guard.commit_lock, self._publish_away)
+
+    def free(self, blocks: Sequence[tuple[bytes, bytes]], segments: Sequence[int]) -> None:
+        """Give back what was taken away, now that it is durable."""
+        self._store.free(blocks, segments)
 
     def close(self) -> None:
         """Commit, unless poisoned, and let go of everything; a second call does nothing.

@@ -181,6 +181,10 @@ class Workbench:
         """Return a reader as another process has it."""
         return StreamReader.open(self.root, self.name)
 
+    def flush(self) -> None:
+        """Let what the store of shard 0 has in memory go to files."""
+        self.shard._store.flush()
+
     def flush_state(self) -> None:
         """Let what the store of shard 0 has in memory go to files, the blocks left out."""
         store: Any = self.shard._store
@@ -203,6 +207,7 @@ class Workbench:
 
     def crash(self) -> None:
         """Let the process be gone: its files are what the kernel had of them at this moment."""
+        self.settle()
         stores = [path for path in self.directory.glob("shard-*/db") if path.is_dir()]
         for store in stores:
             shutil.copytree(store, store.with_name("db-at-crash"))
@@ -210,6 +215,18 @@ class Workbench:
         for store in stores:
             shutil.rmtree(store)
             store.with_name("db-at-crash").rename(store)
+
+    def settle(self) -> None:
+        """Let what is removed behind be removed."""
+        for shard in self.shards():
+            store: Any = shard._store
+            while hasattr(store, "_store") or hasattr(store, "_behind"):
+                store = getattr(store, "_store", None) or store._behind
+            store._joiner.settle()
+
+    def segments(self) -> list[int]:
+        """Return the numbers of the segments that are there."""
+        return sorted(int(path.name) for path in self.database.glob("segments/*"))
 
     def let_go(self) -> None:
         """Free locks and files without a commit, whatever state the stream is in."""

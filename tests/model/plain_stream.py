@@ -88,6 +88,12 @@ class PlainStream:
         for shard in self.shards:
             shard.expire(floor)
 
+    def expire_in_passing(self, floor: int) -> None:
+        """Let every state a crash may leave have come as far as this floor."""
+        for shard in self.shards:
+            for state in shard.passed:
+                state.expire(floor)
+
     def discard_unsealed(self) -> None:
         """Forget the records that wait for their block."""
         for shard in self.shards:

@@ -176,7 +176,12 @@ class LogAgainstLists(SideBySide):
     @rule(floor=strategies.floors, crash=strategies.crashes)
     def expire(self, floor: int, crash: Crash) -> None:
         """What lies below the floor is hidden; of what is gone the log says no more than it may."""
-        self.both(lambda: self.lab.expire(floor), lambda: self.plain.expire(floor), crash)
+        self.both(
+            lambda: self.lab.expire(floor),
+            lambda: self.plain.expire(floor),
+            crash,
+            on_crash=lambda: self.plain.expire_in_passing(floor),
+        )
         for shard in self.plain.shards:
             self.take_over_expiry(shard)
 

@@ -16,8 +16,8 @@ from tests.log.expiry.shelf import HOUR, NOW, Shelf, start_of
 from tests.log.writing.interruptions import interrupted_everywhere
 
 EVERY_OF_MANY = 8 * int(os.environ.get("SHARDLOG_INTERRUPT_EVERY", "7"))
-# A batch, a sync, a marker.
-CALLS = 3
+# A batch, a sync, a marker, and what is given back.
+CALLS = 4
 
 
 def filled(make_bench, **options) -> tuple[Shelf, list[int]]:
