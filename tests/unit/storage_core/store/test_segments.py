@@ -283,7 +283,7 @@ def test_blocks_of_a_batch_that_is_written_again_are_written_once(path):
     for _ in interrupted_everywhere(lambda _: writer.take_blocks(batches[-1])):
         for _ in range(2):
             writer.take_blocks(batches[-1])
-            assert len(batches[-1].puts) == 3
+            assert len(batches[-1].puts) == (3 if len(blocks) == 1 else 2)
         blocks.append(b"block %d" % len(blocks))
         batches.append(batch_of(blocks[-1]))
     assert len(blocks) > 20
