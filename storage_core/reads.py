@@ -5,10 +5,10 @@ builds one `ReadRequest` a shard and passes it to that shard's `ShardReader`;
 nothing here knows how a shard answers.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from heapq import merge
-from operator import index
 from typing import ClassVar, Final, Generic, Self, TypeVar
 
 import pyarrow as pa
@@ -18,11 +18,13 @@ from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.stream_file import StreamFiles
 from storage_core.errors import ClosedError, InvalidRequestError
 from storage_core.format.counters import StreamStats, stats_of
-from storage_core.format.keys import INT64_MAX, INT64_MIN, saturating_add
+from storage_core.format.keys import saturating_add
 from storage_core.format.record import Record
 from storage_core.ground.forking import Home
 from storage_core.ground.parallel import Threads
+from storage_core.read.asked import Ids, integer, request_of
 from storage_core.read.columns import READ_COLUMNS, read_schema
+from storage_core.read.gate import Read, ReadGate
 from storage_core.read.keyed import (
     Keys,
     checked_keys,
@@ -32,10 +34,9 @@ from storage_core.read.keyed import (
     unnumbered,
 )
 from storage_core.read.over_shards import columns_over_shards, newest_over_shards
-from storage_core.read.request import LatestBy, Order, ReadRequest, ShardFacts, ShardReader
-from storage_core.read.rows import in_order, joined
+from storage_core.read.request import LatestBy, ReadRequest, ShardFacts, ShardReader
+from storage_core.read.rows import Gathered, in_order, joined
 
-Ids = int | Iterable[int] | None
 # What `latest` tells records by: an id, or a key.
 Id = int | bytes | None
 S = TypeVar("S", bound=ShardReader)
@@ -59,6 +60,7 @@ class StreamReads(Generic[S]):
         self._is_closed = False
         self._home = Home(files.meta.name)
         self._threads = Threads(_THREADS_MAX)
+        self._gate = ReadGate(files.meta.name, files.settings.options)
 
     def __enter__(self) -> Self:
         return self
@@ -151,19 +153,14 @@ class StreamReads(Generic[S]):
             >>> stream.read(ids=7, columns=["primary", "payload"]).to_pylist()
             [{'primary': 1700000000000, 'payload': b'begin'}]
         """
-        request = self._of(keys, _request("primary", ids, start, end, limit, versions, columns))
-        request = replace(request, latest_by=latest_by, tombstones=tombstones)
-        wanted = own_columns(self._files.meta, request)
-        batches = self._gather_winners(request, (*wanted, *self._key_column, *_READ_ORDER))
-        if not batches:
-            return read_schema(wanted).empty_table()
-        if self._has_keys:
-            rows = in_order([ranked(joined(batches))], _READ_ORDER, wanted, limit)
-            return pa.Table.from_batches([unnumbered(rows)])
-        # What one shard answers is in order.
-        is_in_order = len(batches) == 1 and latest_by is None
-        order = () if is_in_order else _READ_ORDER
-        return pa.Table.from_batches([in_order(batches, order, wanted, limit)])
+        request = self._of(
+            keys,
+            request_of("primary", ids, start, end, limit, versions, columns),
+            latest_by=latest_by,
+            tombstones=tombstones,
+        )
+        with self._reading():
+            return self._table(request)
 
     def scan(  # noqa: PLR0913 - a range of ids or keys, and what of it
         self,
@@ -176,8 +173,8 @@ class StreamReads(Generic[S]):
         columns: Sequence[str] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of `read` in order of arrival, shard by shard, in bounded memory."""
-        request = self._of(keys, _request("arrival", ids, start, end, 0, versions, columns))
-        return self._scan_each(self._open_shards(), request)
+        request = self._of(keys, request_of("arrival", ids, start, end, 0, versions, columns))
+        return self._while_reading(self._scan_each(self._open_shards(), request))
 
     def tail(  # noqa: PLR0913 - a range of addresses, and what of it
         self,
@@ -196,14 +193,14 @@ class StreamReads(Generic[S]):
         Raises:
             LostRangeError: Addresses below the log's start, or lost.
         """
-        reader = self._shard(_integer("shard", shard))
+        reader = self._shard(integer("shard", shard))
         request = replace(
-            self._of(keys, _request("replay", ids, None, None, 0, None, columns)),
+            self._of(keys, request_of("replay", ids, None, None, 0, None, columns)),
             shard=shard,
             start_address=start_address,
             end_address=end_address,
         )
-        return reader.scan(request)
+        return self._while_reading(reader.scan(request))
 
     def for_each(
         self,
@@ -222,13 +219,14 @@ class StreamReads(Generic[S]):
         if fn is None:
             message = "for_each needs a function to call: fn"
             raise InvalidRequestError(message)
-        request = self._of(keys, _request("time", ids, start, end, 0, None, None))
-        readers = self._open_shards()
-        for asked in self._one_by_one(replace(request, columns=self._record_columns)):
-            each = (_records(self._scan_each({n: r}, asked)) for n, r in readers.items())
-            for record in merge(*each, key=lambda one: (one.primary, one.shard, one.address)):
-                if fn(record) is True:
-                    return
+        request = self._of(keys, request_of("time", ids, start, end, 0, None, None))
+        with self._reading():
+            readers = self._open_shards()
+            for asked in self._one_by_one(replace(request, columns=self._record_columns)):
+                each = (_records(self._scan_each({n: r}, asked)) for n, r in readers.items())
+                for record in merge(*each, key=lambda one: (one.primary, one.shard, one.address)):
+                    if fn(record) is True:
+                        return
 
     def latest(self, ids: Ids = None, *, keys: Keys = None) -> dict[Id, Record]:
         """Return the record with the largest primary of each id or key, of equals the last stored.
@@ -241,8 +239,10 @@ class StreamReads(Generic[S]):
         """
         columns = (*self._record_columns, "committed_at_ms")
         newest: dict[Id, tuple[tuple[int, int, int], Record]] = {}
-        request = self._of(keys, _request("newest", ids, None, None, 1, None, columns))
-        for batch in self._gather(request):
+        request = self._of(keys, request_of("newest", ids, None, None, 1, None, columns))
+        with self._reading():
+            batches = self._gather(request)
+        for batch in batches:
             committed_at = batch.column("committed_at_ms").to_numpy().tolist()
             for record, at in zip(_records(iter([batch])), committed_at, strict=True):
                 one = record.key if self._has_keys else record.secondary
@@ -256,12 +256,13 @@ class StreamReads(Generic[S]):
         self, ids: Ids = None, from_: int | None = None, *, keys: Keys = None
     ) -> int | None:
         """Return the least primary of these ids or keys that is not below `from_`, or None."""
-        request = self._of(keys, _request("time", ids, from_, None, 0, None, ("primary",)))
+        request = self._of(keys, request_of("time", ids, from_, None, 0, None, ("primary",)))
         found = []
-        for number, reader in self._open_shards().items():
-            for batch in self._scan_each({number: reader}, request):
-                found.append(int(batch.column(0)[0].as_py()))
-                break
+        with self._reading():
+            for number, reader in self._open_shards().items():
+                for batch in self._scan_each({number: reader}, request):
+                    found.append(int(batch.column(0)[0].as_py()))
+                    break
         return min(found, default=None)
 
     def available(
@@ -280,7 +281,7 @@ class StreamReads(Generic[S]):
         if type(width) is not int or width < 0:
             message = f"width {width!r} is not an integer from 0 on"
             raise InvalidRequestError(message)
-        asked = self._of(keys, _request("time", ids, from_, None, limit, None, None))
+        asked = self._of(keys, request_of("time", ids, from_, None, limit, None, None))
         first = self.earliest(ids, from_, keys=asked.keys)
         if first is None:
             return None, read_schema(own_columns(self._files.meta, asked)).empty_table()
@@ -299,11 +300,49 @@ class StreamReads(Generic[S]):
     def _record_columns(self) -> tuple[str, ...]:
         return (*READ_COLUMNS, *self._key_column)
 
-    def _of(self, keys: Keys, request: ReadRequest) -> ReadRequest:
-        """Return a request for keys too, if it fits the stream."""
-        asked = replace(request, keys=checked_keys(keys))
+    def _of(
+        self,
+        keys: Keys,
+        request: ReadRequest,
+        *,
+        latest_by: LatestBy | None = None,
+        tombstones: bool = False,
+    ) -> ReadRequest:
+        """Return a request for keys too, if it fits the stream, of as much as a read may hold."""
+        asked = replace(
+            request,
+            keys=checked_keys(keys),
+            latest_by=latest_by,
+            tombstones=tombstones,
+            bytes_max=self.options.read_bytes_max,
+        )
         refuse_unfit(self._files.meta, asked)
         return asked
+
+    def _reading(self) -> Read:
+        """Begin a read, perhaps behind others."""
+        self._refuse_if_closed()
+        gate = self._gate = self._gate.under(self.options)
+        return gate.enter()
+
+    def _while_reading(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield batches as one read, which begins with the first and ends with the iterator."""
+        with self._reading():
+            yield from batches
+
+    def _table(self, request: ReadRequest) -> pa.Table:
+        """Return the rows of all shards in order."""
+        wanted, limit = own_columns(self._files.meta, request), request.limit
+        batches = self._gather_winners(request, (*wanted, *self._key_column, *_READ_ORDER))
+        if not batches:
+            return read_schema(wanted).empty_table()
+        if self._has_keys:
+            rows = in_order([ranked(joined(batches))], _READ_ORDER, wanted, limit)
+            return pa.Table.from_batches([unnumbered(rows)])
+        # What one shard answers is in order.
+        is_in_order = len(batches) == 1 and request.latest_by is None
+        order = () if is_in_order else _READ_ORDER
+        return pa.Table.from_batches([in_order(batches, order, wanted, limit)])
 
     def _one_by_one(self, request: ReadRequest) -> Iterator[ReadRequest]:
         """Yield a request for each id or key that is asked for, in their order."""
@@ -317,15 +356,25 @@ class StreamReads(Generic[S]):
                 yield replace(request, ids=(secondary,))
 
     def _gather(self, request: ReadRequest) -> list[pa.RecordBatch]:
-        """Return every shard's batches, shards read beside each other."""
+        """Return every shard's batches in any order, shards read beside each other."""
         readers = self._open_shards()
         asked = [(reader, replace(request, shard=number)) for number, reader in readers.items()]
+        held = Gathered(request.bytes_max)
+        lock = threading.Lock()
+
+        def answered(one: tuple[ShardReader, ReadRequest]) -> None:
+            for batch in one[0].scan(one[1]):
+                with lock:
+                    held.add(batch)
+
         named = request.ids if request.keys is None else request.keys
         if named is not None and len(named) <= _IDS_IN_TURN_MAX:
             # An id lies in one shard as a rule; the others answer faster than a thread wakes.
-            return [batch for reader, one in asked for batch in reader.scan(one)]
-        parts = self._threads.each(lambda one: list(one[0].scan(one[1])), asked)
-        return [batch for part in parts for batch in part]
+            for one in asked:
+                answered(one)
+        else:
+            self._threads.each(answered, asked)
+        return held.batches
 
     def _gather_winners(self, request: ReadRequest, columns: Sequence[str]) -> list[pa.RecordBatch]:
         """Return every shard's batches, of rows that compete with another shard's the winners."""
@@ -380,45 +429,3 @@ def _records(batches: Iterator[pa.RecordBatch]) -> Iterator[Record]:
         names = [name for name in batch.schema.names if name in _RECORD_FIELDS]
         for row in batch.select(names).to_pylist():
             yield Record(**row)
-
-
-def _request(  # noqa: PLR0913 - a request's parts
-    order: Order,
-    ids: Ids,
-    start: int | None,
-    end: int | None,
-    limit: int,
-    versions: Iterable[int] | None,
-    columns: Sequence[str] | None,
-) -> ReadRequest:
-    return ReadRequest(
-        0,
-        start=INT64_MIN if start is None else _integer("start", start),
-        end=INT64_MAX if end is None else _integer("end", end),
-        ids=None if ids is None else _integers("ids", ids),
-        versions=None if versions is None else _integers("versions", versions),
-        columns=None if columns is None else _names(columns),
-        order=order,
-        limit=_integer("limit", limit),
-    )
-
-
-def _names(columns: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(columns, str) or not isinstance(columns, Iterable):
-        message = f"columns are a list of names, not {columns!r}"
-        raise InvalidRequestError(message)
-    return tuple(columns)
-
-
-def _integers(name: str, values: int | Iterable[int]) -> tuple[int, ...]:
-    if isinstance(values, Iterable):
-        return tuple(sorted({_integer(name, value) for value in values}))
-    return (_integer(name, values),)
-
-
-def _integer(name: str, value: object) -> int:
-    try:
-        return index(value)  # type: ignore[arg-type]  # refused below
-    except TypeError as error:
-        message = f"{name}: {value!r} is not an integer"
-        raise InvalidRequestError(message) from error

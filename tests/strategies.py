@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from storage_core import StreamOptions
 from storage_core.format.window import Unit
+from storage_core.read.request import LatestBy
 
 NOW = 1000
 DAY_SECONDS = 86_400
@@ -57,7 +58,7 @@ class Question:
     columns: list[str] | None
     from_: int
     width: int
-    latest_by: str | None = None
+    latest_by: LatestBy | None = None
     tombstones: bool = False
 
 

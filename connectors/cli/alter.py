@@ -62,6 +62,8 @@ _SETTINGS: Final[Mapping[str, _Setting]] = {
     "payload_bytes_max": _Setting("payload_bytes_max", int),
     "records_max": _Setting("records_max", _count_or_none),
     "bytes_max": _Setting("bytes_max", _count_or_none),
+    "reads_max": _Setting("reads_max", int),
+    "read_bytes_max": _Setting("read_bytes_max", int),
     "sync": _Setting("sync", str),
     "codec": _Setting("codec", str),
 }

@@ -22,6 +22,7 @@ PAYLOAD_BYTES_MAX: Final = 2**30
 WAIT_MAX: Final = timedelta(days=1)
 AHEAD_DAYS_DEFAULT: Final = 1
 TRANSACTIONS_KEPT_MAX: Final = 10**9
+READS_MAX: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,10 @@ class StreamOptions:
             one before them lands again.
         key_mode: `dictionary`: rows belong to a key of any bytes, or to none, and are read by
             `keys`; `none`: to a secondary. Fixed when the stream is made.
+        reads_max: How many threads may read one open stream or reader at once; others wait for
+            `wait_max` at most.
+        read_bytes_max: The most bytes of rows that one `read` or `latest` may gather; more is
+            refused.
     """
 
     shards: int = 4
@@ -67,6 +72,8 @@ class StreamOptions:
     wait_max: timedelta = timedelta(seconds=30)
     transactions_kept: int = 100_000
     key_mode: KeyMode = "none"
+    reads_max: int = 64
+    read_bytes_max: int = 2**32
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming the option."""
@@ -79,6 +86,8 @@ class StreamOptions:
         _check_int("payload_bytes_max", self.payload_bytes_max, 1, PAYLOAD_BYTES_MAX)
         _check_int("block_records", self.block_records, 1, 2**20)
         _check_int("block_bytes", self.block_bytes, 1, 2**30)
+        _check_int("reads_max", self.reads_max, 1, READS_MAX)
+        _check_int("read_bytes_max", self.read_bytes_max, 1, INT64_MAX)
         _check_int("transactions_kept", self.transactions_kept, 1, TRANSACTIONS_KEPT_MAX)
         for name in ("ahead_max", "records_max", "bytes_max"):
             value = getattr(self, name)

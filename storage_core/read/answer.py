@@ -51,10 +51,10 @@ def _scan(view: ShardView, asked: ReadRequest) -> Scanned:
             if asked.latest_by is not None:
                 found = scan_latest_by(view, wanted, asked.latest_by, asked)
             else:
-                found = scan_primary(view, wanted, asked.limit)
+                found = scan_primary(view, wanted, asked)
             return ((batch, None) for batch in found)
         case "newest":
-            return ((batch, None) for batch in scan_newest(view, wanted))
+            return ((batch, None) for batch in scan_newest(view, wanted, asked.bytes_max))
 
 
 def routed_here(request: ReadRequest, meta: StreamMeta, strays: int) -> ReadRequest | None:

@@ -22,28 +22,33 @@ from storage_core.read.columns import block_columns
 from storage_core.read.kept_ahead import rows_at, without_blocks
 from storage_core.read.latest_within import newest_within
 from storage_core.read.row_filter import RowFilter
-from storage_core.read.rows import in_order
+from storage_core.read.rows import Gathered, in_order
 from storage_core.read.view import ShardView
 
 Mask = npt.NDArray[np.bool_]
 
 
-def scan_newest(view: ShardView, asked: RowFilter) -> Iterator[pa.RecordBatch]:
-    """Yield one batch, sorted by id: each id's row with the largest primary, where it has one."""
+def scan_newest(view: ShardView, asked: RowFilter, bytes_max: int) -> Iterator[pa.RecordBatch]:
+    """Yield one batch, sorted by id: each id's row with the largest primary, where it has one.
+
+    Raises:
+        InvalidRequestError: They come to more than `bytes_max` (0: any number).
+    """
     columns = tuple(dict.fromkeys((*asked.columns, "secondary")))
     wanted = replace(asked, columns=columns)
     view.refuse_lost(wanted.address_start, wanted.address_end)
     newest = _newest_of_all(view, wanted)
-    batches = []
+    gathered = Gathered(bytes_max)
     is_open = np.ones(len(newest), dtype=np.bool_)
     for rows in _rows_at(view, wanted, newest.where(_is_inside(view, wanted, newest))):
-        batches.append(rows)
+        gathered.add(rows)
         is_open &= ~np.isin(newest.ids, rows.column("secondary").to_numpy())
     if is_open.any():
         found = newest_within(view, wanted, newest.ids[is_open])
-        batches.extend(_rows_at(view, wanted, found))
-    if batches:
-        yield in_order(batches, ("secondary",), asked.columns)
+        for rows in _rows_at(view, wanted, found):
+            gathered.add(rows)
+    if gathered.batches:
+        yield in_order(gathered.batches, ("secondary",), asked.columns)
 
 
 def _newest_of_all(view: ShardView, wanted: RowFilter) -> RowPlaces:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from storage_core.read.request import LatestBy, ReadRequest
 from storage_core.read.row_filter import RowFilter
-from storage_core.read.rows import RowsOfEach, in_order, joined
+from storage_core.read.rows import Gathered, RowsOfEach, in_order, joined
 from storage_core.read.scan import SORT_COLUMNS, scan_pieces, scan_slices
 from storage_core.read.view import ShardView
 from storage_core.read.winners import Contest, WinnersSoFar, shown
@@ -22,15 +22,22 @@ from storage_core.read.winners import Contest, WinnersSoFar, shown
 def scan_latest_by(
     view: ShardView, wanted: RowFilter, by: LatestBy, request: ReadRequest
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the winners by (secondary, primary, address), at most `limit` an id (0: all)."""
+    """Yield the winners by (secondary, primary, address), at most `limit` an id (0: all).
+
+    Raises:
+        InvalidRequestError: They come to more than the request's `bytes_max`.
+    """
     contest = Contest(by, view.meta.has_keys)
     tombstones, limit = request.tombstones, request.limit
     needed = (*wanted.columns, *SORT_COLUMNS, *contest.columns(tombstones=tombstones))
     wide = replace(wanted, columns=tuple(dict.fromkeys(needed)))
     if by == "primary" and limit and wanted.ids is not None:
-        parts = list(_first_of_each(view, wide, contest, request))
+        gathered = Gathered(request.bytes_max)
+        for rows in _first_of_each(view, wide, contest, request):
+            gathered.add(rows)
+        parts = gathered.batches
     else:
-        winners = WinnersSoFar(contest.in_shard)
+        winners = WinnersSoFar(contest.in_shard, request.bytes_max)
         for rows in scan_pieces(view, wide):
             winners.add(rows)
         found = winners.rows()

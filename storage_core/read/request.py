@@ -46,6 +46,8 @@ class ReadRequest:
             (winners.py); None for all rows. For `primary` only; the limit is of what is left.
         tombstones: With `latest_by`: whether tombstones among the newest are shown. Without it they
             are rows like others.
+        bytes_max: The most bytes of rows to hold for `primary` and `newest`, which answer at once;
+            a request for more is refused. 0 for any number.
     """
 
     shard: int
@@ -61,6 +63,7 @@ class ReadRequest:
     keys: tuple[bytes | None, ...] | None = None
     latest_by: LatestBy | None = None
     tombstones: bool = False
+    bytes_max: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -72,8 +75,8 @@ class ReadRequest:
         self._check_addresses()
         if not self.start >= INT64_MIN or not self.end <= INT64_MAX:
             _refuse("primaries are 64-bit signed integers")
-        if self.limit < 0:
-            _refuse(f"limit {self.limit} is negative")
+        if self.limit < 0 or self.bytes_max < 0:
+            _refuse(f"limit {self.limit} or bytes_max {self.bytes_max} is negative")
         if any(not INT32_MIN <= value <= INT32_MAX for value in self.ids or ()):
             _refuse("ids are 32-bit signed integers")
         if any(not 0 <= value < 2**16 for value in self.versions or ()):
@@ -88,6 +91,8 @@ class ReadRequest:
             _refuse(f"unknown columns {', '.join(unknown)}; there are {', '.join(COLUMNS)}")
 
     def _check_latest_by(self) -> None:
+        if self.latest_by is None and self.tombstones is False:
+            return
         if self.latest_by not in (None, *get_args(LatestBy)):
             _refuse(f"latest_by {self.latest_by!r} is not one of {', '.join(get_args(LatestBy))}")
         if self.latest_by is not None and self.order != "primary":
@@ -104,12 +109,12 @@ class ReadRequest:
             _refuse(f"start address {self.start_address} is above end {self.end_address}")
 
     def _check_types(self) -> None:
-        numbers = (self.shard, self.start, self.end, self.limit)
+        numbers = (self.shard, self.start, self.end, self.limit, self.bytes_max)
         optional = (self.start_address, self.end_address)
         listed = (*(self.ids or ()), *(self.versions or ()))
         given = (*numbers, *(value for value in optional if value is not None), *listed)
         if any(type(value) is not int for value in given):
-            _refuse("shard, addresses, primaries, ids, versions and limit are integers")
+            _refuse("shard, addresses, primaries, ids, versions, limit and bytes_max are integers")
 
     def to_json(self) -> str:
         """Return the request as JSON text."""

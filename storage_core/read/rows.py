@@ -59,6 +59,42 @@ def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         raise InvalidRequestError(message) from error
 
 
+class Gathered:
+    """Batches held for an answer, and how many bytes they may come to (0: any number)."""
+
+    def __init__(self, bytes_max: int) -> None:
+        """Begin with none."""
+        self.batches: list[pa.RecordBatch] = []
+        self._bytes_max = bytes_max
+        self._bytes_most = 0
+        self._bytes = self._measured = 0
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Hold more rows.
+
+        Raises:
+            InvalidRequestError: They come to too many bytes.
+        """
+        self.batches.append(rows)
+        # Buffers may be shared, and a batch be a part of them. What rows come to costs a hundred
+        # times as much to say, so it is asked for once it may matter.
+        self._bytes_most += rows.get_total_buffer_size()
+        if self._bytes_max and self._bytes_most > self._bytes_max:
+            self._bytes += sum(one.nbytes for one in self.batches[self._measured :])
+            self._bytes_most, self._measured = self._bytes, len(self.batches)
+            refuse_too_large(self._bytes, self._bytes_max)
+
+
+def refuse_too_large(size: int, bytes_max: int) -> None:
+    """Refuse to hold rows of more bytes than a read may (0: any number)."""
+    if bytes_max and size > bytes_max:
+        message = (
+            f"the rows come to more than read_bytes_max, {bytes_max} bytes; ask for fewer ids, "
+            "times, columns or rows an id, take scan or for_each, or raise read_bytes_max"
+        )
+        raise InvalidRequestError(message)
+
+
 class RowsOfEach:
     """How many rows each of some ids has so far."""
 

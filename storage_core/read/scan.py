@@ -25,8 +25,9 @@ from storage_core.format.record import State
 from storage_core.format.zone import Zone
 from storage_core.read.columns import block_columns, late_columns
 from storage_core.read.kept_ahead import KeptAhead
+from storage_core.read.request import ReadRequest
 from storage_core.read.row_filter import RowFilter
-from storage_core.read.rows import RowsOfEach, in_order
+from storage_core.read.rows import Gathered, RowsOfEach, in_order
 from storage_core.read.stretches import Stretch, stretches
 from storage_core.read.view import ShardView
 from storage_core.read.zone_fields import ZoneFields
@@ -110,28 +111,39 @@ def scan_time(view: ShardView, wanted: RowFilter) -> Iterator[tuple[pa.RecordBat
 
     Rows of a slice are sorted by (primary, secondary, address).
     """
-    for last, batches in _slices(view, wanted, _SLICE_ZONES):
+    for last, batches in _slices(view, wanted):
         yield in_order(batches, ("primary", "secondary", "address"), wanted.columns), last
 
 
-def scan_primary(view: ShardView, wanted: RowFilter, limit: int) -> Iterator[pa.RecordBatch]:
-    """Yield all rows sorted by (secondary, primary, address), at most `limit` an id (0: all)."""
-    parts: list[pa.RecordBatch] = []
-    seen = None if not limit or wanted.ids is None else RowsOfEach(wanted.ids, limit)
-    for _, batches in _slices(view, wanted, 0 if seen is None else _SLICE_ZONES):
-        parts.extend(batches)
-        if seen is not None:
+def scan_primary(
+    view: ShardView, wanted: RowFilter, request: ReadRequest
+) -> Iterator[pa.RecordBatch]:
+    """Yield all rows sorted by (secondary, primary, address), at most `limit` an id (0: all).
+
+    Raises:
+        InvalidRequestError: They come to more than the request's `bytes_max`.
+    """
+    limit = request.limit
+    gathered = Gathered(request.bytes_max)
+    if not limit or wanted.ids is None:
+        sorting = tuple(dict.fromkeys((*wanted.columns, *SORT_COLUMNS)))
+        for rows in scan_pieces(view, replace(wanted, columns=sorting)):
+            gathered.add(rows)
+    else:
+        seen = RowsOfEach(wanted.ids, limit)
+        for batches in scan_slices(view, wanted):
             for rows in batches:
+                gathered.add(rows)
                 seen.add(rows)
             if seen.is_enough:
                 break
-    if parts:
-        yield in_order(parts, SORT_COLUMNS, wanted.columns, limit)
+    if gathered.batches:
+        yield in_order(gathered.batches, SORT_COLUMNS, wanted.columns, limit)
 
 
 def scan_slices(view: ShardView, wanted: RowFilter) -> Iterator[list[pa.RecordBatch]]:
     """Yield all rows in slices of primaries, ascending and disjoint, the rows of each unsorted."""
-    for _, batches in _slices(view, wanted, _SLICE_ZONES):
+    for _, batches in _slices(view, wanted):
         yield batches
 
 
@@ -143,9 +155,7 @@ def scan_pieces(view: ShardView, wanted: RowFilter) -> Iterator[pa.RecordBatch]:
         yield from _flagged_rows(view, wanted)
 
 
-def _slices(
-    view: ShardView, wanted: RowFilter, zones_per_slice: int
-) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
+def _slices(view: ShardView, wanted: RowFilter) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
     """Yield (last primary of the slice, its rows unsorted), slices ascending and disjoint.
 
     The rows have the columns wanted and those to sort them by.
@@ -155,15 +165,11 @@ def _slices(
     view.refuse_lost(wanted.address_start, wanted.address_end)
     sorting = tuple(dict.fromkeys((*wanted.columns, *SORT_COLUMNS)))
     wanted = replace(wanted, columns=sorting)
-    if not zones_per_slice:
-        if batches := _rows_of(view, wanted, _normal_zones(view, wanted)):
-            yield wanted.end, batches
-        return
     first = wanted.start
     for stretch in _stretches(view, wanted):
         last = min(view.scheme.last_of(stretch.last), wanted.end)
         fields = ZoneFields(_normal_zones(view, replace(wanted, start=first, end=last), stretch))
-        for upto in fields.cuts(last, zones_per_slice):
+        for upto in fields.cuts(last, _SLICE_ZONES):
             part = replace(wanted, start=first, end=upto)
             if batches := _rows_of(view, part, fields.zones(first, upto)):
                 yield upto, batches

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from storage_core.ground.arrow import distinct, int_array
 from storage_core.read.request import LatestBy
-from storage_core.read.rows import is_sorted, joined
+from storage_core.read.rows import is_sorted, joined, refuse_too_large
 
 Column = npt.NDArray[np.integer[Any]]
 
@@ -69,18 +69,30 @@ class Contest:
 class WinnersSoFar:
     """Rows that come piece by piece, of which only winners are held: at most twice as many."""
 
-    def __init__(self, reduced: Callable[[pa.RecordBatch], pa.RecordBatch]) -> None:
-        """Begin with none; `reduced` returns the winners of rows."""
+    def __init__(
+        self, reduced: Callable[[pa.RecordBatch], pa.RecordBatch], bytes_max: int = 0
+    ) -> None:
+        """Begin with none.
+
+        Args:
+            reduced: Returns the winners of rows.
+            bytes_max: How many bytes winners may come to; 0 for any number.
+        """
         self._reduced = reduced
+        self._bytes_max = bytes_max
         self._parts: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
         self._rows_full, self._bytes_full = _ROWS_AT_ONCE, _BYTES_AT_ONCE
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Let more rows take part."""
+        """Let more rows take part.
+
+        Raises:
+            InvalidRequestError: The winners come to too many bytes.
+        """
         self._parts.append(rows)
         self._rows += rows.num_rows
-        self._bytes += rows.nbytes
+        self._bytes += rows.get_total_buffer_size()
         if self._rows >= self._rows_full or self._bytes >= self._bytes_full:
             self._reduce()
 
@@ -94,6 +106,7 @@ class WinnersSoFar:
         rows = self._reduced(joined(self._parts))
         self._parts = [rows]
         self._rows, self._bytes = rows.num_rows, rows.nbytes
+        refuse_too_large(self._bytes, self._bytes_max)
         self._rows_full = max(_ROWS_AT_ONCE, 2 * self._rows)
         self._bytes_full = max(_BYTES_AT_ONCE, 2 * self._bytes)
 

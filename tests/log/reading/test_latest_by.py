@@ -19,7 +19,8 @@ Row = dict[str, Any]
 
 def newest(bench: Workbench, name: str = "address", **request: Any) -> list[Any]:
     """Return one column of what `read` shows, of the writer and of a reader beside it."""
-    return both(bench, lambda reads: column_of(reads.read(**request), name))
+    found: list[Any] = both(bench, lambda reads: column_of(reads.read(**request), name))
+    return found
 
 
 # --- which one wins ---------------------------------------------------------------------------
@@ -201,7 +202,7 @@ def scattered(tmp_path_factory: pytest.TempPathFactory) -> Any:
     for number in range(120):
         shard, count = chance.randrange(SHARDS), chance.randrange(1, 12)
         drift = number // 3
-        batch = {
+        batch: dict[str, Any] = {
             "primary": [drift + chance.randrange(20) for _ in range(count)],
             "secondary": [chance.randrange(5) for _ in range(count)],
             "key": [chance.choice(KEYS) for _ in range(count)],

@@ -41,6 +41,10 @@ from storage_core.format.window import WindowScheme
         ("block_records", 0),
         ("block_bytes", 0),
         ("codec", "gzip"),
+        ("reads_max", 0),
+        ("reads_max", 10_001),
+        ("read_bytes_max", 0),
+        ("read_bytes_max", "1 GiB"),
     ],
 )
 def test_option_that_cannot_work_is_refused_by_name(name, value):

@@ -1,6 +1,7 @@
 """Read requests: what goes to JSON comes back, and what has no meaning is refused by name."""
 
 import json
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from storage_core import InvalidRequestError, ReadRequest
 from storage_core.format.keys import INT64_MAX
 from storage_core.read.columns import COLUMNS
+from storage_core.read.request import LatestBy, Order
 from tests.unit.storage_core.strategies import addresses_one, few, int32s, int64s, uint16s
 
 
@@ -16,6 +18,8 @@ from tests.unit.storage_core.strategies import addresses_one, few, int32s, int64
 def requests(draw: st.DrawFn) -> ReadRequest:
     start, end = sorted(draw(st.tuples(int64s, int64s)))
     addresses = sorted(draw(st.tuples(addresses_one, addresses_one)))
+    order = draw(st.sampled_from(get_args(Order)))
+    by = draw(st.sampled_from([None, *get_args(LatestBy)])) if order == "primary" else None
     return ReadRequest(
         draw(st.integers(0, 4095)),
         draw(st.sampled_from([None, addresses[0]])),
@@ -25,8 +29,11 @@ def requests(draw: st.DrawFn) -> ReadRequest:
         draw(st.none() | st.lists(int32s).map(tuple)),
         draw(st.none() | st.lists(uint16s).map(tuple)),
         draw(st.none() | st.lists(st.sampled_from(COLUMNS)).map(tuple)),
-        draw(st.sampled_from(["arrival", "replay", "time", "primary", "newest"])),
+        order,
         draw(st.integers(0, INT64_MAX)),
+        latest_by=by,
+        tombstones=draw(st.booleans()),
+        bytes_max=draw(st.integers(0, INT64_MAX)),
         keys=draw(st.none() | st.lists(st.none() | st.binary(max_size=4)).map(tuple)),
     )
 
@@ -65,6 +72,11 @@ def test_request_can_be_a_key(request):
         ({"limit": 0.5}, "integers"),
         ({"shard": "0"}, "integers"),
         ({"start_address": 1.0}, "integers"),
+        ({"bytes_max": -1}, "bytes_max -1"),
+        ({"bytes_max": "1"}, "integers"),
+        ({"latest_by": "address", "order": "primary"}, "latest_by 'address'"),
+        ({"latest_by": "key"}, "latest_by goes with order primary"),
+        ({"tombstones": 1}, "tombstones 1"),
     ],
 )
 def test_request_without_meaning_is_refused_by_name(fields, named):
