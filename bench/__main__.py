@@ -19,6 +19,7 @@ from bench.ingest.peers import PEERS
 from bench.ingest.rates import INGEST, INGEST_LARGE, INGEST_PYTHON
 from bench.ingest.watched import LATENCY, TAKEOVER
 from bench.log.large import MEMORY, OPEN
+from bench.log.many import MANY
 from bench.log.reads import COMMITTED, RANGE, SCAN
 from bench.log.writes import APPEND, DURABLE, SINGLE
 from bench.measure import Experiment, RowResult, VoidError, row_results, run_rounds
@@ -36,6 +37,7 @@ EXPERIMENTS: Final = (
     COMMITTED,
     OPEN,
     MEMORY,
+    MANY,
     INGEST,
     INGEST_PYTHON,
     INGEST_LARGE,

@@ -1,1 +1,1 @@
-"""Rows of the log: append, scan, open, memory; against plain RocksDB and raw files."""
+"""Rows of the log: append, scan, open, memory, many ids; against plain RocksDB and raw files."""
