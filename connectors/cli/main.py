@@ -14,6 +14,7 @@ from connectors.cli import (
     dev,
     dlq,
     drop,
+    expire,
     produce,
     read,
     repair,
@@ -67,6 +68,7 @@ app.command("status")(status.status)
 app.command("verify")(repair.verify)
 app.command("accept-loss")(repair.accept_loss)
 app.command("alter")(alter.alter)
+app.command("expire")(expire.expire)
 app.command("drop")(drop.drop)
 
 

@@ -18,10 +18,11 @@ OF_A_STREAM: dict[str, tuple[str, ...]] = {
     "dlq show": (),
     "verify": (),
     "drop": ("--execute",),
+    "expire": ("--execute",),
     "alter": ("sync=interval",),
     "accept-loss": ("--shard=0", "--start=0", "--end=2"),
 }
-WRITERS = ("verify", "drop", "alter", "accept-loss")
+WRITERS = ("verify", "drop", "expire", "alter", "accept-loss")
 
 
 def verbs_of(command: Any, *names: str) -> Iterator[tuple[str, ...]]:

@@ -1,0 +1,64 @@
+"""`shardlog expire`: let what a stream no longer keeps go, or tell what would go."""
+
+from typing import Annotated, Final
+
+import typer
+
+from connectors.cli.arguments import AsJson, Execute, Root, StreamName
+from connectors.cli.printing import print_json, print_table
+from storage_core import ExpiryReport, Stream
+
+_COLUMNS: Final = ("shard", "floor", "start", "windows", "rows", "late", "blocks", "bytes")
+
+Now = Annotated[
+    int | None,
+    typer.Option(
+        metavar="TIME",
+        help="Judge by this time, in the stream's unit.",
+        show_default="the clock's",
+    ),
+]
+
+
+def expire(
+    root: Root,
+    stream: StreamName,
+    now: Now = None,
+    execute: Execute = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let what is older than the stream's retention go; a worker does so by itself.
+
+    Refused while a writer holds the stream. Without --execute it only says what would go.
+
+    Example: shardlog expire ./data telemetry --execute
+    """
+    with Stream.open(root, stream) as opened:
+        retention = opened.options.retention
+        report = opened.expire(now, dry_run=not execute)
+    if as_json:
+        print_json([_fields(report, shard) for shard in report.shards])
+        return
+    if retention is None:
+        typer.echo(
+            f"{stream!r} keeps all: it has no retention, `shardlog alter` gives it one "
+            "(retention_hours=168)"
+        )
+        return
+    print_table(_COLUMNS, [list(_fields(report, shard).values()) for shard in report.shards])
+    if not execute:
+        typer.echo("nothing has gone, add --execute to let it")
+
+
+def _fields(report: ExpiryReport, shard: int) -> dict[str, int | None]:
+    one = report.shards[shard]
+    return {
+        "shard": shard,
+        "floor": one.floor_after,
+        "start": one.start_after,
+        "windows": one.windows,
+        "rows": one.rows,
+        "late": one.late_rows,
+        "blocks": one.blocks,
+        "bytes": one.bytes,
+    }
