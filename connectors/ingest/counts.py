@@ -24,6 +24,7 @@ class WorkerCounts:
         rounds: Rounds made durable.
         dropped_rounds: How often records were dropped before they were durable, and fetched
             again.
+        expired: Rows that expiry took.
         reopens: By partition, how often in a row its shard was reopened after a failed write;
             one that takes writes again has no entry.
     """
@@ -37,6 +38,7 @@ class WorkerCounts:
     let_go: int = 0
     rounds: int = 0
     dropped_rounds: int = 0
+    expired: int = 0
     reopens: Counter[Partition] = field(default_factory=Counter)
 
     def add(self, report: RoundReport) -> None:
@@ -67,6 +69,7 @@ class WorkerCounts:
             "dead_letters": self.dead_letters,
             "let_go": self.let_go,
             "rounds": self.rounds,
+            "expired": self.expired,
         }
 
     def reopened(self, partition: Partition) -> int:

@@ -21,6 +21,7 @@ from connectors.ingest.broker_watch import BrokerWatch
 from connectors.ingest.commit_round import RoundReport
 from connectors.ingest.counts import WorkerCounts
 from connectors.ingest.dead_letter_watch import DeadLetterWatch
+from connectors.ingest.expiry_timer import ExpiryTimer
 from connectors.ingest.first_topics import first_topics
 from connectors.ingest.gathering import Gathering
 from connectors.ingest.group_offsets import GroupOffsets
@@ -82,6 +83,7 @@ class Worker:
             options.stop_timeout_s,
             self._concluded,
         )
+        self._expiry = ExpiryTimer(options.expire_every_s, self.counts, log)
         self._is_stopping = False
         self._is_leaving = False
         self._stop_reason = ""
@@ -164,6 +166,7 @@ class Worker:
             self._rounds.begin_if_due(self._holdings.feeds, now_s)
         self._group.tell_if_due(self._holdings.feeds, now_s)
         self._dead_letters.tell_if_due(now_s)
+        self._expiry.look(self._holdings.feeds, now_s)
         self._broker.tell_if_due(now_s)
         self._progress.look(
             now_s,
@@ -328,6 +331,7 @@ class Worker:
         """Leave the group and let go of everything, whatever happened before."""
         self._is_leaving = True
         self._gathered.drop_all()
+        self._expiry.settle(_UNPOLLED_MAX_S)
         self.is_left_hanging = self._rounds.end(_UNPOLLED_MAX_S)
         has_left = True
         try:

@@ -61,6 +61,7 @@ def test_line_says_rate_lag_late_dead_letters_and_shards(bench):
             "dead_letters": 2,
             "let_go": 0,
             "rounds": 0,
+            "expired": 0,
         }
     ]
 
