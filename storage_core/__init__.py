@@ -1,6 +1,7 @@
 """The shard log: append, commit, recover, read. Everything public is imported from here."""
 
 from storage_core.catalog.dropped_streams import Drop, drop_stream, dropped_streams
+from storage_core.catalog.index_options import IndexOptions
 from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.origin import StreamOrigin, is_stream_name
 from storage_core.catalog.position import Position, ShardPosition
@@ -27,6 +28,7 @@ from storage_core.format.record import HEADERS_TYPE, Record, State
 from storage_core.format.window import UNITS_PER_SECOND, Unit
 from storage_core.ground.clock import Clock, SystemClock
 from storage_core.ground.locks import DirectoryLock
+from storage_core.index.worker import IndexWorker
 from storage_core.read.request import ReadRequest, ShardReader
 from storage_core.reader import StreamReader
 from storage_core.staging import StagingArea
@@ -59,6 +61,8 @@ __all__ = [
     "Environment",
     "ExpiryReport",
     "ForeignDataError",
+    "IndexOptions",
+    "IndexWorker",
     "InvalidRequestError",
     "LostRangeError",
     "Position",

@@ -17,7 +17,7 @@ from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.stream_file import StreamFiles
 from storage_core.errors import ClosedError, InvalidRequestError
-from storage_core.format.counters import StreamStats, stats_of
+from storage_core.format.counters import IndexCounts, StreamStats, stats_of
 from storage_core.format.keys import saturating_add
 from storage_core.format.record import Record
 from storage_core.ground.forking import Home
@@ -116,7 +116,9 @@ class StreamReads(Generic[S]):
         They count what is written, so batches that are not committed yet may be among it.
         """
         asked = self._open_shards().values() if shard is None else [self._shard(shard)]
-        return stats_of(one.state().counters for one in asked)
+        facts = [one.state() for one in asked]
+        least = IndexCounts(spacing=self.options.index.spacing_min)
+        return stats_of((one.counters, one.index.plus(least)) for one in facts)
 
     def read(  # noqa: PLR0913 - the contract's signature
         self,

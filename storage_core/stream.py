@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from storage_core.catalog.births import add_shards, create_stream
 from storage_core.catalog.changes import altered, upgraded
-from storage_core.catalog.options import StreamOptions
+from storage_core.catalog.options import StreamOptions, checked_options
 from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.stream_file import StreamFiles, read_stream
 from storage_core.dictionaries.routing import shards_of_rows
@@ -22,6 +22,7 @@ from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.format.keys import ADDRESS_MAX
 from storage_core.format.record import Rows, rows_from_arrow
 from storage_core.ground.durable_file import file_errors
+from storage_core.index.worker import IndexWorker
 from storage_core.reads import StreamReads
 from storage_core.store.environment import Environment
 from storage_core.store.open_files import open_files
@@ -73,6 +74,7 @@ class Stream(StreamReads[Shard]):
         super().__init__(files, shards)
         self._environment = environment
         self._staging = Staging(files.staging_directory, environment.clock)
+        self.index = IndexWorker([shard.index for shard in shards.values()], environment)
         # A stream whose rows are not routed has one place for every secondary, and no shard there.
         self._mask = files.meta.shard_mask or 0
         by_route = [shards.get(number) for number in range(files.meta.shards)] or [None]
@@ -102,10 +104,7 @@ class Stream(StreamReads[Shard]):
             InvalidRequestError: The name is bad or taken.
             InvalidRequestError: This process may not open as many files as the shards need.
         """
-        chosen: object = StreamOptions() if options is None else options
-        if not isinstance(chosen, StreamOptions):
-            message = f"options are StreamOptions, not {type(chosen).__name__}"
-            raise InvalidRequestError(message)
+        chosen = checked_options(options)
         whence: object = origin
         if whence is not None and not isinstance(whence, StreamOrigin):
             message = f"origin is a StreamOrigin, not {type(whence).__name__}"
@@ -427,6 +426,7 @@ class Stream(StreamReads[Shard]):
         """
         self._home.refuse_elsewhere()
         with ExitStack() as each:
+            each.callback(self.index.stop)
             for shard in self._shards.values():
                 each.callback(shard.close)
         self._is_closed = True

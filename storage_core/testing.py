@@ -66,8 +66,8 @@ class FaultyDisk:
     _closers: list[Callable[[], None]] = field(default_factory=list)
 
     def environment(self, clock: ManualClock) -> Environment:
-        """Return an environment whose disk this is."""
-        return Environment(clock, self.open_store, self.open_marker)
+        """Return an environment whose disk this is, in which nobody but its caller writes."""
+        return Environment(clock, self.open_store, self.open_marker, has_index_worker=False)
 
     def open_store(self, path: Path, recovery: Recovery) -> KeyValueStore:
         """Open a store that crashes on cue."""

@@ -145,7 +145,7 @@ class Lab:
 
     def environment(self) -> Environment:
         """Return an environment with these disks and this clock."""
-        return Environment(self.clock, self._open_store, self._open_marker)
+        return Environment(self.clock, self._open_store, self._open_marker, has_index_worker=False)
 
     def _open_store(self, path: Path, recovery: Recovery) -> KeyValueStore:
         return self._witness_of(path).open_store(path, recovery)

@@ -4,10 +4,11 @@
 to which file.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, Literal, get_args
 
+from storage_core.catalog.index_options import IndexOptions
 from storage_core.errors import InvalidRequestError
 from storage_core.format.block import Codec
 from storage_core.format.keys import INT64_MAX, saturating_add
@@ -54,6 +55,7 @@ class StreamOptions:
             `wait_max` at most.
         read_bytes_max: The most bytes of rows that one `read` or `latest` may gather; more is
             refused.
+        index: How the sparse index is kept.
     """
 
     shards: int = 4
@@ -74,6 +76,7 @@ class StreamOptions:
     key_mode: KeyMode = "none"
     reads_max: int = 64
     read_bytes_max: int = 2**32
+    index: IndexOptions = field(default_factory=IndexOptions)
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming the option."""
@@ -82,6 +85,7 @@ class StreamOptions:
         check_choice("sync", self.sync, get_args(SyncLevel))
         check_choice("codec", self.codec, get_args(Codec))
         check_choice("key_mode", self.key_mode, get_args(KeyMode))
+        _check_index(self.index)
         _check_int("jitter", self.jitter, 0, INT64_MAX)
         _check_int("payload_bytes_max", self.payload_bytes_max, 1, PAYLOAD_BYTES_MAX)
         _check_int("block_records", self.block_records, 1, 2**20)
@@ -137,6 +141,15 @@ class StreamOptions:
             raise InvalidRequestError(message)
 
 
+def checked_options(options: object) -> StreamOptions:
+    """Return a caller's options, or those that hold where it gives none."""
+    chosen = StreamOptions() if options is None else options
+    if not isinstance(chosen, StreamOptions):
+        message = f"options are StreamOptions, not {type(chosen).__name__}"
+        raise InvalidRequestError(message)
+    return chosen
+
+
 def _check_shards(shards: int) -> None:
     _check_int("shards", shards, 1, SHARDS_MAX)
     if shards & (shards - 1):
@@ -154,6 +167,13 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Refuse a value that is none of these, naming the field."""
     if value not in choices:
         message = f"{name}: {value!r} is not one of {', '.join(choices)}"
+        raise InvalidRequestError(message)
+
+
+def _check_index(index: object) -> None:
+    """Refuse what is no `IndexOptions`."""
+    if not isinstance(index, IndexOptions):
+        message = f"index: {index!r} is not IndexOptions"
         raise InvalidRequestError(message)
 
 

@@ -18,6 +18,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from storage_core.catalog.index_options import (
+    decode_index_options,
+    encode_index_options,
+    unknown_index_options,
+)
 from storage_core.catalog.options import KeyMode, StreamOptions
 from storage_core.catalog.origin import StreamOrigin, decode_origin, encode_origin
 from storage_core.catalog.root_file import STREAM_FILE
@@ -155,6 +160,7 @@ def encode_settings(settings: StreamSettings, meta: StreamMeta) -> bytes:
     for name in _SPANS:
         span = options[name]
         options[name] = None if span is None else span.total_seconds()
+    options["index"] = encode_index_options(settings.options.index)
     lineages = {str(shard): lineage.hex() for shard, lineage in settings.lineages.items()}
     births = {str(shard): born for shard, born in settings.births.items()}
     return encode_document(
@@ -185,6 +191,7 @@ def read_settings(directory: Path, meta: StreamMeta) -> StreamSettings:
     options = document["options"]
     known = {one.name for one in fields(StreamOptions)}
     unknown = sorted(set(options) - known)
+    unknown += unknown_index_options(options.get("index", {}))
     version = document["format_version"]
     if version not in _FORMAT_VERSIONS or unknown:
         message = f"written by a newer shardlog: {unknown or version}"
@@ -192,6 +199,8 @@ def read_settings(directory: Path, meta: StreamMeta) -> StreamSettings:
     for name in _SPANS:
         if options[name] is not None:
             options[name] = timedelta(seconds=options[name])
+    if "index" in options:
+        options["index"] = decode_index_options(options["index"])
     lineages = {int(shard): bytes.fromhex(text) for shard, text in document["shards"].items()}
     births = {int(shard): int(born) for shard, born in document.get("births", {}).items()}
     # Older files do not name their stream; the shards they list must be its own all the same.

@@ -5,7 +5,6 @@ A shard keeps its counters in the order of `Counters`, with every batch (shard_s
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
 from operator import add, sub
 from typing import NamedTuple
 
@@ -38,12 +37,39 @@ class Counters(NamedTuple):
         return Counters(*map(sub, self, other))
 
 
+class IndexCounts(NamedTuple):
+    """What the sparse index of a shard has counted since the shard's birth.
+
+    Attributes:
+        entries: Entries that were written.
+        dropped: Entries that were not, since too many waited.
+        scale_up: How often the spacing was doubled.
+        scale_down: How often it was halved.
+        spacing: Of an id so many rows lie between two entries; 0 where none was written yet.
+        queue: Entries that wait to be written; in the writer's memory only.
+    """
+
+    entries: int = 0
+    dropped: int = 0
+    scale_up: int = 0
+    scale_down: int = 0
+    spacing: int = 0
+    queue: int = 0
+
+    def plus(self, other: "IndexCounts") -> "IndexCounts":
+        """Return the sums, and the larger spacing."""
+        return IndexCounts(*map(add, self, other))._replace(
+            spacing=max(self.spacing, other.spacing)
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class StreamStats:
     """What the shards looked at have counted since their birth.
 
     `dead_letters` are those ever written, also those cleared since; `passed_over` are
-    addresses that the source no longer had.
+    addresses that the source no longer had. Of the index `spacing` is the largest, and
+    `index_queue` what waits in a writer's memory.
     """
 
     records: int = 0
@@ -62,9 +88,11 @@ class StreamStats:
     index_queue: int = 0
 
 
-def stats_of(shards: Iterable[Counters]) -> StreamStats:
+def stats_of(shards: Iterable[tuple[Counters, IndexCounts]]) -> StreamStats:
     """Return the sums over shards."""
-    sums = reduce(Counters.plus, shards, Counters())
+    sums, index = Counters(), IndexCounts()
+    for counters, of_index in shards:
+        sums, index = sums.plus(counters), index.plus(of_index)
     return StreamStats(
         records=sums.records,
         late_arrivals=sums.late_arrivals,
@@ -74,4 +102,10 @@ def stats_of(shards: Iterable[Counters]) -> StreamStats:
         duplicates=sums.duplicates,
         dead_letters=sums.dead_letters,
         passed_over=sums.passed_over,
+        index_entries=index.entries,
+        index_dropped=index.dropped,
+        scale_up=index.scale_up,
+        scale_down=index.scale_down,
+        spacing=index.spacing,
+        index_queue=index.queue,
     )

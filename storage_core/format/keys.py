@@ -6,6 +6,7 @@ Integers are big-endian; signed ones have their sign bit flipped, so that -1 sor
     log      address                                        block (block.py)
     default  z address                                      zone (zone.py)
              l window secondary primary address             late or ahead record (late_rows.py)
+             i window secondary primary address             empty: a normal row (the sparse index)
              w window                                       window (window.py)
              h secondary                                    head (table.py)
              f secondary primary address                    ahead record's place (ahead_places.py)
@@ -46,7 +47,7 @@ KIND_NUMBERED: Final = 1
 PREFIX_ATTACHMENT: Final = b"a"
 PREFIX_KEY: Final = b"k"
 # What every key of the default family begins with one of.
-PREFIXES: Final = b"adfghklmotwz"
+PREFIXES: Final = b"adfghiklmotwz"
 
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
@@ -57,11 +58,13 @@ INT32_MAX: Final = 2**31 - 1
 # The number of rows without a key; keys have those from 0 on.
 NULL_KEY_NUMBER: Final = -1
 KEY_BYTES_MAX: Final = 2**16 - 1
+INDEX_KEY_BYTES: Final = 29
 
 _SIGN_64: Final = 1 << 63
 _SIGN_32: Final = 1 << 31
 
-_LATE_KEY: Final = np.dtype(
+# Late records and entries of the index have keys of one kind.
+_ROW_KEY: Final = np.dtype(
     [
         ("prefix", "S1"),
         ("window", ">u8"),
@@ -198,14 +201,34 @@ def decode_segment_key(key: bytes) -> int:
     return int.from_bytes(key[1:], "big")
 
 
-def index_window_key(window: int) -> bytes:
-    """Return the least key that an index entry of this window can have."""
-    return PREFIX_INDEX + encode_int64(window)
-
-
 def late_window_key(window: int) -> bytes:
     """Return the least key that a late record of this window can have."""
     return PREFIX_LATE + encode_int64(window)
+
+
+def index_key(window: int, secondary: int, primary: int, address: int) -> bytes:
+    """Return the key of the index's entry for one normal row."""
+    return index_keys_of(window, secondary) + encode_int64(primary) + address.to_bytes(8, "big")
+
+
+def index_keys_of(window: int, secondary: int) -> bytes:
+    """Return what the index's keys of one secondary in a window begin with."""
+    return index_window_key(window) + encode_int32(secondary)
+
+
+def index_window_key(window: int) -> bytes:
+    """Return the least key that an entry of the index can have in this window."""
+    return PREFIX_INDEX + encode_int64(window)
+
+
+def decode_index_key(key: bytes) -> tuple[int, int, int, int]:
+    """Return window, secondary, primary and address."""
+    return (
+        decode_int64(key[1:9]),
+        decode_int32(key[9:13]),
+        decode_int64(key[13:21]),
+        int.from_bytes(key[21:], "big"),
+    )
 
 
 def ahead_key(secondary: int, primary: int, address: int) -> bytes:
@@ -231,22 +254,42 @@ def encode_late_keys(
     addresses: npt.NDArray[np.int64],
 ) -> list[bytes]:
     """Return `late_key` of every row, built in one pass."""
-    table = np.empty(len(windows), dtype=_LATE_KEY)
-    table["prefix"] = PREFIX_LATE
+    return _encode_row_keys(PREFIX_LATE, windows, secondaries, primaries, addresses)
+
+
+def encode_index_keys(
+    windows: npt.NDArray[np.int64],
+    secondaries: npt.NDArray[np.int32],
+    primaries: npt.NDArray[np.int64],
+    addresses: npt.NDArray[np.int64],
+) -> list[bytes]:
+    """Return `index_key` of every row, built in one pass."""
+    return _encode_row_keys(PREFIX_INDEX, windows, secondaries, primaries, addresses)
+
+
+def _encode_row_keys(
+    prefix: bytes,
+    windows: npt.NDArray[np.int64],
+    secondaries: npt.NDArray[np.int32],
+    primaries: npt.NDArray[np.int64],
+    addresses: npt.NDArray[np.int64],
+) -> list[bytes]:
+    table = np.empty(len(windows), dtype=_ROW_KEY)
+    table["prefix"] = prefix
     table["window"] = windows.astype(np.uint64) ^ np.uint64(_SIGN_64)
     table["secondary"] = secondaries.astype(np.uint32) ^ np.uint32(_SIGN_32)
     table["primary"] = primaries.astype(np.uint64) ^ np.uint64(_SIGN_64)
     table["address"] = addresses.astype(np.uint64)
     data = table.tobytes()
-    size = _LATE_KEY.itemsize
+    size = _ROW_KEY.itemsize
     return [data[at : at + size] for at in range(0, len(data), size)]
 
 
 def decode_late_keys(
     keys: list[bytes],
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the secondaries, primaries and addresses of late keys."""
-    table = np.frombuffer(b"".join(keys), dtype=_LATE_KEY)
+    """Return the secondaries, primaries and addresses of late keys, or of the index's."""
+    table = np.frombuffer(b"".join(keys), dtype=_ROW_KEY)
     secondary = (table["secondary"].astype(np.uint32) ^ np.uint32(_SIGN_32)).view(np.int32)
     primary = (table["primary"].astype(np.uint64) ^ np.uint64(_SIGN_64)).view(np.int64)
     return secondary, primary, table["address"].astype(np.int64)

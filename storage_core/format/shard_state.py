@@ -14,6 +14,8 @@
     m segments     number i64 and end i64 of the last segment; written by every batch with blocks
                    in one. What lies behind is referred to by nothing (segments.py)
     m segments begin   i64: number of the first segment that is kept; 1 where it is missing
+    m index        how far the sparse index is: entries u64 | dropped u64 | scale_up u64 |
+                   scale_down u64 | spacing u64; written with entries (adaptive_writer.py)
     m removed      empty: rows were removed that counters and windows had taken in, or may have been
     m source       JSON: where the source of the rows stands
     m lost/<address>, m gap/<address>, m pass/<address>    exclusive end i64 (and why):
@@ -41,7 +43,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from storage_core.errors import CorruptionError
-from storage_core.format.counters import Counters
+from storage_core.format.counters import Counters, IndexCounts
 from storage_core.format.keys import INT64_MIN, PREFIX_META, meta_key
 
 _TAIL: Final = struct.Struct("<qq11Q")
@@ -52,6 +54,8 @@ _PROGRESS: Final = struct.Struct("<QQQq")
 _PLACES: Final = struct.Struct("<qqqq")
 _SEGMENTS_END: Final = struct.Struct("<qq")
 _ADDRESS_BYTES: Final = 8
+_INDEX: Final = struct.Struct("<5Q")
+_NO_INDEX: Final = IndexCounts()
 
 KEY_NEXT: Final = meta_key("next")
 KEY_LINEAGE: Final = meta_key("lineage")
@@ -70,6 +74,7 @@ _PREFIX_GAP: Final = meta_key("gap/")
 _PREFIX_PASS: Final = meta_key("pass/")
 KEY_SEGMENTS: Final = meta_key("segments")
 KEY_SEGMENTS_BEGIN: Final = meta_key("segments begin")
+KEY_INDEX: Final = meta_key("index")
 KEY_REMOVED: Final = meta_key("removed")
 KEY_TRANSACTIONS: Final = meta_key("transactions")
 _PREFIX_TRANSACTION: Final = meta_key("txn/")
@@ -166,6 +171,7 @@ class ShardState:
     has_removed: bool = False
     keys: int = 0
     expired_end: int = 0
+    index: IndexCounts = _NO_INDEX
     cut: int = 0
 
     @classmethod
@@ -213,6 +219,11 @@ def encode_segment(first: int, *, is_gone: bool = False) -> bytes:
 def decode_segment(data: bytes) -> tuple[int, bool]:
     """Return the address of a segment's first block, and whether the segment is gone."""
     return int.from_bytes(data[:8], "big"), len(data) > _ADDRESS_BYTES
+
+
+def encode_index_counts(counts: IndexCounts) -> bytes:
+    """Return the bytes under `m index`."""
+    return _INDEX.pack(*counts[:-1])
 
 
 def encode_int(value: int) -> bytes:
@@ -324,6 +335,7 @@ def decode_state(entries: list[tuple[bytes, bytes]], shard: int, born: int = 0) 
             has_removed=KEY_REMOVED in single,
             keys=_int_or(single, KEY_KEYS, 0),
             expired_end=_int_or(single, KEY_EXPIRED, 0),
+            index=IndexCounts(*_INDEX.unpack(single.get(KEY_INDEX, bytes(_INDEX.size)))),
             cut=_int_or(single, KEY_CUT, born),
         )
     except (struct.error, ValueError) as error:

@@ -8,16 +8,17 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal, Protocol, Self, get_args
+from typing import Final, Literal, Protocol, Self, get_args
 
 import pyarrow as pa
 
 from storage_core.errors import InvalidRequestError
-from storage_core.format.counters import Counters
+from storage_core.format.counters import Counters, IndexCounts
 from storage_core.format.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 from storage_core.format.shard_state import ShardState
 from storage_core.read.columns import COLUMNS
 
+_NO_INDEX: Final = IndexCounts()
 Order = Literal["arrival", "replay", "time", "primary", "newest"]
 LatestBy = Literal["primary", "key"]
 
@@ -152,6 +153,7 @@ class ShardFacts:
         counters: What was counted, as of the last batch written, committed or not.
         floor: The primary below which everything has expired.
         expired_end: The exclusive end of the last blocks that expired behind one that has not.
+        index: What the sparse index has counted; a reader's as of the last entries written.
     """
 
     committed: int
@@ -162,6 +164,7 @@ class ShardFacts:
     counters: Counters
     floor: int = INT64_MIN
     expired_end: int = 0
+    index: IndexCounts = _NO_INDEX
 
     @classmethod
     def of(cls, state: ShardState, committed: int) -> Self:
@@ -175,6 +178,7 @@ class ShardFacts:
             state.tail.counters,
             state.floor,
             state.expired_end,
+            state.index,
         )
 
 

@@ -17,10 +17,12 @@ from storage_core.store.marker import MarkerWriter
 class Environment:
     """The outside of one stream.
 
-    `purpose` is told to those who find its shards locked.
+    `purpose` is told to those who find its shards locked. Without `has_index_worker` entries
+    of the index are written only when `Stream.index` is told to.
     """
 
     clock: Clock = SystemClock()
     open_store: Callable[[Path, Recovery], KeyValueStore] = rocks.open_store
     open_marker: Callable[[Path], tuple[MarkerWriter | None, int]] = marker.open_marker
     purpose: str = ""
+    has_index_worker: bool = True

@@ -287,7 +287,8 @@ class RocksStore:
                     writing.put(key, value)
             self._held().write(writing)
         self._unseen.remove()
-        if self._joiner is not None:
+        # What writes no blocks may do so beside what does.
+        if self._joiner is not None and log_bytes:
             self._joiner.wrote(log_bytes)
 
     def sync(self) -> None:

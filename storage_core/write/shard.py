@@ -21,6 +21,7 @@ from storage_core.store.key_value import Batch
 from storage_core.write.duplicates import new_part
 from storage_core.write.entry import AppendReport, Entry, Source
 from storage_core.write.guard import ShardGuard
+from storage_core.write.indexing import hand_over, index_of
 from storage_core.write.interval import SyncInterval
 from storage_core.write.ledger import ShardTransactions
 from storage_core.write.loss import give_up_loss, knows_loss, note_loss
@@ -54,7 +55,12 @@ class Shard:
         self._builder = RecordBuilder(options)
         wait_max_s = options.wait_max.total_seconds()
         self.guard = ShardGuard(context.meta.name, context.number, wait_max_s)
-        self.views = ShardViews(context, opened, self.guard, lambda: self._standing)
+        self.index = index_of(
+            context, options, opened, self.guard, lambda: self._standing.state.floor
+        )
+        self.views = ShardViews(
+            context, opened, self.guard, lambda: self._standing, lambda: self.index.has_entries
+        )
         self._synced = 0
         self._interval = SyncInterval(context.environment.clock, options)
 
@@ -72,6 +78,9 @@ class Shard:
         4. Sync: take the value of the tail, then sync the WAL; one sync serves all that wait.
         5. Publish: write the marker with the value taken before the sync, durably.
         6. Acknowledge: callers return, readers see rows up to the marker.
+
+        Behind step 3 the index is handed the rows, for whoever writes its entries once they are
+        committed; no call waits for it.
 
         Without `durable` it stops after step 3. A plan has 1 and 2 behind it. A failure in 1
         or 2 changes nothing; a failure from 3 on poisons the shard, and a reopen finds out what
@@ -92,6 +101,7 @@ class Shard:
                     work = self._writing.build(judged, before, self.options)  # 2
                 after = self._standing.after(work.state, is_held=self._is_holding)
                 guard.finish(guard.append_lock, partial(self._write, work, after))  # 3
+                hand_over(self.index, work)
                 wanted, report = after.batches, work.judged.report
 
         def make_durable() -> None:
@@ -309,7 +319,8 @@ class Shard:
         """Return what the shard says of itself; its rows may not be committed yet."""
         # IMPORTANT: committed first; the standing then holds all that it covers.
         committed = self.committed()
-        return ShardFacts.of(self._standing.state, committed)
+        state = replace(self._standing.state, index=self.index.counts())
+        return ShardFacts.of(state, committed)
 
     def dead_letters(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
         """Yield the committed dead letters of a range by address."""
@@ -326,6 +337,7 @@ class Shard:
         """Take over changed options."""
         with self.guard.appending():
             self.options = options
+            self.index.alter(options.index)
             self._interval.alter(options)
             self._builder.limit(options)
             self.guard.wait_max_s = options.wait_max.total_seconds()
@@ -374,6 +386,8 @@ class Shard:
 
     def _let_go(self) -> None:
         self.guard.close()
+        # IMPORTANT: before the store; no entry is being written once it closes.
+        self.index.stop()
         self._opened.close(is_poisoned=self.guard.poison is not None)
 
     def _write_loss(self, batch: Batch, state: ShardState) -> None:

@@ -46,7 +46,7 @@ class HookedDisk:
     @property
     def environment(self) -> Environment:
         """Return an environment with this disk and a clock turned by hand."""
-        return Environment(self.clock, self.open_store, self.open_marker)
+        return Environment(self.clock, self.open_store, self.open_marker, has_index_worker=False)
 
     def on(self, moment: str, call: Callable[[], object]) -> None:
         """Make a call once, at the next such moment: `before sync`, `after publish`."""

@@ -127,7 +127,9 @@ class Workbench:
     ) -> None:
         self.root = root
         self.name = name
-        self.environment = disk.environment if disk is not None else environment
+        # Nobody but the test writes, unless it brings an environment of its own.
+        alone = environment or Environment(has_index_worker=False)
+        self.environment = disk.environment if disk is not None else alone
         options.setdefault("shards", 1)
         self.stream = Stream.create(
             root, name, StreamOptions(**options), environment=self.environment

@@ -24,7 +24,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("format",),
         ("store",),
         ("catalog",),
-        ("heads", "dictionaries"),
+        ("heads", "dictionaries", "index"),
         ("read",),
         ("write",),
         ("transactions", "upkeep"),

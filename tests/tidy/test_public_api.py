@@ -26,6 +26,8 @@ PUBLIC = {
     "HEADERS_TYPE",
     "INT64_MAX",
     "INT64_MIN",
+    "IndexOptions",
+    "IndexWorker",
     "KEY_BYTES_MAX",
     "Position",
     "Problem",

@@ -1,6 +1,7 @@
 """Gaps of a source: what it no longer has is passed over, told and counted; nothing is lost."""
 
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -138,7 +139,7 @@ def test_counts_are_seen_by_readers(passed):
     passed.append(3, [160], timestamp=5)
     passed.stream.commit()
     with passed.read_beside() as reader:
-        assert reader.stats() == passed.stream.stats()
+        assert reader.stats() == replace(passed.stream.stats(), index_queue=0)
         assert reader.stats().duplicates == 1
 
 

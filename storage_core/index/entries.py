@@ -1,0 +1,183 @@
+"""Which rows get an entry in the sparse index.
+
+    key    i window secondary primary address                  value  empty
+
+An entry names a normal row: the first of its id in a window, and after it the next once N rows of
+the id have come. Rows are looked at many blocks at a time, and of what is looked at together an
+id gets one entry a window, at its first row there: to walk over the zones of a few more blocks
+costs a read less than finer entries cost those who write.
+
+Where most rows would be firsts (ids by the million) there are none: as many entries as rows
+would cost what blocks are there to save, and zones skip such blocks as well. Their ids are
+remembered all the same, and get entries once they come again and again.
+
+What is remembered is of a bounded number of ids. One that was forgotten is taken for a first:
+an entry too many costs a few bytes, one too few some time.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from storage_core.format.window import WindowScheme
+
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+States = npt.NDArray[np.uint8]
+
+SLOTS_LEAST: Final = 2**10
+SLOTS_MOST: Final = 2**16
+# So few firsts are never too many.
+FIRSTS_MANY: Final = 64
+# Multiplied with it, ids in a row fall far from each other.
+_SCATTER: Final = np.uint32(2654435769)
+
+_ENTRY: Final = np.dtype(
+    [
+        ("window", "<i8"),
+        ("secondary", "<i4"),
+        ("primary", "<i8"),
+        ("address", "<i8"),
+        ("is_first", "?"),
+    ]
+)
+Entries = npt.NDArray[np.void]
+
+
+def no_entries() -> Entries:
+    """Return entries of which there are none."""
+    return np.empty(0, dtype=_ENTRY)
+
+
+class IndexedRows(NamedTuple):
+    """What the index needs of rows in order of address; states None: all normal."""
+
+    secondary: Int32s
+    primary: Int64s
+    address: Int64s
+    states: States | None
+
+    @property
+    def normal(self) -> "IndexedRows":
+        """The normal ones of them."""
+        if self.states is None or not self.states.any():
+            return self
+        at = np.flatnonzero(self.states == 0)
+        return IndexedRows(self.secondary[at], self.primary[at], self.address[at], None)
+
+
+class SealedRows(NamedTuple):
+    """Rows of one batch that was written, and how many blocks they are."""
+
+    rows: IndexedRows
+    blocks: int
+
+
+def normal_rows(parts: Sequence[IndexedRows]) -> IndexedRows:
+    """Return the normal rows of several batches as one."""
+    normal = [part.normal for part in parts]
+    if len(normal) == 1:
+        return normal[0]
+    secondary, primary, address = (np.concatenate([part[at] for part in normal]) for at in range(3))
+    return IndexedRows(secondary, primary, address, None)
+
+
+class EntryChooser:
+    """Chooses entries of rows in order of address. One thread at a time."""
+
+    def __init__(self, scheme: WindowScheme, slots_most: int = SLOTS_MOST) -> None:
+        """Remember nothing yet."""
+        self._scheme = scheme
+        self._slots_most = slots_most
+        self._used = 0
+        self._resize(min(SLOTS_LEAST, slots_most))
+
+    def choose(self, rows: IndexedRows, spacing: int) -> Entries:
+        """Return the entries of normal rows, in order of address."""
+        if not len(rows.secondary):
+            return no_entries()
+        first, last = int(rows.primary.min()), int(rows.primary.max())
+        window = self._scheme.of(first)
+        if window == self._scheme.of(last):
+            places, counts = _firsts(rows.secondary)
+            windows = np.full(len(places), window)
+        else:
+            of_rows = self._scheme.of_many(rows.primary)
+            places, counts = _firsts_by_window(of_rows, rows.secondary)
+            windows = of_rows[places]
+        return self._due(rows, places, windows, counts, spacing)
+
+    def _due(
+        self, rows: IndexedRows, places: Int64s, windows: Int64s, counts: Int64s, spacing: int
+    ) -> Entries:
+        ids = rows.secondary[places]
+        slots = self._slots_of(ids)
+        is_known = (self._ids[slots] == ids) & (self._windows[slots] == windows)
+        is_known &= self._since[slots] > 0
+        since = np.where(is_known, self._since[slots], 0)
+        is_first = ~is_known
+        if _is_most(int(np.count_nonzero(is_first)), len(rows.secondary)):
+            is_due = is_known & (since >= spacing)
+        else:
+            is_due = is_first | (since >= spacing)
+        self._used += int(np.count_nonzero(self._since[slots] == 0))
+        self._ids[slots], self._windows[slots] = ids, windows
+        self._since[slots] = np.where(is_due, counts, np.minimum(since + counts, 2**30))
+        if 2 * self._used > len(self._ids) < self._slots_most:
+            self._grow()
+        due = np.flatnonzero(is_due)
+        due = due[np.argsort(places[due], kind="stable")]
+        at = places[due]
+        entries = np.empty(len(due), dtype=_ENTRY)
+        entries["window"], entries["secondary"] = windows[due], ids[due]
+        entries["primary"], entries["address"] = rows.primary[at], rows.address[at]
+        entries["is_first"] = is_first[due]
+        return entries
+
+    def _slots_of(self, ids: Int32s) -> npt.NDArray[np.intp]:
+        scattered = ids.astype(np.uint32) * _SCATTER
+        return (scattered >> self._shift).astype(np.intp)
+
+    def _resize(self, slots: int) -> None:
+        self._shift = np.uint32(32 - (slots.bit_length() - 1))
+        self._ids = np.zeros(slots, dtype=np.int32)
+        self._windows = np.zeros(slots, dtype=np.int64)
+        self._since = np.zeros(slots, dtype=np.int32)
+
+    def _grow(self) -> None:
+        kept = np.flatnonzero(self._since)
+        ids, windows, since = self._ids[kept], self._windows[kept], self._since[kept]
+        self._resize(min(2 * len(self._ids), self._slots_most))
+        slots = self._slots_of(ids)
+        self._ids[slots], self._windows[slots], self._since[slots] = ids, windows, since
+        self._used = int(np.count_nonzero(self._since))
+
+
+def _is_most(firsts: int, rows: int) -> bool:
+    return firsts > FIRSTS_MANY and 2 * firsts > rows
+
+
+def _firsts(ids: Int32s) -> tuple[Int64s, Int64s]:
+    """Return where each distinct id is first, and how often it is there."""
+    least = int(ids.min())
+    span = int(ids.max()) - least + 1
+    if span > 8 * len(ids) + 1024:
+        _, places, counts = np.unique(ids, return_index=True, return_counts=True)
+        return places, counts
+    offsets = ids.astype(np.int64) - least
+    counts = np.bincount(offsets, minlength=span)
+    firsts = np.empty(span, dtype=np.int64)
+    # Of repeated indices numpy keeps the last, which is the first from behind.
+    firsts[offsets[::-1]] = np.arange(len(ids) - 1, -1, -1)
+    present = np.flatnonzero(counts)
+    return firsts[present], counts[present]
+
+
+def _firsts_by_window(windows: Int64s, ids: Int32s) -> tuple[Int64s, Int64s]:
+    order = np.lexsort((ids, windows))
+    is_new = np.ones(len(ids), dtype=np.bool_)
+    is_new[1:] = (windows[order[1:]] != windows[order[:-1]]) | (ids[order[1:]] != ids[order[:-1]])
+    starts = np.flatnonzero(is_new)
+    return order[starts], np.diff(np.append(starts, len(ids)))
