@@ -7,9 +7,9 @@ SHELL := bash
 
 # Test processes at a time.
 JOBS ?= 2
-# Which fault (kill, keys, power, damage, disk, lock, native; ingest: of workers and their broker;
-# spark: killed drivers; properties: N examples of each property of the unit tests; empty for all but
-# the last three) and how often.
+# Which fault (kill, keys, power, damage, disk, lock, native, index; ingest: of workers and their
+# broker; spark: killed drivers; properties: N examples of each property of the unit tests; empty
+# for all but the last three) and how often.
 KIND ?=
 N ?=
 FAULTS_spark := tests/spark/test_source_kill.py tests/spark/test_sink_kill.py
@@ -96,7 +96,7 @@ demo: $(STAMP) ## Show the whole way: Kafka, two workers of which one is killed,
 faults: $(STAMP) ## Run the fault tests: N=500 sets every count, KIND=damage runs one kind.
 	$(if $(N),SHARDLOG_FAULT_KILLS=$(N) SHARDLOG_FAULT_POWER=$(N) SHARDLOG_FAULT_DAMAGE=$(N) \
 		SHARDLOG_FAULT_SPARK_KILLS=$(N) SHARDLOG_FAULT_KEYS=$(N) \
-		SHARDLOG_FAULT_NATIVE=$(N) SHARDLOG_EXAMPLES=$(N) \
+		SHARDLOG_FAULT_NATIVE=$(N) SHARDLOG_EXAMPLES=$(N) SHARDLOG_FAULT_INDEX=$(N) \
 		SHARDLOG_BROKER_KILLS=$(N) SHARDLOG_BROKER_REBALANCES=$(N) \
 		SHARDLOG_BROKER_RESTARTS=$(N) SHARDLOG_BROKER_TRANSACTIONS=$(N)) $(PYTEST) -v --durations=0 \
 		$(if $(KIND),$(or $(FAULTS_$(KIND)),tests/faults/test_$(KIND).py),tests/faults)

@@ -18,6 +18,7 @@ from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.record import State
 from storage_core.format.zone import Zone
 from storage_core.read.ahead_places import RowPlaces, ahead_between
+from storage_core.read.id_ranges import begin_of_ids
 from storage_core.read.kept_ahead import copies_at, without_blocks
 from storage_core.read.row_filter import RowFilter
 from storage_core.read.view import ShardView
@@ -64,6 +65,7 @@ class _Search:
         """Take blocks from the newest back until none can hold anything better."""
         wanted = self._wanted
         begin = max(wanted.address_start, _least_address(self._view, wanted.start))
+        begin = max(begin, begin_of_ids(self._view, replace(wanted, ids=self._ids)))
         for zone in self._view.zones_back(begin, wanted.address_end):
             if not len(self._open_ids):
                 return

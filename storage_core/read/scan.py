@@ -7,8 +7,9 @@
     newest            by heads, and by ahead records above them (latest.py)
 
 Normal rows come from blocks; in the sorted orders late and ahead rows come from their own
-copy. Where a sorted scan begins and ends is bounded by the windows it touches; from there
-zones skip blocks. Bounds are only a shortcut: they cost time, never a row.
+copy. Where a sorted scan begins and ends is bounded by the windows it touches, and of few ids by
+the index and their heads (id_ranges.py); from there zones skip blocks. Bounds are only a
+shortcut: without them a scan takes time, and has the same rows.
 """
 
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from storage_core.format.late_rows import decode_late_rows
 from storage_core.format.record import State
 from storage_core.format.zone import Zone
 from storage_core.read.columns import block_columns, late_columns
+from storage_core.read.id_ranges import SEEK_IDS_MAX, ranges_of_ids
 from storage_core.read.kept_ahead import KeptAhead
 from storage_core.read.request import ReadRequest
 from storage_core.read.row_filter import RowFilter
@@ -33,7 +35,6 @@ from storage_core.read.view import ShardView
 from storage_core.read.zone_fields import ZoneFields
 
 _SLICE_ZONES: Final = 16
-_SEEK_IDS_MAX: Final = 64
 SORT_COLUMNS: Final = ("secondary", "primary", "address")
 
 
@@ -193,9 +194,16 @@ def _normal_zones(
     begin = max(begin, view.state.start)
     if begin >= end:
         return
-    for zone in view.zones(begin, end, partial(wanted.wants_zones, flagged=False)):
-        if wanted.wants_ids_of(zone) and zone.may_hold_normal(wanted.start, wanted.end):
-            yield zone
+    wants = partial(wanted.wants_zones, flagged=False)
+    reached = 0
+    for first, last in ranges_of_ids(view, wanted, begin, end):
+        for zone in view.zones(first, last, wants):
+            # A block may reach from one range into the next.
+            if zone.end <= reached:
+                continue
+            reached = zone.end
+            if wanted.wants_ids_of(zone) and zone.may_hold_normal(wanted.start, wanted.end):
+                yield zone
 
 
 def _rows_of(view: ShardView, wanted: RowFilter, zones: Iterator[Zone]) -> list[pa.RecordBatch]:
@@ -232,7 +240,7 @@ def _flagged_rows(view: ShardView, wanted: RowFilter) -> Iterator[pa.RecordBatch
 
 
 def _late_ranges(window: int, wanted: RowFilter) -> Iterator[tuple[bytes, bytes]]:
-    if wanted.ids is None or len(wanted.ids) > _SEEK_IDS_MAX:
+    if wanted.ids is None or len(wanted.ids) > SEEK_IDS_MAX:
         yield late_window_key(window), late_window_key(window) + b"\xff" * 21
         return
     for secondary in wanted.ids.tolist():

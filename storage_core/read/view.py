@@ -60,6 +60,10 @@ class ShardView:
 
         `committed` was read before the state, so the state holds all that it covers.
         `heads_for` says the heads of the same moment; not every view is asked for them.
+
+        Whoever makes it may know more: `has_index`, that there are entries of the sparse index;
+        `has_whole_heads`, that none of the heads on disk can be missing. A reader in another
+        process never knows: its store may lack what was written at one time.
         """
         self.meta = meta
         self.stream = meta.name
@@ -72,6 +76,8 @@ class ShardView:
         self._blocks = BlockReads(meta.name, place, store)
         self._store = store
         self._heads_for = heads_for
+        self.has_index = state.index.entries > 0
+        self.has_whole_heads = False
 
     @property
     def shard(self) -> int:

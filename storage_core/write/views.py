@@ -32,12 +32,18 @@ class ShardViews:
         opened: OpenedShard,
         guard: ShardGuard,
         standing: Callable[[], Standing],
+        has_index: Callable[[], bool],
     ) -> None:
-        """Look at what is open; `standing` says where the shard stands at this moment."""
+        """Look at what is open.
+
+        `standing` says where the shard stands at this moment, `has_index` whether its index has
+        entries.
+        """
         self._context = context
         self._opened = opened
         self._guard = guard
         self._standing = standing
+        self._has_index = has_index
 
     def committed(self) -> ShardView:
         """Return what is committed; it is not to be asked for heads."""
@@ -100,7 +106,10 @@ class ShardViews:
         state, store = self._moment()
         heads_for = None if in_memory is None else partial(heads_of, in_memory)
         one = self._context
-        return ShardView(one.place, one.meta, state, committed, store, heads_for)
+        view = ShardView(one.place, one.meta, state, committed, store, heads_for)
+        view.has_index = self._has_index()
+        view.has_whole_heads = True
+        return view
 
 
 def _expired_in(state: ShardState) -> tuple[int, int, int, int]:
