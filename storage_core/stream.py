@@ -17,7 +17,7 @@ from storage_core.catalog.changes import altered, upgraded
 from storage_core.catalog.options import StreamOptions, checked_options
 from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.stream_file import StreamFiles, read_stream
-from storage_core.dictionaries.routing import shards_of_rows
+from storage_core.dictionaries.routing import refuse_strange_keys, shards_of_rows
 from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.format.keys import ADDRESS_MAX
 from storage_core.format.record import Rows, rows_from_arrow
@@ -287,7 +287,8 @@ class Stream(StreamReads[Shard]):
             if placed is None and len(rows) and self.origin is not None:
                 message = "the rows come from an origin: give the addresses they have there"
                 raise InvalidRequestError(message, stream=self._files.meta.name)
-            self._refuse_strange_keys(rows, shard)
+            if self._has_keys:
+                refuse_strange_keys(rows, self._mask, shard)
             dead = checked_dead_letters(dead_letters, rows, placed)
             entry = Entry(rows, placed, checked_source(source), extra, dead)
             return self._shard(shard).append(entry)
@@ -456,16 +457,6 @@ class Stream(StreamReads[Shard]):
             (target, rows.take(np.flatnonzero(numbers == number)))
             for number, target in zip(present, targets, strict=True)
         ]
-
-    def _refuse_strange_keys(self, rows: Rows, shard: int) -> None:
-        """Refuse keys that route to another shard than the one named, where reads miss them."""
-        if not self._has_keys or self._mask == 0:
-            return
-        numbers = shards_of_rows(rows, self._mask, has_keys=True)
-        if (numbers != shard).any():
-            at = int((numbers != shard).argmax())
-            message = f"the key of row {at} belongs to shard {int(numbers[at])}, not {shard}"
-            raise InvalidRequestError(message, stream=self._files.meta.name)
 
     def _refuse_unkeyed(self) -> None:
         """Refuse single records where rows belong to keys."""

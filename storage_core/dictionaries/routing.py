@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from storage_core.errors import InvalidRequestError
 from storage_core.format.record import Rows
 from storage_core.ground.arrow import Array, distinct
 
@@ -39,3 +40,20 @@ def shards_of_rows(rows: Rows, mask: int, *, has_keys: bool) -> Int32s:
     if has_keys:
         return shards_of_keys(rows.envelope["key"], mask)
     return rows.secondary & np.int32(mask)
+
+
+def refuse_strange_keys(rows: Rows, mask: int, shard: int) -> None:
+    """Refuse rows of which one has a key that routes to another shard, where reads would miss it.
+
+    A stream whose rows are not routed has no mask.
+
+    Raises:
+        InvalidRequestError: One has; the message names its place and that shard.
+    """
+    if not mask:
+        return
+    numbers = shards_of_keys(rows.envelope["key"], mask)
+    if (numbers != shard).any():
+        at = int((numbers != shard).argmax())
+        message = f"the key of row {at} belongs to shard {int(numbers[at])}, not {shard}"
+        raise InvalidRequestError(message)
