@@ -33,6 +33,7 @@ SLOTS_MOST: Final = 2**16
 FIRSTS_MANY: Final = 64
 # Multiplied with it, ids in a row fall far from each other.
 _SCATTER: Final = np.uint32(2654435769)
+_SPREAD: Final = 0x5BD1E995
 
 _ENTRY: Final = np.dtype(
     [
@@ -114,8 +115,11 @@ class EntryChooser:
     ) -> Entries:
         ids = rows.secondary[places]
         slots = self._slots_of(ids)
-        is_known = (self._ids[slots] == ids) & (self._windows[slots] == windows)
-        is_known &= self._since[slots] > 0
+        is_there = (self._ids[slots] == ids) & (self._since[slots] > 0)
+        if self._grown_for(len(ids) - int(np.count_nonzero(is_there))):
+            slots = self._slots_of(ids)
+            is_there = (self._ids[slots] == ids) & (self._since[slots] > 0)
+        is_known = is_there & (self._windows[slots] == windows)
         since = np.where(is_known, self._since[slots], 0)
         is_first = ~is_known
         if _is_most(int(np.count_nonzero(is_first)), len(rows.secondary)):
@@ -125,8 +129,6 @@ class EntryChooser:
         self._used += int(np.count_nonzero(self._since[slots] == 0))
         self._ids[slots], self._windows[slots] = ids, windows
         self._since[slots] = np.where(is_due, counts, np.minimum(since + counts, 2**30))
-        if 2 * self._used > len(self._ids) < self._slots_most:
-            self._grow()
         due = np.flatnonzero(is_due)
         due = due[np.argsort(places[due], kind="stable")]
         at = places[due]
@@ -137,8 +139,15 @@ class EntryChooser:
         return entries
 
     def _slots_of(self, ids: Int32s) -> npt.NDArray[np.intp]:
+        """Return where each id is, or else a place for it: of two the one that is free."""
         scattered = ids.astype(np.uint32) * _SCATTER
-        return (scattered >> self._shift).astype(np.intp)
+        first = (scattered >> self._shift).astype(np.intp)
+        scattered = (scattered ^ np.uint32(_SPREAD)) * _SCATTER
+        second = (scattered >> self._shift).astype(np.intp)
+        is_in_second = (self._ids[second] == ids) & (self._since[second] > 0)
+        is_taken = (self._ids[first] != ids) & (self._since[first] > 0)
+        goes_second = is_taken & (is_in_second | (self._since[second] == 0))
+        return np.where(goes_second, second, first)
 
     def _resize(self, slots: int) -> None:
         self._shift = np.uint32(32 - (slots.bit_length() - 1))
@@ -146,13 +155,20 @@ class EntryChooser:
         self._windows = np.zeros(slots, dtype=np.int64)
         self._since = np.zeros(slots, dtype=np.int32)
 
-    def _grow(self) -> None:
+    def _grown_for(self, more: int) -> bool:
+        """Make room for so many more ids, unless there is, or no more may be had."""
+        slots = len(self._ids)
+        while 2 * (self._used + more) > slots < self._slots_most:
+            slots = min(2 * slots, self._slots_most)
+        if slots == len(self._ids):
+            return False
         kept = np.flatnonzero(self._since)
         ids, windows, since = self._ids[kept], self._windows[kept], self._since[kept]
-        self._resize(min(2 * len(self._ids), self._slots_most))
-        slots = self._slots_of(ids)
-        self._ids[slots], self._windows[slots], self._since[slots] = ids, windows, since
+        self._resize(slots)
+        slots_of = self._slots_of(ids)
+        self._ids[slots_of], self._windows[slots_of], self._since[slots_of] = ids, windows, since
         self._used = int(np.count_nonzero(self._since))
+        return True
 
 
 def _is_most(firsts: int, rows: int) -> bool:

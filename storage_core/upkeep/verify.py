@@ -3,7 +3,8 @@
 What is compared: blocks with their zones and each state with the heads before it; late and
 ahead rows with their ordered copies, content and all; windows, heads (on disk and as `latest`
 has them) and counters with what the blocks add up to; dead letters, source and tail with each
-other; the ids of transactions with their places; keys with their numbers; and that no key is none
+other; the ids of transactions with their places; keys with their numbers; entries of the index
+with the rows that they name; and that no key is none
 of the log's. What is not looked at, or not exactly, is told in the report.
 
 All of it is of one moment, with the rows that are written and not committed. It goes on behind
@@ -32,6 +33,7 @@ from storage_core.heads.grouping import Int32s
 from storage_core.read.view import ShardView
 from storage_core.upkeep.block_checks import CopyCheck, disagreement
 from storage_core.upkeep.findings import PROBLEMS_MAX, Findings, Problem
+from storage_core.upkeep.index_checks import check_index
 from storage_core.upkeep.key_checks import DictionaryCheck
 from storage_core.upkeep.state_checks import (
     DeadLetterCheck,
@@ -180,6 +182,7 @@ class _ShardCheck:
         check_tail(state, view.place.lineage, end, findings)
         check_places(view, state, findings)
         self._dictionary.finish()
+        check_index(view, state, findings)
         check_keys(view, findings)
 
     def report(self) -> VerifyReport:

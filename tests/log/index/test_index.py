@@ -1,0 +1,379 @@
+"""The sparse index: entries of committed rows, written behind the appender's back."""
+
+import gc
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from storage_core import (
+    ClosedError,
+    Environment,
+    IndexOptions,
+    InvalidRequestError,
+    ShardPoisonedError,
+    Stream,
+)
+from storage_core.format.keys import PREFIX_INDEX, decode_index_key, index_key, prefix_end
+from storage_core.store.key_value import Batch
+from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
+from tests.log.disks import ReinedDisk
+from tests.log.workbench import Workbench, column_of
+
+MakeBench = Callable[..., Workbench]
+WAIT_MAX_S = 30.0
+
+
+def entries_of(stream: Stream, shard: int = 0) -> list[tuple[int, int, int]]:
+    """Return secondary, primary and address of each entry."""
+    view = stream._shards[shard].views.whole()
+    try:
+        keys = [key for key, _ in view.meta_items(PREFIX_INDEX, prefix_end(PREFIX_INDEX))]
+    finally:
+        view.close()
+    return [decode_index_key(key)[1:] for key in keys]
+
+
+def fill(bench: Workbench, rows: int, ids: int = 1, start: int = 0, commits: bool = True) -> None:
+    """Append a block of rows whose ids take turns."""
+    primaries = range(start, start + rows)
+    bench.append(primaries, secondary=[one % ids for one in primaries])
+    if commits:
+        bench.commit()
+
+
+# --- entries -----------------------------------------------------------------------------------
+
+
+def test_first_row_of_an_id_and_each_one_so_many_rows_later_has_an_entry(bench):
+    for at in range(100):
+        fill(bench, 1, start=at)
+        bench.stream.index.look()
+    bench.stream.index.drain()
+    assert [address for _, _, address in entries_of(bench.stream)] == [*range(0, 100, 16)]
+
+
+def test_rows_looked_at_together_have_one_entry_an_id(bench):
+    fill(bench, 1000, ids=2)
+    bench.stream.index.drain()
+    assert entries_of(bench.stream) == [(0, 0, 0), (1, 1, 1)]
+
+
+def test_first_row_of_an_id_in_each_window_has_an_entry(make_bench):
+    bench = make_bench(unit="s")
+    bench.keep([5, 6, 86_400, 86_401])
+    bench.stream.index.drain()
+    assert [primary for _, primary, _ in entries_of(bench.stream)] == [5, 86_400]
+
+
+def test_late_and_ahead_rows_have_no_entry(make_bench):
+    bench = make_bench(unit="s", ahead_max=10, environment=alone(1000))
+    bench.keep([100, 50, 5000])
+    bench.keep([40], secondary=2)
+    bench.stream.index.drain()
+    assert [primary for _, primary, _ in entries_of(bench.stream)] == [100, 40]
+
+
+def test_ids_by_the_thousand_get_no_entries_until_they_come_again(make_bench):
+    bench = make_bench(index=IndexOptions(spacing_min=2))
+    written = []
+    for start in range(0, 3000, 1000):
+        fill(bench, 1000, ids=1000, start=start)
+        bench.stream.index.drain()
+        written.append(len(entries_of(bench.stream)))
+    # Two ids may meet in one place; the next time one of them has another.
+    assert written[0] == 0
+    assert written[1] < 100
+    assert written[2] > 900
+
+
+def test_row_that_is_not_committed_gets_no_entry_before_it_is(bench):
+    fill(bench, 10, commits=False)
+    bench.stream.index.drain()
+    assert entries_of(bench.stream) == []
+    assert bench.stream.stats().index_queue == 1
+    bench.commit()
+    bench.stream.index.drain()
+    assert len(entries_of(bench.stream)) == 1
+    assert bench.stream.stats().index_queue == 0
+
+
+def test_caller_that_changes_its_rows_afterwards_changes_no_entry(bench):
+    primaries = np.arange(10)
+    ids = np.zeros(10, dtype=np.int32)
+    bench.stream.append_batch(
+        pa.table({"primary": primaries, "secondary": ids, "payload": [b""] * 10})
+    )
+    primaries += 1000
+    ids += 7
+    bench.commit()
+    bench.stream.index.drain()
+    assert entries_of(bench.stream) == [(0, 0, 0)]
+
+
+def test_index_that_is_off_writes_nothing_until_it_is_on(make_bench):
+    bench = make_bench(index=IndexOptions(is_on=False))
+    fill(bench, 100)
+    bench.stream.index.drain()
+    assert entries_of(bench.stream) == []
+    bench.stream.alter(index=IndexOptions(spacing_min=4))
+    fill(bench, 100, start=100)
+    bench.stream.index.drain()
+    assert [address for _, _, address in entries_of(bench.stream)] == [100]
+    bench.reopen()
+    assert bench.stream.options.index == IndexOptions(spacing_min=4)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ({"spacing_min": 1}, "spacing_min"),
+        ({"spacing_min": 64, "spacing_max": 32}, "spacing_max"),
+        ({"queue_max": 0}, "queue_max"),
+        ({"high_percent": 101}, "high_percent"),
+        ({"low_percent": 60}, "low_percent"),
+        ({"ticks_between": -1}, "ticks_between"),
+        ({"tick": timedelta(0)}, "tick"),
+        ({"is_on": 1}, "is_on"),
+    ],
+)
+def test_options_that_cannot_work_are_refused_by_name(wrong, complaint):
+    with pytest.raises(InvalidRequestError, match=f"index.{complaint}"):
+        IndexOptions(**wrong)
+
+
+# --- adapting ----------------------------------------------------------------------------------
+
+
+def alone(now_s: int = 1000) -> Environment:
+    """An environment without a worker, with a clock turned by hand."""
+    return Environment(ManualClock(wall_ns=now_s * 10**9), has_index_worker=False)
+
+
+def test_held_index_widens_drops_and_counts_and_comes_back_once_released(make_bench):
+    environment = alone()
+    bench = make_bench(unit="sequence", environment=environment)
+    index, clock = bench.stream.index, environment.clock
+    index.hold()
+    spacings = []
+    for at in range(60):
+        # Ids that are new in each block, so that no spacing is in their way.
+        primaries = range(at * 2048, (at + 1) * 2048)
+        bench.keep(primaries, secondary=[at * 1000 + one % 512 for one in primaries])
+        index.turn(is_idle=False)
+        spacings.append(bench.stream.stats().spacing)
+    stats = bench.stream.stats()
+    assert spacings[-1] == 4096
+    assert sorted(spacings) == spacings
+    changed_at = [at for at in range(1, 60) if spacings[at] != spacings[at - 1]]
+    assert min(b - a for a, b in pairwise(changed_at)) > 5
+    assert (stats.scale_up, stats.scale_down, stats.index_entries) == (8, 0, 0)
+    assert stats.index_queue + stats.index_dropped > 4096 == stats.index_queue
+    found = column_of(bench.stream.read(30_007), "primary")
+    assert found == [*range(30 * 2048 + 7, 31 * 2048, 512)]
+    index.release()
+    for _ in range(100):
+        assert isinstance(clock, ManualClock)
+        clock.advance(0.1)
+        index.turn(is_idle=True)
+    stats = bench.stream.stats()
+    assert (stats.spacing, stats.scale_down, stats.index_queue) == (16, 8, 0)
+    assert stats.index_entries == 4096
+    assert column_of(bench.stream.read(30_007), "primary") == found
+
+
+def test_firsts_are_dropped_last(make_bench):
+    bench = make_bench(unit="sequence", index=IndexOptions(spacing_min=2, queue_max=4))
+    bench.stream.index.hold()
+    for start in range(0, 100, 10):
+        fill(bench, 10, start=start)
+        bench.stream.index.look()
+    fill(bench, 10, ids=5, start=100)
+    bench.stream.index.look()
+    bench.stream.index.drain()
+    assert {one for one, _, _ in entries_of(bench.stream)} == {0, 1, 2, 3, 4}
+    assert bench.stream.stats().index_dropped == 7
+    assert len(entries_of(bench.stream)) == 8
+
+
+def test_counts_and_spacing_last_over_a_reopening_and_are_shown_to_readers(make_bench):
+    bench = make_bench(unit="sequence", index=IndexOptions(queue_max=8))
+    for at in range(20):
+        fill(bench, 100, ids=20, start=at * 100)
+        bench.stream.index.look()
+    bench.stream.index.drain()
+    before = bench.stream.stats()
+    assert before.spacing > 16
+    assert before.index_dropped > 0
+    with bench.read_beside() as reader:
+        assert reader.stats() == before
+    bench.reopen()
+    assert bench.stream.stats() == before
+
+
+# --- the worker --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def worked(make_bench: MakeBench) -> Workbench:
+    """A stream with a worker, whose ticks are short."""
+    return make_bench(environment=Environment(), index=IndexOptions(tick=timedelta(milliseconds=1)))
+
+
+def index_threads(stream: Stream) -> bool:
+    """Tell whether the stream's worker has a thread."""
+    bell = stream.index._bell
+    assert bell is not None
+    return bell._ended.locked()
+
+
+def test_worker_writes_what_is_committed_and_ends_with_the_stream(worked):
+    stream = worked.stream
+    assert not index_threads(stream)
+    fill(worked, 10)
+    assert index_threads(stream)
+    await_that(lambda: stream.stats().index_entries == 1)
+    stream.close()
+    assert not index_threads(stream)
+
+
+def test_held_worker_writes_nothing_until_it_is_released(worked):
+    stream = worked.stream
+    stream.index.hold()
+    fill(worked, 10)
+    await_that(lambda: stream.stats().index_queue == 1)
+    assert stream.stats().index_entries == 0
+    stream.index.release()
+    await_that(lambda: stream.stats().index_entries == 1)
+
+
+def test_stream_that_is_forgotten_takes_its_worker_along(root):
+    stream = Stream.create(root, "s", environment=Environment())
+    stream.append(1, 1, b"x")
+    stream.commit()
+    bell = stream.index._bell
+    assert bell is not None
+    del stream
+    gc.collect()
+    assert bell._ended.acquire(timeout=WAIT_MAX_S)
+
+
+def test_readers_beside_use_the_entries(worked):
+    fill(worked, 100)
+    await_that(lambda: worked.stream.stats().index_entries == 1)
+    with worked.read_beside() as reader:
+        assert reader.stats().index_entries == 1
+        assert column_of(reader.read(0, 50, 60), "primary") == [*range(50, 61)]
+
+
+def await_that(is_so: Callable[[], bool]) -> None:
+    """Wait until another thread has done something."""
+    look = threading.Event()
+    for _ in range(int(WAIT_MAX_S / 0.005)):
+        if is_so():
+            return
+        look.wait(0.005)
+    pytest.fail("it never came about")
+
+
+# --- what can fail -----------------------------------------------------------------------------
+
+
+def test_entry_that_cannot_be_written_poisons_the_shard_and_a_reopening_goes_on(make_bench):
+    disk = ReinedDisk()
+    bench = make_bench(disk=disk)
+    fill(bench, 10)
+    disk.failing.add("write")
+    bench.stream.index.drain()
+    disk.failing.clear()
+    with pytest.raises(ShardPoisonedError, match="a durable write failed"):
+        bench.append([100])
+    assert column_of(bench.stream.scan(), "primary") == [*range(10)]
+    bench.crash()
+    bench.open()
+    fill(bench, 10, start=100)
+    bench.stream.index.drain()
+    assert bench.stream.verify().is_clean
+    assert len(entries_of(bench.stream)) == 1
+
+
+def test_crash_before_entries_are_written_loses_entries_and_no_row(root):
+    disk = FaultyDisk()
+    bench = Workbench(root, "s", environment=disk.environment(ManualClock()))
+    fill(bench, 10)
+    disk.crash_at = disk.calls + 1
+    with pytest.raises(SimulatedCrash):
+        bench.stream.index.drain()
+    bench.crash()
+    disk.bury()
+    disk.crash_at = None
+    bench.open()
+    assert entries_of(bench.stream) == []
+    assert column_of(bench.stream.read(0), "primary") == [*range(10)]
+    assert bench.stream.verify().is_clean
+    bench.let_go()
+
+
+def test_closed_stream_is_not_written_to(bench):
+    fill(bench, 10)
+    index = bench.stream.index
+    bench.stream.close()
+    index.drain()
+    index.turn(is_idle=True)
+    with pytest.raises(ClosedError):
+        bench.stream.stats()
+    bench.open()
+    assert entries_of(bench.stream) == []
+
+
+def test_expiry_takes_entries_along_also_one_that_came_behind_it(make_bench):
+    bench = make_bench(unit="s", retention=timedelta(minutes=10), environment=alone(10_000))
+    bench.keep([9_000])
+    bench.stream.index.look()
+    bench.keep([9_990], secondary=2)
+    bench.stream.expire(9_995)
+    bench.stream.index.drain()
+    assert [primary for _, primary, _ in entries_of(bench.stream)] == [9_990]
+    late = index_key(bench.stream._shards[0].context.meta.scheme.of(9_000), 1, 9_000, 0)
+    write(bench, late)
+    assert bench.stream.verify().is_clean
+    assert column_of(bench.stream.read([1, 2]), "primary") == [9_990]
+    bench.keep([10_700], secondary=2)
+    bench.stream.expire(10_700)
+    assert entries_of(bench.stream) == []
+
+
+@pytest.mark.parametrize(
+    ("secondary", "primary", "address", "what"),
+    [
+        (1, 6, 5, "differs"),
+        (2, 5, 5, "differs"),
+        (1, 5, 4, "differs"),
+        (1, 3, 10, "differs"),
+        (1, 5, 99, "without a block"),
+    ],
+)
+def test_verify_tells_an_entry_that_names_no_such_row(bench, secondary, primary, address, what):
+    bench.keep([*range(10), 3], secondary=1)
+    assert bench.stream.verify().is_clean
+    write(bench, index_key(0, secondary, primary, address))
+    problems = bench.stream.verify().problems
+    assert [(one.kind, what in one.what) for one in problems] == [("index", True)]
+
+
+def test_verify_tells_an_entry_under_another_window_and_one_that_is_none(bench):
+    bench.keep(range(10), secondary=1)
+    write(bench, index_key(1, 1, 5, 5))
+    write(bench, PREFIX_INDEX + b"short")
+    assert [one.kind for one in bench.stream.verify().problems] == ["index", "index"]
+
+
+def write(bench: Workbench, key: bytes) -> None:
+    """Write an entry past the index."""
+    batch = Batch()
+    batch.put(key, b"")
+    bench.stream._shards[0]._store.write(batch)
