@@ -17,6 +17,7 @@ from tests.tidy.tree import product_files, python_files
 WORDS = (
     "tests/log/fixtures.py",
     "tests/log/hooked_disk.py",
+    "tests/log/indexed.py",
     "tests/log/on_disk.py",
     "tests/log/readers.py",
     "tests/log/topics.py",

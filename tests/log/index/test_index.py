@@ -18,24 +18,21 @@ from storage_core import (
     ShardPoisonedError,
     Stream,
 )
-from storage_core.format.keys import PREFIX_INDEX, decode_index_key, index_key, prefix_end
-from storage_core.store.key_value import Batch
 from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
 from tests.log.disks import ReinedDisk
+from tests.log.indexed import (
+    alone,
+    ending,
+    entries_of,
+    thread_runs,
+    window_of,
+    write_entry,
+    write_key_of_the_index,
+)
 from tests.log.workbench import Workbench, column_of
 
 MakeBench = Callable[..., Workbench]
 WAIT_MAX_S = 30.0
-
-
-def entries_of(stream: Stream, shard: int = 0) -> list[tuple[int, int, int]]:
-    """Return secondary, primary and address of each entry."""
-    view = stream._shards[shard].views.whole()
-    try:
-        keys = [key for key, _ in view.meta_items(PREFIX_INDEX, prefix_end(PREFIX_INDEX))]
-    finally:
-        view.close()
-    return [decode_index_key(key)[1:] for key in keys]
 
 
 def fill(bench: Workbench, rows: int, ids: int = 1, start: int = 0, commits: bool = True) -> None:
@@ -149,11 +146,6 @@ def test_options_that_cannot_work_are_refused_by_name(wrong, complaint):
 # --- adapting ----------------------------------------------------------------------------------
 
 
-def alone(now_s: int = 1000) -> Environment:
-    """An environment without a worker, with a clock turned by hand."""
-    return Environment(ManualClock(wall_ns=now_s * 10**9), has_index_worker=False)
-
-
 def test_held_index_widens_drops_and_counts_and_comes_back_once_released(make_bench):
     environment = alone()
     bench = make_bench(unit="sequence", environment=environment)
@@ -224,21 +216,14 @@ def worked(make_bench: MakeBench) -> Workbench:
     return make_bench(environment=Environment(), index=IndexOptions(tick=timedelta(milliseconds=1)))
 
 
-def index_threads(stream: Stream) -> bool:
-    """Tell whether the stream's worker has a thread."""
-    bell = stream.index._bell
-    assert bell is not None
-    return bell._ended.locked()
-
-
 def test_worker_writes_what_is_committed_and_ends_with_the_stream(worked):
     stream = worked.stream
-    assert not index_threads(stream)
+    assert not thread_runs(stream)
     fill(worked, 10)
-    assert index_threads(stream)
+    assert thread_runs(stream)
     await_that(lambda: stream.stats().index_entries == 1)
     stream.close()
-    assert not index_threads(stream)
+    assert not thread_runs(stream)
 
 
 def test_held_worker_writes_nothing_until_it_is_released(worked):
@@ -255,11 +240,10 @@ def test_stream_that_is_forgotten_takes_its_worker_along(root):
     stream = Stream.create(root, "s", environment=Environment())
     stream.append(1, 1, b"x")
     stream.commit()
-    bell = stream.index._bell
-    assert bell is not None
+    has_ended = ending(stream)
     del stream
     gc.collect()
-    assert bell._ended.acquire(timeout=WAIT_MAX_S)
+    assert has_ended(WAIT_MAX_S)
 
 
 def test_readers_beside_use_the_entries(worked):
@@ -338,8 +322,7 @@ def test_expiry_takes_entries_along_also_one_that_came_behind_it(make_bench):
     bench.stream.expire(9_995)
     bench.stream.index.drain()
     assert [primary for _, primary, _ in entries_of(bench.stream)] == [9_990]
-    late = index_key(bench.stream._shards[0].context.meta.scheme.of(9_000), 1, 9_000, 0)
-    write(bench, late)
+    write_entry(bench, window_of(bench, 9_000), 1, 9_000, 0)
     assert bench.stream.verify().is_clean
     assert column_of(bench.stream.read([1, 2]), "primary") == [9_990]
     bench.keep([10_700], secondary=2)
@@ -360,20 +343,13 @@ def test_expiry_takes_entries_along_also_one_that_came_behind_it(make_bench):
 def test_verify_tells_an_entry_that_names_no_such_row(bench, secondary, primary, address, what):
     bench.keep([*range(10), 3], secondary=1)
     assert bench.stream.verify().is_clean
-    write(bench, index_key(0, secondary, primary, address))
+    write_entry(bench, 0, secondary, primary, address)
     problems = bench.stream.verify().problems
     assert [(one.kind, what in one.what) for one in problems] == [("index", True)]
 
 
 def test_verify_tells_an_entry_under_another_window_and_one_that_is_none(bench):
     bench.keep(range(10), secondary=1)
-    write(bench, index_key(1, 1, 5, 5))
-    write(bench, PREFIX_INDEX + b"short")
+    write_entry(bench, 1, 1, 5, 5)
+    write_key_of_the_index(bench, b"short")
     assert [one.kind for one in bench.stream.verify().problems] == ["index", "index"]
-
-
-def write(bench: Workbench, key: bytes) -> None:
-    """Write an entry past the index."""
-    batch = Batch()
-    batch.put(key, b"")
-    bench.stream._shards[0]._store.write(batch)

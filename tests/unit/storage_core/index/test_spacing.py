@@ -1,5 +1,7 @@
 """The spacing: how it follows what waits, and how seldom it changes."""
 
+from typing import Any
+
 import pytest
 
 from storage_core.catalog.index_options import IndexOptions
@@ -8,7 +10,7 @@ from storage_core.index.spacing import AdaptiveSpacing
 HIGH, LOW, BETWEEN = 1025, 511, 700
 
 
-def spacing_of(spacing: int = 16, **options: int) -> AdaptiveSpacing:
+def spacing_of(spacing: int = 16, **options: Any) -> AdaptiveSpacing:
     return AdaptiveSpacing(IndexOptions(**options), spacing, 0, 0)
 
 
