@@ -33,7 +33,7 @@ from storage_core.transactions.giving_up import give_up
 from storage_core.transactions.manifest import Staging, sweep_abandoned
 from storage_core.transactions.transaction import Transaction
 from storage_core.upkeep.exclusive import alone
-from storage_core.upkeep.expiry import expire_shard, time_or_now
+from storage_core.upkeep.expiry import expire_shard, terms_of
 from storage_core.upkeep.expiry_report import ExpiryReport
 from storage_core.upkeep.verify import Progress, VerifyReport, verify_shard
 from storage_core.write.batch_over_shards import append_over_shards
@@ -376,7 +376,7 @@ class Stream(StreamReads[Shard]):
             shard.alter(self._files.settings.options)
 
     def expire(self, now: int | None = None, dry_run: bool = False) -> ExpiryReport:  # noqa: FBT001, FBT002 - the contract's signature
-        """Let what the open shards keep longer than `retention` says go; durable on return.
+        """Let what the open shards keep beyond `retention` and caps go; durable on return.
 
         Rows below `now` - retention are hidden at once. They go from the disk by whole windows
         and blocks, at a cost that does not grow with the rows; appends and reads go on beside it.
@@ -396,9 +396,8 @@ class Stream(StreamReads[Shard]):
             0
         """
         shards = self._open_shards()
-        judged_at = time_or_now(now, self._files.meta, self._environment.clock)
-        floor = self._files.settings.options.floor_at(judged_at)
-        done = {n: expire_shard(one, floor, is_dry_run=dry_run) for n, one in shards.items()}
+        terms = terms_of(self._files, now, self._environment.clock)
+        done = {n: expire_shard(one, terms, is_dry_run=dry_run) for n, one in shards.items()}
         return ExpiryReport(done, is_dry_run=dry_run)
 
     # --- the rest --------------------------------------------------------------------------

@@ -27,22 +27,22 @@ def expire(
     execute: Execute = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let what is older than the stream's retention go; a worker does so by itself.
+    """Let what the stream no longer keeps go, by retention and caps; a worker does so by itself.
 
     Refused while a writer holds the stream. Without --execute it only says what would go.
 
     Example: shardlog expire ./data telemetry --execute
     """
     with Stream.open(root, stream) as opened:
-        retention = opened.options.retention
+        options = opened.options
         report = opened.expire(now, dry_run=not execute)
     if as_json:
         print_json([_fields(report, shard) for shard in report.shards])
         return
-    if retention is None:
+    if (options.retention, options.records_max, options.bytes_max) == (None, None, None):
         typer.echo(
-            f"{stream!r} keeps all: it has no retention, `shardlog alter` gives it one "
-            "(retention_hours=168)"
+            f"{stream!r} keeps all: it has neither retention nor caps, `shardlog alter` gives it "
+            "some (retention_hours=168)"
         )
         return
     print_table(_COLUMNS, [list(_fields(report, shard).values()) for shard in report.shards])

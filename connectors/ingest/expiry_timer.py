@@ -48,12 +48,8 @@ class ExpiryTimer:
         if now_s - self._begun_s < self._every_s:
             return
         self._begun_s = now_s
-        # Those that have no retention are not asked: it may change only while no worker has them.
-        streams = {
-            at: feed.stream
-            for at, feed in feeds.items()
-            if feed.stream.options.retention is not None
-        }
+        # Those that keep all are not asked: that may change only while no worker has them.
+        streams = {at: feed.stream for at, feed in feeds.items() if _is_bounded(feed.stream)}
         if streams:
             # A daemon: the end of a process does not wait for a disk that hangs.
             self._thread = threading.Thread(
@@ -75,7 +71,7 @@ class ExpiryTimer:
                 self._log.warning("expiry failed", **where, reason=str(outcome))
                 continue
             self._counts.expired += outcome.rows
-            if outcome.windows or outcome.blocks:
+            if outcome.rows or outcome.blocks:
                 self._log.info(
                     "expired",
                     **where,
@@ -101,3 +97,8 @@ class ExpiryTimer:
                 continue
             except (ShardlogError, OSError) as error:
                 self._outcomes.put((partition, error))
+
+
+def _is_bounded(stream: Stream) -> bool:
+    options = stream.options
+    return (options.retention, options.records_max, options.bytes_max) != (None, None, None)

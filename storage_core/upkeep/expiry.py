@@ -5,19 +5,35 @@ from the moment it moves, and rows that come below it are expired as they come; 
 them goes by whole windows and blocks (removal.py).
 """
 
-from storage_core.catalog.stream_meta import StreamMeta
+from dataclasses import dataclass
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from storage_core.catalog.stream_file import StreamFiles
 from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.window import UNITS_PER_SECOND
 from storage_core.ground.clock import Clock
+from storage_core.upkeep.caps import Caps, LogSizes
 from storage_core.upkeep.exclusive import alone
 from storage_core.upkeep.expiry_report import ShardExpiry
 from storage_core.upkeep.removal import Removal, find_removal, has_expired
 from storage_core.write.shard import Shard
 
+# What is remembered of a shard's blocks between two looks, where there are caps.
+_SIZES: Final[WeakKeyDictionary[Shard, LogSizes]] = WeakKeyDictionary()
 
-def expire_shard(shard: Shard, floor: int | None, *, is_dry_run: bool) -> ShardExpiry:
-    """Let everything below a floor expire, if there is one; durable on return.
+
+@dataclass(frozen=True, slots=True)
+class ExpiryTerms:
+    """What expires: all below a floor, if there is one, and what is above the caps of a shard."""
+
+    floor: int | None
+    caps: Caps
+
+
+def expire_shard(shard: Shard, terms: ExpiryTerms, *, is_dry_run: bool) -> ShardExpiry:
+    """Let everything below a floor expire, and what a cap takes; durable on return.
 
     1. Judge: raise the floor under the append lock. No row that comes from here on lies below it.
     2. Look: one seek tells whether any window reaches below it. If none does, the floor goes to
@@ -38,42 +54,47 @@ def expire_shard(shard: Shard, floor: int | None, *, is_dry_run: bool) -> ShardE
         ShardPoisonedError: The write failed, or an earlier one had.
         CorruptionError: The chain of zones is broken, or a block that must be looked into is.
     """
-    return alone(shard, lambda: _expire(shard, floor, is_dry_run=is_dry_run))
+    return alone(shard, lambda: _expire(shard, terms, is_dry_run=is_dry_run))
 
 
-def time_or_now(now: object, meta: StreamMeta, clock: Clock) -> int:
-    """Return a time in a stream's unit, or the clock's if none is given.
+def terms_of(files: StreamFiles, now: object, clock: Clock) -> ExpiryTerms:
+    """Return what expires at a time in a stream's unit, or at the clock's if none is given.
 
     Raises:
         InvalidRequestError: It is none.
     """
+    meta, options = files.meta, files.settings.options
     if now is None:
-        return clock.now_ns() // (10**9 // UNITS_PER_SECOND.get(meta.unit, 1))
+        now = clock.now_ns() // (10**9 // UNITS_PER_SECOND.get(meta.unit, 1))
     if type(now) is not int or not INT64_MIN <= now <= INT64_MAX:
         message = f"now {now!r} is not a time in {meta.unit} as a 64-bit integer"
         raise InvalidRequestError(message, stream=meta.name)
-    return now
+    return ExpiryTerms(options.floor_at(now), Caps.of_each(options, len(files.settings.lineages)))
 
 
-def _expire(shard: Shard, floor: int | None, *, is_dry_run: bool) -> ShardExpiry:
+def _expire(shard: Shard, terms: ExpiryTerms, *, is_dry_run: bool) -> ShardExpiry:
     shard.guard.refuse_if_unusable()
     before = shard.state()
-    if floor is None:
-        return _report(before.floor, before.start, Removal(before.floor, before.start))
-    floor = max(floor, before.floor)
+    floor = before.floor if terms.floor is None else max(terms.floor, before.floor)
+    nothing = Removal(floor, before.start)
+    if terms.floor is None and not terms.caps.are_any:
+        return _report(before.floor, before.start, nothing)
     if not is_dry_run:
         shard.raise_floor(floor)  # 1
     view = shard.views.committed()
     try:
-        window = view.scheme.of(floor)
+        window, cut, rows = view.scheme.of(floor), view.state.cut, 0
+        if terms.caps.are_any:
+            cut, rows = _SIZES.setdefault(shard, LogSizes()).cut(view, terms.caps)
         is_kept = shard.floor_kept >= floor
-        if not has_expired(view, window, is_floor_kept=is_kept):  # 2
-            return _report(before.floor, before.start, Removal(floor, before.start))
-        removal = find_removal(view, floor)  # 3
+        is_over = cut > view.state.cut
+        if not is_over and not has_expired(view, window, is_floor_kept=is_kept):  # 2
+            return _report(before.floor, before.start, nothing)
+        removal = find_removal(view, floor, cut, rows)  # 3
     finally:
         view.close()
     if not is_dry_run:
-        shard.take_away(removal.change, window)  # 4, 5
+        shard.take_away(removal.change)  # 4, 5
         shard.free(removal.freed_blocks, removal.freed_segments)  # 6
     return _report(before.floor, before.start, removal)
 

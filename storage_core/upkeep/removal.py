@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+import numpy as np
+
 from storage_core.format.keys import (
     INT64_MAX,
     INT64_MIN,
@@ -20,8 +22,10 @@ from storage_core.format.keys import (
     PREFIX_SEGMENT,
     PREFIX_ZONE,
     ahead_key,
+    ahead_key_of,
     decode_segment_key,
     decode_window_key,
+    encode_late_keys,
     index_window_key,
     late_window_key,
     log_key,
@@ -32,6 +36,7 @@ from storage_core.format.keys import (
 )
 from storage_core.format.record import State
 from storage_core.format.shard_state import (
+    KEY_CUT,
     KEY_EXPIRED,
     KEY_FLOOR,
     KEY_GENERATION,
@@ -47,7 +52,7 @@ from storage_core.format.shard_state import (
     pass_key,
 )
 from storage_core.format.zone import Zone, decode_zone, encode_zone, expired_zone
-from storage_core.read.ahead_places import ids_with_ahead_below
+from storage_core.read.ahead_places import ahead_between, ids_with_ahead_below
 from storage_core.read.view import ShardView
 from storage_core.store.key_value import Batch, KeyRange
 
@@ -56,6 +61,8 @@ Ranges = tuple[AddressRange, ...]
 Keys = tuple[bytes, bytes]
 # Its number, and the address of its first block.
 Segment = tuple[int, int]
+# A family, and a key of it.
+Delete = tuple[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +104,8 @@ class Removal:
     segments: tuple[Segment, ...] = ()
     segments_begin: int = 0
     start_before: int = 0
+    cut: int = 0
+    deletes: tuple[Delete, ...] = ()
 
     @property
     def freed_blocks(self) -> list[Keys]:
@@ -113,7 +122,7 @@ class Removal:
 
     def change(self, state: ShardState) -> tuple[Batch, ShardState]:
         """Return what is written, and the state that then holds."""
-        batch = Batch(range_deletes=[*self.ranges])
+        batch = Batch(deletes=[*self.deletes], range_deletes=[*self.ranges])
         start = max(state.start, self.start)
         floor = max(state.floor, self.floor)
         ends = [run.last + 1 for run in self.runs]
@@ -121,6 +130,9 @@ class Removal:
             state, floor=floor, start=start, expired_end=max([state.expired_end, *ends])
         )
         batch.put(KEY_FLOOR, encode_int(floor))
+        if self.cut > state.cut:
+            after = replace(after, cut=self.cut)
+            batch.put(KEY_CUT, encode_int(self.cut))
         if start > state.start:
             batch.delete_range(zone_key(state.start), zone_key(start))
             batch.put(KEY_START, encode_int(start))
@@ -158,35 +170,47 @@ def has_expired(view: ShardView, window: int, *, is_floor_kept: bool) -> bool:
     return first < window or (first == window and not is_floor_kept)
 
 
-def find_removal(view: ShardView, floor: int) -> Removal:
-    """Find what goes at a floor."""
+def find_removal(view: ShardView, floor: int, cut: int, rows: int) -> Removal:
+    """Find what goes at a floor and, whatever its primary, below an address.
+
+    Args:
+        view: The moment.
+        floor: The primary below which all goes.
+        cut: The address below which all goes.
+        rows: How many rows the cut takes.
+    """
     window = view.scheme.of(floor)
     begin = view.scheme.first_of(window)
     start = _start_at(view, window)
+    if cut > view.state.cut:
+        start = max(start, _begin_of_block(view, cut))
     spans: list[AddressRange] = []
-    windows = rows = late_rows = 0
+    windows = late_rows = 0
     least = view.scheme.of(INT64_MIN)
     if least < window:
         for _, one in view.windows(least, window - 1):
-            windows, rows = windows + 1, rows + one.records
-            late_rows += one.late_records
+            windows += 1
+            if one.address_last >= cut or one.late_records:
+                rows, late_rows = rows + one.records, late_rows + one.late_records
             if max(one.address_min, start) <= one.address_last:
                 end = min(one.address_last + 1, view.committed)
                 spans.append(AddressRange(max(one.address_min, start), end))
     runs = tuple(_dead_runs(view, spans, begin))
-    cut = list(view.zones(view.state.start, start)) if start > view.state.start else []
+    gone = list(view.zones(view.state.start, start)) if start > view.state.start else []
     return Removal(
         floor,
         start,
         windows,
         rows,
         late_rows,
-        len(cut) + sum(run.blocks for run in runs),
-        sum(zone.block_bytes for zone in cut) + sum(run.bytes for run in runs),
+        len(gone) + sum(run.blocks for run in runs),
+        sum(zone.block_bytes for zone in gone) + sum(run.bytes for run in runs),
         tuple(_ranges_before(view, window, begin)),
         runs,
         *_dead_segments(view, start, runs),
         view.state.start,
+        cut,
+        tuple(_deletes_below(view, gone, window, start, cut)),
     )
 
 
@@ -202,13 +226,47 @@ def _start_at(view: ShardView, window: int) -> int:
     """Return where the log begins once the windows before this one are gone."""
     live = view.windows(window, view.scheme.of(INT64_MAX))
     least = min((one.address_min for _, one in live), default=INT64_MAX)
-    least = min(least, view.committed)
-    item = view.item_at_or_before(zone_key(least))
+    # IMPORTANT: what goes is committed.
+    return _begin_of_block(view, min(least, view.committed))
+
+
+def _begin_of_block(view: ShardView, address: int) -> int:
+    """Return where the log begins if all goes below an address; a block goes whole or stays."""
+    item = view.item_at_or_before(zone_key(address)) if address > view.state.start else None
     if item is None or item[0][:1] != PREFIX_ZONE:
         return view.state.start
     zone = _decoded(view, item)
-    # IMPORTANT: a block goes whole or stays, and what goes is committed.
-    return max(view.state.start, zone.previous_end if zone.last >= least else zone.end)
+    return max(view.state.start, zone.previous_end if zone.last >= address else zone.end)
+
+
+def _deletes_below(
+    view: ShardView, gone: list[Zone], window: int, start: int, cut: int
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the keys that go with what a cap takes, of the windows that stay.
+
+    Late rows below the cut in a block that stays are hidden, and go with it.
+    """
+    if cut <= view.state.cut:
+        return
+    for number, one in view.windows(window, view.scheme.of(INT64_MAX)):
+        if one.address_last < start and not one.late_records:
+            yield "default", window_key(number)
+    for zone, block in view.blocks(zone for zone in gone if zone.late and zone.end <= cut):
+        states = block.states
+        assert states is not None, "a zone that counts late rows has a block with states"
+        at = np.flatnonzero(states == State.LATE)
+        primaries = block.primaries[at]
+        windows = view.scheme.of_many(primaries)
+        for key in encode_late_keys(windows, block.secondaries[at], primaries, block.addresses[at]):
+            yield "default", key
+        del zone
+    if view.state.tail.counters.ahead:
+        places = ahead_between(view, None, INT64_MIN, INT64_MAX)
+        places = places.where(places.address < cut)
+        windows = view.scheme.of_many(places.primary)
+        for key in encode_late_keys(windows, places.ids, places.primary, places.address):
+            yield "default", key
+            yield "default", ahead_key_of(key)
 
 
 def _ranges_before(view: ShardView, window: int, begin: int) -> Iterator[KeyRange]:

@@ -181,9 +181,9 @@ class ShardWriting:
         if plan.has_heads:
             self._heads.snapshot_written(plan.state.heads_through)
 
-    def forget_windows(self, state: ShardState, before: int) -> None:
-        """Forget the windows before one, which are gone, and take the floor for written."""
-        self._windows.forget(before)
+    def forget_windows(self, state: ShardState) -> None:
+        """Forget windows, of which some are gone, and take the floor for written."""
+        self._windows.forget()
         self.floor_kept = state.floor
 
     def _rules(self, state: ShardState, options: StreamOptions) -> StateRules:

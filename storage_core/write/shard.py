@@ -257,11 +257,11 @@ class Shard:
             if floor > state.floor:
                 self._standing = replace(self._standing, state=replace(state, floor=floor))
 
-    def take_away(self, change: Change, window: int) -> None:
-        """Write what takes the windows before one away; durable and published on return."""
+    def take_away(self, change: Change) -> None:
+        """Write what takes away what has expired; durable and published on return."""
         with self.guard.appending():
             batch, state = change(self._standing.state)
-            step = partial(self._write_away, batch, state, window)
+            step = partial(self._write_away, batch, state)
             self.guard.finish(self.guard.append_lock, step)
         with self.guard.committing():
             self.guard.finish(self.guard.commit_lock, self._publish_away)
@@ -397,11 +397,11 @@ class Shard:
         self._marker.publish(self.committed())
         self._standing = replace(self._standing, state=state)
 
-    def _write_away(self, batch: Batch, state: ShardState, window: int) -> None:
+    def _write_away(self, batch: Batch, state: ShardState) -> None:
         # IMPORTANT: first; whoever looks at the store behind it knows what may be gone.
         self._standing = replace(self._standing, state=state)
         self._store.write(batch)
-        self._writing.forget_windows(state, window)
+        self._writing.forget_windows(state)
 
     def _publish_away(self) -> None:
         self._store.sync()

@@ -40,6 +40,6 @@ class WindowTable:
         while len(self._known) > WINDOWS_MAX:
             del self._known[next(iter(self._known))]
 
-    def forget(self, before: int) -> None:
-        """Forget the windows before one."""
-        self._known = {number: kept for number, kept in self._known.items() if number >= before}
+    def forget(self) -> None:
+        """Forget all: some are gone."""
+        self._known = {}
