@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, get_args
 
 from hypothesis import strategies as st
 
-from storage_core import StreamOptions
+from storage_core import IndexOptions, StreamOptions
 from storage_core.format.window import Unit
 from storage_core.read.request import LatestBy
 
@@ -147,4 +147,5 @@ def stream_options(draw: st.DrawFn) -> StreamOptions:
         block_bytes=draw(st.sampled_from([2**18, 2**18, 2**18, 5])),
         codec=draw(st.sampled_from(["none", "lz4", "zstd"])),
         key_mode=draw(st.sampled_from(["none", "none", "dictionary"])),
+        index=IndexOptions(spacing_min=2, queue_max=draw(st.sampled_from([1, 3, 2048]))),
     )

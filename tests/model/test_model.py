@@ -185,6 +185,16 @@ class LogAgainstLists(SideBySide):
         for shard in self.plain.shards:
             self.take_over_expiry(shard)
 
+    # --- the index -------------------------------------------------------------------------
+
+    @rule(
+        what=st.sampled_from(["hold", "release", "look", "drain", "drain", "drain"]),
+        crash=strategies.crashes,
+    )
+    def see_to_the_index(self, what: str, crash: Crash) -> None:
+        """Whatever entries there are, and however late, no read is another for it."""
+        self.both(getattr(self.lab.writer.index, what), lambda: None, crash)
+
     # --- life and death --------------------------------------------------------------------
 
     @rule(
