@@ -18,6 +18,7 @@ from bench.against import TITLES, compare
 from bench.ingest.peers import PEERS
 from bench.ingest.rates import INGEST, INGEST_LARGE, INGEST_PYTHON
 from bench.ingest.watched import LATENCY, TAKEOVER
+from bench.log.indexed import INDEX, LOOKUP
 from bench.log.large import MEMORY, OPEN
 from bench.log.many import MANY
 from bench.log.reads import COMMITTED, RANGE, SCAN
@@ -34,6 +35,8 @@ EXPERIMENTS: Final = (
     DURABLE,
     SCAN,
     RANGE,
+    INDEX,
+    LOOKUP,
     COMMITTED,
     OPEN,
     MEMORY,
