@@ -18,6 +18,7 @@ from bench.against import TITLES, compare
 from bench.ingest.peers import PEERS
 from bench.ingest.rates import INGEST, INGEST_LARGE, INGEST_PYTHON
 from bench.ingest.watched import LATENCY, TAKEOVER
+from bench.log.expiring import EXPIRY
 from bench.log.indexed import INDEX, LOOKUP
 from bench.log.large import MEMORY, OPEN
 from bench.log.many import MANY
@@ -40,6 +41,7 @@ EXPERIMENTS: Final = (
     COMMITTED,
     OPEN,
     MEMORY,
+    EXPIRY,
     MANY,
     INGEST,
     INGEST_PYTHON,
