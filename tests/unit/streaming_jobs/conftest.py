@@ -17,7 +17,7 @@ def lab(tmp_path):
 
 @pytest.fixture
 def full(lab):
-    """Ten rows, even numbers in shard 0."""
-    lab.create()
+    """Ten rows, even numbers in shard 0, each in a block: the log may begin at any of them."""
+    lab.create(block_records=1)
     lab.append(10)
     return lab

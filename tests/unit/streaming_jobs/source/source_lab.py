@@ -83,7 +83,7 @@ class SourceLab:
         self._alter(shard, lost_key(start), encode_range_end(end, "gone"))
 
     def cut(self, shard, start) -> None:
-        """Let the log start at an address; nobody has the stream open for writing."""
+        """Let the log start at a block; nobody has the stream open for writing."""
         self._alter(shard, KEY_START, encode_int(start))
 
     def _alter(self, shard, key, value) -> None:
