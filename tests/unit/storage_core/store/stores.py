@@ -143,6 +143,12 @@ class GatheringStore:
         done.set_result(None)
         return done
 
+    def has_blocks(self, start: bytes, end: bytes) -> bool:
+        return any(start <= file.first < end for file in self.files)
+
+    def remove_blocks(self, start: bytes, end: bytes) -> None:
+        self.files = [file for file in self.files if not start <= file.first < end]
+
     def log_files(self) -> list[StoredFile]:
         return list(self.files)
 
