@@ -151,13 +151,26 @@ def _recover(
     # IMPORTANT: behind the upgrade, which takes such keys for a caller's.
     state = _with_ahead_keys(context, store, state)
     if state.start > state.born:
-        # What a crash came before.
-        store.free([(log_key(state.born), log_key(state.start))], ())
+        _free_expired(context, store, state)
     begun = _begun(state)
     if begun is not None and begun[0] in give_up.transactions:
         with closing(_view_of(context, store, state)) as view:
             state = remove_unfinished(view, store, state, _known_committed(state, marker))
     return _settle(context, lock, store, marker, state)
+
+
+def _free_expired(context: ShardContext, store: KeyValueStore, state: ShardState) -> None:
+    """Give back the blocks below the log's start, which a crash may have come before."""
+    end = state.start
+    with closing(_view_of(context, store, state)) as view:
+        try:
+            # A block that spans the start is still read.
+            for zone in view.zones(state.start, state.start + 1):
+                end = min(end, zone.first)
+        except CorruptionError:
+            # It is told to who reads there; until then nothing goes.
+            return
+    store.free([(log_key(state.born), log_key(end))], ())
 
 
 def _refuse_foreign(context: ShardContext, lineage: bytes | None) -> None:
