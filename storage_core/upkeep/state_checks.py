@@ -84,6 +84,9 @@ def check_counters(
     passed = sum(gap.end - gap.start for gap in state.passed)
     expected = counted._asdict() | {"dead_letters": dead_letters, "passed_over": passed}
     for name, kept in state.tail.counters._asdict().items():
+        if name == "jitter_absorbed" and not is_exact:
+            # Without the heads of rows that are gone late ones look as if they had been absorbed.
+            continue
         is_bound = not is_exact or name == "expired"
         if name == "duplicates" or (kept == expected[name] or (is_bound and kept > expected[name])):
             continue

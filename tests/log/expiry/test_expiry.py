@@ -457,3 +457,12 @@ def test_refetch_of_what_expired_behind_a_straggler_is_counted_as_stored(make_be
     again = [NOW + HOUR, NOW - 9 * HOUR, NOW - 9 * HOUR, NOW]
     report = shelf.bench.append(again, secondary=[9, 1, 1, 1], addresses=[0, 3, 6, 8])
     assert (report.duplicates, report.appended) == (4, 0)
+
+
+def test_verify_takes_no_late_row_for_an_absorbed_one_where_the_head_has_expired(make_bench):
+    environment = Environment(ManualClock(wall_ns=10_000 * 10**9), has_index_worker=False)
+    bench = make_bench(unit="s", jitter=3, retention=timedelta(minutes=10), environment=environment)
+    bench.keep([9_000], secondary=3)
+    bench.keep([9_990, 8_000, 7_999], secondary=[1, 3, 3])
+    bench.stream.expire(10_100)
+    assert bench.stream.verify().problems == ()
