@@ -115,6 +115,10 @@ class ShardHeads:
         """
         if self._blocks < BLOCKS_PER_SNAPSHOT:
             return None
+        return self.put(batch, written_through)
+
+    def put(self, batch: Batch, written_through: int) -> int | None:
+        """Do what `put_if_due` does, due or not."""
         with self._committed_lock:
             through = self._apply_pending()
             if through <= written_through:

@@ -119,9 +119,9 @@ class _Search:
 def _least_address(view: ShardView, start: int) -> int:
     """Return the least address that a row from a primary on can have, ahead records aside.
 
-    A late one lies behind a normal one with a larger primary.
+    A late one lies behind a normal one with a larger primary, which only a cap takes before it.
     """
-    if start == INT64_MIN:
+    if start == INT64_MIN or view.state.cut > view.state.born:
         return 0
     scheme = view.scheme
     windows = view.windows(scheme.of(start), scheme.of(INT64_MAX))

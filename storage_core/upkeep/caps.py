@@ -12,6 +12,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from storage_core.catalog.options import StreamOptions
+from storage_core.format.shard_state import AddressRange
 from storage_core.read.view import ShardView
 
 
@@ -50,13 +51,14 @@ class LogSizes:
     """How many records and bytes the committed blocks of a shard have.
 
     Remembered between two looks, so that the next asks for the zones that came since; after an
-    opening all are asked for once. Under the shard's upkeep lock.
+    opening all are asked for once. Who takes blocks from the middle forgets it. Under the shard's
+    upkeep lock.
     """
 
     _blocks: deque[_Sized] = field(default_factory=deque)
     _records: int = 0
     _bytes: int = 0
-    _expired_end: int = 0
+    _gaps: tuple[AddressRange, ...] = ()
 
     def cut(self, view: ShardView, caps: Caps) -> tuple[int, int]:
         """Return the address below which all is too much, and how many rows this takes.
@@ -89,11 +91,11 @@ class LogSizes:
         return int(block.addresses.searchsorted(cut))
 
     def _follow(self, view: ShardView) -> None:
-        if view.state.expired_end != self._expired_end:
-            # Blocks went in the middle.
+        if view.state.gaps != self._gaps:
+            # Blocks were given up.
             self._blocks.clear()
             self._records = self._bytes = 0
-            self._expired_end = view.state.expired_end
+            self._gaps = view.state.gaps
         while self._blocks and self._blocks[0].first < view.state.start:
             gone = self._blocks.popleft()
             self._records -= gone.records

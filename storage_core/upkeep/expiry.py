@@ -94,6 +94,8 @@ def _expire(shard: Shard, terms: ExpiryTerms, *, is_dry_run: bool) -> ShardExpir
     finally:
         view.close()
     if not is_dry_run:
+        if removal.runs:
+            _SIZES.pop(shard, None)
         shard.take_away(removal.change)  # 4, 5
         shard.free(removal.freed_blocks, removal.freed_segments)  # 6
     return _report(before.floor, before.start, removal)

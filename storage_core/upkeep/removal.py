@@ -11,7 +11,7 @@ What is found follows the windows and blocks that go, not their rows.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 
@@ -51,9 +51,10 @@ from storage_core.format.shard_state import (
     lost_key,
     pass_key,
 )
-from storage_core.format.zone import Zone, decode_zone, encode_zone, expired_zone
+from storage_core.format.window import Window
+from storage_core.format.zone import Zone, ZoneChunk, decode_zone, encode_zone, expired_zone
 from storage_core.read.ahead_places import ahead_between, ids_with_ahead_below
-from storage_core.read.view import ShardView
+from storage_core.read.view import ShardView, ZoneMask
 from storage_core.store.key_value import Batch, KeyRange
 
 Ranges = tuple[AddressRange, ...]
@@ -63,6 +64,8 @@ Keys = tuple[bytes, bytes]
 Segment = tuple[int, int]
 # A family, and a key of it.
 Delete = tuple[str, bytes]
+# Says a window's summary as it stands under the append lock.
+WindowNow = Callable[[int], Window]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,7 @@ class Removal:
     start_before: int = 0
     cut: int = 0
     deletes: tuple[Delete, ...] = ()
+    windows_cut: tuple[tuple[int, Window], ...] = ()
 
     @property
     def freed_blocks(self) -> list[Keys]:
@@ -120,9 +124,13 @@ class Removal:
         """The segments to which nothing refers any more."""
         return [number for number, _ in self.segments]
 
-    def change(self, state: ShardState) -> tuple[Batch, ShardState]:
+    def change(self, state: ShardState, window_now: WindowNow) -> tuple[Batch, ShardState]:
         """Return what is written, and the state that then holds."""
         batch = Batch(deletes=[*self.deletes], range_deletes=[*self.ranges])
+        for number, seen in self.windows_cut:
+            # IMPORTANT: rows may have come to it since it was looked at.
+            if window_now(number) == seen:
+                batch.delete(window_key(number))
         start = max(state.start, self.start)
         floor = max(state.floor, self.floor)
         ends = [run.last + 1 for run in self.runs]
@@ -141,6 +149,14 @@ class Removal:
             run.put(batch)
         if after.expired_end > state.expired_end:
             batch.put(KEY_EXPIRED, encode_int(after.expired_end))
+        self._put_segments(batch)
+        if self.runs or batch.deletes or batch.range_deletes:
+            # Readers that follow reopen: theirs would go on seeing some of it.
+            after = replace(after, generation=(state.generation // 2 + 1) * 2)
+            batch.put(KEY_GENERATION, encode_int(after.generation))
+        return batch, after
+
+    def _put_segments(self, batch: Batch) -> None:
         for number, first in self.segments:
             # IMPORTANT: deletes come before puts.
             if number > self.segments_begin:
@@ -148,11 +164,6 @@ class Removal:
         if self.segments_begin:
             batch.delete_range(PREFIX_SEGMENT, segment_key(self.segments_begin))
             batch.put(KEY_SEGMENTS_BEGIN, encode_int(self.segments_begin))
-        if self.runs or batch.deletes or batch.range_deletes:
-            # Readers that follow reopen: theirs would go on seeing some of it.
-            after = replace(after, generation=(state.generation // 2 + 1) * 2)
-            batch.put(KEY_GENERATION, encode_int(after.generation))
-        return batch, after
 
 
 def has_expired(view: ShardView, window: int, *, is_floor_kept: bool) -> bool:
@@ -210,7 +221,8 @@ def find_removal(view: ShardView, floor: int, cut: int, rows: int) -> Removal:
         *_dead_segments(view, start, runs),
         view.state.start,
         cut,
-        tuple(_deletes_below(view, gone, window, start, cut)),
+        tuple(_deletes_below(view, gone, start, cut)),
+        tuple(_windows_below(view, window, start, cut)),
     )
 
 
@@ -227,7 +239,22 @@ def _start_at(view: ShardView, window: int) -> int:
     live = view.windows(window, view.scheme.of(INT64_MAX))
     least = min((one.address_min for _, one in live), default=INT64_MAX)
     # IMPORTANT: what goes is committed.
-    return _begin_of_block(view, min(least, view.committed))
+    start = _begin_of_block(view, min(least, view.committed))
+    if view.state.cut > view.state.born:
+        # A cap may have taken the head that a late row is behind, and its window with it.
+        begin = view.scheme.first_of(window)
+        staying = (
+            zone
+            for zone in view.zones(view.state.start, start, _with_late_rows)
+            if not _is_dead(view, zone, begin)
+        )
+        start = min((zone.first for zone in islice(staying, 1)), default=start)
+    return start
+
+
+def _with_late_rows(chunk: ZoneChunk) -> ZoneMask:
+    late: ZoneMask = chunk.fields["late"] > 0
+    return late
 
 
 def _begin_of_block(view: ShardView, address: int) -> int:
@@ -239,18 +266,25 @@ def _begin_of_block(view: ShardView, address: int) -> int:
     return max(view.state.start, zone.previous_end if zone.last >= address else zone.end)
 
 
+def _windows_below(
+    view: ShardView, window: int, start: int, cut: int
+) -> Iterator[tuple[int, Window]]:
+    """Yield the windows from this one on that a cap leaves nothing of."""
+    if cut > view.state.cut:
+        for number, one in view.windows(window, view.scheme.of(INT64_MAX)):
+            if one.address_last < start and not one.late_records:
+                yield number, one
+
+
 def _deletes_below(
-    view: ShardView, gone: list[Zone], window: int, start: int, cut: int
+    view: ShardView, gone: list[Zone], start: int, cut: int
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the keys that go with what a cap takes, of the windows that stay.
 
-    Late rows below the cut in a block that stays are hidden, and go with it.
+    Late and ahead rows below the cut in a block that stays are hidden, and go with it.
     """
     if cut <= view.state.cut:
         return
-    for number, one in view.windows(window, view.scheme.of(INT64_MAX)):
-        if one.address_last < start and not one.late_records:
-            yield "default", window_key(number)
     for zone, block in view.blocks(zone for zone in gone if zone.late and zone.end <= cut):
         states = block.states
         assert states is not None, "a zone that counts late rows has a block with states"
@@ -262,7 +296,7 @@ def _deletes_below(
         del zone
     if view.state.tail.counters.ahead:
         places = ahead_between(view, None, INT64_MIN, INT64_MAX)
-        places = places.where(places.address < cut)
+        places = places.where(places.address < min(start, cut))
         windows = view.scheme.of_many(places.primary)
         for key in encode_late_keys(windows, places.ids, places.primary, places.address):
             yield "default", key

@@ -181,6 +181,10 @@ class ShardWriting:
         if plan.has_heads:
             self._heads.snapshot_written(plan.state.heads_through)
 
+    def window(self, number: int) -> Window:
+        """Return a window's summary as it stands, written or not."""
+        return self._windows.widen({number: Window()})[number]
+
     def forget_windows(self, state: ShardState) -> None:
         """Forget windows, of which some are gone, and take the floor for written."""
         self._windows.forget()

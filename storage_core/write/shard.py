@@ -15,6 +15,7 @@ from storage_core.catalog.options import StreamOptions
 from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.format.record import Rows
 from storage_core.format.shard_state import AddressRange, ShardState, Tail
+from storage_core.format.window import Window
 from storage_core.read.answer import routed_here, scan_view
 from storage_core.read.request import ReadRequest, ShardFacts
 from storage_core.store.key_value import Batch
@@ -31,8 +32,8 @@ from storage_core.write.record_builder import RecordBuilder
 from storage_core.write.standing import Standing, is_in_order
 from storage_core.write.views import ShardViews, closing
 
-# Says of a state what is written, and the state that then holds.
-Change = Callable[[ShardState], tuple[Batch, ShardState]]
+# Says of a state, and of windows as they stand, what is written, and the state that then holds.
+Change = Callable[[ShardState, Callable[[int], Window]], tuple[Batch, ShardState]]
 
 
 class Shard:
@@ -260,8 +261,12 @@ class Shard:
     def take_away(self, change: Change) -> None:
         """Write what takes away what has expired; durable and published on return."""
         with self.guard.appending():
-            batch, state = change(self._standing.state)
-            step = partial(self._write_away, batch, state)
+            batch, state = change(self._standing.state, self._writing.window)
+            through = state.heads_through
+            if through < state.start:
+                # What goes can be replayed no more.
+                through = self._heads.put(batch, through) or through
+            step = partial(self._write_away, batch, state, through)
             self.guard.finish(self.guard.append_lock, step)
         with self.guard.committing():
             self.guard.finish(self.guard.commit_lock, self._publish_away)
@@ -397,11 +402,16 @@ class Shard:
         self._marker.publish(self.committed())
         self._standing = replace(self._standing, state=state)
 
-    def _write_away(self, batch: Batch, state: ShardState) -> None:
+    def _write_away(self, batch: Batch, state: ShardState, heads_through: int) -> None:
         # IMPORTANT: first; whoever looks at the store behind it knows what may be gone.
         self._standing = replace(self._standing, state=state)
         self._store.write(batch)
         self._writing.forget_windows(state)
+        if heads_through > state.heads_through:
+            # IMPORTANT: behind the write; a view that knows of them has them.
+            state = replace(state, heads_through=heads_through)
+            self._standing = replace(self._standing, state=state)
+            self._heads.snapshot_written(heads_through)
 
     def _publish_away(self) -> None:
         self._store.sync()

@@ -1,6 +1,7 @@
 """Caps: a shard holds so many records or bytes, and those stored first go."""
 
 import random
+from datetime import timedelta
 
 import pytest
 
@@ -105,6 +106,48 @@ def test_cap_and_retention_go_together(make_bench):
     shelf.expire(hours=4)
     shelf.expect(kept[-4:])
     assert start_of(shelf.bench) == 8
+
+
+def test_late_rows_stay_though_a_cap_took_the_row_that_they_are_late_behind(make_bench):
+    shelf = capped(make_bench, records_max=10, block_records=4)
+    shelf.put(0)
+    rows = [row for at in range(5) for row in shelf.put(-90, 3)]
+    assert shelf.expire().rows == 6
+    rows = [*rows[5:], *shelf.put(-80, 3)]
+    for _ in range(2):
+        assert shelf.expire().rows == len(rows) - 10
+        rows = rows[-10:]
+        shelf.expect(rows)
+        assert column_of(shelf.stream.scan(), "primary") == rows
+        shelf.bench.reopen()
+    assert shelf.stream.latest()[1].primary == max(rows)
+    shelf.stream.alter(records_max=None, retention=timedelta(hours=85))
+    shelf.expire()
+    shelf.expect(rows[-3:])
+
+
+def test_block_that_went_behind_a_straggler_is_not_counted_any_more(make_bench):
+    shelf = Shelf(make_bench, records_max=20)
+    kept = shelf.put(0)
+    shelf.put(-3, 4, secondary=2)
+    shelf.put(-4, 4, secondary=3)
+    kept += shelf.put(-1, 10, secondary=4)
+    for hours in (2, 3):
+        assert shelf.expire(hours).blocks == 1
+    kept += shelf.put(-1, 9, secondary=5)
+    assert shelf.expire(3).rows == 0
+    shelf.expect(kept)
+    shelf.put(1, 1, secondary=5)
+    assert shelf.expire(3).rows == 1
+
+
+def test_row_that_comes_to_a_window_which_a_cap_takes_is_found(make_bench, hooked):
+    shelf = capped(make_bench, environment=hooked.environment, records_max=3, ahead_max=2**62)
+    shelf.put(-90, 4, secondary=2)
+    kept = shelf.put(0, 3)
+    hooked.on("after view", lambda: kept.append(*shelf.put(-90, 1, secondary=3)))
+    shelf.expire()
+    shelf.expect(kept)
 
 
 def test_sequence_is_bounded_by_its_caps(make_bench):
