@@ -5,20 +5,26 @@ A thread has one place, whatever reads it has under way: whoever reads in the ca
 The place is free again when the last of its reads is over: answered, failed, closed or, where an
 iterator was left half-way, collected. Of those one thread may leave no more than `OPEN_MAX` open.
 
+A place is a token, which is among the free ones or with its thread, never in between. Where an
+interruption (Ctrl-C) ends a read before it could give the token back, its thread's next read does.
+
 No lock is held: an iterator may be collected in the middle of any line here, on any thread, and
 lets go of its read then. So each step is one call of a list or a `SimpleQueue`, which do not tear.
 """
 
 import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Final
+from weakref import ref
 
 from storage_core.catalog.options import StreamOptions
 from storage_core.errors import InvalidRequestError, UnavailableError
 
 OPEN_MAX: Final = 1000
-_PLACE: Final = "a place"
-_WITHIN: Final = "within a place"
+_Tokens = SimpleQueue[None]
 
 
 class ReadGate:
@@ -28,10 +34,10 @@ class ReadGate:
         """Begin with all places free."""
         self.options = options
         self._stream = stream
-        self._free: SimpleQueue[str] = SimpleQueue()
+        self._free: _Tokens = SimpleQueue()
         for _ in range(options.reads_max):
-            self._free.put(_PLACE)
-        self._threads = _OfThread()
+            self._free.put(None)
+        self._own = _OfThread()
 
     def under(self, options: StreamOptions) -> "ReadGate":
         """Return the gate under other options: this one, or one for the reads that come now."""
@@ -48,24 +54,28 @@ class ReadGate:
             UnavailableError: All places were taken for too long.
             InvalidRequestError: This thread has left as many reads open.
         """
-        held = self._threads.held
-        if held:
-            if len(held) >= OPEN_MAX:
-                self._refuse_open()
-            held.append(_WITHIN)
-        else:
-            held.append(self._place())
-        return Read(self._free, held)
+        own = self._own
+        if not own.token:
+            self._take(own.token)
+        place = own.place()
+        if place is None:
+            place = _Place(self._free, own.token)
+            own.place = ref(place)
+        elif len(place.reads) >= OPEN_MAX:
+            self._refuse_open()
+        return Read(place)
 
-    def _place(self) -> str:
+    def _take(self, token: list[None]) -> None:
         try:
-            return self._free.get_nowait()
+            _move(self._free.get, (False,), token.append)
         except Empty:
             pass
+        else:
+            return
         wait_max_s = self.options.wait_max.total_seconds()
         try:
             # By the machine's clock: reads end no sooner because a test turns another one.
-            return self._free.get(timeout=wait_max_s)
+            _move(partial(self._free.get, timeout=wait_max_s), (True,), token.append)
         except Empty:
             message = (
                 f"waited {wait_max_s:g} s while {self.options.reads_max} other threads read; "
@@ -81,27 +91,54 @@ class ReadGate:
         raise InvalidRequestError(message, stream=self._stream)
 
 
+class _Place:
+    """A thread's place: only its reads know it, so that what an interruption left is no read."""
+
+    __slots__ = ("__weakref__", "_free", "_token", "reads")
+
+    def __init__(self, free: _Tokens, token: list[None]) -> None:
+        self._free = free
+        self._token = token
+        self.reads: list[None] = []
+
+    def leave(self) -> None:
+        """End one read; with the last one the place is free."""
+        self.reads.pop()
+        if not self.reads:
+            # Another thread may have ended the last but one in the same moment.
+            with suppress(IndexError):
+                _move(self._token.pop, (0,), self._free.put)
+
+
 class Read:
     """One read under way."""
 
-    __slots__ = ("_free", "_held")
+    __slots__ = ("_place",)
 
-    def __init__(self, free: SimpleQueue[str], held: list[str]) -> None:
-        """Take over an entry in what its thread holds."""
-        self._free = free
-        self._held = held
+    def __init__(self, place: _Place) -> None:
+        """Take part in what a thread reads."""
+        self._place = place
+        place.reads.append(None)
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *_: object) -> None:
-        # The place lies at the bottom: whoever takes it, on whatever thread, was the last.
-        if self._held.pop() is _PLACE:
-            self._free.put(_PLACE)
+        self._place.leave()
 
 
 class _OfThread(threading.local):
-    """What a thread holds: a place, and above it one entry for each more read."""
+    """What a thread has of the gate: a token if it has a place, and that place while it reads."""
 
     def __init__(self) -> None:
-        self.held: list[str] = []
+        self.token: list[None] = []
+        self.place: Callable[[], _Place | None] = _no_place
+
+
+def _no_place() -> None:
+    return None
+
+
+def _move(take: Callable[..., None], at: tuple[object], give: Callable[[None], None]) -> None:
+    """Give what is taken, in one call of the interpreter: no interruption comes in between."""
+    any(map(give, map(take, at)))

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from storage_core import StreamOptions
 from storage_core.read.gate import ReadGate
+from tests.log.writing.interruptions import interrupted_everywhere
 
 THREADS, PLACES, READS = 8, 3, 1500
 
@@ -43,3 +44,19 @@ def test_places_are_never_too_many_and_none_is_lost():
     assert len(most) == THREADS * READS
     assert max(most) <= PLACES
     assert gate._free.qsize() == PLACES
+
+
+def test_interruption_costs_no_place_once_its_thread_has_read_again():
+    gate = ReadGate("s", StreamOptions(reads_max=1))
+
+    def read_within_a_read(_: int) -> None:
+        with gate.enter(), gate.enter():
+            pass
+
+    places = 0
+    for _ in interrupted_everywhere(read_within_a_read):
+        with gate.enter():
+            assert gate._free.qsize() == 0
+        assert gate._free.qsize() == 1
+        places += 1
+    assert places
