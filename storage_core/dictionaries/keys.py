@@ -25,13 +25,14 @@ from storage_core.errors import CorruptionError, InvalidRequestError
 from storage_core.format.keys import (
     FAMILY_DEFAULT,
     INT32_MAX,
+    KEY_NUMBER_BYTES,
     NULL_KEY_NUMBER,
     PREFIX_KEY,
     decode_key_number,
     number_key,
 )
 from storage_core.format.record import Rows
-from storage_core.format.shard_state import KEY_KEYS, encode_int
+from storage_core.format.shard_state import KEY_KEYS, decode_int, encode_int
 from storage_core.ground.arrow import distinct
 from storage_core.store.key_value import Batch
 
@@ -95,11 +96,13 @@ class KeyNumbers:
 
     def _stored(self, keys: list[bytes], given: int) -> list[int | None]:
         found = self._load([PREFIX_KEY + key for key in keys])
-        numbers = [None if value is None else decode_key_number(value) for value in found]
-        for key, number in zip(keys, numbers, strict=True):
-            if number is not None and not 0 <= number < given:
-                message = f"the key {_shown(key)} has number {number}, and {given} were given"
-                raise CorruptionError(message, stream=self._stream, shard=self._shard)
+        try:
+            numbers = [
+                None if value is None else _given_number(key, value, given)
+                for key, value in zip(keys, found, strict=True)
+            ]
+        except CorruptionError as error:
+            raise error.placed(self._stream, self._shard) from error
         self._recent.put({k: n for k, n in zip(keys, numbers, strict=True) if n is not None})
         return numbers
 
@@ -126,13 +129,16 @@ def numbers_of(
     Args:
         keys: Keys, None for that of rows without one.
         value_at: Looks an entry up in one moment of the store.
+
+    Raises:
+        CorruptionError: An entry is no number that was given.
     """
-    found = []
+    found, given = [], _given(value_at(KEY_KEYS))
     for key in keys:
         if key is None:
             found.append(NULL_KEY_NUMBER)
         elif (value := value_at(number_key(key))) is not None:
-            found.append(decode_key_number(value))
+            found.append(_given_number(key, value, given))
     return tuple(found)
 
 
@@ -173,6 +179,18 @@ class _RecentKeys:
         if size <= RECENT_BYTES_MAX:
             self._young |= kept
             self._young_bytes += size
+
+
+def _given_number(key: bytes, value: bytes, given: int) -> int:
+    number = decode_key_number(value)
+    if len(value) != KEY_NUMBER_BYTES or not 0 <= number < given:
+        message = f"the key {_shown(key)} has number {number}, and {given} were given"
+        raise CorruptionError(message)
+    return number
+
+
+def _given(value: bytes | None) -> int:
+    return 0 if value is None else decode_int(value)
 
 
 def _shown(key: bytes) -> str:

@@ -58,6 +58,7 @@ INT32_MAX: Final = 2**31 - 1
 # The number of rows without a key; keys have those from 0 on.
 NULL_KEY_NUMBER: Final = -1
 KEY_BYTES_MAX: Final = 2**16 - 1
+KEY_NUMBER_BYTES: Final = 4
 INDEX_KEY_BYTES: Final = 29
 
 _SIGN_64: Final = 1 << 63
@@ -172,7 +173,7 @@ def number_key(key: bytes) -> bytes:
 
 def encode_key_number(number: int) -> bytes:
     """Return what lies under a `number_key`."""
-    return number.to_bytes(4, "little", signed=True)
+    return number.to_bytes(KEY_NUMBER_BYTES, "little", signed=True)
 
 
 def decode_key_number(data: bytes) -> int:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from storage_core.catalog.stream_meta import StreamMeta
 from storage_core.dictionaries.keys import numbers_of
 from storage_core.dictionaries.routing import shard_of_key
-from storage_core.errors import InvalidRequestError
+from storage_core.errors import CorruptionError, InvalidRequestError
 from storage_core.ground.arrow import Array, distinct, int_array, nulls
 from storage_core.read.columns import READ_COLUMNS, TAIL_COLUMNS
 from storage_core.read.request import ReadRequest
@@ -74,12 +74,24 @@ def keys_routed_here(request: ReadRequest, meta: StreamMeta) -> ReadRequest | No
     return replace(request, keys=keys) if keys else None
 
 
+def numbers_in(view: ShardView, keys: Iterable[bytes | None]) -> tuple[int, ...]:
+    """Return the numbers that a view has for keys.
+
+    Raises:
+        CorruptionError: An entry is no number that was given.
+    """
+    try:
+        return numbers_of(keys, view.value_at)
+    except CorruptionError as error:
+        raise error.placed(view.stream, view.shard) from error
+
+
 def by_number(view: ShardView, request: ReadRequest) -> ReadRequest:
     """Return a request for keys as one for the numbers that the view has for them."""
     columns = own_columns(view.meta, request)
     if request.order == "primary":
         columns = tuple(dict.fromkeys((*columns, "key", *_RANKED)))
-    ids = None if request.keys is None else numbers_of(request.keys, view.value_at)
+    ids = None if request.keys is None else numbers_in(view, request.keys)
     return replace(request, ids=ids, keys=None, columns=columns)
 
 

@@ -15,6 +15,8 @@ import numpy.typing as npt
 from storage_core.dictionaries.routing import shards_of_keys
 from storage_core.format.block import Block
 from storage_core.format.keys import (
+    INT32_MAX,
+    KEY_NUMBER_BYTES,
     NULL_KEY_NUMBER,
     PREFIX_KEY,
     decode_key_number,
@@ -29,20 +31,17 @@ from storage_core.upkeep.findings import Findings
 
 NUMBERS_AT_ONCE: Final = 2**26
 ENTRIES_AT_ONCE: Final = 2**14
-_NUMBER_BYTES: Final = 4
 _NOT_THERE: Final = -2
 
 
 class DictionaryCheck:
     """Compares one shard's dictionary with its rows; nothing of a stream that has none."""
 
-    def __init__(
-        self, view: ShardView, findings: Findings, numbers_at_once: int = NUMBERS_AT_ONCE
-    ) -> None:
+    def __init__(self, view: ShardView, findings: Findings) -> None:
         """Look at the entries of a view."""
         self._view = view
         self._findings = findings
-        self._at_once = numbers_at_once
+        self._at_once = NUMBERS_AT_ONCE
 
     def compare(self, block: Block) -> None:
         """Look at the keys of a block's rows."""
@@ -63,7 +62,8 @@ class DictionaryCheck:
     def finish(self) -> None:
         """Look at all entries: each number that was given is there, once."""
         given, found = self._view.state.keys, 0
-        for first in range(0, max(given, 1), self._at_once):
+        # More were never given, whatever is said: then it is told below.
+        for first in range(0, min(max(given, 1), INT32_MAX), self._at_once):
             seen = np.zeros(max(0, min(given - first, self._at_once)), dtype=np.bool_)
             for keys, numbers in self._entries():
                 found += len(keys) if first == 0 else 0
@@ -107,4 +107,4 @@ class DictionaryCheck:
 
 
 def _number(value: bytes) -> int:
-    return decode_key_number(value) if len(value) == _NUMBER_BYTES else _NOT_THERE
+    return decode_key_number(value) if len(value) == KEY_NUMBER_BYTES else _NOT_THERE

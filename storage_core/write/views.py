@@ -9,12 +9,12 @@ from functools import partial
 
 import numpy as np
 
-from storage_core.dictionaries.keys import numbers_of
 from storage_core.errors import CorruptionError, ShardlogError
 from storage_core.format.shard_state import AddressRange, ShardState
 from storage_core.heads.grouping import Int32s
 from storage_core.heads.table import HeadTable
 from storage_core.read.answer import heads_of
+from storage_core.read.keyed import numbers_in
 from storage_core.read.request import ReadRequest
 from storage_core.read.view import ShardView, whole_view
 from storage_core.store.key_value import StoreView
@@ -74,7 +74,7 @@ class ShardViews:
         while True:
             view = self.with_heads(np.unique(np.array(found, np.int32)))
             try:
-                asked, found = found, numbers_of(keys, view.value_at)
+                asked, found = found, numbers_in(view, keys)
             except BaseException:
                 view.close()
                 raise

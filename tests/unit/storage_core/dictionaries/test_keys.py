@@ -11,7 +11,6 @@ from storage_core.dictionaries import keys as keys_module
 from storage_core.dictionaries.keys import KeyNumbers, numbers_of, put_new_keys
 from storage_core.format.keys import INT32_MAX, encode_key_number, number_key
 from storage_core.format.record import Rows, rows_from_arrow
-from storage_core.format.shard_state import KEY_KEYS
 from storage_core.store.key_value import Batch
 from tests.log.workbench import batch_of
 from tests.unit.storage_core.strategies import few
@@ -44,7 +43,7 @@ class Dictionary:
         if is_written:
             batch = Batch()
             self.given = put_new_keys(batch, numbered.new, self.given)
-            self.store |= {key: value for _, key, value in batch.puts if key != KEY_KEYS}
+            self.store |= {key: value for _, key, value in batch.puts}
             self.numbers.accept(numbered.new)
         found: list[int] = numbered.rows.secondary.tolist()
         return found

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from storage_core.errors import CorruptionError
 from storage_core.format.keys import (
     FAMILY_DEFAULT,
     encode_key_number,
@@ -68,6 +69,27 @@ def test_number_of_two_keys_is_told_though_their_count_is_right(
     keyed.change((FAMILY_DEFAULT, KEY_KEYS, encode_int(5)))
     put(keyed, b"again", encode_key_number(0))
     assert told(keyed) == [("dictionary", None, number_key(b"again"))]
+
+
+@pytest.mark.parametrize("value", [b"", b"\0\0\0", bytes(8), *map(encode_key_number, (-1, 4))])
+@pytest.mark.parametrize("ask", [lambda reads: reads.read, lambda reads: reads.latest])
+def test_entry_that_is_no_number_given_is_damage_to_who_reads_by_the_key(keyed, value, ask):
+    put(keyed, b"c", value)
+    keyed.open()
+    with pytest.raises(CorruptionError, match=r"key b'c' has number .* shard 0"):
+        ask(keyed.stream)(keys=[b"c"])
+
+
+def test_entry_that_is_no_number_given_is_damage_to_a_reader_too(keyed):
+    put(keyed, b"c", encode_key_number(4))
+    with keyed.read_beside() as reader, pytest.raises(CorruptionError, match="number 4, and 4"):
+        reader.read(keys=[b"c"])
+
+
+@pytest.mark.parametrize("given", [-5, 2**62])
+def test_count_that_cannot_be_is_told_in_bounded_time(keyed, given):
+    keyed.change((FAMILY_DEFAULT, KEY_KEYS, encode_int(given)))
+    assert ("dictionary", None, KEY_KEYS) in told(keyed)
 
 
 def test_entry_of_another_length_is_told(keyed):
