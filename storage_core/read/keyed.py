@@ -35,12 +35,12 @@ def checked_keys(keys: object) -> tuple[bytes | None, ...] | None:
     """Return the keys that a caller asks for, each once; None for all."""
     if keys is None:
         return None
-    given: Iterable[object] = (keys,) if isinstance(keys, bytes) else ()
-    if not isinstance(keys, bytes):
-        given = tuple(keys) if isinstance(keys, Iterable) and not isinstance(keys, str) else (keys,)
+    is_one = isinstance(keys, bytes | bytearray | memoryview | str)
+    given = (keys,) if is_one or not isinstance(keys, Iterable) else tuple(keys)
     found: dict[bytes | None, None] = {}
     for key in given:
-        if key is not None and not isinstance(key, bytes):
+        # Of a subclass too: numpy's has lost the zeros at its end.
+        if key is not None and type(key) is not bytes:
             message = f"keys are bytes, or None for rows without one, not {key!r}"
             raise InvalidRequestError(message)
         found[key] = None

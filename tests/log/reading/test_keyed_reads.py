@@ -1,8 +1,10 @@
 """Reads by key: on the writer and beside it, over one shard and over several."""
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import chain
 
+import numpy as np
 import pytest
 
 from storage_core import (
@@ -149,6 +151,13 @@ def test_keys_are_refused_where_rows_belong_to_ids(bench):
 @pytest.mark.parametrize("keys", ["text", ["text"], 1, [1], [[b"a"]], [bytearray(b"a")]])
 def test_what_is_no_key_is_refused_in_a_line(reads, keys):
     with pytest.raises(InvalidRequestError, match="keys are bytes, or None"):
+        reads.read(keys=keys)
+
+
+@pytest.mark.parametrize("keys", [np.array([b"a"]), bytearray(b"a"), memoryview(b"a"), 1])
+def test_what_is_no_key_is_named_as_it_was_given(reads, keys):
+    one = keys[0] if isinstance(keys, np.ndarray) else keys
+    with pytest.raises(InvalidRequestError, match=re.escape(f"not {one!r}")):
         reads.read(keys=keys)
 
 
