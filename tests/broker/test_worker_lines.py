@@ -6,9 +6,11 @@ import pytest
 
 from connectors.cli.exit_codes import EXIT_USAGE
 from connectors.cli.shown import installed_version
-from tests.broker.lab import Lab
+from tests.broker.lab import CLOCK, Lab, Topic
 from tests.unit.connectors.command import runner
 from tests.waiting import await_that
+
+HOUR_MS = 3_600_000
 
 
 def test_worker_says_what_it_is_and_how_it_gets_on(lab: Lab) -> None:
@@ -62,3 +64,35 @@ def test_setting_that_does_not_count_for_a_stream_is_told_with_both_values(lab: 
     again.await_event("owned", 2)
     (told,) = again.events("setting does not count")
     assert (told["setting"], told["wanted"], told["in_force"]) == ("stream.jitter_ms", 500, 0)
+
+
+def send(lab: Lab, topic: Topic, first: int, first_ms: int, count: int) -> None:
+    """Produce numbered records from a time on, and wait until they are stored."""
+    with lab.producer() as producer:
+        for number in range(first, first + count):
+            key, stamp = (number % 7).to_bytes(4, "big"), first_ms + number
+            producer.send(topic.name, key, b"%d" % number, stamp, None, 0)
+    lab.await_committed(topic, first + count)
+
+
+def test_worker_lets_what_is_too_old_expire_and_tells_what_went(lab: Lab) -> None:
+    topic, now_ms = lab.topic(partitions=1), CLOCK.now_ns() // 10**6
+    keeping = lab.worker(topic, stream__retention_hours=1, expire_every_s=0)
+    send(lab, topic, 0, now_ms - 3 * HOUR_MS, 300)
+    send(lab, topic, 300, now_ms, 20)
+    assert keeping.stop() == 0
+    worker = lab.worker(topic, expire_every_s=0.5)
+    send(lab, topic, 320, now_ms, 20)
+
+    def has_counted() -> bool:
+        worker.ask_progress()
+        told = worker.events("progress")
+        return bool(told) and (told[-1]["expired"], told[-1]["lag"]) == (300, 0)
+
+    await_that(has_counted, "a line that counts what went")
+    assert sum(line["rows"] for line in worker.events("expired")) == 300
+    assert worker.events("expired")[-1]["start"] == 300
+    assert keeping.events("expired") + worker.events("expiry failed") == []
+    (left,) = lab.stored(topic).values()
+    assert [row[0] for row in left] == list(range(300, 340))
+    assert left == topic.holds()[0][300:]
