@@ -1,6 +1,6 @@
 """The demo: Kafka, two workers of which one is killed, Spark, and a ledger that must balance.
 
-python -m demo                    200,000 records of 500 devices, some of them late
+python -m demo                    200,000 records of 500 devices, some late, some to expire
 python -m demo --records 50000    less
 """
 
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +22,7 @@ from connectors.dev_stack.process import Process
 from connectors.dev_stack.stack import DevStack
 from connectors.kafka_client import Admin
 from demo.job import COUNTS, TELEMETRY
-from demo.ledger import read_ledger
+from demo.ledger import gone, read_ledger
 from storage_core import InvalidRequestError, ShardlogError, StreamReader, SystemClock
 
 _CLOCK: Final = SystemClock()
@@ -31,7 +31,13 @@ _RATE: Final = 15_000
 _WAIT_MAX_S: Final = 180.0
 _LOOK_S: Final = 0.2
 _PARTITIONS: Final = 4
+_KEPT_HOURS: Final = 1
+# Of so many records one is older than the stream keeps.
+_OLD_ONE_IN: Final = 50
+_OLD_MS: Final = 3 * 3_600_000
 _SHARDLOG: Final = "connectors.cli.main"
+
+_Running = subprocess.Popen[str]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -58,29 +64,35 @@ def _run(place: Path, records: int, rate: int) -> bool:
         stack = DevStack(place / "broker", owner=Process.current())
         running.callback(stack.stop)
         bootstrap = stack.address(BROKER)
-        _say(f"producing {records:,} records of 500 devices at {rate:,} a second, 3 % of them late")
-        producer = running.enter_context(
-            _process(_SHARDLOG, "produce", TELEMETRY, *_produce(bootstrap, records, rate))
-        )
-        _await_topic(bootstrap)
-        _say("starting two workers on one root; the group shares out four partitions")
-        workers = [
-            running.enter_context(_process(_SHARDLOG, "worker", *_worker(bootstrap, root)))
-            for _ in range(2)
-        ]
-        _await_stored(root, records // 10, workers)
+        old = records // _OLD_ONE_IN
+        _say(f"producing {old:,} records that are three hours old")
+        then_ms = _CLOCK.now_ns() // 10**6 - _OLD_MS
+        with _producing(bootstrap, old, f"--start-ms={then_ms}") as producer:
+            _await_topic(bootstrap)
+            _say("starting two workers on one root; the group shares out four partitions")
+            workers = [
+                running.enter_context(_process(_SHARDLOG, "worker", *_worker(bootstrap, root)))
+                for _ in range(2)
+            ]
+            acknowledged = _acknowledged(producer)
+        _await_stored(root, acknowledged, workers)
+        left = records - old
+        _say(f"producing {left:,} records of 500 devices at {rate:,} a second, 3 % of them late")
+        producer = running.enter_context(_producing(bootstrap, left, f"--rate={rate}"))
+        _say(f"the stream keeps {_KEPT_HOURS} hour: waiting until the old ones have expired")
+        _await(lambda: gone(root) >= acknowledged, "what is old did not expire")
         _say(f"starting Spark: a job tails the shards and writes counts into stream {COUNTS!r}")
         job_place = place / "spark"
         job_place.mkdir()
         job = running.enter_context(
-            _process("demo.job", os.fspath(root), os.fspath(job_place), str(records))
+            _process("demo.job", os.fspath(root), os.fspath(job_place), str(left))
         )
         _await_stored(root, records // 3, workers)
         _say("kill -9 of one worker")
         workers[0].kill()
         workers[0].wait()
-        acknowledged = _acknowledged(producer)
-        _say(f"all produced; waiting until worker and Spark have all {acknowledged:,}")
+        acknowledged += _acknowledged(producer)
+        _say(f"all {acknowledged:,} produced; waiting until worker and Spark have what is left")
         _await_stored(root, acknowledged, workers[1:])
         seen = _answer(job)
         _say("stopping the other worker")
@@ -93,22 +105,24 @@ def _run(place: Path, records: int, rate: int) -> bool:
     return ledger.is_balanced
 
 
-def _produce(bootstrap: str, records: int, rate: int) -> list[str]:
-    return [
+def _producing(bootstrap: str, records: int, *more: str) -> AbstractContextManager[_Running]:
+    given = [
         f"--bootstrap={bootstrap}",
         f"--records={records}",
         "--devices=500",
-        f"--rate={rate}",
         "--late-share=0.03",
         "--seed=1",
         f"--partitions={_PARTITIONS}",
     ]
+    return _process(_SHARDLOG, "produce", TELEMETRY, *given, *more)
 
 
 def _worker(bootstrap: str, root: Path) -> list[str]:
     settings = {
         "root": os.fspath(root),
         "topics": json.dumps([TELEMETRY]),
+        "stream.retention_hours": str(_KEPT_HOURS),
+        "expire_every_s": "1",
         "kafka.bootstrap.servers": bootstrap,
         "kafka.session.timeout.ms": "6000",
         "kafka.heartbeat.interval.ms": "500",

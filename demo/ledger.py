@@ -17,7 +17,7 @@ class Ledger:
     Attributes:
         produced: Acknowledged by the broker.
         stored: In the shards, and shown.
-        expired: In the shards, below the floor.
+        expired: Gone from the shards by their age, or too old as they came.
         late: Of those stored, the ones that came late.
         seen: Brought to Spark by the source.
         counted: The sum of the counts that went through the sink, read back.
@@ -43,7 +43,7 @@ class Ledger:
             ("produced, acknowledged by the broker", self.produced),
             ("stored in the shards", self.stored),
             ("  of them late, in their right place", self.late),
-            ("expired", self.expired),
+            ("expired, older than the stream keeps", self.expired),
             ("seen by Spark through the source", self.seen),
             ("counted, through the sink, read back", self.counted),
         )
@@ -54,7 +54,8 @@ class Ledger:
 
 def read_ledger(root: Path, produced: int, seen: int) -> Ledger:
     """Count what lies in the streams, row by row."""
-    stored = expired = late = counted = 0
+    stored = late = counted = 0
+    expired = gone(root)
     with StreamReader.open(root, TELEMETRY) as reader:
         for shard in reader.committed():
             for batch in reader.tail(shard, columns=["state"]):
@@ -67,3 +68,9 @@ def read_ledger(root: Path, produced: int, seen: int) -> Ledger:
             counts = pc.cast(pc.cast(batch.column("payload"), pa.string()), pa.int64())
             counted += pc.sum(counts).as_py() or 0
     return Ledger(produced, stored, expired, late, seen, counted)
+
+
+def gone(root: Path) -> int:
+    """Count the records that the shards had and do not any more; offsets have no gaps here."""
+    with StreamReader.open(root, TELEMETRY) as reader:
+        return sum(reader.start(shard) - reader.born(shard) for shard in reader.committed())
