@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -54,23 +56,25 @@ class Ledger:
 
 def read_ledger(root: Path, produced: int, seen: int) -> Ledger:
     """Count what lies in the streams, row by row."""
-    stored = late = counted = 0
-    expired = gone(root)
-    with StreamReader.open(root, TELEMETRY) as reader:
-        for shard in reader.committed():
-            for batch in reader.tail(shard, columns=["state"]):
-                states = batch.column("state").to_numpy()
-                expired += int((states == State.EXPIRED).sum())
-                late += int((states == State.LATE).sum())
-                stored += int((states != State.EXPIRED).sum())
+    counted = 0
+    expired, states = what_became(root)
     with StreamReader.open(root, COUNTS) as reader:
         for batch in reader.scan(columns=["payload"]):
             counts = pc.cast(pc.cast(batch.column("payload"), pa.string()), pa.int64())
             counted += pc.sum(counts).as_py() or 0
-    return Ledger(produced, stored, expired, late, seen, counted)
+    return Ledger(produced, int(states.sum()), expired, int(states[State.LATE]), seen, counted)
 
 
-def gone(root: Path) -> int:
-    """Count the records that the shards had and do not any more; offsets have no gaps here."""
+def what_became(root: Path) -> tuple[int, npt.NDArray[np.int64]]:
+    """Return how many records have expired, and how many there are of each other state.
+
+    What came before the floor had moved past it goes by windows, and the log begins behind it. What
+    came after lies in the log, marked, until the log's start passes it. Offsets have no gaps here.
+    """
+    expired, states = 0, np.zeros(State.EXPIRED + 1, np.int64)
     with StreamReader.open(root, TELEMETRY) as reader:
-        return sum(reader.start(shard) - reader.born(shard) for shard in reader.committed())
+        for shard in reader.committed():
+            expired += reader.start(shard) - reader.born(shard)
+            for batch in reader.tail(shard, columns=["state"]):
+                states += np.bincount(batch.column("state").to_numpy(), minlength=len(states))
+    return expired + int(states[State.EXPIRED]), states[: State.EXPIRED]
