@@ -82,7 +82,7 @@ check: $(STAMP) ## Check style, formatting, types, spelling, project file, lock 
 	$(BIN)/uv lock --check
 	$(if $(CC_FOUND),$(CC) -std=c11 -O2 -Wall -Wextra -Werror -fsyntax-only $(NATIVE)/*.c,@echo 'no $(CC): C is not checked')
 
-quick: $(STAMP) ## Run units, scenarios, tidy and a short model test, without FUSE, in under a minute.
+quick: $(STAMP) ## Run units, scenarios, tidy and a short model test, without FUSE, in about a minute.
 	@place=$$(mktemp -d -p "$(or $(wildcard /dev/shm),$(TMPDIR),/tmp)") && trap 'rm -rf "$$place"' EXIT; \
 		TMPDIR=$$place SHARDLOG_MODEL_EXAMPLES=12 SHARDLOG_EXAMPLES=10 \
 		$(PYTEST) --dist worksteal -m 'not fuse and not slow' $(wildcard tests/unit tests/log tests/model tests/tidy)
