@@ -25,7 +25,6 @@ from storage_core.errors import CorruptionError, InvalidRequestError
 from storage_core.format.keys import (
     FAMILY_DEFAULT,
     INT32_MAX,
-    KEY_NUMBER_BYTES,
     NULL_KEY_NUMBER,
     PREFIX_KEY,
     decode_key_number,
@@ -183,8 +182,9 @@ class _RecentKeys:
 
 def _given_number(key: bytes, value: bytes, given: int) -> int:
     number = decode_key_number(value)
-    if len(value) != KEY_NUMBER_BYTES or not 0 <= number < given:
-        message = f"the key {_shown(key)} has number {number}, and {given} were given"
+    if number is None or not 0 <= number < given:
+        found = f"{_shown(value)}, which is none" if number is None else number
+        message = f"the key {_shown(key)} has number {found}, and {given} were given"
         raise CorruptionError(message)
     return number
 

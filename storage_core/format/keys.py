@@ -176,8 +176,10 @@ def encode_key_number(number: int) -> bytes:
     return number.to_bytes(KEY_NUMBER_BYTES, "little", signed=True)
 
 
-def decode_key_number(data: bytes) -> int:
-    """Return what `encode_key_number` was given."""
+def decode_key_number(data: bytes) -> int | None:
+    """Return what `encode_key_number` was given; None where it made no such bytes."""
+    if len(data) != KEY_NUMBER_BYTES:
+        return None
     return int.from_bytes(data, "little", signed=True)
 
 

@@ -16,7 +16,6 @@ from storage_core.dictionaries.routing import shards_of_keys
 from storage_core.format.block import Block
 from storage_core.format.keys import (
     INT32_MAX,
-    KEY_NUMBER_BYTES,
     NULL_KEY_NUMBER,
     PREFIX_KEY,
     decode_key_number,
@@ -107,4 +106,5 @@ class DictionaryCheck:
 
 
 def _number(value: bytes) -> int:
-    return decode_key_number(value) if len(value) == KEY_NUMBER_BYTES else _NOT_THERE
+    number = decode_key_number(value)
+    return _NOT_THERE if number is None else number

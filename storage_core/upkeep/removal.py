@@ -285,7 +285,7 @@ def _deletes_below(
     """
     if cut <= view.state.cut:
         return
-    for zone, block in view.blocks(zone for zone in gone if zone.late and zone.end <= cut):
+    for _, block in view.blocks(zone for zone in gone if zone.late and zone.end <= cut):
         states = block.states
         assert states is not None, "a zone that counts late rows has a block with states"
         at = np.flatnonzero(states == State.LATE)
@@ -293,7 +293,6 @@ def _deletes_below(
         windows = view.scheme.of_many(primaries)
         for key in encode_late_keys(windows, block.secondaries[at], primaries, block.addresses[at]):
             yield "default", key
-        del zone
     if view.state.tail.counters.ahead:
         places = ahead_between(view, None, INT64_MIN, INT64_MAX)
         places = places.where(places.address < min(start, cut))
