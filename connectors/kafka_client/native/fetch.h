@@ -15,9 +15,10 @@
  * lock in each call. One thread at a time uses a consumer; a lock makes the end of the client,
  * which librdkafka tells on a thread of its own, wait for a call under way.
  *
- *     client.c      the client's handle, partitions' queues, messages taken
- *     columns.c     from messages to columns
- *     librdkafka.h  what of librdkafka is used
+ *     client.c        the client's handle, partitions' queues, messages taken
+ *     columns.c       from messages to columns
+ *     side_by_side.c  that a message has no headers, without asking librdkafka
+ *     librdkafka.h    what of librdkafka is used
  */
 #ifndef SHARDLOG_FETCH_H
 #define SHARDLOG_FETCH_H
@@ -128,5 +129,8 @@ void shardlog_count(enum counter counter, int64_t number);
 
 /* Destroy messages up to this one. */
 void shardlog_end_messages(struct fetch *f, size_t end);
+
+/* Tell whether a message, which is no fault, provably has no headers; `next` was sent behind it. */
+bool shardlog_proves_no_headers(const rd_kafka_message_t *m, const rd_kafka_message_t *next);
 
 #endif
