@@ -38,6 +38,7 @@ from storage_core.ground.arrow import Array, nulls
 from storage_core.store.key_value import KeyValueStore, Recovery
 from storage_core.store.marker import MarkerWriter
 from storage_core.testing import ManualClock, SimulatedCrash
+from tests.far_reader import FarReader
 from tests.model.keyed import has_keys, key_of
 from tests.strategies import NOW, BatchForm, Crash, Given
 from tests.witness import Witness
@@ -58,7 +59,9 @@ class Lab:
         self.clock = ManualClock(wall_ns=NOW * self._unit_ns)
         self.witnesses = [Witness() for _ in range(options.shards)]
         self._writer: Stream | None = None
-        self._reader: StreamReader | None = None
+        self._reader: StreamReader | FarReader | None = None
+        self.reads_from_afar = False
+        """Whether the next reader is opened in another process."""
 
     # --- life and death --------------------------------------------------------------------
 
@@ -244,9 +247,11 @@ class Lab:
     # --- reading ---------------------------------------------------------------------------
 
     @property
-    def reader(self) -> StreamReader:
-        """A reader beside the writer, opened when first needed."""
-        if self._reader is None:
+    def reader(self) -> Any:
+        """A reader beside the writer, here or in another process, opened when first needed."""
+        if self._reader is None and self.reads_from_afar:
+            self._reader = FarReader(self.root, STREAM)
+        elif self._reader is None:
             # Its pauses move no clock but its own.
             environment = Environment(ManualClock())
             self._reader = StreamReader.open(self.root, STREAM, environment=environment)

@@ -48,7 +48,7 @@ def shard_of(id_: int, shards: int) -> int:
     return 0 if key is None else xxhash.xxh3_64_intdigest(key) % shards
 
 
-def in_ids(reads: StreamReads, options: StreamOptions) -> Any:
+def in_ids(reads: Any, options: StreamOptions) -> Any:
     """Return what answers as a stream with ids does."""
     return KeyedReads(reads) if has_keys(options) else reads
 

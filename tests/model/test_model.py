@@ -15,7 +15,7 @@ before any writing call of any shard, while it writes, closes, creates or opens;
 The lists collect the states they pass in a step; after a crash exactly one must be found, and
 the test goes on from it. After each step committed, counters, all rows in order and all in
 replay are compared; one kind of step asks everything else there is to ask, of the writer or
-of a reader beside it.
+of a reader beside it, in this process or in another.
 
 Where a stream has a key dictionary each id stands for a key (keyed.py), and the lists are the same.
 
@@ -48,9 +48,12 @@ transaction_steps = st.lists(st.one_of(strategies.records, strategies.batches), 
 class LogAgainstLists(SideBySide):
     """The steps there are."""
 
-    @initialize(options=strategies.stream_options(), crash=strategies.crashes)
-    def create(self, options: StreamOptions, crash: Crash) -> None:
+    @initialize(
+        options=strategies.stream_options(), crash=strategies.crashes, reads_from_afar=st.booleans()
+    )
+    def create(self, options: StreamOptions, crash: Crash, reads_from_afar: bool) -> None:
         self.begin(options, crash)
+        self.lab.reads_from_afar = reads_from_afar
 
     # --- steps that write ------------------------------------------------------------------
 
@@ -242,9 +245,10 @@ class LogAgainstLists(SideBySide):
             assert reader.wait(shard, end - 1, timeout=0)
             assert not reader.wait(shard, end, timeout=0)
 
-    @rule()
-    def replace_reader(self) -> None:
+    @rule(reads_from_afar=st.booleans())
+    def replace_reader(self, reads_from_afar: bool) -> None:
         self.lab.close_reader()
+        self.lab.reads_from_afar = reads_from_afar
 
     @rule(shard=strategies.shard_numbers, records=strategies.batches, asks_reader=st.booleans())
     def read_while_rows_come(self, shard: int, records: list[Given], asks_reader: bool) -> None:
