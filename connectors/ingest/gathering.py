@@ -51,7 +51,7 @@ class Gathering:
             for partition, records in map_partitions(fetched, partitions, rules):
                 self._parts.setdefault(partition, []).append(records)
                 self.count += records.count
-                self._bytes += _bytes_of(records)
+                self._bytes += records.size
 
     def drop(self, partitions: Iterable[Partition]) -> None:
         """Forget the records of some partitions."""
@@ -60,7 +60,7 @@ class Gathering:
             records = sum(part.count for part in parts)
             self._counts.drop(records)
             self.count -= records
-            self._bytes -= sum(map(_bytes_of, parts))
+            self._bytes -= sum(part.size for part in parts)
 
     def drop_all(self) -> None:
         """Forget all of them."""
@@ -71,7 +71,3 @@ class Gathering:
         taken, self._parts = self._parts, {}
         self.count = self._bytes = 0
         return taken
-
-
-def _bytes_of(records: ShardRecords) -> int:
-    return records.rows.nbytes + sum(map(len, records.dead_letters.values()))

@@ -45,6 +45,9 @@ _BASE_FIELDS: Final[Any] = [
 SCHEMA: Final = pa.schema(_BASE_FIELDS)
 _SCHEMA_WITH_HEADERS: Final = SCHEMA.append(pa.field("headers", HEADERS_TYPE))
 
+# Of a row without the bytes of its key, payload and headers.
+_ROW_BYTES: Final = 8 + 4 + 4 + 4 + 8 + 1
+
 _untyped: Any = pa  # the stubs lack concat_batches
 Offsets = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]
@@ -61,6 +64,7 @@ class ShardRecords:
         start: The offset of the first record, stored or not.
         end: The offset behind the last record, stored or not.
         epoch: The leader epoch of the last record.
+        size: About how many bytes they are.
     """
 
     rows: pa.RecordBatch
@@ -69,6 +73,7 @@ class ShardRecords:
     start: int
     end: int
     epoch: int | None
+    size: int
 
     @property
     def count(self) -> int:
@@ -89,10 +94,16 @@ def map_partitions(
     secondaries, is_refused = _secondaries(fetched.keys, rules)
     is_refused |= _is_unfit(fetched, rules)
     rows = _rows(fetched, secondaries, rules)
+    key_bounds, value_bounds = _bounds(fetched.keys), _bounds(fetched.values)
     for partition in partitions:
         start, end = fetched.runs[partition]
         own, offsets = rows.slice(start, end - start), fetched.offsets[start:end]
         first, last = int(offsets[0]), int(offsets[-1])
+        # NOTE: `nbytes` of a slice takes as long as to map it.
+        size = int(value_bounds[end] - value_bounds[start] + key_bounds[end] - key_bounds[start])
+        size += _ROW_BYTES * (end - start)
+        if fetched.headers is not None:
+            size += own.column("headers").nbytes
         dead: dict[int, bytes] = {}
         refused = is_refused[start:end]
         if refused.any():
@@ -101,8 +112,9 @@ def map_partitions(
                 dead[letter.offset] = encode_dead_letter(letter)
             kept = np.flatnonzero(~refused)
             own, offsets = own.take(kept), offsets[kept]
+            size = own.nbytes + sum(map(len, dead.values()))
         epoch = fetched.epochs[partition]
-        yield partition, ShardRecords(own, offsets, dead, first, last + 1, epoch)
+        yield partition, ShardRecords(own, offsets, dead, first, last + 1, epoch, size)
 
 
 def join_records(parts: Sequence[ShardRecords]) -> ShardRecords:
@@ -118,7 +130,8 @@ def join_records(parts: Sequence[ShardRecords]) -> ShardRecords:
         before = np.maximum.accumulate(offsets)[:-1]
         kept = np.flatnonzero(np.concatenate(([True], offsets[1:] > before)))
         rows, offsets = rows.take(kept), offsets[kept]
-    return ShardRecords(rows, offsets, dead, parts[0].start, last.end, last.epoch)
+    size = sum(part.size for part in parts)
+    return ShardRecords(rows, offsets, dead, parts[0].start, last.end, last.epoch, size)
 
 
 def concat_rows(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

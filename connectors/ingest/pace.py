@@ -8,29 +8,45 @@ An idle worker's rounds carry no records. They move shards past offsets that hol
 ask whether the topics are still the ones. Belongs to the worker's thread; times are monotonic.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 from connectors.ingest.gathering import Gathering
 
 _ADVANCE_EVERY_S: Final = 1.0
 _IDENTITY_EVERY_S: Final = 10.0
-# Fewer cost more a record; more leave the processor's caches before they are mapped.
-CONSUME_RECORDS: Final = 6_000
 _BESIDE_ROUNDS_MAX: Final = 2
 _BEHIND_LINGERS: Final = 10
 _BEHIND_CALLS: Final = 3
-_FULL_WITHIN_S: Final = 0.04
 _SMALL_RECORDS: Final = 256
 _SMALL_EVERY_LINGERS: Final = 3
 _WAIT_LEAST_S: Final = 0.005
 WAIT_MOST_S: Final = 0.1
 
 
+@dataclass(frozen=True, slots=True)
+class CallSize:
+    """How many records a call to Kafka brings at most, and how soon while a backlog waits."""
+
+    records: int
+    full_within_s: float
+
+    @classmethod
+    def of(cls, *, is_native: bool) -> "CallSize":
+        """Return what fits the way records are fetched.
+
+        Fewer cost more a record; more leave the processor's caches before they are mapped, and a
+        record that is an object of Python takes more of them.
+        """
+        return cls(6_000, 0.04) if is_native else cls(3_000, 0.02)
+
+
 class Pace:
     """What decides whether a round is due."""
 
-    def __init__(self, linger_s: float) -> None:
+    def __init__(self, linger_s: float, call: CallSize) -> None:
         self._linger_s = linger_s
+        self.call = call
         self._begun_s = self._advance_due_s = self._identity_due_s = 0.0
         self._full_calls = 0
         self._was_empty = True
@@ -49,7 +65,7 @@ class Pace:
         One that comes back full is what a moment's pause leaves, too; a backlog fills several.
         """
         self._was_empty = count == 0
-        is_full = count == CONSUME_RECORDS and took_s < _FULL_WITHIN_S
+        is_full = count == self.call.records and took_s < self.call.full_within_s
         self._full_calls = self._full_calls + 1 if is_full else 0
 
     def next_call(
@@ -61,7 +77,7 @@ class Pace:
         """
         if self._was_empty and not gathered.count and not is_round_out:
             return 1, WAIT_MOST_S
-        most = CONSUME_RECORDS
+        most = self.call.records
         if gathered.count < _SMALL_RECORDS and not self.is_behind:
             most = _SMALL_RECORDS - gathered.count
         left_s = self._due_s(gathered, now_s) - now_s

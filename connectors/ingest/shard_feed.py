@@ -69,7 +69,7 @@ class ShardFeed:
 
     def nothing_until(self, next_offset: int) -> ShardRecords:
         """Return what stands for offsets that carry no records."""
-        return ShardRecords(_NO_ROWS, _NO_OFFSETS, {}, self.next, next_offset, self.epoch)
+        return ShardRecords(_NO_ROWS, _NO_OFFSETS, {}, self.next, next_offset, self.epoch, 0)
 
     def commit(self) -> int:
         """Make everything appended durable and return the end of it."""

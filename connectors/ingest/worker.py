@@ -26,7 +26,7 @@ from connectors.ingest.first_topics import first_topics
 from connectors.ingest.gathering import Gathering
 from connectors.ingest.group_offsets import GroupOffsets
 from connectors.ingest.holdings import Holdings
-from connectors.ingest.pace import CONSUME_RECORDS, WAIT_MOST_S, Pace
+from connectors.ingest.pace import WAIT_MOST_S, CallSize, Pace
 from connectors.ingest.partition_faults import PartitionFaults, refusal_of
 from connectors.ingest.progress import Progress
 from connectors.ingest.rounds import Rounds
@@ -74,7 +74,8 @@ class Worker:
         self._watch = AssignmentWatch(options.topics, self._topics_there, log)
         self._dead_letters = DeadLetterWatch(options.dead_letters_only_max, log)
         self._group = GroupOffsets(self._consumer)
-        self._pace = Pace(options.linger_ms / 1000)
+        call = CallSize.of(is_native=self._consumer.is_native)
+        self._pace = Pace(options.linger_ms / 1000, call)
         self._rounds = Rounds(
             self._consumer,
             self._identities,
@@ -307,7 +308,7 @@ class Worker:
         if not round_.is_done(_UNPOLLED_MAX_S):
             self._consumer.pause(self._holdings.feeds)
             while not round_.is_done() and not self._is_stopping:
-                stretches = self._consumer.fetch(CONSUME_RECORDS, WAIT_MOST_S)
+                stretches = self._consumer.fetch(self._pace.call.records, WAIT_MOST_S)
                 self._gather(stretches, self._clock.monotonic_s())
             self._consumer.resume(self._holdings.feeds)
         # A stop waits for it by itself.

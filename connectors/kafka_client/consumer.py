@@ -47,6 +47,7 @@ class Consumer:
         """
         told = {**consumer_settings(settings), "on_commit": self._note_group}
         self._client, self._native, self.fetches_by = open_client(told, fetch)
+        self.is_native = self._native is not None
         self._topics: set[str] = set()
         self._failure: Exception | None = None
         self._group_answer: dict[Partition, int] | None = None

@@ -282,6 +282,18 @@ def test_headers_keep_order_repeats_and_nulls(headers):
     assert found == headers
 
 
+@given(st.lists(st.tuples(st.integers(0, 2), VALUES, HEADERS), min_size=1, max_size=40))
+def test_size_is_what_the_columns_and_dead_letters_take(records):
+    messages = [
+        record(at, value=value, headers=headers, partition=partition)
+        for at, (partition, value, headers) in enumerate(records)
+    ]
+    for _, mapped in shard_records(messages, MappingRules(payload_bytes_max=5)):
+        taken = mapped.rows.nbytes + sum(map(len, mapped.dead_letters.values()))
+        # Places behind the last, and bits of what is null.
+        assert mapped.size <= taken <= mapped.size + 8 + 3 * (mapped.count // 8 + 2)
+
+
 @given(VALUES, st.none() | st.binary(max_size=9), HEADERS)
 def test_dead_letter_is_the_record_byte_for_byte(value, key, headers):
     rules = MappingRules(payload_bytes_max=1, null_key="dead-letter")

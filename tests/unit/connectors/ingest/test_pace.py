@@ -7,20 +7,21 @@ import pytest
 
 from connectors.ingest.counts import WorkerCounts
 from connectors.ingest.gathering import Gathering
-from connectors.ingest.pace import CONSUME_RECORDS, Pace
+from connectors.ingest.pace import CallSize, Pace
 from connectors.kafka_client import Partition
 from connectors.kafka_client.python_fetch import stretches_of
 from connectors.settings.stream_settings import MappingRules
 from tests.unit.connectors.records import record
 
 HERE = Partition("orders", 0)
+CALL = CallSize.of(is_native=True)
 # Only its rules are asked for.
 SHUT: Any = SimpleNamespace(rules=MappingRules())
 
 
 @pytest.fixture
 def pace():
-    return Pace(linger_s=0.02)
+    return Pace(0.02, CALL)
 
 
 def gathered(count, since_s=100.0, records_max=10):
@@ -32,7 +33,7 @@ def gathered(count, since_s=100.0, records_max=10):
 
 def fall_behind(pace):
     for _ in range(3):
-        pace.note_call(CONSUME_RECORDS, 0.003)
+        pace.note_call(CALL.records, 0.003)
 
 
 def test_records_wait_for_others_for_a_moment(pace):
@@ -92,34 +93,50 @@ def test_call_collects_until_records_have_waited_for_long_enough(pace):
 
 def test_call_is_short_once_a_round_is_due_and_never_long(pace):
     assert next_call(pace, gathered(1), 100.5)[1] == pytest.approx(0.005)
-    assert next_call(Pace(linger_s=5), gathered(1), 100)[1] == pytest.approx(0.1)
+    assert next_call(Pace(5, CALL), gathered(1), 100)[1] == pytest.approx(0.1)
 
 
 def test_call_ends_when_a_round_is_not_small_any_more(pace):
     assert next_call(pace, gathered(6), 100.0)[0] == 250
-    assert next_call(pace, gathered(256, records_max=1000), 100.0)[0] == CONSUME_RECORDS
+    assert next_call(pace, gathered(256, records_max=1000), 100.0)[0] == CALL.records
 
 
 def test_worker_that_is_behind_asks_for_much(pace):
     fall_behind(pace)
-    assert next_call(pace, gathered(0), 100.0)[0] == CONSUME_RECORDS
+    assert next_call(pace, gathered(0), 100.0)[0] == CALL.records
 
 
 def test_full_call_after_a_pause_is_no_backlog(pace):
-    pace.note_call(CONSUME_RECORDS, 0.003)
+    pace.note_call(CALL.records, 0.003)
     assert not pace.is_behind
 
 
 def test_calls_that_fill_slowly_are_no_backlog(pace):
     for _ in range(3):
-        pace.note_call(CONSUME_RECORDS, 0.05)
+        pace.note_call(CALL.records, 0.05)
     assert not pace.is_behind
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+def test_backlog_is_told_by_full_calls_of_the_way_records_are_fetched(is_native):
+    call = CallSize.of(is_native=is_native)
+    pace = Pace(0.02, call)
+    for _ in range(3):
+        pace.note_call(call.records, 0.9 * call.full_within_s)
+    assert pace.is_behind
+    assert next_call(pace, gathered(0), 100.0)[0] == call.records
+
+
+def test_calls_in_python_are_smaller_and_full_as_fast_a_record():
+    native, python = (CallSize.of(is_native=each) for each in (True, False))
+    assert python.records < native.records
+    assert python.full_within_s / python.records == native.full_within_s / native.records
 
 
 def test_backlog_is_over_with_the_first_call_that_is_not_full(pace):
     fall_behind(pace)
     assert pace.is_behind
-    pace.note_call(CONSUME_RECORDS - 1, 0.003)
+    pace.note_call(CALL.records - 1, 0.003)
     assert not pace.is_behind
 
 
