@@ -7,13 +7,14 @@ SHELL := bash
 
 # Test processes at a time.
 JOBS ?= 2
-# Which fault (kill, keys, power, damage, disk, lock, native, index; ingest: of workers and their
-# broker; spark: killed drivers; properties: N examples of each property of the unit tests; empty
-# for all but the last three) and how often.
+# Which fault (kill, keys, expiry, power, damage, disk, lock, native, index; ingest: of workers and
+# their broker; spark: killed drivers; properties: N examples of each property of the unit tests;
+# empty for all but the last three) and how often.
 KIND ?=
 N ?=
 FAULTS_spark := tests/spark/test_source_kill.py tests/spark/test_sink_kill.py
 FAULTS_ingest := $(addprefix tests/broker/test_,worker_faults.py broker_faults.py transactions.py)
+FAULTS_expiry := $(addprefix tests/faults/test_,expiry.py expiry_calls.py)
 FAULTS_properties := tests/unit tests/log
 
 # Tests, demo and benchmarks start hundreds of processes; each saves half a second of compiling.

@@ -34,7 +34,9 @@ CYCLES_A_STORE = 10
 _START_MAX_S = 60
 
 _children = multiprocessing.get_context("forkserver")
-_children.set_forkserver_preload(["__main__", "tests.faults.follower", "tests.faults.writer"])
+_children.set_forkserver_preload(
+    ["__main__", *(f"tests.faults.{run}" for run in ("follower", "writer", "deadly_expiry"))]
+)
 
 
 def start_child(run: Callable[[Any], None], plan: object) -> ForkServerProcess:
