@@ -38,6 +38,8 @@ from storage_core.store.key_value import Batch
 ROWS_HANDED_MOST: Final = 2**19
 # So many are looked at together; a worker that is awake is not woken again for fewer.
 ROWS_AT_ONCE: Final = 2**16
+# All that waits is written in batches of so many; each of them costs as much as many entries do.
+_ENTRIES_AT_ONCE: Final = 2**11
 
 
 class ShardIndex:
@@ -163,14 +165,14 @@ class ShardIndex:
     def write_all(self) -> None:
         """Write all that waits and is committed, unless held."""
         with self._turn:
-            while not self._is_held and self._write_some():
+            while not self._is_held and self._write_some(_ENTRIES_AT_ONCE):
                 pass
 
     def drain(self) -> None:
         """Choose and write, held or not, all entries of committed rows."""
         with self._turn:
             self._take_rows(writes=True)
-            while self._write_some():
+            while self._write_some(_ENTRIES_AT_ONCE):
                 pass
 
     # --- inside ----------------------------------------------------------------------------
@@ -202,12 +204,12 @@ class ShardIndex:
             waiting = waiting[kept]
         self._waiting = waiting
 
-    def _write_some(self) -> bool:
-        """Write a batch of entries of committed rows; return whether there were any."""
+    def _write_some(self, least: int = 0) -> bool:
+        """Write a batch of entries of committed rows, so many if they are there; tell if any."""
         if self._is_stopped or not len(self._waiting):
             return False
         ready = int(self._waiting["address"].searchsorted(self._committed()))
-        part = self._waiting[: min(ready, self._spacing.batch)]
+        part = self._waiting[: min(ready, max(self._spacing.batch, least))]
         if not len(part):
             return False
         # IMPORTANT: each is written with what it is at this moment; what expires meanwhile

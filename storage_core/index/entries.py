@@ -31,6 +31,8 @@ SLOTS_LEAST: Final = 2**10
 SLOTS_MOST: Final = 2**16
 # So few firsts are never too many.
 FIRSTS_MANY: Final = 64
+# Where ids take turns, all of them are among so many rows for each.
+_ROWS_FOR_FIRSTS: Final = 4
 # Multiplied with it, ids in a row fall far from each other.
 _SCATTER: Final = np.uint32(2654435769)
 _SPREAD: Final = 0x5BD1E995
@@ -182,12 +184,16 @@ def _firsts(ids: Int32s) -> tuple[Int64s, Int64s]:
     if span > 8 * len(ids) + 1024:
         _, places, counts = np.unique(ids, return_index=True, return_counts=True)
         return places, counts
-    offsets = ids.astype(np.int64) - least
+    offsets = np.subtract(ids, least, dtype=np.int64)
     counts = np.bincount(offsets, minlength=span)
-    firsts = np.empty(span, dtype=np.int64)
-    # Of repeated indices numpy keeps the last, which is the first from behind.
-    firsts[offsets[::-1]] = np.arange(len(ids) - 1, -1, -1)
     present = np.flatnonzero(counts)
+    firsts = np.full(span, -1)
+    # All rows are gone through only if the first few have not every id.
+    for end in (min(_ROWS_FOR_FIRSTS * len(present), len(ids)), len(ids)):
+        # Of repeated indices numpy keeps the last, which is the first from behind.
+        firsts[offsets[:end][::-1]] = np.arange(end - 1, -1, -1)
+        if firsts[present].min() >= 0:
+            break
     return firsts[present], counts[present]
 
 
