@@ -36,8 +36,9 @@ def expire_shard(shard: Shard, terms: ExpiryTerms, *, is_dry_run: bool) -> Shard
     """Let everything below a floor expire, and what a cap takes; durable on return.
 
     1. Judge: raise the floor under the append lock. No row that comes from here on lies below it.
-    2. Look: one seek tells whether any window reaches below it. If none does, the floor goes to
-       disk with the next batch, and this ends here.
+    2. Look: one seek tells whether any window reaches below it, a second one where rows have come
+       ahead of the clock. If none does, and no cap takes anything, the floor goes to disk with the
+       next batch, and this ends here.
     3. Find: in one view, under no lock, the windows, the log's start, dead blocks behind it.
     4. Write: all of it in one WriteBatch under the append lock, the standing moved before, so
        that no read speaks of what is not there.
