@@ -10,8 +10,10 @@ that the shard has had from the first row on:
 
 So a scan begins at the greatest of three safe lower bounds: the address of such an entry, the
 least address of the windows that it touches, and the log's start. The first holds for late rows
-too: before each stands a normal one with a larger primary. Any entry will do; one that is
-missing, late or dropped leaves another bound, or none. Sums at both ends of int64 saturate, and
+too: before each stands a normal one with a larger primary. Any entry of a row that stands will
+do; one that is missing, late or dropped leaves another bound, or none. That of a row that is lost
+bounds nothing: the head that it had moved may have been set back, and rows that were late against
+it are normal. Sums at both ends of int64 saturate, and
 beyond them nothing lies.
 """
 
@@ -45,14 +47,15 @@ class IndexBounds:
         at_or_after: Looks an item up at a key or behind it.
         scheme: The windows.
         jitter: The stream's jitter.
-        committed: Entries of rows that are not committed say nothing.
+        stands: Tells whether the row at an address is committed and not lost; entries of others
+            say nothing.
     """
 
     at_or_before: Seek
     at_or_after: Seek
     scheme: WindowScheme
     jitter: int
-    committed: int
+    stands: Callable[[int], bool]
 
     def begin(self, secondary: int, start: int) -> int:
         """Return an address before which no normal or late row of an id has such a primary."""
@@ -95,4 +98,4 @@ class IndexBounds:
         if len(key) != INDEX_KEY_BYTES or not key.startswith(index_keys_of(window, secondary)):
             return None
         address = decode_index_key(key)[3]
-        return address if address < self.committed else None
+        return address if self.stands(address) else None

@@ -69,8 +69,14 @@ def _ranges_of(
 def _bounds(view: ShardView) -> IndexBounds | None:
     if not view.has_index:
         return None
+
+    def stands(address: int) -> bool:
+        # IMPORTANT: what is lost counts too; rows behind it can be asked for before it is given up.
+        lost = view.state.lost
+        return view.shows(address) and not any(one.start <= address < one.end for one in lost)
+
     return IndexBounds(
-        view.item_at_or_before, view.item_at_or_after, view.scheme, view.jitter, view.committed
+        view.item_at_or_before, view.item_at_or_after, view.scheme, view.jitter, stands
     )
 
 

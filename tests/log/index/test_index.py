@@ -15,6 +15,7 @@ from storage_core import (
     Environment,
     IndexOptions,
     InvalidRequestError,
+    ReadRequest,
     ShardPoisonedError,
     Stream,
 )
@@ -300,6 +301,26 @@ def test_crash_before_entries_are_written_loses_entries_and_no_row(root):
     assert column_of(bench.stream.read(0), "primary") == [*range(10)]
     assert bench.stream.verify().is_clean
     bench.let_go()
+
+
+def test_entry_of_a_lost_row_hides_no_row_that_came_behind_it(bench):
+    bench.keep([1000])
+    bench.keep([10], secondary=2)
+    bench.stream.index.drain()
+    bench.crash()
+    bench.damage_block(0)
+    bench.open()
+    # Nobody knows the lost row's primary any more: what was late is not.
+    bench.keep([20, 30])
+    assert bench.stream.stats().late_arrivals == 0
+    assert (1, 1000, 0) in entries_of(bench.stream)
+    behind = ReadRequest(0, start=0, end=100, ids=(1,), start_address=1)
+    assert column_of(bench.shard.scan(behind), "primary") == [20, 30]
+    bench.stream.accept_loss(0, 0, 1)
+    assert column_of(bench.stream.read(1, 0, 100), "primary") == [20, 30]
+    with bench.read_beside() as reader:
+        assert column_of(reader.read(1, 0, 100), "primary") == [20, 30]
+    assert bench.stream.verify().is_clean
 
 
 def test_closed_stream_is_not_written_to(bench):

@@ -24,7 +24,7 @@ def bounds(
     def after(key: bytes) -> Item | None:
         return min(((one, b"") for one in keys if one >= key), default=None)
 
-    return IndexBounds(before, after, SCHEME, jitter, COMMITTED)
+    return IndexBounds(before, after, SCHEME, jitter, lambda address: address < COMMITTED)
 
 
 def test_scan_begins_at_the_last_entry_strictly_below_its_start():
