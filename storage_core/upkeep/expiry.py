@@ -2,7 +2,7 @@
 
 The floor is the primary below which all has expired. It never falls. Rows below it are hidden
 from the moment it moves, and rows that come below it are expired as they come; what is stored of
-them goes by whole windows and blocks (removal.py).
+them goes by whole windows and blocks (expired.py).
 """
 
 from dataclasses import dataclass
@@ -16,8 +16,9 @@ from storage_core.format.window import UNITS_PER_SECOND
 from storage_core.ground.clock import Clock
 from storage_core.upkeep.caps import Caps, LogSizes
 from storage_core.upkeep.exclusive import alone
+from storage_core.upkeep.expired import find_removal, has_expired
 from storage_core.upkeep.expiry_report import ShardExpiry
-from storage_core.upkeep.removal import Removal, find_removal, has_expired
+from storage_core.upkeep.removal import Removal
 from storage_core.write.shard import Shard
 
 # What is remembered of a shard's blocks between two looks, where there are caps.
