@@ -69,26 +69,25 @@ def find_removal(view: ShardView, floor: int, cut: int, rows: int) -> Removal:
     """
     window = view.scheme.of(floor)
     begin = view.scheme.first_of(window)
+    least = view.scheme.of(INT64_MIN)
+    going = [one for _, one in view.windows(least, window - 1)] if least < window else []
     start = _start_at(view, window)
     if cut > view.state.cut:
         start = max(start, _begin_of_block(view, cut))
     spans: list[AddressRange] = []
-    windows = late_rows = 0
-    least = view.scheme.of(INT64_MIN)
-    if least < window:
-        for _, one in view.windows(least, window - 1):
-            windows += 1
-            if one.address_last >= cut or one.late_records:
-                rows, late_rows = rows + one.records, late_rows + one.late_records
-            if max(one.address_min, start) <= one.address_last:
-                end = min(one.address_last + 1, view.committed)
-                spans.append(AddressRange(max(one.address_min, start), end))
+    late_rows = 0
+    for one in going:
+        if one.address_last >= cut or one.late_records:
+            rows, late_rows = rows + one.records, late_rows + one.late_records
+        if max(one.address_min, start) <= one.address_last:
+            end = min(one.address_last + 1, view.committed)
+            spans.append(AddressRange(max(one.address_min, start), end))
     runs = tuple(_dead_runs(view, spans, begin))
     gone = list(view.zones(view.state.start, start)) if start > view.state.start else []
     return Removal(
         floor,
         start,
-        windows,
+        len(going),
         rows,
         late_rows,
         len(gone) + sum(run.blocks for run in runs),
@@ -113,19 +112,29 @@ def _first_window(view: ShardView) -> int | None:
 
 def _start_at(view: ShardView, window: int) -> int:
     """Return where the log begins once the windows before this one are gone."""
+    begin = view.scheme.first_of(window)
     live = view.windows(window, view.scheme.of(INT64_MAX))
     least = min((one.address_min for _, one in live), default=INT64_MAX)
     # IMPORTANT: what goes is committed.
     start = _begin_of_block(view, min(least, view.committed))
     if view.state.cut > view.state.born:
         # A cap may have taken the head that a late row is behind, and its window with it.
-        begin = view.scheme.first_of(window)
-        staying = (
-            zone
-            for zone in view.zones(view.state.start, start, _with_late_rows)
-            if not _is_dead(view, zone, begin)
-        )
-        start = min((zone.first for zone in islice(staying, 1)), default=start)
+        zones = view.zones(view.state.start, start, _with_late_rows)
+        staying = (zone for zone in zones if not _is_dead(view, zone, begin))
+        start = min((_begin_of(view, zone) for zone in islice(staying, 1)), default=start)
+    return _before_ahead_rows(view, start, begin) if view.state.tail.counters.ahead else start
+
+
+def _before_ahead_rows(view: ShardView, start: int, begin: int) -> int:
+    """Return where the log begins if ahead rows stay that came behind all that goes.
+
+    They hold back nothing that came behind them. Where nothing did, nobody gains by their end, and
+    who follows the log may not have come to them yet.
+    """
+    for zone in view.zones_back(view.state.start, start):
+        if zone.end != start or zone.ahead < zone.count or zone.flagged_max < begin:
+            break
+        start = _begin_of(view, zone)
     return start
 
 
@@ -140,7 +149,12 @@ def _begin_of_block(view: ShardView, address: int) -> int:
     if item is None or item[0][:1] != PREFIX_ZONE:
         return view.state.start
     zone = _decoded(view, item)
-    return max(view.state.start, zone.previous_end if zone.last >= address else zone.end)
+    return _begin_of(view, zone) if zone.last >= address else max(view.state.start, zone.end)
+
+
+def _begin_of(view: ShardView, zone: Zone) -> int:
+    """Return where the log begins if all goes before a block: what lies between is of none."""
+    return max(view.state.start, zone.previous_end)
 
 
 def _windows_below(

@@ -212,7 +212,14 @@ class PlainShard:
         self.gone = gone
         for row in self.rows:
             if self._is_gone(row.address):
-                assert row.primary < self.floor or row.state in (AHEAD, EXPIRED)
+                assert self._has_expired(row) or row.state == AHEAD
+        for start, end in gone:
+            # Nothing is cut past rows ahead alone.
+            last = [row for row in self.rows if start <= row.address < end]
+            assert not last or any(map(self._has_expired, last[-self.options.block_records :]))
+
+    def _has_expired(self, row: PlainRow) -> bool:
+        return row.primary < self.floor or row.state == EXPIRED
 
     # --- reading ---------------------------------------------------------------------------
 

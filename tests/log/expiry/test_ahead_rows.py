@@ -1,0 +1,66 @@
+"""Rows ahead of the clock where others expire: what a replay has of them, and what is told."""
+
+import pytest
+
+from storage_core import LostRangeError
+from tests.log.expiry.shelf import HOUR, NOW, Shelf, start_of, tail_of
+
+YEAR_2100 = 4_102_444_800
+
+
+def test_row_ahead_that_came_after_all_that_expires_stays_in_the_replay(make_bench):
+    shelf = Shelf(make_bench)
+    shelf.put(-7, 3)
+    shelf.bench.keep([YEAR_2100], secondary=7)
+    shelf.expire()
+    assert start_of(shelf.bench) == 3
+    for _ in range(2):
+        assert tail_of(shelf.stream, 3) == [YEAR_2100]
+        shelf.expect([YEAR_2100])
+        shelf.bench.reopen()
+        assert shelf.expire(hours=1).blocks == 0
+
+
+def test_row_ahead_between_what_expires_and_what_stays_is_in_the_replay_until_more_goes(make_bench):
+    shelf = Shelf(make_bench)
+    shelf.put(-7, 3)
+    shelf.bench.keep([YEAR_2100], secondary=7, addresses=[9])
+    kept = shelf.put(-1)
+    assert shelf.expire().blocks == 1
+    assert tail_of(shelf.stream, 3) == [YEAR_2100, *kept]
+    shelf.expect([YEAR_2100, *kept])
+    last = shelf.put(4)
+    assert shelf.expire(hours=5).blocks == 2
+    assert start_of(shelf.bench) == 11
+    shelf.expect([YEAR_2100, *last])
+
+
+def test_row_ahead_in_a_block_with_rows_that_expire_goes_from_the_replay_with_them(make_bench):
+    shelf = Shelf(make_bench)
+    shelf.bench.keep([NOW - 7 * HOUR, YEAR_2100], secondary=[1, 7])
+    shelf.bench.keep([YEAR_2100 + 1], secondary=7)
+    assert shelf.expire().blocks == 1
+    with pytest.raises(LostRangeError, match=r"expired.*\[0, 2\)"):
+        tail_of(shelf.stream, 0)
+    assert tail_of(shelf.stream, 2) == [YEAR_2100 + 1]
+    shelf.expect([YEAR_2100, YEAR_2100 + 1])
+
+
+def test_rows_ahead_hold_back_nothing_that_came_late_behind_them(make_bench):
+    shelf = Shelf(make_bench)
+    shelf.put(-7)
+    shelf.bench.keep([YEAR_2100], secondary=7)
+    shelf.put(-8)
+    assert shelf.expire().blocks == 3
+    assert start_of(shelf.bench) == 3
+    shelf.expect([YEAR_2100])
+
+
+def test_row_ahead_is_let_go_with_its_block_once_it_has_expired(make_bench):
+    shelf = Shelf(make_bench)
+    shelf.put(-7, 3)
+    shelf.bench.keep([YEAR_2100], secondary=7)
+    shelf.expire()
+    assert shelf.stream.expire(YEAR_2100 + 9 * HOUR).blocks == 1
+    assert start_of(shelf.bench) == 4
+    shelf.expect([])
