@@ -4,16 +4,28 @@ A stream's cap is shared out evenly: each shard may hold its part, rounded up, w
 do. The oldest go first, as they came: what a cap takes is a stretch of addresses at the log's head.
 
 Of records exactly so many stay: those of the block that the cut goes through are hidden, and go
-with it. Of bytes, which are those of blocks as they are stored, whole blocks go, and the newest
-stays whatever it has.
+with it. Rows ahead that have outlived their blocks are records too, by where they came. Of bytes,
+which are those of blocks as they are stored, whole blocks go, and the newest stays whatever it has.
 """
 
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import islice, takewhile
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
 
 from storage_core.catalog.options import StreamOptions
+from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.shard_state import AddressRange
+from storage_core.read.ahead_places import ahead_between
+from storage_core.read.kept_ahead import without_blocks
 from storage_core.read.view import ShardView
+
+Int64s = npt.NDArray[np.int64]
+
+_NONE: Final = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +71,8 @@ class LogSizes:
     _records: int = 0
     _bytes: int = 0
     _gaps: tuple[AddressRange, ...] = ()
+    _alone: Int64s = field(default_factory=lambda: _NONE)
+    _generation: int | None = None
 
     def cut(self, view: ShardView, caps: Caps) -> tuple[int, int]:
         """Return the address below which all is too much, and how many rows this takes.
@@ -66,21 +80,55 @@ class LogSizes:
         It is the log's own cut if nothing is.
         """
         self._follow(view)
-        records, size, cut = self._records, self._bytes, view.state.cut
-        taken = -self._hidden(view)
-        last = self._blocks[-1].first if self._blocks else 0
+        alone = _NONE if caps.records_max is None else self._without_blocks(view)
+        by_records, in_block = self._cut_by_records(view, caps.records_max, alone)
+        cut = max(by_records, self._cut_by_bytes(caps.bytes_max))
+        if cut <= view.state.cut:
+            return view.state.cut, 0
+        whole = (block.records for block in takewhile(lambda one: one.end <= cut, self._blocks))
+        inside = in_block if cut == by_records else 0
+        taken = sum(whole) + inside + int(alone.searchsorted(cut))
+        return cut, taken - self._hidden(view)
+
+    def _cut_by_records(
+        self, view: ShardView, records_max: int | None, alone: Int64s
+    ) -> tuple[int, int]:
+        """Return the address behind as many records as are too much, and those of its block."""
+        over = 0 if records_max is None else self._records + len(alone) - records_max
+        if over <= 0:
+            return 0, 0
+        passed = 0
         for block in self._blocks:
-            over = 0 if caps.records_max is None else records - caps.records_max
-            is_too_large = caps.bytes_max is not None and size > caps.bytes_max
-            if over >= block.records or (is_too_large and block.first != last):
-                records, size, cut = records - block.records, size - block.bytes, block.end
-                taken += block.records
-                continue
-            if over > 0:
-                cut = _address_in(view, block.first, over)
-                taken += over
-            break
-        return (cut, taken) if cut > view.state.cut else (view.state.cut, 0)
+            before = int(alone.searchsorted(block.first))
+            if passed + before >= over:
+                break
+            rest = over - passed - before
+            if rest < block.records:
+                return _address_in(view, block.first, rest), rest
+            passed += block.records
+            if rest == block.records:
+                return block.end, 0
+        return int(alone[over - passed - 1]) + 1, 0
+
+    def _cut_by_bytes(self, bytes_max: int | None) -> int:
+        """Return the end of the blocks that are too much; the newest is not."""
+        size, cut = self._bytes, 0
+        if bytes_max is not None and size > bytes_max:
+            for block in islice(self._blocks, len(self._blocks) - 1):
+                size, cut = size - block.bytes, block.end
+                if size <= bytes_max:
+                    break
+        return cut
+
+    def _without_blocks(self, view: ShardView) -> Int64s:
+        """Return the addresses of ahead rows without blocks; they change when something goes."""
+        if view.state.generation != self._generation:
+            self._generation = view.state.generation
+            self._alone = _NONE
+            if view.state.tail.counters.ahead:
+                places = ahead_between(view, None, INT64_MIN, INT64_MAX)
+                self._alone = np.sort(places.address[without_blocks(view, places)])
+        return self._alone
 
     def _hidden(self, view: ShardView) -> int:
         """Return how many rows of the first block were cut before."""
@@ -96,6 +144,7 @@ class LogSizes:
             self._blocks.clear()
             self._records = self._bytes = 0
             self._gaps = view.state.gaps
+            self._generation = None
         while self._blocks and self._blocks[0].first < view.state.start:
             gone = self._blocks.popleft()
             self._records -= gone.records

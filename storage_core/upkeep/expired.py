@@ -149,7 +149,8 @@ def _begin_of_block(view: ShardView, address: int) -> int:
     if item is None or item[0][:1] != PREFIX_ZONE:
         return view.state.start
     zone = _decoded(view, item)
-    return _begin_of(view, zone) if zone.last >= address else max(view.state.start, zone.end)
+    is_kept = zone.last >= address and not zone.is_expired
+    return _begin_of(view, zone) if is_kept else max(view.state.start, zone.end)
 
 
 def _begin_of(view: ShardView, zone: Zone) -> int:

@@ -64,3 +64,43 @@ def test_row_ahead_is_let_go_with_its_block_once_it_has_expired(make_bench):
     assert shelf.stream.expire(YEAR_2100 + 9 * HOUR).blocks == 1
     assert start_of(shelf.bench) == 4
     shelf.expect([])
+
+
+def test_rows_ahead_without_blocks_are_among_the_records_of_a_cap(make_bench):
+    shelf = Shelf(make_bench)
+    shelf.put(-9)
+    ahead = [YEAR_2100 + at for at in range(4)]
+    shelf.bench.keep(ahead, secondary=7)
+    shelf.put(-8, secondary=8)
+    kept = shelf.put(-1, 2)
+    assert shelf.expire().rows == 2
+    shelf.expect([*ahead, *kept])
+    shelf.stream.alter(records_max=6)
+    for at in range(4):
+        kept += shelf.put(0, secondary=20 + at)
+        if at == 2:
+            shelf.bench.reopen()
+        assert shelf.expire(dry_run=True).rows == 1
+        assert shelf.expire().rows == 1
+        shelf.expect([*ahead[at + 1 :], *kept])
+        assert shelf.expire().rows == 0
+    assert shelf.stream.latest(7) == {}
+
+
+def test_cap_goes_through_rows_ahead_whose_blocks_went_behind_a_straggler(make_bench):
+    shelf = Shelf(make_bench, records_max=8)
+    straggler = shelf.put(9, secondary=9)
+    shelf.put(-9)
+    ahead = [YEAR_2100 + at for at in range(4)]
+    shelf.bench.keep(ahead, secondary=7)
+    shelf.put(-8, secondary=8)
+    kept = shelf.put(-1)
+    assert shelf.expire().rows == 2
+    shelf.expect([*straggler, *ahead, *kept])
+    for at, gone in enumerate((0, 0, 1, 1, 1, 1, 1, 1)):
+        kept += shelf.put(0, secondary=20 + at)
+        assert shelf.expire().rows == gone
+        held = [*straggler, *ahead, *kept]
+        shelf.expect(held[max(0, len(held) - 8) :])
+        assert tail_of(shelf.stream, shelf.stream.committed()[0] - 1) == kept[-1:]
+        shelf.bench.reopen()
