@@ -314,7 +314,7 @@ def test_entry_of_a_lost_row_hides_no_row_that_came_behind_it(bench):
     bench.keep([20, 30])
     assert bench.stream.stats().late_arrivals == 0
     assert (1, 1000, 0) in entries_of(bench.stream)
-    behind = ReadRequest(0, start=0, end=100, ids=(1,), start_address=1)
+    behind = ReadRequest(0, start=0, end=100, ids=(1,), start_address=1, order="time")
     assert column_of(bench.shard.scan(behind), "primary") == [20, 30]
     bench.stream.accept_loss(0, 0, 1)
     assert column_of(bench.stream.read(1, 0, 100), "primary") == [20, 30]
