@@ -13,11 +13,13 @@ from storage_core import (
     ForeignDataError,
     InvalidRequestError,
     LostRangeError,
+    ReadRequest,
     ShardlogError,
     Stream,
     StreamOptions,
 )
 from tests.log.on_disk import flip_bit, forge_marker, newest, slots
+from tests.log.workbench import column_of
 
 # --- generations ------------------------------------------------------------------------------
 
@@ -237,6 +239,24 @@ def test_newest_row_of_a_block_given_up_gives_way_to_the_one_before(bench):
     assert bench.stream.latest()[1].primary == 5
     with bench.read_beside() as reader:
         assert reader.latest()[1].primary == 5
+
+
+def test_late_row_is_the_newest_once_the_row_before_it_is_given_up(bench):
+    bench.keep([1000])
+    bench.keep([500])
+    bench.crash()
+    bench.damage_block(0)
+    bench.open().accept_loss(0, 0, 1)
+    bench.keep([20])
+    bench.stream.index.drain()
+    assert bench.stream.stats().late_arrivals == 2
+    assert bench.stream.latest()[1].primary == 500
+    inside = ReadRequest(0, start=100, end=600, ids=(1,), order="newest")
+    assert column_of(bench.shard.scan(inside), "primary") == [500]
+    with bench.read_beside() as reader:
+        assert reader.latest()[1].primary == 500
+        assert column_of(reader.read(1, 100, 600), "primary") == [500]
+    assert bench.stream.verify().is_clean
 
 
 # --- the marker -------------------------------------------------------------------------------
