@@ -100,7 +100,18 @@ class StreamReader(StreamReads[ShardFollower]):
         """Return the first address that a shard still has or will have, by one look at it."""
         return max(self._shard(shard).state().start, self.born(shard))
 
-    def missing(self, shard: int, start: int, end: int) -> list[tuple[int, int]]:
+    def horizon(self, shard: int) -> tuple[int, int]:
+        """Return where a shard starts, and its generation, by one look.
+
+        What has expired by then lies below that start, or is gone since that generation or an
+        earlier one.
+        """
+        state = self._shard(shard).state()
+        return max(state.start, self.born(shard)), state.generation
+
+    def missing(
+        self, shard: int, start: int, end: int, *, expired_until: int = 0
+    ) -> list[tuple[int, int]]:
         """Return what of a range was there once and cannot be read any more, by one look.
 
         That is what has expired, below the log's start down to the shard's birth and behind a
@@ -110,6 +121,8 @@ class StreamReader(StreamReads[ShardFollower]):
             shard: The shard's number.
             start: The range's first address.
             end: Its exclusive end.
+            expired_until: A generation of the shard; what had expired behind a row by then is not
+                told.
 
         Returns:
             Parts of the range as (start, end), in order.
@@ -118,7 +131,7 @@ class StreamReader(StreamReads[ShardFollower]):
         state = follower.state()
         gone = [(born, state.start), *state.lost]
         if start < state.expired_end:
-            gone += follower.expired(start, end)
+            gone += follower.expired(start, end, expired_until)
         found = [(max(start, first), min(end, last)) for first, last in gone]
         return sorted(part for part in found if part[0] < part[1])
 

@@ -12,10 +12,12 @@ late and ahead ones; an empty span has its minimum above its maximum. `checksum`
 xxh3-64 of all bytes of the block.
 
 A zone that counts no rows stands for blocks that have expired behind one that has not: it spans
-all of them, and only its addresses mean anything.
+all of them, and only its addresses mean anything, and the shard's generation since which the last
+of them is gone.
 
     tag 1  secondaries as bitmap        least i32 | bits, least significant first
     tag 2  secondaries as sorted deltas least i32 | width u8 | deltas of that width
+    tag 3  generation                   i64, of a zone that counts no rows
 """
 
 import struct
@@ -57,6 +59,8 @@ _LEAST: Final = struct.Struct("<i")
 _DELTAS: Final = struct.Struct("<iB")
 _TAG_BITMAP: Final = 1
 _TAG_DELTAS: Final = 2
+_GENERATION: Final = struct.Struct("<BIq")
+_TAG_GENERATION: Final = 3
 _EMPTY_SPAN: Final = (INT64_MAX, INT64_MIN)
 
 Int32s = npt.NDArray[np.int32]
@@ -102,6 +106,16 @@ class Zone:
         """Tell whether its blocks are gone: it only holds the place of what expired."""
         return self.count == 0
 
+    @property
+    def gone_since(self) -> int:
+        """The generation since which all that an expired zone stands for is gone."""
+        if len(self.sections) == _GENERATION.size:
+            tag, _, generation = _GENERATION.unpack(self.sections)
+            if tag == _TAG_GENERATION:
+                return int(generation)
+        # Nobody knows that it had gone before anything.
+        return INT64_MAX
+
     def may_hold_normal(self, start: int, end: int) -> bool:
         """Tell whether a normal row can lie in the closed range of primaries."""
         return self.primary_min <= min(end, self.primary_max) and self.primary_max >= start
@@ -125,9 +139,11 @@ class Zone:
         return True
 
 
-def expired_zone(previous_end: int, first: int, last: int) -> Zone:
+def expired_zone(previous_end: int, first: int, last: int, generation: int) -> Zone:
     """Return the zone that stands for blocks that are gone, so that the chain stays whole."""
-    return Zone(previous_end, first, last, *_EMPTY_SPAN, *_EMPTY_SPAN, 0, 0, 0, 0, 0, 0, 0, 0, b"")
+    since = _GENERATION.pack(_TAG_GENERATION, _GENERATION.size - _SECTION.size, generation)
+    nothing = (*_EMPTY_SPAN, *_EMPTY_SPAN, 0, 0, 0, 0, 0, 0, 0, 0)
+    return Zone(previous_end, first, last, *nothing, since)
 
 
 def primary_spans(

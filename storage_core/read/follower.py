@@ -110,14 +110,15 @@ class ShardFollower:
         with closing(view):
             yield from view.committed_dead_letters(start, end)
 
-    def expired(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return the ranges whose blocks expired behind one that has not."""
+    def expired(self, start: int, end: int, since: int) -> list[tuple[int, int]]:
+        """Return the ranges whose blocks expired behind one that has not, after a generation."""
         tries = _Tries()
         while True:
             view = self._moment(tries)
             with closing(view):
                 try:
-                    return [(zone.first, zone.end) for zone in view.expired(start, end)]
+                    zones = [one for one in view.expired(start, end) if one.gone_since > since]
+                    return [(zone.first, zone.end) for zone in zones]
                 except CorruptionError:
                     tries.failed += 1
                     if tries.failed >= _TRIES_MAX:

@@ -47,6 +47,8 @@ class ReadRequest:
             (winners.py); None for all rows. For `primary` only; the limit is of what is left.
         tombstones: With `latest_by`: whether tombstones among the newest are shown. Without it they
             are rows like others.
+        expired_until: For `replay` only: a shard's generation; what expired behind a row that has
+            not, and was gone by then, is passed by. 0 refuses whatever has expired.
         bytes_max: The most bytes of rows to hold for `primary` and `newest`, which answer at once;
             a request for more is refused. 0 for any number.
     """
@@ -65,6 +67,7 @@ class ReadRequest:
     latest_by: LatestBy | None = None
     tombstones: bool = False
     bytes_max: int = 0
+    expired_until: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -103,6 +106,8 @@ class ReadRequest:
             _refuse(f"tombstones {tombstones!r} is not True or False")
 
     def _check_addresses(self) -> None:
+        if self.expired_until and self.order != "replay":
+            _refuse(f"expired_until goes with order replay only, not with {self.order}")
         addresses = (self.start_address, self.end_address)
         if any(address is not None and address < 0 for address in addresses):
             _refuse(f"addresses {addresses} must not be negative")
@@ -110,12 +115,15 @@ class ReadRequest:
             _refuse(f"start address {self.start_address} is above end {self.end_address}")
 
     def _check_types(self) -> None:
-        numbers = (self.shard, self.start, self.end, self.limit, self.bytes_max)
+        numbers = (self.shard, self.start, self.end, self.limit, self.bytes_max, self.expired_until)
         optional = (self.start_address, self.end_address)
         listed = (*(self.ids or ()), *(self.versions or ()))
         given = (*numbers, *(value for value in optional if value is not None), *listed)
         if any(type(value) is not int for value in given):
-            _refuse("shard, addresses, primaries, ids, versions, limit and bytes_max are integers")
+            _refuse(
+                "shard, addresses, primaries, ids, versions, limit, bytes_max and expired_until "
+                "are integers"
+            )
 
     def to_json(self) -> str:
         """Return the request as JSON text."""
@@ -154,6 +162,7 @@ class ShardFacts:
         floor: The primary below which everything has expired.
         expired_end: The exclusive end of the last blocks that expired behind one that has not.
         index: What the sparse index has counted; a reader's as of the last entries written.
+        generation: Raised by each open for writing and by each expiry that takes something away.
     """
 
     committed: int
@@ -165,6 +174,7 @@ class ShardFacts:
     floor: int = INT64_MIN
     expired_end: int = 0
     index: IndexCounts = _NO_INDEX
+    generation: int = 0
 
     @classmethod
     def of(cls, state: ShardState, committed: int) -> Self:
@@ -179,6 +189,7 @@ class ShardFacts:
             state.floor,
             state.expired_end,
             state.index,
+            state.generation,
         )
 
 

@@ -32,6 +32,7 @@ class RowFilter:
     versions: npt.NDArray[np.uint16] | None
     columns: tuple[str, ...]
     is_replay: bool
+    expired_until: int = 0
 
     @property
     def is_all_primaries(self) -> bool:
@@ -110,6 +111,7 @@ def filter_for(state: ShardState, committed: int, request: ReadRequest) -> RowFi
         None if request.versions is None else np.array(request.versions, dtype=np.uint16),
         columns if request.columns is None else request.columns,
         is_replay=is_replay,
+        expired_until=request.expired_until,
     )
 
 

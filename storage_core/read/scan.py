@@ -70,7 +70,7 @@ def _scan_blocks(
     wants = partial(wanted.wants_zones, flagged=True)
     found = view.zones(begin, end, wants, with_expired=is_replay)
     if is_replay:
-        found = _none_expired(view, found)
+        found = _none_expired(view, found, wanted.expired_until)
     zones = found if wanted.ids is None else (zone for zone in found if wanted.wants_ids_of(zone))
     for zone, block in view.blocks(zones):
         states = block.states if zone.expired and not is_replay else None
@@ -80,12 +80,13 @@ def _scan_blocks(
             yield block_columns(block, view.shard, wanted.columns, chosen), zone.last + 1
 
 
-def _none_expired(view: ShardView, zones: Iterator[Zone]) -> Iterator[Zone]:
-    """Yield zones up to one whose blocks have expired: a replay would be short by them."""
+def _none_expired(view: ShardView, zones: Iterator[Zone], until: int) -> Iterator[Zone]:
+    """Yield zones up to one whose blocks have expired since: a replay would be short by them."""
     for zone in zones:
-        if zone.is_expired:
+        if not zone.is_expired:
+            yield zone
+        elif zone.gone_since > until:
             raise _expired(view, zone.first, zone.end)
-        yield zone
 
 
 def _expired(view: ShardView, start: int, end: int) -> LostRangeError:

@@ -60,9 +60,9 @@ class DeadRun:
     blocks: int
     bytes: int
 
-    def put(self, batch: Batch) -> None:
+    def put(self, batch: Batch, generation: int) -> None:
         """Remove the blocks, and put one zone in the places of theirs."""
-        zone = expired_zone(self.previous_end, self.first, self.last)
+        zone = expired_zone(self.previous_end, self.first, self.last, generation)
         if self.zones > 1:
             batch.delete_range(zone_key(self.first), zone_key(self.last + 1))
         batch.put(zone_key(self.first), encode_zone(zone))
@@ -122,15 +122,16 @@ class Removal:
             batch.delete_range(zone_key(state.start), zone_key(start))
             batch.put(KEY_START, encode_int(start))
             after = _without_ranges_below(start, batch, after)
+        generation = (state.generation // 2 + 1) * 2
         for run in self.runs:
-            run.put(batch)
+            run.put(batch, generation)
         if after.expired_end > state.expired_end:
             batch.put(KEY_EXPIRED, encode_int(after.expired_end))
         self._put_segments(batch)
         if self.runs or batch.deletes or batch.range_deletes:
             # Readers that follow reopen: theirs would go on seeing some of it.
-            after = replace(after, generation=(state.generation // 2 + 1) * 2)
-            batch.put(KEY_GENERATION, encode_int(after.generation))
+            after = replace(after, generation=generation)
+            batch.put(KEY_GENERATION, encode_int(generation))
         return batch, after
 
     def _put_segments(self, batch: Batch) -> None:

@@ -71,10 +71,13 @@ class Edge:
     Attributes:
         offset: Where it was found.
         move: How tasks look for it anew; None where it stays.
+        expired_until: The shard's generation when it was found, where it begins with what was
+            there: what had expired by then is no loss. 0 where a given offset begins.
     """
 
     offset: int
     move: Move | None = None
+    expired_until: int = 0
 
 
 def parse_bound(options: OptionValues, side: Side, stream: str, default: int) -> Bound:

@@ -1,7 +1,8 @@
 """The offset of a query: how far each shard was read, of which stream exactly, and since where.
 
     {"<stream>": {"0": n, …},
-     "@": {"v": 1, "incarnation": …, "lineage": {"0": …}, "birth": {"0": n}, "schema": null}}
+     "@": {"v": 1, "incarnation": …, "lineage": {"0": …}, "birth": {"0": n},
+           "expired": {"0": g}, "schema": null}}
 
 Without `@` it is as Kafka's source has it, and a user may write it so. Spark keeps the text
 verbatim and compares texts, so equal offsets are always written alike: shards by number.
@@ -10,10 +11,13 @@ verbatim and compares texts, so equal offsets are always written alike: shards b
 start there, and every later one carries it on. Spark asks for the initial offset again before
 batch 0 is committed, each time the log may have grown; the range of a batch whose start has no
 birth begins at its end's birth, so that no answer but the first counts.
+
+`expired` is each shard's generation at that time, where the query began with what was there: what
+had expired by then is no loss. It goes the way of `birth`; an offset without it owes every row.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from storage_core import InvalidRequestError, UnsupportedFormatError
@@ -31,12 +35,14 @@ class SourceOffset:
         incarnation: The stream's, None where nobody said.
         lineages: Each shard's, None where nobody said.
         birth: Where the query began, None where it has not yet.
+        expired: The generation of each shard whose rows it owes only as of then; 0 is none.
     """
 
     ends: Mapping[int, int]
     incarnation: str | None = None
     lineages: Mapping[int, str] | None = None
     birth: Mapping[int, int] | None = None
+    expired: Mapping[int, int] = field(default_factory=dict)
 
 
 def encode_offset(stream: str, offset: SourceOffset) -> dict[str, Any]:
@@ -48,6 +54,9 @@ def encode_offset(stream: str, offset: SourceOffset) -> dict[str, Any]:
     }
     if offset.birth is not None:
         identity["birth"] = _by_number(offset.birth)
+    expired = {shard: generation for shard, generation in offset.expired.items() if generation}
+    if expired:
+        identity["expired"] = _by_number(expired)
     identity["schema"] = None
     return {**encode_ends(stream, offset.ends), _IDENTITY: identity}
 
@@ -86,6 +95,7 @@ def decode_offset(stream: str, document: Mapping[str, Any]) -> SourceOffset:
             str(identity["incarnation"]),
             {int(shard): str(lineage) for shard, lineage in identity["lineage"].items()},
             None if birth is None else _numbers(birth),
+            _numbers(identity.get("expired", {})),
         )
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         message = f"not an offset of this source: {document}"

@@ -25,7 +25,10 @@ _PACKED_RECORDS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ShardRange:
-    """The offsets [begin, end) of one shard, as far as its ends do not move."""
+    """The offsets [begin, end) of one shard, as far as its ends do not move.
+
+    What had expired behind a row by the generation `expired_until` is no part of it.
+    """
 
     place: StreamPlace
     shard: int
@@ -33,6 +36,7 @@ class ShardRange:
     begin: int
     end: int
     moves: tuple[Move | None, Move | None] = (None, None)
+    expired_until: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +121,10 @@ def tasks_of(
     for each in pack_ranges(cut, splitting):
         own = []
         for n, begin, end in each:
-            start_move, end_move = (edge.move for edge in edges[n])
-            moves = (start_move, end_move if (begin, end) == last[n] else None)
-            own.append(ShardRange(seen.place, n, seen.lineages[n], begin, end, moves))
+            first, final = edges[n]
+            moves = (first.move, final.move if (begin, end) == last[n] else None)
+            lineage, until = seen.lineages[n], first.expired_until
+            own.append(ShardRange(seen.place, n, lineage, begin, end, moves, until))
         tasks.append(SourceTask(tuple(own)))
     if added is not None:
         tail = tasks.pop() if tasks else SourceTask(())

@@ -38,7 +38,14 @@ class RowRules:
 
 
 def replay_request(
-    shard: int, begin: int | None, end: int, columns: tuple[str, ...]
+    shard: int, begin: int, end: int, columns: tuple[str, ...], expired_until: int
 ) -> ReadRequest:
-    """Return a request for the offsets [begin, end) of a shard; None for the log's start."""
-    return ReadRequest(shard, start_address=begin, end_address=end, columns=columns, order="replay")
+    """Return a request for the offsets [begin, end) of a shard, all since a generation."""
+    return ReadRequest(
+        shard,
+        start_address=begin,
+        end_address=end,
+        columns=columns,
+        order="replay",
+        expired_until=expired_until,
+    )

@@ -7,16 +7,27 @@ action what is there by then.
 A timestamp is looked for among the rows themselves: the least offset whose timestamp is not
 below it. Where the primary is the timestamp, zones skip the blocks that are too early; where
 it is not (primaries that are offsets), timestamps are read from the log's start on.
+
+Earliest, and a time, begin with the first row that is there. What had expired by then, below that
+row or behind it, was never owed to whoever begins; each such edge carries the shard's generation,
+since which whatever expires is a loss.
 """
 
 from dataclasses import replace
 
 import numpy as np
 
-from storage_core import INT64_MAX, UNITS_PER_SECOND, InvalidRequestError, StreamReader
+from storage_core import (
+    INT64_MAX,
+    UNITS_PER_SECOND,
+    InvalidRequestError,
+    ReadRequest,
+    StreamReader,
+)
 from streaming_jobs.source.bounds import EARLIEST, LATEST, Bound, Edge, Move
 from streaming_jobs.source.look import StreamLook, check_same_stream
 from streaming_jobs.source.offsets import decode_offset
+from streaming_jobs.source.partitions import ShardRange
 from streaming_jobs.source.requests import replay_request
 
 
@@ -66,29 +77,31 @@ def resolve_range(
     return {shard: (begin, ends[shard]) for shard, begin in begins.items()}
 
 
-def settled(
-    reader: StreamReader, shard: int, begin: int, end: int, moves: tuple[Move | None, Move | None]
-) -> tuple[int, int]:
-    """Return the range of a shard that lies between edges of which some move, at this moment."""
-    start_move, end_move = moves
+def settled(reader: StreamReader, one: ShardRange) -> ShardRange:
+    """Return a range as it lies at this moment, where some of its edges move."""
+    start_move, end_move = one.moves
     if start_move is None and end_move is None:
-        return begin, end
-    committed = max(end, reader.shard(shard).committed())
+        return one
+    begin, end, until = one.begin, one.end, one.expired_until
+    committed = max(end, reader.shard(one.shard).committed())
     if start_move is not None:
-        begin = max(begin, reader.start(shard))
+        start, until = reader.horizon(one.shard)
+        begin = max(begin, start)
         if start_move.time_ms is not None:
-            begin = _first_from(reader, shard, start_move.time_ms, (begin, committed))
+            begin = _first_from(reader, one.shard, start_move.time_ms, begin, committed, until)
     if end_move is not None:
         if end_move.time_ms is None:
             end = committed
         else:
-            end = _first_from(reader, shard, end_move.time_ms, (end, committed))
-    return begin, max(begin, end)
+            _, now = reader.horizon(one.shard)
+            end = _first_from(reader, one.shard, end_move.time_ms, end, committed, now)
+    return replace(one, begin=begin, end=max(begin, end), expired_until=until)
 
 
 def _at_offset(reader: StreamReader, seen: StreamLook, shard: int, asked: int) -> Edge:
     if asked == EARLIEST:
-        return Edge(reader.start(shard), Move())
+        start, generation = reader.horizon(shard)
+        return Edge(start, Move(), generation)
     end = seen.ends[shard]
     if asked == LATEST:
         return Edge(end, Move())
@@ -102,9 +115,10 @@ def _at_time(
     reader: StreamReader, seen: StreamLook, bound: Bound, shard: int, timestamp_ms: int
 ) -> Edge:
     end = seen.ends[shard]
-    found = _first_from(reader, shard, timestamp_ms, (None, end))
+    start, generation = reader.horizon(shard)
+    found = _first_from(reader, shard, timestamp_ms, min(start, end), end, generation)
     if found < end:
-        return Edge(found)
+        return Edge(found, None, generation)
     if bound.without_match == "error":
         message = (
             f"no record has timestamp {timestamp_ms} or a later one; "
@@ -114,28 +128,29 @@ def _at_time(
     return Edge(end, Move(timestamp_ms))
 
 
-def _first_from(
-    reader: StreamReader, shard: int, timestamp_ms: int, within: tuple[int | None, int]
+def _first_from(  # noqa: PLR0913 - a time, a range, and what of it may be gone
+    reader: StreamReader, shard: int, timestamp_ms: int, begin: int, end: int, expired_until: int
 ) -> int:
     """Return the first offset of a time in a range, and the range's end if none has it."""
     origin = reader.origin
     if origin is not None and origin.primary != "timestamp":
-        return _first_by_column(reader, shard, timestamp_ms, within)
+        columns = ("address", "timestamp")
+        request = replay_request(shard, begin, end, columns, expired_until)
+        return _first_by_column(reader, request, timestamp_ms, end)
     per_second = UNITS_PER_SECOND[reader.options.unit]
     least = min(-(-timestamp_ms * per_second // 1000), INT64_MAX)
-    request = replace(replay_request(shard, *within, ("address",)), start=least)
-    for batch in reader.shard(shard).scan(request):
+    request = replay_request(shard, begin, end, ("address",), expired_until)
+    for batch in reader.shard(shard).scan(replace(request, start=least)):
         return int(batch.column(0)[0].as_py())
-    return within[1]
+    return end
 
 
 def _first_by_column(
-    reader: StreamReader, shard: int, timestamp_ms: int, within: tuple[int | None, int]
+    reader: StreamReader, request: ReadRequest, timestamp_ms: int, end: int
 ) -> int:
-    request = replay_request(shard, *within, ("address", "timestamp"))
-    for batch in reader.shard(shard).scan(request):
+    for batch in reader.shard(request.shard).scan(request):
         stamps = batch.column("timestamp").fill_null(-1).to_numpy()
         late_enough = np.flatnonzero(stamps >= timestamp_ms)
         if len(late_enough):
             return int(batch.column("address")[int(late_enough[0])].as_py())
-    return within[1]
+    return end

@@ -40,7 +40,8 @@ def take(
     edges = resolve_range(reader, seen, *bounds)
     begins = {shard: begin.offset for shard, (begin, _) in edges.items()}
     ends = {shard: end.offset for shard, (_, end) in edges.items()}
-    return SourceOffset(ends, seen.place.incarnation, seen.lineages, begins)
+    expired = {shard: begin.expired_until for shard, (begin, _) in edges.items()}
+    return SourceOffset(ends, seen.place.incarnation, seen.lineages, begins, expired)
 
 
 def edges_of(taken: SourceOffset, seen: StreamLook) -> dict[int, tuple[Edge, Edge]]:
@@ -56,4 +57,5 @@ def edges_of(taken: SourceOffset, seen: StreamLook) -> dict[int, tuple[Edge, Edg
         if end > seen.ends[shard]:
             message = f"the snapshot ends at offset {end}, beyond the log's, {seen.ends[shard]}"
             raise InvalidRequestError(message, stream=seen.place.stream, shard=shard)
-    return {shard: (Edge(births[shard]), Edge(end)) for shard, end in taken.ends.items()}
+    begins = {n: Edge(birth, None, taken.expired.get(n, 0)) for n, birth in births.items()}
+    return {shard: (begins[shard], Edge(end)) for shard, end in taken.ends.items()}

@@ -57,7 +57,9 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 seen = look(reader, self._options.path, self._options.stream)
                 begins = resolve(reader, seen, self._options.starting)
                 ends = {shard: edge.offset for shard, edge in begins.items()}
-                offset = SourceOffset(ends, seen.place.incarnation, seen.lineages)
+                expired = {shard: edge.expired_until for shard, edge in begins.items()}
+                incarnation = seen.place.incarnation
+                offset = SourceOffset(ends, incarnation, seen.lineages, expired=expired)
                 self._initial = encode_offset(self._options.stream, offset)
         return self._initial
 
@@ -96,7 +98,7 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         births = {shard: birth.get(shard, begin) for shard, begin in begins.items()}
         return encode_offset(
             self._options.stream,
-            SourceOffset(reached, seen.place.incarnation, seen.lineages, births),
+            SourceOffset(reached, seen.place.incarnation, seen.lineages, births, known.expired),
         )
 
     def _begins(
@@ -154,7 +156,10 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             check_same_stream(until, seen)
             ranges = batch_ranges(decode_offset(stream, start), until)
             edges = {
-                n: (Edge(reader.born(n) if begin is None else begin), Edge(stop))
+                n: (
+                    Edge(reader.born(n) if begin is None else begin, None, until.expired.get(n, 0)),
+                    Edge(stop),
+                )
                 for n, (begin, stop) in ranges.items()
             }
             return tasks_of(seen, edges, options.splitting)

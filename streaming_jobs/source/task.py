@@ -2,6 +2,8 @@
 
 A range is read as it was stored. Loss is what was there once and is not any more: below the
 log's start, unless the shard was born above it, or a range that was acknowledged and is gone.
+What had expired when a query, or the
+task of a frame that follows the log, began with earliest or a time was never owed to it.
 What the source itself no longer had when its turn came (retention had passed) was never here;
 it is a gap in the offsets like those of transactions and compaction, which Kafka's own source
 passes by as well. So is a lost range that an operator has accepted by name.
@@ -73,7 +75,10 @@ def added_ranges(added: AddedShards) -> list[ShardRange]:
         seen = replace(seen, ends=ends)
         edges = resolve_range(reader, seen, added.starting, added.ending)
     return [
-        ShardRange(added.place, n, seen.lineages[n], begin.offset, end.offset)
+        ShardRange(
+            *(added.place, n, seen.lineages[n], begin.offset, end.offset),
+            expired_until=begin.expired_until,
+        )
         for n, (begin, end) in edges.items()
     ]
 
@@ -95,10 +100,9 @@ def read_range(one: ShardRange, rules: TaskRules, readers: OpenReaders) -> Itera
     with readers.of(one.place, one.shard) as reader:
         _check_lineage(reader, one)
         _await_end(reader, one, rules.end_wait_s)
-        begin, end = settled(reader, one.shard, one.begin, one.end, one.moves)
-        if rules.rows.is_empty or begin == end:
+        one = settled(reader, one)
+        if rules.rows.is_empty or one.begin == one.end:
             return
-        one = replace(one, begin=begin, end=end)
         shape = StreamShape.of(reader, one.place.stream)
         batches = RowBatches(shape, one.shard, rules.rows)
         if rules.fails_on_loss:
@@ -108,7 +112,8 @@ def read_range(one: ShardRange, rules: TaskRules, readers: OpenReaders) -> Itera
 
 
 def _missing(reader: StreamReader, one: ShardRange) -> Ranges:
-    return tuple(reader.missing(one.shard, one.begin, one.end))
+    until = one.expired_until
+    return tuple(reader.missing(one.shard, one.begin, one.end, expired_until=until))
 
 
 def _check_lineage(reader: StreamReader, one: ShardRange) -> None:
@@ -176,7 +181,8 @@ def _what_is_left(
 def _request(
     reader: StreamReader, one: ShardRange, rows: RowRules, columns: tuple[str, ...]
 ) -> ReadRequest:
-    request = replay_request(one.shard, one.begin, one.end, columns or (_ADDRESS,))
+    columns = columns or (_ADDRESS,)
+    request = replay_request(one.shard, one.begin, one.end, columns, one.expired_until)
     # Where keys are only carried the log cannot find rows by them; row_batches.py does.
     keys = rows.keys if reader.options.key_mode == "dictionary" else None
     return replace(request, start=rows.start, end=rows.end, ids=rows.ids, keys=keys)

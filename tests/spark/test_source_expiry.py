@@ -96,6 +96,16 @@ def test_expired_zone_behind_a_straggler_is_a_loss_to_query_and_frame(holed):
     assert holed.numbers(failOnDataLoss="false", **GIVEN) == left
 
 
+def test_query_from_earliest_passes_by_what_had_expired_before_it(holed):
+    left = [0, *range(21, 30)]
+    holed.run(**EARLY)
+    assert holed.all_seen == holed.numbers() == holed.numbers(**EARLY) == left
+    # The checkpoint knows when it began: its batch is done again as it was.
+    holed.forget_commit(0)
+    holed.run(**EARLY)
+    assert holed.seen == {0: left}
+
+
 def test_frame_follows_what_expires_and_a_given_start_that_has_is_a_loss(kept):
     fresh, given = kept.read(), kept.read(**GIVEN)
     assert fresh.count() == given.count() == 40

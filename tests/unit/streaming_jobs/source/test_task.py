@@ -76,7 +76,7 @@ def test_range_that_goes_while_it_is_read_is_read_as_it_was(lab, task):
     readers = OpenReaders()
     with readers.of(task.place, task.shard) as reader:
         batches = RowBatches(StreamShape.of(reader, NAME), task.shard, ROWS)
-        found = reader.shard(0).scan(replay_request(0, 0, 20, batches.stored))
+        found = reader.shard(0).scan(replay_request(0, 0, 20, batches.stored, 0))
         first = next(found)
         lab.cut(0, 8)
         lab.reopen()
