@@ -56,7 +56,7 @@ class Witness(HookedDisk):
 
     def _saw_write(self, batch: Batch) -> None:
         """Note the tail that a batch wrote."""
-        for family, key, value in batch.puts:
+        for family, key, value in batch.every_put():
             if family == FAMILY_DEFAULT and key == KEY_NEXT:
                 self._written = decode_tail(value).next
 

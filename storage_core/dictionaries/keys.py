@@ -23,7 +23,6 @@ import numpy as np
 
 from storage_core.errors import CorruptionError, InvalidRequestError
 from storage_core.format.keys import (
-    FAMILY_DEFAULT,
     INT32_MAX,
     NULL_KEY_NUMBER,
     PREFIX_KEY,
@@ -111,11 +110,8 @@ def put_new_keys(batch: Batch, new: Mapping[bytes, int], given: int) -> int:
     if not new:
         return given
     # Not by calls: of many new keys each takes longer than what it is for.
-    numbers = np.fromiter(new.values(), "<i4", len(new)).tobytes()
-    values = (numbers[at : at + 4] for at in range(0, len(numbers), 4))
-    batch.puts += [
-        (FAMILY_DEFAULT, PREFIX_KEY + key, value) for key, value in zip(new, values, strict=True)
-    ]
+    numbers = np.fromiter(new.values(), "<i4", len(new))
+    batch.put_many([PREFIX_KEY + key for key in new], numbers.view("V4").tolist())
     batch.put(KEY_KEYS, encode_int(given + len(new)))
     return given + len(new)
 

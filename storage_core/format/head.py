@@ -3,9 +3,14 @@
     key    h secondary
     value  primary i64 | address i64 | last i64                (24 bytes)
 
+    key    m heads most
+    value  through i64 | primary i64      no head on disk has a larger primary, if they are on
+                                          disk below just this address (`m heads`)
+
 In memory the values of many are the rows of one array of three columns.
 """
 
+import struct
 from collections.abc import Sequence
 from typing import Final
 
@@ -13,28 +18,26 @@ import numpy as np
 import numpy.typing as npt
 
 from storage_core.errors import CorruptionError
-from storage_core.format.keys import PREFIX_HEAD
+from storage_core.format.keys import INT64_MAX, PREFIX_HEAD
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 
 _VALUE_BYTES: Final = 24
-_ITEM_DTYPE: Final = np.dtype([("prefix", "S1"), ("secondary", ">u4"), ("value", "<i8", (3,))])
-_KEY_BYTES: Final = _ITEM_DTYPE.itemsize - _VALUE_BYTES
+_KEY_DTYPE: Final = np.dtype([("prefix", "S1"), ("secondary", ">u4")])
+_KEY_BYTES: Final = _KEY_DTYPE.itemsize
+_ITEM_DTYPE: Final = np.dtype([*_KEY_DTYPE.descr, ("value", "<i8", (3,))])
+_MOST: Final = struct.Struct("<qq")
 _SIGN: Final = np.uint32(1 << 31)
 
 
-def encode_heads(ids: Int32s, values: Int64s) -> list[tuple[bytes, bytes]]:
-    """Return key and value of each head, built in one pass."""
-    table = np.empty(len(ids), dtype=_ITEM_DTYPE)
-    table["prefix"] = PREFIX_HEAD
-    table["secondary"] = ids.astype(np.uint32) ^ _SIGN
-    table["value"] = values
-    data, size = table.tobytes(), _ITEM_DTYPE.itemsize
-    return [
-        (data[at : at + _KEY_BYTES], data[at + _KEY_BYTES : at + size])
-        for at in range(0, len(data), size)
-    ]
+def encode_heads(ids: Int32s, values: Int64s) -> tuple[list[bytes], list[bytes]]:
+    """Return the heads' keys and their values, with no call for each."""
+    keys = np.empty(len(ids), dtype=_KEY_DTYPE)
+    keys["prefix"] = PREFIX_HEAD
+    keys["secondary"] = ids.astype(np.uint32) ^ _SIGN
+    columns = np.ascontiguousarray(values, dtype="<i8").reshape(-1)
+    return keys.view(f"V{_KEY_BYTES}").tolist(), columns.view(f"V{_VALUE_BYTES}").tolist()
 
 
 def decode_heads(items: Sequence[tuple[bytes, bytes]]) -> tuple[Int32s, Int64s]:
@@ -56,6 +59,22 @@ def decode_head_values(values: Sequence[bytes]) -> Int64s:
     """
     data = _whole(b"".join(values), len(values), key_bytes=0)
     return np.frombuffer(data, np.dtype("<i8")).reshape(-1, 3)
+
+
+def encode_most(through: int, primary: int) -> bytes:
+    """Return the bytes under `m heads most`."""
+    return _MOST.pack(through, primary)
+
+
+def decode_most(data: bytes | None, through: int) -> int:
+    """Return a primary that no head on disk is above: int64's largest if none is noted.
+
+    A program that did not know of it may have written heads since, and with them their address.
+    """
+    if data is None or len(data) != _MOST.size:
+        return INT64_MAX
+    noted, primary = _MOST.unpack(data)
+    return primary if noted == through else INT64_MAX
 
 
 def _whole(data: bytes, count: int, key_bytes: int = _KEY_BYTES) -> bytes:

@@ -5,13 +5,13 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 States = npt.NDArray[np.uint8]
 
 _DENSE_SPAN_PER_ROW: Final = 16
+_PLACE_BITS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,12 @@ def group(secondaries: Int32s) -> Grouping:
         index = np.empty(span, dtype=np.intp)
         index[present] = np.arange(len(present))
         return Grouping((present + least).astype(np.int32), index[offsets])
-    encoded = pa.array(secondaries).dictionary_encode()
-    ids = encoded.dictionary.to_numpy()
-    order = np.argsort(ids)
-    rank = np.empty(len(order), dtype=np.intp)
-    rank[order] = np.arange(len(order))
-    return Grouping(ids[order], rank[encoded.indices.to_numpy()])
+    # Sorted as one number, with the row's place: faster than any way to sort places by ids.
+    places = (secondaries.astype(np.int64) << _PLACE_BITS) | np.arange(len(secondaries))
+    places.sort()
+    ids = (places >> _PLACE_BITS).astype(np.int32)
+    is_first = np.ones(len(ids), dtype=np.bool_)
+    np.not_equal(ids[1:], ids[:-1], out=is_first[1:])
+    codes = np.empty(len(ids), dtype=np.intp)
+    codes[places & ((1 << _PLACE_BITS) - 1)] = np.cumsum(is_first) - 1
+    return Grouping(ids[is_first], codes)

@@ -19,10 +19,11 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from storage_core.format.head import encode_heads
-from storage_core.format.keys import INT32_MAX, head_key
-from storage_core.format.shard_state import KEY_HEADS, encode_int
-from storage_core.heads.grouping import Int32s
+from storage_core.format.head import encode_heads, encode_most
+from storage_core.format.keys import INT32_MAX, INT64_MIN, head_key
+from storage_core.format.shard_state import KEY_HEADS, KEY_HEADS_MOST, encode_int
+from storage_core.heads.bounds import PrimaryBounds
+from storage_core.heads.grouping import Grouping, Int32s, Int64s
 from storage_core.heads.table import Heads, HeadTable
 from storage_core.store.key_value import Batch
 
@@ -39,6 +40,7 @@ class ShardHeads:
         load: Callable[[list[bytes]], list[bytes | None]],
         committed: Callable[[], int],
         publishable: int,
+        most: int = INT64_MIN,
     ) -> None:
         """Start with what is on disk.
 
@@ -46,10 +48,12 @@ class ShardHeads:
             load: Looks head keys up in the writer's store.
             committed: Says what the marker says at this moment.
             publishable: The end that is published next.
+            most: No head on disk has a larger primary.
         """
         self._load = load
         self._committed_end = committed
         self._written = HeadTable()
+        self._bounds = PrimaryBounds(most)
         self._committed = HeadTable()
         self._committed_lock = threading.Lock()
         self._pending: deque[tuple[int, Heads]] = deque()
@@ -57,14 +61,34 @@ class ShardHeads:
         self.taken = publishable
 
     def find(self, ids: Int32s, none_from: int = INT32_MAX + 1) -> Heads:
-        """Return the heads that the next rows of these sorted ids are judged by.
-
-        Of ids from `none_from` on there was never a row.
-        """
+        """Return the heads of these sorted ids; of those from `none_from` on there was no row."""
         heads, present = self._written.find(ids)
         if not present.all():
             at = np.flatnonzero(~present & (ids < none_from))
+            self._bounds.note_asked(len(at))
             heads.fill(at, self._load([head_key(int(one)) for one in ids[at]]))
+        return heads
+
+    def find_for(
+        self, groups: Grouping, primaries: Int64s, normal: tuple[int, int], none_from: int
+    ) -> Heads:
+        """Return heads to judge rows by, in order of arrival.
+
+        Where an id's rows are judged alike whatever its head is, and make it anew, it is left out.
+
+        Args:
+            groups: The rows' ids.
+            primaries: The rows' primaries.
+            normal: The least and the largest primary that a normal row may have.
+            none_from: Of ids from here on there was never a row.
+        """
+        undecided = self._bounds.undecided(groups, primaries, *normal)
+        if undecided.all():
+            return self.find(groups.ids, none_from)
+        heads = Heads.none_for(groups.ids)
+        at = np.flatnonzero(undecided)
+        if len(at):
+            heads.values[at] = self.find(groups.ids[at], none_from).values
         return heads
 
     def as_of_committed(
@@ -91,6 +115,8 @@ class ShardHeads:
     def written(self, end: int, heads: Heads, blocks: int) -> None:
         """Take over the heads after rows were written; `end` is the rows' exclusive end."""
         self._blocks += blocks
+        # IMPORTANT: first; no bound is ever below a head.
+        self._bounds.raise_to(heads.ids, heads.primary)
         self._written.put(heads)
         with self._committed_lock:
             if len(self._pending) > _PENDING_MAX:
@@ -124,9 +150,9 @@ class ShardHeads:
             if through <= written_through:
                 return None
             fresh = self._committed.fresh(written_through)
-        for key, value in encode_heads(fresh.ids, fresh.values):
-            batch.put(key, value)
+        batch.put_many(*encode_heads(fresh.ids, fresh.values))
         batch.put(KEY_HEADS, encode_int(through))
+        batch.put(KEY_HEADS_MOST, encode_most(through, self._bounds.most))
         return through
 
     def snapshot_written(self, through: int) -> None:

@@ -20,6 +20,10 @@ from storage_core.format.keys import INT64_MIN
 from storage_core.heads.grouping import Grouping, Int32s, Int64s, Judged
 
 HEADS_CAPACITY: Final = 2**18
+# What was put is sorted in by so many parts, or when somebody asks.
+_PARTS_MAX: Final = 16
+_TWO: Final = 2
+_PLACE_BITS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +95,21 @@ class HeadTable:
         """Start empty or with heads; above `capacity` heads that are on disk are let go."""
         self._capacity = capacity
         self._heads = Heads.none_for(np.empty(0, dtype=np.int32)) if heads is None else heads
+        self._latest: list[Heads] = []
 
     def __len__(self) -> int:
-        return len(self._heads.ids)
+        return len(self._settled().ids)
 
     @property
     def heads(self) -> Heads:
         """A copy of all heads in memory."""
-        return Heads(self._heads.ids, self._heads.values.copy())
+        known = self._settled()
+        return Heads(known.ids, known.values.copy())
 
     def find(self, ids: Int32s) -> tuple[Heads, npt.NDArray[np.bool_]]:
         """Return the heads of sorted ids, and which of them are in memory."""
-        known = self._heads
-        at, present = self._places(ids)
+        known = self._settled()
+        at, present = _places(known, ids)
         if present.all():
             return Heads(ids, known.values[at]), present
         found = Heads.none_for(ids)
@@ -112,36 +118,66 @@ class HeadTable:
 
     def put(self, heads: Heads) -> None:
         """Remember heads, ids ascending, in place of what was known of them."""
-        known = self._heads
-        at, present = self._places(heads.ids)
-        if present.all():
-            known.values[at] = heads.values
-            return
-        known.values[at[present]] = heads.values[present]
-        new, where = heads.where(~present), at[~present]
-        self._heads = Heads(
-            np.insert(known.ids, where, new.ids), np.insert(known.values, where, new.values, axis=0)
-        )
+        if not self._latest:
+            known = self._heads
+            at, present = _places(known, heads.ids)
+            if present.all():
+                known.values[at] = heads.values
+                return
+        self._latest.append(Heads(heads.ids, heads.values.copy()))
+        if len(self._latest) == _PARTS_MAX:
+            self._settled()
 
     def fresh(self, written_through: int) -> Heads:
         """Return the heads that are not on disk as they stand."""
-        return self._heads.where(self._heads.last >= written_through)
+        known = self._settled()
+        return known.where(known.last >= written_through)
 
     def evict(self, written_through: int) -> None:
         """Above capacity, let go of the oldest heads that are on disk, down to half of it."""
-        count = len(self)
+        known = self._settled()
+        count = len(known.ids)
         if count <= self._capacity:
             return
-        last = self._heads.last
+        last = known.last
         oldest_kept = np.partition(last, count - self._capacity // 2)[count - self._capacity // 2]
-        self._heads = self._heads.where((last >= written_through) | (last >= oldest_kept))
+        self._heads = known.where((last >= written_through) | (last >= oldest_kept))
 
-    def _places(self, ids: Int32s) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
-        """Return where each of sorted ids is or would be, and which of them are there."""
-        known = self._heads.ids
-        if len(ids) == len(known) and np.array_equal(ids, known):
-            return np.arange(len(ids)), np.ones(len(ids), dtype=np.bool_)
-        at = known.searchsorted(ids)
-        if not len(known):
-            return at, np.zeros(len(ids), dtype=np.bool_)
-        return at, known[np.minimum(at, len(known) - 1)] == ids
+    def _settled(self) -> Heads:
+        """Return all heads, sorted, once what was put since is among them."""
+        if self._latest:
+            parts = [self._heads, *self._latest]
+            # IMPORTANT: in this order; after an interruption between the two it is done again.
+            self._heads = _with_one(*parts) if len(parts) == _TWO else _newest(parts)
+            self._latest = []
+        return self._heads
+
+
+def _places(known: Heads, ids: Int32s) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+    """Return where each of sorted ids is or would be, and which of them are there."""
+    if len(ids) == len(known.ids) and np.array_equal(ids, known.ids):
+        return np.arange(len(ids)), np.ones(len(ids), dtype=np.bool_)
+    at = known.ids.searchsorted(ids)
+    if not len(known.ids):
+        return at, np.zeros(len(ids), dtype=np.bool_)
+    return at, known.ids[np.minimum(at, len(known.ids) - 1)] == ids
+
+
+def _with_one(known: Heads, heads: Heads) -> Heads:
+    at, present = _places(known, heads.ids)
+    values = known.values.copy()
+    values[at[present]] = heads.values[present]
+    new, where = heads.where(~present), at[~present]
+    return Heads(np.insert(known.ids, where, new.ids), np.insert(values, where, new.values, axis=0))
+
+
+def _newest(parts: Sequence[Heads]) -> Heads:
+    """Return the last head of each id."""
+    ids = np.concatenate([part.ids for part in parts])
+    places = ids.astype(np.int64) << _PLACE_BITS | np.arange(len(ids))
+    places.sort()
+    is_last = np.ones(len(ids), dtype=np.bool_)
+    is_last[:-1] = (places[1:] ^ places[:-1]) >> _PLACE_BITS != 0
+    chosen = places[is_last] & ((1 << _PLACE_BITS) - 1)
+    values = np.concatenate([part.values for part in parts])
+    return Heads(ids[chosen], values.take(chosen, axis=0))

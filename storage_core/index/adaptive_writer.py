@@ -219,8 +219,7 @@ class ShardIndex:
         keys = encode_index_keys(
             alive["window"], alive["secondary"], alive["primary"], alive["address"]
         )
-        for key in keys:
-            batch.put(key, b"")
+        batch.put_many(keys, [b""] * len(keys))
         written = self._counted()._replace(entries=self._entries + len(alive))
         batch.put(KEY_INDEX, encode_index_counts(written))
         try:

@@ -6,6 +6,7 @@ is a moment: what is read of it together belongs together.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Literal, Protocol
 
 from storage_core.format.keys import FAMILY_DEFAULT
@@ -21,12 +22,23 @@ class Batch:
     """Puts and deletes that become durable together or not at all."""
 
     puts: list[Put] = field(default_factory=list)
+    puts_of_many: list[tuple[Sequence[bytes], Sequence[bytes]]] = field(default_factory=list)
     deletes: list[tuple[str, bytes]] = field(default_factory=list)
     range_deletes: list[KeyRange] = field(default_factory=list)
 
     def put(self, key: bytes, value: bytes, family: str = FAMILY_DEFAULT) -> None:
         """Set a key."""
         self.puts.append((family, key, value))
+
+    def put_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """Set many keys of the default family, at less for each; `put` sets none of them too."""
+        self.puts_of_many.append((keys, values))
+
+    def every_put(self) -> Iterator[Put]:
+        """Yield what is put, by itself and with many."""
+        yield from self.puts
+        for keys, values in self.puts_of_many:
+            yield from zip(repeat(FAMILY_DEFAULT), keys, values)
 
     def delete(self, key: bytes, family: str = FAMILY_DEFAULT) -> None:
         """Remove a key; deletes come before puts."""

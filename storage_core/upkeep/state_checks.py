@@ -5,6 +5,7 @@ from typing import Final
 
 from storage_core.format.block import Block
 from storage_core.format.counters import Counters
+from storage_core.format.head import decode_most
 from storage_core.format.keys import (
     ADDRESS_MAX,
     KIND_NAMED,
@@ -19,6 +20,7 @@ from storage_core.format.keys import (
 )
 from storage_core.format.shard_state import (
     KEY_AHEAD,
+    KEY_HEADS_MOST,
     KEY_NEXT,
     KEY_SOURCE,
     KEY_TRANSACTIONS,
@@ -92,6 +94,16 @@ def check_counters(
             continue
         what = f"the counter {name} is {kept}, and there are {expected[name]}"
         findings.tell("counter", what, key=KEY_NEXT)
+
+
+def check_largest_of_heads(
+    view: ShardView, state: ShardState, largest: int, findings: Findings
+) -> None:
+    """Compare what is noted as above all heads on disk with the largest primary of some."""
+    noted = decode_most(view.value_at(KEY_HEADS_MOST), state.heads_through)
+    if noted < largest:
+        what = f"no head is said to be above primary {noted}, and one is at {largest}"
+        findings.tell("head", what, key=KEY_HEADS_MOST)
 
 
 def check_tail(state: ShardState, lineage: bytes, dead_end: int, findings: Findings) -> None:

@@ -39,6 +39,7 @@ from storage_core.upkeep.state_checks import (
     DeadLetterCheck,
     check_counters,
     check_keys,
+    check_largest_of_heads,
     check_places,
     check_tail,
 )
@@ -265,6 +266,9 @@ class _ShardCheck:
             if len(self._heads_told) < PROBLEMS_MAX:
                 self._heads_told.add(one)
             self._tell_head(one, address, is_behind=is_behind)
+        if len(expected.ids):
+            largest = int(expected.primary.max())
+            check_largest_of_heads(self._view, self._state, largest, self._findings)
 
     def _compare_shown_heads(self, tally: HeadTally, shown: _Shown) -> None:
         """Compare the heads that answer `latest`; they may have moved on, and never go back."""

@@ -88,8 +88,10 @@ class ShardWriting:
         groups = group(rows.secondary)
         # A number is given with the first row of its key.
         unused = INT32_MAX + 1 if self._keys is None else state.keys
-        before = self._heads.find(groups.ids, none_from=unused)
-        judged = judge(rows.primary, groups, before.primary, self._rules(state, options))
+        rules = self._rules(state, options)
+        normal = (rules.floor, rules.ahead_limit)
+        before = self._heads.find_for(groups, rows.primary, normal, none_from=unused)
+        judged = judge(rows.primary, groups, before.primary, rules)
         late, ahead, expired = state_counts(judged.states)
         if addresses is None:
             if expired and judged.states is not None:
@@ -239,6 +241,7 @@ def _put_beside(batch: Batch, entry: Entry) -> int:
         batch.put(key, value, family)
     if entry.beside is not None:
         batch.puts.extend(entry.beside.puts)
+        batch.puts_of_many.extend(entry.beside.puts_of_many)
         batch.deletes.extend(entry.beside.deletes)
     return end
 

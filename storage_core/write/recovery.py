@@ -24,10 +24,12 @@ from dataclasses import replace
 
 from storage_core.catalog.options import StreamOptions
 from storage_core.errors import CorruptionError, ForeignDataError, ShardlogError
-from storage_core.format.keys import FAMILY_DEFAULT, log_key
+from storage_core.format.head import decode_most
+from storage_core.format.keys import FAMILY_DEFAULT, INT64_MIN, log_key
 from storage_core.format.shard_state import (
     KEY_BORN,
     KEY_GENERATION,
+    KEY_HEADS_MOST,
     KEY_LINEAGE,
     KEY_NEXT,
     KEY_START,
@@ -198,7 +200,8 @@ def _settle(
         lost.append(AddressRange(tail.next, committed))
         tail = replace(tail, next=committed)
     publishable = committed if _begun(state) is not None else tail.next
-    heads = ShardHeads(store.get_many, lambda: marker.state.committed, publishable)
+    most = _largest_of_heads(store, state)
+    heads = ShardHeads(store.get_many, lambda: marker.state.committed, publishable, most)
     state = replace(state, tail=tail)
     lost.extend(_replay_heads(context, store, state, heads))
     known = set(state.lost)
@@ -211,6 +214,14 @@ def _settle(
     marker.write_both(replace(final, committed=publishable))
     state = replace(state, generation=marker.state.generation, lost=tuple(sorted(set(lost))))
     return OpenedShard(lock, store, marker, state, publishable, heads)
+
+
+def _largest_of_heads(store: KeyValueStore, state: ShardState) -> int:
+    """Return a primary that no head on disk is above."""
+    if not state.heads_through:
+        return INT64_MIN
+    (noted,) = store.get_many([KEY_HEADS_MOST])
+    return decode_most(noted, state.heads_through)
 
 
 def _begun(state: ShardState) -> tuple[str, TransactionProgress] | None:

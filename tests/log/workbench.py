@@ -36,6 +36,7 @@ from storage_core.format.keys import (
     PREFIX_DONE,
     PREFIX_KEY,
     PREFIX_PLACE,
+    head_key,
     log_key,
     prefix_end,
     zone_key,
@@ -44,6 +45,7 @@ from storage_core.format.record import ENVELOPE
 from storage_core.format.shard_state import (
     KEY_FLOOR,
     KEY_HEADS,
+    KEY_HEADS_MOST,
     KEY_START,
     encode_int,
     encode_range_end,
@@ -330,6 +332,14 @@ class Workbench:
     def call_heads_written(self, through: int) -> None:
         """Let the next open replay no block below an address, so that it reads none of them."""
         self.change((FAMILY_DEFAULT, KEY_HEADS, encode_int(through)))
+
+    def has_head_on_disk(self, secondary: int) -> bool:
+        """Tell whether an id's head is on disk; the stream must be closed."""
+        return self.kept(head_key(secondary)) is not None
+
+    def forget_largest_of_heads(self) -> None:
+        """Let nothing be known of all heads, as in a store that an earlier version wrote."""
+        self.change(deletes=[KEY_HEADS_MOST])
 
     def rows_on_disk(self, first: int) -> bytes:
         """Return what is stored of a block's rows, without its place; the stream must be closed."""

@@ -290,6 +290,23 @@ def test_heads_survive_many_blocks_and_reopens(make_bench):
     assert bench.append([79] * 40, secondary=list(range(40))).late == 40
 
 
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_rows_of_many_ids_are_judged_after_reopens_as_by_every_head(make_bench, is_noted):
+    bench = make_bench(block_records=10)
+    ids = list(range(400))
+    bench.keep([1000 + one for one in ids], secondary=ids)
+    bench.keep([1], secondary=9999)
+    bench.close()
+    assert bench.has_head_on_disk(399)
+    if not is_noted:
+        bench.forget_largest_of_heads()
+    bench.open()
+    primaries = [999 + one if one % 3 else 1000 + one for one in ids]
+    assert bench.append(primaries, secondary=ids).late == sum(1 for one in ids if one % 3)
+    assert bench.append([1400] * 400, secondary=ids) == AppendReport(appended=400)
+    assert bench.append([1399] * 400, secondary=ids).late == 400
+
+
 @pytest.mark.parametrize("column", ["key", "headers"])
 def test_large_keys_and_headers_make_small_blocks(bench, column):
     large = bytes(2**14)

@@ -55,7 +55,8 @@ def int64_array(values: object) -> npt.NDArray[np.int64]:
 
 def head_value(*numbers: int) -> bytes:
     """Return what lies under the key of a head: primary, address, last address."""
-    return encode_heads(int32_array([0]), int64_array([numbers]))[0][1]
+    _, (value,) = encode_heads(int32_array([0]), int64_array([numbers]))
+    return value
 
 
 def int32_array(values: object) -> npt.NDArray[np.int32]:

@@ -43,7 +43,7 @@ class Dictionary:
         if is_written:
             batch = Batch()
             self.given = put_new_keys(batch, numbered.new, self.given)
-            self.store |= {key: value for _, key, value in batch.puts}
+            self.store |= {key: value for _, key, value in batch.every_put()}
             self.numbers.accept(numbered.new)
         found: list[int] = numbered.rows.secondary.tolist()
         return found

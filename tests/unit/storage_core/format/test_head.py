@@ -16,11 +16,11 @@ heads = st.dictionaries(int32s, st.tuples(int64s, int64s, int64s), max_size=20)
 @given(heads)
 def test_heads_come_back(known):
     values = int64_array(list(known.values())).reshape(-1, 3)
-    items = encode_heads(int32_array(list(known)), values)
-    assert [key for key, _ in items] == [head_key(secondary) for secondary in known]
-    ids, decoded = decode_heads(items)
+    keys, stored = encode_heads(int32_array(list(known)), values)
+    assert keys == [head_key(secondary) for secondary in known]
+    ids, decoded = decode_heads(list(zip(keys, stored, strict=True)))
     assert dict(zip(ids.tolist(), map(tuple, decoded.tolist()), strict=True)) == known
-    assert decode_head_values([value for _, value in items]).tolist() == decoded.tolist()
+    assert decode_head_values(stored).tolist() == decoded.tolist()
 
 
 @pytest.mark.parametrize("size", [0, 23, 25])

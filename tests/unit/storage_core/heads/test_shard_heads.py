@@ -2,15 +2,15 @@
 
 import pytest
 
-from storage_core.format.head import decode_heads
-from storage_core.format.keys import PREFIX_HEAD, head_key
-from storage_core.format.shard_state import KEY_HEADS, encode_int
-from storage_core.heads.grouping import Int32s
+from storage_core.format.head import decode_heads, decode_most
+from storage_core.format.keys import INT64_MAX, INT64_MIN, PREFIX_HEAD, head_key
+from storage_core.format.shard_state import KEY_HEADS, KEY_HEADS_MOST, encode_int
+from storage_core.heads.grouping import Int32s, group
 from storage_core.heads.shard_heads import BLOCKS_PER_SNAPSHOT, ShardHeads
 from storage_core.heads.table import Heads, HeadTable
 from storage_core.store.key_value import Batch
 from tests.unit.storage_core.heads.test_table import dict_of, heads_of
-from tests.unit.storage_core.strategies import int32_array
+from tests.unit.storage_core.strategies import int32_array, int64_array
 
 
 class Disk:
@@ -26,7 +26,7 @@ class Disk:
         return [self.values.get(key) for key in keys]
 
     def take(self, batch: Batch) -> None:
-        self.values |= {key: value for _, key, value in batch.puts}
+        self.values |= {key: value for _, key, value in batch.every_put()}
 
     def publish(self, committed: int) -> None:
         self.committed = committed
@@ -43,8 +43,8 @@ class Disk:
     def written_through(self) -> int:
         return int.from_bytes(self.values.get(KEY_HEADS, b""), "little")
 
-    def heads(self) -> ShardHeads:
-        return ShardHeads(self.load, lambda: self.committed, self.committed)
+    def heads(self, most: int = INT64_MIN) -> ShardHeads:
+        return ShardHeads(self.load, lambda: self.committed, self.committed, most)
 
 
 @pytest.fixture
@@ -138,6 +138,27 @@ def test_unknown_id_is_looked_up_on_disk(heads, disk):
     assert disk.asked == 2
 
 
+def test_row_that_is_not_below_any_before_it_asks_nothing_of_the_disk(heads, disk):
+    write(heads, 5, _1=10)
+    disk.publish(5)
+    snapshot(heads, disk, 5)
+    fresh = disk.heads(most=10)
+    groups, anything = group(int32_array([1, 2, 3])), (INT64_MIN, INT64_MAX)
+    fresh.find_for(groups, int64_array([10, 10, 11]), anything, 2**31)
+    assert disk.asked == 0
+    found = fresh.find_for(groups, int64_array([9, 10, 11]), anything, 2**31)
+    assert (largest(found), disk.asked) == ({1: 10}, 1)
+
+
+@pytest.mark.parametrize("through", [5, 4])
+def test_disk_says_what_no_head_is_above_unless_others_wrote_heads_since(heads, disk, through):
+    write(heads, 5, _1=10, _2=-3)
+    disk.publish(5)
+    snapshot(heads, disk, 5)
+    most = decode_most(disk.values[KEY_HEADS_MOST], through)
+    assert most == (10 if through == 5 else INT64_MAX)
+
+
 def snapshot(heads: ShardHeads, disk: Disk, end: int) -> int | None:
     """Let enough blocks pass and write the heads that are due."""
     heads.written(end, heads_of({}), BLOCKS_PER_SNAPSHOT)
@@ -181,7 +202,7 @@ def test_second_snapshot_holds_only_what_changed(heads, disk):
     write(heads, 9, _2=30)
     disk.publish(9)
     assert snapshot(heads, disk, 9) == 9
-    assert set(disk.values) == {KEY_HEADS, head_key(2)}
+    assert set(disk.values) == {KEY_HEADS, KEY_HEADS_MOST, head_key(2)}
 
 
 def test_heads_below_the_snapshot_are_not_put_again_after_a_reopen(heads, disk):
