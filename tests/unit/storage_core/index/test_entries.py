@@ -35,7 +35,7 @@ def test_what_waits_is_written_in_few_batches():
         DAYS,
         IndexOptions(),
         IndexCounts(),
-        write=lambda batch: written.append(len(batch.puts)),
+        write=lambda batch: written.append(len(list(batch.every_put()))),
         committed=lambda: 2**40,
         floor=lambda: 0,
         fail=failures.append,
