@@ -19,15 +19,6 @@ _FIXED: Final = ("primary", "key_mode", "jitter_ms")
 # Beside them in the worker's file, but not kept with the stream.
 _OF_THE_WORKER: Final = ("null_key",)
 
-Settings = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="NAME=VALUE...",
-        help="What to change, as retention_hours=48; `none` for no bound.",
-        show_default=False,
-    ),
-]
-
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
@@ -68,9 +59,19 @@ _SETTINGS: Final[Mapping[str, _Setting]] = {
     "codec": _Setting("codec", str),
 }
 
+Settings = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="NAME=VALUE...",
+        help=f"What to change, as retention_hours=48; `none` for no bound. There are "
+        f"{', '.join(_SETTINGS)}.",
+        show_default=False,
+    ),
+]
+
 
 def alter(root: Root, stream: StreamName, settings: Settings) -> None:
-    """Change settings of a stream: retention_hours, ahead_max_ms, payload_bytes_max and others.
+    """Change settings of a stream: how long it keeps records, what it takes, how it is read.
 
     Refused while a writer holds the stream: stop the worker first. It tells the old and the new
     value of each; what was judged by the old ones stays as it is.

@@ -31,6 +31,12 @@ def test_settings_are_changed_and_both_values_told(shardlog, root):
     assert options(root).ahead_max == 5000
 
 
+def test_help_names_all_that_may_change(shardlog, root):
+    told = " ".join(shardlog("alter", "--help").out.split())
+    refused = shardlog("alter", root, NAME, "retention=4").err
+    assert refused.strip().partition("there are ")[2] in told
+
+
 def test_bound_is_taken_away_by_none(shardlog, root):
     shardlog("alter", root, NAME, "records_max=10")
     assert shardlog("alter", root, NAME, "records_max=none").lines == ["records_max: 10 -> none"]
