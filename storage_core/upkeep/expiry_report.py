@@ -14,7 +14,8 @@ class ShardExpiry:
         start_before: The first address that the log had.
         start_after: The same afterwards.
         windows: Windows that went, with all that is kept by window.
-        rows: Rows of these windows, late ones among them, and rows that a cap took.
+        rows: Rows of these windows, late ones among them, and rows that a cap took. Rows that came
+            ahead of the clock are in no window, and not counted where the floor takes them.
         late_rows: Late rows among them.
         blocks: Blocks that went. One that still holds a row that stays is not among them.
         bytes: Bytes of these blocks.
