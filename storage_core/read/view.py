@@ -24,7 +24,6 @@ from storage_core.format.keys import (
     decode_dead_letter_key,
     decode_window_key,
     late_window_key,
-    prefix_end,
     window_key,
     zone_key,
 )
@@ -36,7 +35,6 @@ from storage_core.heads.table import Heads
 from storage_core.read.block_reads import BlockReads
 from storage_core.store.key_value import Item, StoreView
 
-_ZONES_END: Final = prefix_end(PREFIX_ZONE)
 _ZONES_FIRST: Final = 8
 _ZONES_MOST: Final = 1024
 _ZONES_BYTES: Final = 2**20
@@ -108,7 +106,7 @@ class ShardView:
             CorruptionError: The chain is broken.
         """
         reached = max(start, self.state.start)
-        for chunk in self._zone_chunks(reached):
+        for chunk in self._zone_chunks(reached, end):
             fields = chunk.fields
             self._check_chain(chunk, reached, start, end)
             reached = int(fields["last"][-1]) + 1
@@ -173,21 +171,26 @@ class ShardView:
             message, stream=self.stream, shard=self.shard, start=address, end=address + 1
         )
 
-    def _zone_chunks(self, start: int) -> Iterator[ZoneChunk]:
+    def _zone_chunks(self, start: int, end: int) -> Iterator[ZoneChunk]:
         """Yield zones from the one that holds `start` (or the next) on, ever more at a time.
 
-        Of many ids a zone has some ten thousand bytes: about a mebibyte at a time.
+        The first behind `end` comes alone, at last: whoever has not reached `end` by then learns
+        from it whether one is missing. Of many ids a zone has some ten thousand bytes: about a
+        mebibyte at a time.
         """
         begin = self._store.at_or_before(FAMILY_DEFAULT, zone_key(start))
         key = zone_key(start)
         if begin is not None and begin[0][:1] == PREFIX_ZONE:
             key = begin[0]
-        items = self._store.items(FAMILY_DEFAULT, key, _ZONES_END)
+        items = self._store.items(FAMILY_DEFAULT, key, zone_key(end))
         size = _ZONES_FIRST
         while taken := list(islice(items, size)):
             yield decode_zones(taken, self.shard)
             held = sum(len(value) for _, value in taken)
             size = max(1, min(2 * size, _ZONES_MOST, _ZONES_BYTES * len(taken) // held))
+        behind = self._store.at_or_after(FAMILY_DEFAULT, zone_key(end))
+        if behind is not None and behind[0][:1] == PREFIX_ZONE:
+            yield decode_zones([behind], self.shard)
 
     def _check_chain(self, chunk: ZoneChunk, reached: int, start: int, end: int) -> None:
         """Refuse zones of which one is missing, the first compared with what was reached."""

@@ -6,11 +6,13 @@ It reaches inside: zones are broken one by one, which no disk does so neatly.
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 from storage_core import CorruptionError
 from storage_core.format.keys import FAMILY_DEFAULT, zone_key
-from storage_core.format.zone import Zone, encode_zone
+from storage_core.format.zone import Zone, ZoneChunk, encode_zone
 from storage_core.read.view import ShardView
 from storage_core.store.key_value import Batch
 from tests.log.workbench import Workbench
@@ -66,6 +68,18 @@ def test_zones_are_those_with_addresses_in_the_range(view, start, end, expected)
 def test_zones_are_chosen_by_their_heads(view):
     wanted = view.zones(0, 400, lambda chunk: chunk.fields["primary_min"] % 7 == 0)
     assert [zone.primary_min for zone in wanted] == [0, 7, 14, 21, 28, 35]
+
+
+@pytest.mark.parametrize(("end", "last"), [(96, 90), (100, 100), (396, 390), (10**9, 390)])
+def test_zones_behind_the_range_are_not_looked_at_but_for_one_that_proves_its_end(view, end, last):
+    looked_at: list[int] = []
+
+    def wants(chunk: ZoneChunk) -> npt.NDArray[np.bool_]:
+        looked_at.extend(chunk.fields["first"].tolist())
+        return np.zeros(len(chunk.fields), dtype=np.bool_)
+
+    assert list(view.zones(0, end, wants)) == []
+    assert looked_at == list(range(0, last + 1, 10))
 
 
 @pytest.mark.parametrize("gone", [0, 1, 6, 7, 8, 9, 15, 23, 24, 38, 39])
