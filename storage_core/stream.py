@@ -1,15 +1,12 @@
 """A stream open for writing: its shards, and the calls that reach all of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
-from operator import index
 from os import PathLike
 from pathlib import Path
-from traceback import clear_frames
 from typing import Any, Self
 
-import numpy as np
 import pyarrow as pa
 
 from storage_core.catalog.births import add_shards, create_stream
@@ -17,20 +14,19 @@ from storage_core.catalog.changes import altered, upgraded
 from storage_core.catalog.options import StreamOptions, checked_options
 from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.stream_file import StreamFiles, read_stream
-from storage_core.dictionaries.routing import refuse_strange_keys, shards_of_rows
+from storage_core.dictionaries.routing import refuse_strange_keys, rows_by_shard
 from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.format.keys import ADDRESS_MAX
-from storage_core.format.record import Rows, rows_from_arrow
+from storage_core.format.record import rows_from_arrow
 from storage_core.ground.durable_file import file_errors
 from storage_core.index.worker import IndexWorker
 from storage_core.reads import StreamReads
 from storage_core.store.environment import Environment
 from storage_core.store.open_files import open_files
 from storage_core.store.rocks import refuse_writing_in_fork
-from storage_core.transactions.decision import is_needed
 from storage_core.transactions.finish import finish_all
-from storage_core.transactions.giving_up import give_up
-from storage_core.transactions.manifest import Staging, sweep_abandoned
+from storage_core.transactions.manifest import Staging
+from storage_core.transactions.opening import shard_numbers, with_shards_open
 from storage_core.transactions.transaction import Transaction
 from storage_core.upkeep.exclusive import alone
 from storage_core.upkeep.expiry import expire_shard, terms_of
@@ -46,8 +42,6 @@ from storage_core.write.entry import (
     checked_source,
 )
 from storage_core.write.give_up import GiveUp
-from storage_core.write.opened import ShardContext
-from storage_core.write.recovery import LetGo, let_go, open_shard
 from storage_core.write.shard import Shard
 
 
@@ -167,44 +161,14 @@ class Stream(StreamReads[Shard]):
         refuse_writing_in_fork()
         outside = environment or Environment()
         files = read_stream(Path(root), name, is_whole=shards is None)
-        numbers = _shard_numbers(files, shards)
+        numbers = shard_numbers(files, shards)
         files = upgraded(files)
         if isinstance(give_up_transactions, str):
             give_up_transactions = (give_up_transactions,)
         given_up = GiveUp(give_up_marker, frozenset(give_up_transactions))
-        staging = Staging(files.staging_directory, outside.clock)
-        opened: dict[int, Shard] = {}
-        undo: list[LetGo] = []
-        open_files().require_for_writer(len(numbers), name)
-        try:
-            for number in numbers:
-                context = ShardContext(
-                    number,
-                    files.shard_directory(number),
-                    files.meta,
-                    files.settings.lineages[number],
-                    outside,
-                    partial(is_needed, staging),
-                    files.born(number),
-                )
-                opened[number] = open_shard(context, files.settings.options, given_up)
-                undo.append(opened[number].abandon)
-            with file_errors(staging.directory, "finishing transactions"):
-                for transaction in given_up.transactions:
-                    give_up(staging, transaction, opened, files.meta.shards)
-                finish_all(staging, opened)
-                sweep_abandoned(staging)
-            # IMPORTANT: inside, or an interruption would come between.
-            return cls(files, opened, outside)
-        except BaseException as error:
-            try:
-                let_go(undo)
-            finally:
-                # Nothing is left, but where an interruption came at the begin of that call.
-                let_go(undo)
-            # What their variables hold would keep stores open for as long as the error is kept.
-            clear_frames(error.__traceback__)
-            raise
+        return with_shards_open(
+            files, numbers, outside, given_up, lambda opened: cls(files, opened, outside)
+        )
 
     # --- writing ---------------------------------------------------------------------------
 
@@ -295,7 +259,8 @@ class Stream(StreamReads[Shard]):
         if addresses is not None or source is not None or extra or dead_letters:
             message = "addresses, source, attachments and dead letters belong to one shard: name it"
             raise InvalidRequestError(message)
-        parts = self._routed(rows)
+        routed = rows_by_shard(rows, self._mask, has_keys=self._has_keys)
+        parts = [(self._shard(number), some) for number, some in routed]
         if len(parts) == 1:
             return parts[0][0].append(Entry(parts[0][1]))
         return append_over_shards(parts)
@@ -448,15 +413,6 @@ class Stream(StreamReads[Shard]):
             # The first error is the one that matters.
             error.add_note(f"while closing: {later}")
 
-    def _routed(self, rows: Rows) -> list[tuple[Shard, Rows]]:
-        numbers = shards_of_rows(rows, self._mask, has_keys=self._has_keys)
-        present = np.unique(numbers).tolist()
-        targets = [self._shard(number) for number in present]
-        return [
-            (target, rows.take(np.flatnonzero(numbers == number)))
-            for number, target in zip(present, targets, strict=True)
-        ]
-
     def _refuse_unkeyed(self) -> None:
         """Refuse single records where rows belong to keys."""
         if self._has_keys:
@@ -470,20 +426,3 @@ class Stream(StreamReads[Shard]):
             self._refuse_if_closed()
             message = "the shards are partitions of an origin: append batches that name theirs"
             raise InvalidRequestError(message, stream=self._files.meta.name)
-
-
-def _shard_numbers(files: StreamFiles, shards: object) -> Sequence[int]:
-    there = sorted(files.settings.lineages)
-    if shards is None:
-        return there
-    try:
-        numbers = sorted({index(number) for number in shards})  # type: ignore[attr-defined]
-    except TypeError as error:
-        message = f"shards are a list of numbers, not {shards!r}"
-        raise InvalidRequestError(message, stream=files.meta.name) from error
-    unknown = [number for number in numbers if number not in files.settings.lineages]
-    if unknown or not numbers:
-        known = f"{there[0]} to {there[-1]}" if there else "none yet"
-        message = f"there are no shards {unknown}; there are {known}"
-        raise InvalidRequestError(message, stream=files.meta.name)
-    return numbers

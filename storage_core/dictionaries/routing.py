@@ -42,6 +42,13 @@ def shards_of_rows(rows: Rows, mask: int, *, has_keys: bool) -> Int32s:
     return rows.secondary & np.int32(mask)
 
 
+def rows_by_shard(rows: Rows, mask: int, *, has_keys: bool) -> list[tuple[int, Rows]]:
+    """Return each shard that has some of the rows, with those, by number."""
+    numbers = shards_of_rows(rows, mask, has_keys=has_keys)
+    present = np.unique(numbers).tolist()
+    return [(number, rows.take(np.flatnonzero(numbers == number))) for number in present]
+
+
 def refuse_strange_keys(rows: Rows, mask: int, shard: int) -> None:
     """Refuse rows of which one has a key that routes to another shard, where reads would miss it.
 
