@@ -68,7 +68,10 @@ def routed_here(request: ReadRequest, meta: StreamMeta, strays: int) -> ReadRequ
     if request.ids is None or route_mask is None or strays:
         return request
     ids = tuple(value for value in request.ids if value & route_mask == request.shard)
-    return replace(request, ids=ids) if ids else None
+    if not ids:
+        return None
+    # A request is checked whenever it is made, so one that stays as it is is handed on.
+    return request if len(ids) == len(request.ids) else replace(request, ids=ids)
 
 
 def resumed(request: ReadRequest, reached: int) -> ReadRequest | None:

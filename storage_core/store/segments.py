@@ -25,6 +25,7 @@ blocks would take the places of those that the references mean.
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -69,6 +70,7 @@ def _name_of(number: int) -> str:
     return f"{number:08d}"
 
 
+@lru_cache(maxsize=1024)
 def segment_path(store: Path, number: int) -> Path:
     """Return the file of a segment."""
     return store / _DIRECTORY / _name_of(number)
