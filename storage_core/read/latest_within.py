@@ -111,7 +111,10 @@ class _Search:
         np.minimum.at(self._lowest, at[mine], primaries[mine])
         jitter = self._view.jitter
         most_before = np.minimum(self._lowest, INT64_MAX - jitter) + jitter
-        is_done = (self._address >= 0) & (most_before <= self._primary)
+        # IMPORTANT: an equal one before this block may still stand behind one from an ahead
+        # record's block.
+        is_done = most_before < self._primary
+        is_done |= (most_before == self._primary) & (self._address >= block.first)
         is_done |= most_before < self._wanted.start
         self._open_ids = self._ids[~is_done]
 

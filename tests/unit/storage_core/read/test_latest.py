@@ -271,6 +271,17 @@ def test_id_whose_newest_rows_were_given_up_has_the_one_before(make_bench):
         assert {one: row.primary for one, row in reader.latest().items()} == {1: 49, 2: 49}
 
 
+def test_of_equal_primaries_the_last_wins_though_an_ahead_record_shows_the_first(make_bench):
+    bench = make_bench(unit="s", jitter=3, disk=ReinedDisk())
+    end = NOW + 3 * DAY
+    # Another id's ahead record, inside the bounds, makes the search look at this block first.
+    bench.keep([end, end + 1, end + 1, NOW], secondary=[2, 2, 1, 1])
+    bench.keep([NOW])
+    bench.keep([NOW - 3])
+    pieces = scan_view(of_writer(bench), replace(ALL, end=end))
+    assert [row["address"] for row in rows_of(batch for batch, _ in pieces)] == [4, 0]
+
+
 def test_bounded_search_ends_once_the_ids_own_rows_allow(make_bench):
     bench = make_bench(jitter=3)
     for at in range(200):
