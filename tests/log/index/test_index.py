@@ -103,14 +103,15 @@ def test_row_that_is_not_committed_gets_no_entry_before_it_is(bench):
 def test_caller_that_changes_its_rows_afterwards_changes_no_entry(bench):
     primaries = np.arange(10)
     ids = np.zeros(10, dtype=np.int32)
-    bench.stream.append_batch(
-        pa.table({"primary": primaries, "secondary": ids, "payload": [b""] * 10})
-    )
+    addresses = np.arange(5, 15)
+    rows = pa.table({"primary": primaries, "secondary": ids, "payload": [b""] * 10})
+    bench.stream.append_batch(rows, shard=0, addresses=addresses)
     primaries += 1000
     ids += 7
+    addresses -= 5
     bench.commit()
     bench.stream.index.drain()
-    assert entries_of(bench.stream) == [(0, 0, 0)]
+    assert entries_of(bench.stream) == [(0, 0, 5)]
 
 
 def test_index_that_is_off_writes_nothing_until_it_is_on(make_bench):
