@@ -6,7 +6,8 @@ import typer
 
 from connectors.cli.arguments import AsJson, Execute, Root, StreamName
 from connectors.cli.printing import print_json, print_table
-from storage_core import ExpiryReport, Stream
+from connectors.cli.shown import shown_primary
+from storage_core import UNITS_PER_SECOND, ExpiryReport, Stream, SystemClock, Unit
 
 _COLUMNS: Final = ("shard", "floor", "start", "windows", "rows", "late", "blocks", "bytes")
 
@@ -36,6 +37,9 @@ def expire(
     with Stream.open(root, stream) as opened:
         options = opened.options
         report = opened.expire(now, dry_run=not execute)
+    floor = max((one.floor_after for one in report.shards.values() if one.floor_after), default=0)
+    if floor > _clock_in(options.unit):
+        typer.echo(f"shardlog: {_of_the_future(floor, options.unit, execute=execute)}", err=True)
     if as_json:
         print_json([_fields(report, shard) for shard in report.shards])
         return
@@ -47,7 +51,21 @@ def expire(
         return
     print_table(_COLUMNS, [list(_fields(report, shard).values()) for shard in report.shards])
     if not execute:
-        typer.echo("nothing has gone, add --execute to let it")
+        older = f" of what is older than {shown_primary(floor, options.unit)}" if floor else ""
+        typer.echo(f"nothing has gone{older}, add --execute to let it")
+
+
+def _clock_in(unit: Unit) -> int:
+    return SystemClock().now_ns() // (10**9 // UNITS_PER_SECOND.get(unit, 1))
+
+
+def _of_the_future(floor: int, unit: Unit, *, execute: bool) -> str:
+    """Return what a floor after the clock's time does, since it never falls again."""
+    hidden = "is" if execute else "would be"
+    return (
+        f"the floor {floor} ({shown_primary(floor, unit)}) lies after the clock's time: all that "
+        f"is older {hidden} expired for good, records that are yet to come too; times count {unit}"
+    )
 
 
 def _fields(report: ExpiryReport, shard: int) -> dict[str, int | None]:
