@@ -19,7 +19,7 @@ import numpy.typing as npt
 from storage_core.catalog.options import StreamOptions
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.shard_state import AddressRange
-from storage_core.read.ahead_places import ahead_between
+from storage_core.read.ahead_places import RowPlaces, ahead_between
 from storage_core.read.kept_ahead import without_blocks
 from storage_core.read.view import ShardView
 
@@ -71,23 +71,24 @@ class LogSizes:
     _records: int = 0
     _bytes: int = 0
     _gaps: tuple[AddressRange, ...] = ()
-    _alone: Int64s = field(default_factory=lambda: _NONE)
+    _alone: RowPlaces = field(default_factory=lambda: RowPlaces.of([]))
     _generation: int | None = None
 
-    def cut(self, view: ShardView, caps: Caps) -> tuple[int, int]:
+    def cut(self, view: ShardView, caps: Caps, floor: int) -> tuple[int, int]:
         """Return the address below which all is too much, and how many rows this takes.
 
-        It is the log's own cut if nothing is.
+        It is the log's own cut if nothing is. Rows without blocks count while they are not below
+        the floor.
         """
         self._follow(view)
-        alone = _NONE if caps.records_max is None else self._without_blocks(view)
+        alone = _NONE if caps.records_max is None else self._without_blocks(view, floor)
         by_records, in_block = self._cut_by_records(view, caps.records_max, alone)
         cut = max(by_records, self._cut_by_bytes(caps.bytes_max))
         if cut <= view.state.cut:
             return view.state.cut, 0
         whole = (block.records for block in takewhile(lambda one: one.end <= cut, self._blocks))
         inside = in_block if cut == by_records else 0
-        taken = sum(whole) + inside + int(alone.searchsorted(cut))
+        taken = sum(whole) + inside + int(self._without_blocks(view, floor).searchsorted(cut))
         return cut, taken - self._hidden(view)
 
     def _cut_by_records(
@@ -120,15 +121,17 @@ class LogSizes:
                     break
         return cut
 
-    def _without_blocks(self, view: ShardView) -> Int64s:
+    def _without_blocks(self, view: ShardView, floor: int) -> Int64s:
         """Return the addresses of ahead rows without blocks; they change when something goes."""
         if view.state.generation != self._generation:
             self._generation = view.state.generation
-            self._alone = _NONE
+            self._alone = RowPlaces.of([])
             if view.state.tail.counters.ahead:
                 places = ahead_between(view, None, INT64_MIN, INT64_MAX)
-                self._alone = np.sort(places.address[without_blocks(view, places)])
-        return self._alone
+                places = places.where(without_blocks(view, places))
+                self._alone = places.where(np.argsort(places.address))
+        is_shown = (self._alone.primary >= floor) & (self._alone.address >= view.state.cut)
+        return self._alone.address[is_shown]
 
     def _hidden(self, view: ShardView) -> int:
         """Return how many rows of the first block were cut before."""

@@ -87,7 +87,7 @@ def _expire(shard: Shard, terms: ExpiryTerms, *, is_dry_run: bool) -> ShardExpir
     try:
         window, cut, rows = view.scheme.of(floor), view.state.cut, 0
         if terms.caps.are_any:
-            cut, rows = _SIZES.setdefault(shard, LogSizes()).cut(view, terms.caps)
+            cut, rows = _SIZES.setdefault(shard, LogSizes()).cut(view, terms.caps, floor)
         is_kept = shard.floor_kept >= floor
         is_over = cut > view.state.cut
         if not is_over and not has_expired(view, window, is_floor_kept=is_kept):  # 2

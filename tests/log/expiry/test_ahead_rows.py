@@ -104,3 +104,30 @@ def test_cap_goes_through_rows_ahead_whose_blocks_went_behind_a_straggler(make_b
         shelf.expect(held[max(0, len(held) - 8) :])
         assert tail_of(shelf.stream, shelf.stream.committed()[0] - 1) == kept[-1:]
         shelf.bench.reopen()
+
+
+def test_row_ahead_that_a_cap_has_hidden_is_not_counted_again_without_its_block(make_bench):
+    shelf = Shelf(make_bench, records_max=3)
+    begin = NOW - 4 * HOUR
+    shelf.bench.keep([begin, YEAR_2100, begin + 1], secondary=[1, 7, 1])
+    kept = shelf.put(0, 2)
+    assert shelf.expire().rows == 2
+    shelf.expect([begin + 1, *kept])
+    assert shelf.expire(hours=2).blocks == 1
+    shelf.expect(kept)
+    for gone in (0, 1):
+        kept += shelf.put(0, secondary=20 + gone)
+        assert shelf.expire(hours=2).rows == gone
+        shelf.expect(kept[-3:])
+
+
+def test_rows_ahead_that_a_cap_of_bytes_takes_without_blocks_are_told(make_bench):
+    shelf = Shelf(make_bench)
+    shelf.bench.keep([YEAR_2100, YEAR_2100 + 1], secondary=7)
+    shelf.put(-9)
+    kept = [*shelf.put(0), *shelf.put(1)]
+    assert shelf.expire().blocks == 2
+    shelf.expect([YEAR_2100, YEAR_2100 + 1, *kept])
+    shelf.stream.alter(bytes_max=0)
+    assert shelf.expire().rows == 3
+    shelf.expect(kept[1:])
