@@ -40,7 +40,7 @@ from storage_core.store.marker import MarkerWriter
 from storage_core.testing import ManualClock, SimulatedCrash
 from tests.far_reader import FarReader
 from tests.model.keyed import has_keys, key_of
-from tests.strategies import NOW, BatchForm, Crash, Given
+from tests.strategies import NOW, BatchForm, Crash, Given, GivenCaps
 from tests.witness import Witness
 
 STREAM: Final = "stream"
@@ -230,8 +230,11 @@ class Lab:
         witness.during_sync = None
         return has_synced
 
-    def expire(self, floor: int) -> None:
-        """Let everything below a floor expire, if the stream has a retention."""
+    def expire(self, floor: int, caps: GivenCaps) -> None:
+        """Let everything below a floor expire, if the stream has a retention, and above caps."""
+        options = self.writer.options
+        if (options.records_max, options.bytes_max) != (caps.records_max, caps.bytes_max):
+            self.writer.alter(records_max=caps.records_max, bytes_max=caps.bytes_max)
         retention = self.options.retention
         now = floor
         if retention is not None:
@@ -239,6 +242,19 @@ class Lab:
         told = self.writer.expire(now, dry_run=True)
         done = self.writer.expire(now)
         assert {**told.shards} == {**done.shards}
+
+    def cut(self, shard: int) -> int:
+        """Return the address below which caps have taken all of a shard."""
+        return self.writer._shards[shard]._standing.state.cut
+
+    def blocks(self, shard: int) -> list[tuple[int, int]]:
+        """Return where the committed blocks of a shard end, and their bytes."""
+        view = self.writer._shards[shard].views.committed()
+        try:
+            zones = view.zones(view.state.start, view.committed)
+            return [(one.end, one.block_bytes) for one in zones if one.end <= view.committed]
+        finally:
+            view.close()
 
     def floor(self, shard: int) -> int:
         """Return the floor that a shard has."""

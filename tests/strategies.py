@@ -70,6 +70,14 @@ class Places:
     gaps: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class GivenCaps:
+    """What a stream may hold."""
+
+    records_max: int | None = None
+    bytes_max: int | None = None
+
+
 BatchForm = Literal["batch", "table", "wide"]
 
 _near_zero = st.integers(0, 9)
@@ -85,6 +93,12 @@ _ends = st.sampled_from(INT64_ENDS)
 _kinds = (*[_near_zero] * 12, *[_near_now] * 5, _seams, _seams, _ends)
 # Rising floors hide ever more; most stay among the primaries near zero.
 floors = st.one_of(*[st.integers(-1, 9)] * 6, st.integers(NOW - 3, NOW + 3), _seams)
+# A block has some hundred bytes. Low caps leave little to ask about.
+caps = st.builds(
+    GivenCaps,
+    st.sampled_from([None, None, None, 3, 10, 20, 40]),
+    st.sampled_from([None, None, None, None, 0, 1000, 3000]),
+)
 primaries = st.integers(0, len(_kinds) - 1).flatmap(_kinds.__getitem__)
 ids = st.sampled_from([0, 0, 0, 1, 1, 2, 3, -1, -2, 2**31 - 1, -(2**31)])
 absent_or_known_ids = st.one_of(ids, ids, st.integers(-(2**31), 2**31 - 1))

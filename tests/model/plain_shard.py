@@ -12,7 +12,7 @@ from copy import copy
 from typing import NamedTuple
 
 from storage_core import StreamOptions
-from tests.strategies import DAY_SECONDS, Given
+from tests.strategies import DAY_SECONDS, Given, GivenCaps
 
 NORMAL, LATE, AHEAD, EXPIRED = 0, 1, 2, 3
 INT64_MIN = -(2**63)
@@ -55,6 +55,8 @@ class PlainShard:
         self.counts: Counter[str] = Counter()
         self.transactions: dict[str, int] = {}
         self.floor = INT64_MIN
+        # Caps have taken what lies below this address.
+        self.cut = 0
         # Ranges of addresses that a replay no longer has; the log says which.
         self.gone: list[tuple[int, int]] = []
         self.passed: list[PlainShard] = []
@@ -207,6 +209,28 @@ class PlainShard:
         if self.options.retention is not None:
             self.floor = max(self.floor, floor)
 
+    def cap(self, caps: GivenCaps, blocks: Sequence[tuple[int, int]]) -> None:
+        """Hide what came before so many rows and bytes; the last of the blocks is not too much.
+
+        What is held is what a replay has, and rows ahead that have outlived it.
+        """
+        shards = self.options.shards
+        if caps.records_max is not None:
+            held = [row for row in self.rows if row.address < self.committed and self._holds(row)]
+            over = len(held) - -(-caps.records_max // shards)
+            if over > 0:
+                self.cut = max(self.cut, held[over - 1].address + 1)
+        if caps.bytes_max is not None:
+            size = sum(size for _, size in blocks)
+            for end, block in blocks[:-1]:
+                if size > -(-caps.bytes_max // shards):
+                    self.cut, size = max(self.cut, end), size - block
+
+    def _holds(self, row: PlainRow) -> bool:
+        if not self._is_gone(row.address):
+            return True
+        return row.state == AHEAD and row.primary >= self.floor and row.address >= self.cut
+
     def let_go(self, gone: list[tuple[int, int]]) -> None:
         """Take over what the log says it no longer has; it must be nothing that stays."""
         self.gone = gone
@@ -219,7 +243,7 @@ class PlainShard:
             assert not last or any(map(self._has_expired, last[-self.options.block_records :]))
 
     def _has_expired(self, row: PlainRow) -> bool:
-        return row.primary < self.floor or row.state == EXPIRED
+        return row.primary < self.floor or row.state == EXPIRED or row.address < self.cut
 
     # --- reading ---------------------------------------------------------------------------
 
@@ -234,9 +258,7 @@ class PlainShard:
     def shown(self) -> list[PlainRow]:
         """Return the committed rows that have not expired in order of arrival."""
         return [
-            row
-            for row in self.rows
-            if row.address < self.committed and row.primary >= self.floor and row.state != EXPIRED
+            row for row in self.rows if row.address < self.committed and not self._has_expired(row)
         ]
 
     def refuses(self, start: int | None, end: int | None) -> bool:

@@ -6,7 +6,10 @@ from collections.abc import Iterable, Sequence
 from storage_core import StreamOptions
 from tests.model.keyed import has_keys, shard_of
 from tests.model.plain_shard import GoneError, PlainRow, PlainShard, RefusedError
-from tests.strategies import PAYLOAD_BYTES_MAX, Given, Question
+from tests.strategies import PAYLOAD_BYTES_MAX, Given, GivenCaps, Question
+
+# Of a shard's blocks, where each ends, and its bytes.
+Blocks = Sequence[tuple[int, int]]
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
@@ -83,16 +86,26 @@ class PlainStream:
             shard.commit(now)
         return self.committed()
 
-    def expire(self, floor: int) -> None:
-        """Let everything below a floor expire."""
-        for shard in self.shards:
+    def expire(self, floor: int, caps: GivenCaps, blocks: Sequence[Blocks]) -> list[int]:
+        """Let everything below a floor expire, and above caps; count what caps have ever taken."""
+        for shard, those in zip(self.shards, blocks, strict=True):
             shard.expire(floor)
+            shard.cap(caps, those)
+        return self.taken_below([shard.cut for shard in self.shards])
 
-    def expire_in_passing(self, floor: int) -> None:
-        """Let every state a crash may leave have come as far as this floor."""
-        for shard in self.shards:
+    def taken_below(self, cuts: Sequence[int]) -> list[int]:
+        """Count each shard's rows below an address."""
+        return [
+            sum(row.address < cut for row in shard.rows)
+            for shard, cut in zip(self.shards, cuts, strict=True)
+        ]
+
+    def expire_in_passing(self, floor: int, caps: GivenCaps, blocks: Sequence[Blocks]) -> None:
+        """Let every state a crash may leave have come as far as this floor and these caps."""
+        for shard, those in zip(self.shards, blocks, strict=True):
             for state in shard.passed:
                 state.expire(floor)
+                state.cap(caps, those)
 
     def discard_unsealed(self) -> None:
         """Forget the records that wait for their block."""

@@ -153,10 +153,11 @@ class SideBySide(RuleBasedStateMachine):
                 shard.committed = end
 
     def take_over_expiry(self, shard: PlainShard) -> None:
-        """Go on from where expiry has come to: at most to the floor it was told."""
+        """Go on from where expiry has come to: at most to what it was told."""
         floor = self.lab.floor(shard.number)
         assert floor <= shard.floor
         _, gone = replayed(in_ids(self.lab.writer, self.lab.options), shard.number)
+        shard.cut = min(shard.cut, self.lab.cut(shard.number))
         shard.let_go(gone)
         shard.floor = floor
 

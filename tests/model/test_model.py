@@ -37,7 +37,7 @@ from tests.model.answers import check_everything
 from tests.model.keyed import in_ids
 from tests.model.plain_shard import RefusedError
 from tests.model.side_by_side import NO_CRASH, SideBySide
-from tests.strategies import BatchForm, Crash, Given, Places, Question
+from tests.strategies import BatchForm, Crash, Given, GivenCaps, Places, Question
 
 EXAMPLES = int(os.environ.get("SHARDLOG_MODEL_EXAMPLES", "200"))
 STEPS = 50
@@ -176,14 +176,21 @@ class LogAgainstLists(SideBySide):
 
     # --- expiry ----------------------------------------------------------------------------
 
-    @rule(floor=strategies.floors, crash=strategies.crashes)
-    def expire(self, floor: int, crash: Crash) -> None:
-        """What lies below the floor is hidden; of what is gone the log says no more than it may."""
+    @rule(floor=strategies.floors, caps=strategies.caps, crash=strategies.crashes)
+    def expire(self, floor: int, caps: GivenCaps, crash: Crash) -> None:
+        """What is below the floor or above a cap is hidden; what is gone is told, and no more."""
+        shards = [shard.number for shard in self.plain.shards]
+        blocks = [self.lab.blocks(shard) for shard in shards]
+
+        def real() -> list[int]:
+            self.lab.expire(floor, caps)
+            return self.plain.taken_below([self.lab.cut(shard) for shard in shards])
+
         self.both(
-            lambda: self.lab.expire(floor),
-            lambda: self.plain.expire(floor),
+            real,
+            lambda: self.plain.expire(floor, caps, blocks),
             crash,
-            on_crash=lambda: self.plain.expire_in_passing(floor),
+            on_crash=lambda: self.plain.expire_in_passing(floor, caps, blocks),
         )
         for shard in self.plain.shards:
             self.take_over_expiry(shard)
