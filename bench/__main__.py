@@ -26,6 +26,7 @@ from bench.log.reads import COMMITTED, RANGE, SCAN
 from bench.log.writes import APPEND, DURABLE, SINGLE
 from bench.measure import Experiment, RowResult, VoidError, row_results, run_rounds
 from bench.report import aligned, json_text, machine, text_table
+from bench.spark.planning import SPARK_PLANNING
 from bench.spark.rates import SPARK_SINK, SPARK_SOURCE
 from bench.spark.small import SPARK_LATENCY, SPARK_MEMORY, SPARK_SMALL_SINK, SPARK_SMALL_SOURCE
 from bench.workspace import empty_directory
@@ -49,6 +50,7 @@ EXPERIMENTS: Final = (
     LATENCY,
     TAKEOVER,
     PEERS,
+    SPARK_PLANNING,
     SPARK_SOURCE,
     SPARK_SINK,
     SPARK_SMALL_SOURCE,

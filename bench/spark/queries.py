@@ -177,6 +177,18 @@ def worker_memory(place: Path, *, options: Options, rows: int) -> Measured:
     return {"memory_bytes": python_workers_peak()}
 
 
+def plan(_place: Path, *, source: str, options: Options, plans: int) -> Measured:
+    """Return the median time from options to the tasks of a frame."""
+    reader = SparkSession.active().read.format(source).options(**options)
+    seconds = []
+    for _ in range(plans):
+        start = time.perf_counter()
+        planned = reader.load().rdd.getNumPartitions()
+        seconds.append(time.perf_counter() - start)
+        assert planned > 0, "there are tasks"
+    return {"seconds": statistics.median(seconds)}
+
+
 def _read(source: str, options: Options) -> DataFrame:
     return SparkSession.active().readStream.format(source).options(**options).load()
 
