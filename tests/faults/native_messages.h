@@ -1,8 +1,9 @@
 /* Arbitrary messages, as librdkafka may hand them over, each with a model that outlives it.
  *
- * A key or a value is an allocation of its own size, or all of a call lie side by side in one, as
- * they were fetched: some of those records are harmed, and some say of headers what is not so.
+ * A key or a value is an allocation of its own size, or all of a call lie in records beside each
+ * other, as they were fetched: some of those are harmed, and some say of headers what is not so.
  */
+#include <sanitizer/asan_interface.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,8 +51,8 @@ struct rd_kafka_s {
     on_destroy_f *on_destroy;
     void *opaque;
 };
-/* Records side by side, as they were fetched; they go with the last message of them. */
-struct side_by_side {
+/* Records as they were fetched; they go with the last message of them. */
+struct fetched {
     size_t users;
     uint8_t bytes[];
 };
@@ -63,7 +64,7 @@ struct message {
     bool is_misnamed, is_read, is_asked;
     struct rd_kafka_headers_s *headers;
     struct message *model; /* a copy that outlives it */
-    struct side_by_side *fetched; /* null: key and value are allocations of their own */
+    struct fetched *fetched; /* null: key and value are allocations of their own */
 };
 
 /* Two of them are one topic that librdkafka came to know twice. */
@@ -183,59 +184,86 @@ static size_t put_value(uint8_t *to, void **value, size_t size)
     return *value == NULL ? 0 : size;
 }
 
-enum harm { SOUND, SHORT, OTHER_SIZE, BYTE_BETWEEN, SHAPES = 16 };
+/* What of a record is not as it was sent; NOTHING of two in three. */
+enum harm {
+    LENGTH,
+    ATTRIBUTES,
+    OFFSET,
+    KEY_SIZE,
+    VALUE_SIZE,
+    BYTE_BEFORE,
+    BYTE_BETWEEN,
+    NOTHING,
+    HARMS = 21,
+};
 
-/* Write the record of a message that came with it, harmed or not, up to its value. */
-static size_t put_record(uint8_t *to, rd_kafka_message_t *m, enum harm harm)
+/* Write the record of a message up to its value, `behind` bytes of headers being left to write. */
+static size_t put_record(uint8_t *to, rd_kafka_message_t *m, enum harm harm, size_t behind)
 {
-    uint8_t body[64];
+    uint8_t body[64], value_size[10];
     size_t head = 0, size = 0;
-    body[head++] = 0;
+    body[head++] = harm == ATTRIBUTES ? (uint8_t)(1 + below(255)) : 0;
     head += put_number(body + head, below(3) == 0 ? (int64_t)below(1u << 30) : below(50));
     head += put_number(body + head, below(200));
-    int64_t key_size = m->key == NULL ? -1 : (int64_t)m->key_len;
-    head += put_number(body + head, key_size + (harm == OTHER_SIZE && m->key != NULL));
-    int64_t value_size = m->payload == NULL ? -1 : (int64_t)m->len;
-    int64_t length = (int64_t)(head + m->key_len + m->len) + 2;
-    size += put_number(to, harm == SHORT ? below((uint32_t)(head + m->key_len)) : length);
+    if (harm == OFFSET) /* does not end */
+        body[head++] = 0x80;
+    head += put_number(body + head,
+                       (m->key == NULL ? -1 : (int64_t)m->key_len) + (harm == KEY_SIZE));
+    size_t value_head = put_number(
+        value_size, (m->payload == NULL ? -1 : (int64_t)m->len) + (harm == VALUE_SIZE));
+    int64_t length = (int64_t)(head + m->key_len + value_head + m->len + behind);
+    size += put_number(to, harm == LENGTH ? length + 1 + below(20) : length);
     memcpy(to + size, body, head);
     size += head;
-    if (harm == BYTE_BETWEEN && m->key != NULL)
-        to[size++] = 0;
+    if (harm == BYTE_BEFORE)
+        to[size++] = (uint8_t)below(256);
     size += put_value(to + size, &m->key, m->key_len);
-    size += put_number(to + size, value_size - (harm == OTHER_SIZE && m->key == NULL));
-    if (harm == BYTE_BETWEEN && m->key == NULL)
-        to[size++] = 0;
+    memcpy(to + size, value_size, value_head);
+    size += value_head;
+    if (harm == BYTE_BETWEEN)
+        to[size++] = (uint8_t)below(256);
     return size + put_value(to + size, &m->payload, m->len);
 }
 
-/* Lay what is sent side by side. Of a message with headers it says so, or that there are none where
- * the record behind it is harmed, so that nothing is proved. */
-static void lay_side_by_side(void)
+/* Begin another buffer where an allocator would: an aligned word of its own behind this one. */
+static size_t next_buffer(const uint8_t *bytes, size_t size)
 {
-    size_t room = sizeof(struct side_by_side), size = 0, end = 0;
+    uintptr_t end = (uintptr_t)(bytes + size);
+    return size + (size_t)(((end + 7) / 16 * 16 + 16) - end);
+}
+
+/* Lay what is sent as it is fetched, in buffers that are an allocator's word apart; what lies
+ * between two of them is not to be read. Of a message with headers it says so; or, where the record
+ * is harmed and proves nothing, that there are none. */
+static void lay_as_fetched(void)
+{
+    size_t room = sizeof(struct fetched), size = 0;
+    size_t ends[MESSAGES_MAX], starts[MESSAGES_MAX];
     for (int each = 0; each < sent_number; each++)
-        room += sent[each]->m.len + sent[each]->m.key_len + 100;
-    struct side_by_side *rough = malloc(room);
-    enum harm next = SOUND;
+        room += sent[each]->m.len + sent[each]->m.key_len + 130;
+    struct fetched *rough = calloc(1, room);
     for (int each = 0; each < sent_number; each++) {
         struct message *message = sent[each];
-        enum harm harm = next;
-        next = below(SHAPES) < BYTE_BETWEEN ? (enum harm)(1 + below(BYTE_BETWEEN)) : SOUND;
-        size += put_record(rough->bytes + size, &message->m, harm);
-        end = size;
+        enum harm harm = (enum harm)below(HARMS);
         bool has_headers = message->headers != NULL && message->headers->number > 0;
-        bool is_told = has_headers && (next == SOUND || below(2) == 0);
-        rough->bytes[size++] = is_told ? (uint8_t)(1 + below(255)) : 0;
-        for (uint32_t left = is_told ? below(20) : 0; left > 0; left--)
-            rough->bytes[size++] = (uint8_t)below(256);
+        bool is_told = has_headers && (harm >= NOTHING || below(2) == 0);
+        /* Formats 0 and 1 know of no headers. */
+        size_t behind = is_told ? 4 + below(20) : has_headers || below(8) != 0;
+        starts[each] = size;
+        size += put_record(rough->bytes + size, &message->m, harm, behind);
+        for (size_t left = behind; left > 0; left--)
+            rough->bytes[size++] = is_told ? (uint8_t)(left == behind ? 2 : below(256)) : 0;
+        ends[each] = size;
+        if (below(4) == 0)
+            size = next_buffer(rough->bytes, size);
     }
-    /* Of the last there is nothing behind the value. */
-    struct side_by_side *exact = malloc(sizeof *exact + end);
-    memcpy(exact->bytes, rough->bytes, end);
+    struct fetched *exact = malloc(sizeof *exact + size);
+    memcpy(exact->bytes, rough->bytes, size);
     exact->users = (size_t)sent_number;
     for (int each = 0; each < sent_number; each++) {
         rd_kafka_message_t *m = &sent[each]->m;
+        size_t end = each + 1 < sent_number ? starts[each + 1] : size;
+        ASAN_POISON_MEMORY_REGION(exact->bytes + ends[each], end - ends[each]);
         sent[each]->fetched = exact;
         if (m->key != NULL)
             m->key = exact->bytes + ((uint8_t *)m->key - rough->bytes);

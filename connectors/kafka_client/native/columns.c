@@ -181,7 +181,7 @@ EXPORT void shardlog_next(struct fetch *f, struct stretch *told)
             __builtin_prefetch(f->messages[at + AHEAD]);
             __builtin_prefetch((const char *)f->messages[at + AHEAD] + 64);
             const rd_kafka_message_t *soon = f->messages[at + AHEAD / 2];
-            __builtin_prefetch((const char *)soon->payload + soon->len);
+            __builtin_prefetch(soon->key);
         }
         if (m->err != 0) {
             fault = m;
@@ -190,8 +190,7 @@ EXPORT void shardlog_next(struct fetch *f, struct stretch *told)
         struct sums with = sums;
         with.keys += m->key == NULL ? 0 : m->key_len;
         with.values += m->payload == NULL ? 0 : m->len;
-        bool has_none = at + 1 < f->end && shardlog_proves_no_headers(m, f->messages[at + 1]);
-        int of_headers = has_none ? 0 : measure_headers(m, &with);
+        int of_headers = shardlog_proves_no_headers(m) ? 0 : measure_headers(m, &with);
         if (s.records > 0
             && (with.keys > COLUMN_BYTES_MAX || with.values > COLUMN_BYTES_MAX
                 || with.names > COLUMN_BYTES_MAX || with.contents > COLUMN_BYTES_MAX))

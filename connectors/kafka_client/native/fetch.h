@@ -17,7 +17,7 @@
  *
  *     client.c        the client's handle, partitions' queues, messages taken
  *     columns.c       from messages to columns
- *     side_by_side.c  that a message has no headers, without asking librdkafka
+ *     no_headers.c    that a message has no headers, without asking librdkafka
  *     librdkafka.h    what of librdkafka is used
  */
 #ifndef SHARDLOG_FETCH_H
@@ -130,7 +130,7 @@ void shardlog_count(enum counter counter, int64_t number);
 /* Destroy messages up to this one. */
 void shardlog_end_messages(struct fetch *f, size_t end);
 
-/* Tell whether a message, which is no fault, provably has no headers; `next` was sent behind it. */
-bool shardlog_proves_no_headers(const rd_kafka_message_t *m, const rd_kafka_message_t *next);
+/* Tell whether a message, which is no fault, provably has no headers. */
+bool shardlog_proves_no_headers(const rd_kafka_message_t *m);
 
 #endif
