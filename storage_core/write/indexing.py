@@ -39,10 +39,9 @@ def hand_over(index: ShardIndex, plan: Plan) -> None:
     judged = plan.judged
     if not (index.is_on and plan.blocks):
         return
-    rows, states, addresses = judged.rows, judged.states, judged.addresses
-    if judged.entry.addresses is not None:
-        addresses = addresses.copy()
+    rows = judged.rows
     # IMPORTANT: copies; who gave the rows may change them, and an entry that says what no row
-    # is would hide rows.
-    copied = IndexedRows(rows.secondary.copy(), rows.primary.copy(), addresses, states)
+    # is would hide rows. Addresses that were brought along are copies already.
+    ids, primaries = rows.secondary.copy(), rows.primary.copy()
+    copied = IndexedRows(ids, primaries, judged.addresses, judged.states)
     index.hand_over(SealedRows(copied, plan.blocks))
