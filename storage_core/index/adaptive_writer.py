@@ -11,12 +11,15 @@ had. No row is ever left out, and an entry that is missing costs a read some tim
 An entry is written once its row is committed. So no crash, and no transaction that is given up,
 leaves an entry of a row that is not there, whoever comes first to the store.
 
-A write that fails poisons the shard like any other: nobody knows what the disk holds.
+A write that fails poisons the shard like any other: nobody knows what the disk holds. Whatever else
+fails in a turn (memory that cannot be had) is told once; the rows it had in hand are counted like
+those left out, and the next turn goes on.
 
 Rows are handed over by appenders, one at a time. All the rest happens under `_turn`, by whoever
 takes the turn: the stream's index worker, or a test. Nothing here asks for a shard's locks.
 """
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -40,6 +43,7 @@ ROWS_HANDED_MOST: Final = 2**19
 ROWS_AT_ONCE: Final = 2**16
 # All that waits is written in batches of so many; each of them costs as much as many entries do.
 _ENTRIES_AT_ONCE: Final = 2**11
+_log: Final = logging.getLogger(__name__)
 
 
 class ShardIndex:
@@ -47,6 +51,7 @@ class ShardIndex:
 
     def __init__(  # noqa: PLR0913 - what it needs of its shard
         self,
+        name: str,
         scheme: WindowScheme,
         options: IndexOptions,
         counts: IndexCounts,
@@ -59,6 +64,7 @@ class ShardIndex:
         """Go on where the shard was left.
 
         Args:
+            name: The shard, as people are told of it.
             scheme: The windows.
             options: How it is kept.
             counts: What was counted before.
@@ -70,6 +76,7 @@ class ShardIndex:
         self._write, self._committed, self._floor, self._fail = write, committed, floor, fail
         self._options = options
         self._spacing = AdaptiveSpacing(options, counts.spacing, counts.scale_up, counts.scale_down)
+        self._name, self._scheme = name, scheme
         self._chooser = EntryChooser(scheme)
         self._handed: deque[SealedRows] = deque()
         self._rows_handed = self._rows_woken = self._rows_taken = 0
@@ -78,7 +85,7 @@ class ShardIndex:
         # Each counted by one thread at a time: what appenders leave out, and the rest.
         self._left_out = 0
         self._turn = threading.Lock()
-        self._is_held = self._is_stopped = False
+        self._is_held = self._is_stopped = self._has_told = False
         self.wake: Callable[[], None] | None = None
         self.is_watched = False
 
@@ -93,7 +100,7 @@ class ShardIndex:
         """Take rows that were written; the shard's append lock is held."""
         count = len(rows.rows.secondary)
         if self._rows_handed - self._rows_taken > ROWS_HANDED_MOST:
-            self._left_out += -(-count // self._spacing.spacing)
+            self._left_out += self._entries_of(count)
             return
         self._handed.append(rows)
         self._rows_handed += count
@@ -175,6 +182,12 @@ class ShardIndex:
             while self._write_some(_ENTRIES_AT_ONCE):
                 pass
 
+    def tell(self, error: Exception) -> None:
+        """Tell of what a turn failed with, the first time."""
+        if not self._has_told:
+            self._has_told = True
+            _log.warning("entries are left out of the index of %s: %r", self._name, error)
+
     # --- inside ----------------------------------------------------------------------------
 
     def _take_rows(self, *, writes: bool) -> None:
@@ -186,7 +199,13 @@ class ShardIndex:
                 rows += len(part.rows.secondary)
                 blocks += part.blocks
             self._rows_taken += rows
-            self._keep(self._chooser.choose(normal_rows(parts), self._spacing.spacing))
+            try:
+                self._keep(self._chooser.choose(normal_rows(parts), self._spacing.spacing))
+            except Exception:
+                self._dropped += self._entries_of(rows)
+                # What it remembers may be half of one moment and half of another.
+                self._chooser = EntryChooser(self._scheme)
+                raise
             self._spacing.tick(len(self._waiting), blocks)
             if writes:
                 self._write_some()
@@ -198,11 +217,12 @@ class ShardIndex:
         waiting = np.concatenate((self._waiting, entries)) if len(self._waiting) else entries
         most = 2 * self._options.queue_max
         if len(waiting) > most:
-            self._dropped += len(waiting) - most
             kept = np.argsort(~waiting["is_first"], kind="stable")[:most]
             kept.sort()
-            waiting = waiting[kept]
-        self._waiting = waiting
+            self._waiting = waiting[kept]
+            self._dropped += len(waiting) - most
+        else:
+            self._waiting = waiting
 
     def _write_some(self, least: int = 0) -> bool:
         """Write a batch of entries of committed rows, so many if they are there; tell if any."""
@@ -231,6 +251,10 @@ class ShardIndex:
         self._entries += len(alive)
         self._waiting = self._waiting[len(part) :]
         return True
+
+    def _entries_of(self, rows: int) -> int:
+        """Return about how many entries so many rows would have had."""
+        return -(-rows // self._spacing.spacing)
 
     def _counted(self) -> IndexCounts:
         one = self._spacing

@@ -75,11 +75,14 @@ class IndexWorker:
         if is_tick or not is_idle:
             self._ticked_s = now_s
         for index in self._indexes:
-            index.take_rows(writes=True)
-            if is_tick:
-                index.tick()
-            if is_idle:
-                index.write_all()
+            try:
+                index.take_rows(writes=True)
+                if is_tick:
+                    index.tick()
+                if is_idle:
+                    index.write_all()
+            except Exception as error:  # noqa: BLE001 - told; other shards and later turns go on
+                index.tell(error)
 
     @property
     def is_over(self) -> bool:

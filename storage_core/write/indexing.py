@@ -24,6 +24,7 @@ def index_of(
     """Return the index of a shard that is opened; `floor` says the floor at a moment."""
     marker = opened.marker
     return ShardIndex(
+        f"{context.meta.name}, shard {context.number}",
         context.meta.scheme,
         options.index,
         opened.state.index,

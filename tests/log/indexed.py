@@ -2,13 +2,17 @@
 
 entries_of(stream)                  secondary, primary and address of each entry
 write_entry(bench, 0, 1, 5, 5)      an entry that the index did not write
+hand_over_what_breaks_a_turn(bench, 20)   so many rows that no entries can be chosen from
 thread_runs(stream)                 whether the worker has its thread
 """
 
 from collections.abc import Callable
 
+import numpy as np
+
 from storage_core import Environment, Stream
 from storage_core.format.keys import PREFIX_INDEX, decode_index_key, index_key, prefix_end
+from storage_core.index.entries import IndexedRows, SealedRows
 from storage_core.store.key_value import Batch
 from storage_core.testing import ManualClock
 from tests.log.workbench import Workbench
@@ -17,6 +21,7 @@ __all__ = [
     "alone",
     "ending",
     "entries_of",
+    "hand_over_what_breaks_a_turn",
     "thread_runs",
     "window_of",
     "write_entry",
@@ -52,6 +57,12 @@ def write_entry(bench: Workbench, window: int, secondary: int, primary: int, add
 def write_key_of_the_index(bench: Workbench, rest: bytes) -> None:
     """Write a key among the index's."""
     _write(bench, PREFIX_INDEX + rest)
+
+
+def hand_over_what_breaks_a_turn(bench: Workbench, rows: int) -> None:
+    """Hand over rows of which the index can choose no entries: they have no primaries."""
+    none, ids = np.empty(0, dtype=np.int64), np.zeros(rows, dtype=np.int32)
+    bench.shard.index.hand_over(SealedRows(IndexedRows(ids, none, np.arange(rows), None), 1))
 
 
 def thread_runs(stream: Stream) -> bool:

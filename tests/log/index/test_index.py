@@ -4,6 +4,7 @@ import gc
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -25,6 +26,7 @@ from tests.log.indexed import (
     alone,
     ending,
     entries_of,
+    hand_over_what_breaks_a_turn,
     thread_runs,
     window_of,
     write_entry,
@@ -285,6 +287,42 @@ def test_entry_that_cannot_be_written_poisons_the_shard_and_a_reopening_goes_on(
     bench.stream.index.drain()
     assert bench.stream.verify().is_clean
     assert len(entries_of(bench.stream)) == 1
+
+
+def test_turn_that_fails_is_told_once_its_rows_are_counted_and_the_worker_goes_on(worked, caplog):
+    stream = worked.stream
+    for dropped in (2, 4):
+        hand_over_what_breaks_a_turn(worked, 20)
+        await_that(partial(has_dropped, stream, dropped))
+    fill(worked, 10)
+    await_that(lambda: stream.stats().index_entries == 1)
+    (told,) = caplog.messages
+    assert told.startswith(
+        f"entries are left out of the index of {worked.name}, shard 0: ValueError"
+    )
+
+
+def has_dropped(stream: Stream, entries: int) -> bool:
+    return stream.stats().index_dropped == entries
+
+
+def test_write_that_finds_no_memory_holds_up_no_other_shard_and_is_done_again(make_bench, hooked):
+    def find_no_memory() -> None:
+        raise MemoryError
+
+    bench = make_bench(disk=hooked, shards=2)
+    bench.append([10], shard=0)
+    bench.append([20], shard=1)
+    bench.commit()
+    hooked.on("before write", find_no_memory)
+    index = bench.stream.index
+    index.turn(is_idle=False)
+    assert [entries_of(bench.stream, shard) for shard in (0, 1)] == [[], [(1, 20, 0)]]
+    index.turn(is_idle=True)
+    assert entries_of(bench.stream) == [(1, 10, 0)]
+    assert bench.stream.stats().index_dropped == 0
+    bench.keep([11], shard=0)
+    assert bench.stream.verify().is_clean
 
 
 def test_crash_before_entries_are_written_loses_entries_and_no_row(root):
