@@ -27,6 +27,7 @@ _BATCHES: Final = 200
 _BATCH_ROWS: Final = 10_000
 _RANGE_ROWS: Final = 100
 _READS: Final = 400
+_PASSES: Final = 5
 _OPENINGS: Final = 5
 
 Range = tuple[int, int, int]
@@ -69,14 +70,20 @@ def _lookup(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
 
 
 def _reading(stream: Stream, layout: str, rows: int, opening_s: float) -> Contestant:
-    def read() -> Measured:
+    def pass_over_all() -> Measured:
         seconds = []
         for secondary, first, last in _ranges(layout, rows):
             start = time.perf_counter()
             table = stream.read(secondary, first, last)
             seconds.append(time.perf_counter() - start)
             assert table.num_rows == _RANGE_ROWS
-        return {**latencies(seconds), "opening": opening_s}
+        return latencies(seconds)
+
+    def read() -> Measured:
+        # Four reads make a p99: what the machine interrupts is not told as a read's own.
+        passes = [pass_over_all() for _ in range(_PASSES)]
+        medians = {name: float(np.median([each[name] for each in passes])) for name in passes[0]}
+        return {**medians, "opening": opening_s}
 
     return read
 
