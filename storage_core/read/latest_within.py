@@ -6,9 +6,13 @@ one at a time, and is done with an id as soon as its rows say that no older one 
 
     A normal row has a primary of at least (all before it) - jitter. So before a normal row of
     primary p nothing lies above p + jitter, ahead records aside, which are asked for by id.
+
+Of an id that had its last normal row before the addresses asked for, as where a cap took it, no
+block is read: what is left of it are late rows, which have copies.
 """
 
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +22,13 @@ from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.record import State
 from storage_core.format.zone import Zone
 from storage_core.read.ahead_places import RowPlaces, ahead_between
-from storage_core.read.id_ranges import begin_of_ids
+from storage_core.read.id_ranges import SEEK_IDS_MAX, begin_of_ids
 from storage_core.read.kept_ahead import copies_at, without_blocks
 from storage_core.read.row_filter import RowFilter
+from storage_core.read.scan import flagged_rows
 from storage_core.read.view import ShardView
+
+_PLACE_COLUMNS: Final = ("secondary", "primary", "address")
 
 Int32s = npt.NDArray[np.int32]
 
@@ -30,6 +37,7 @@ def newest_within(view: ShardView, wanted: RowFilter, ids: Int32s) -> RowPlaces:
     """Return the newest wanted row's place of each of sorted ids that has one."""
     search = _Search(view, wanted, ids)
     search.look_ahead()
+    search.look_at_late()
     search.look_back()
     return search.found()
 
@@ -60,6 +68,20 @@ class _Search:
             if wanted.address_start <= address < wanted.address_end:
                 zone = self._view.zone_at(address)
                 self._take(zone, self._view.block(zone), self._ids)
+
+    def look_at_late(self) -> None:
+        """Be done with the ids of which a few have at most late rows where it is asked for."""
+        begin, ids = self._wanted.address_start, self._ids
+        if begin <= self._view.state.born or len(ids) > SEEK_IDS_MAX:
+            return
+        heads = self._view.heads(ids)
+        is_gone = np.maximum(heads.last, heads.address) < begin
+        if is_gone.any():
+            wanted = replace(self._wanted, ids=ids[is_gone], columns=_PLACE_COLUMNS)
+            for rows in flagged_rows(self._view, wanted):
+                columns = (rows.column(name).to_numpy() for name in _PLACE_COLUMNS)
+                self._take_rows(RowPlaces(*columns), np.arange(len(rows)))
+            self._open_ids = ids[~is_gone]
 
     def look_back(self) -> None:
         """Take blocks from the newest back until none can hold anything better."""

@@ -154,7 +154,7 @@ def scan_pieces(view: ShardView, wanted: RowFilter) -> Iterator[pa.RecordBatch]:
     if wanted.start <= wanted.end and wanted.address_start < wanted.address_end:
         view.refuse_lost(wanted.address_start, wanted.address_end)
         yield from _normal_rows(view, wanted, _normal_zones(view, wanted))
-        yield from _flagged_rows(view, wanted)
+        yield from flagged_rows(view, wanted)
 
 
 def _slices(view: ShardView, wanted: RowFilter) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
@@ -209,7 +209,7 @@ def _normal_zones(
 
 def _rows_of(view: ShardView, wanted: RowFilter, zones: Iterator[Zone]) -> list[pa.RecordBatch]:
     """Return wanted rows: normal ones of these zones, late and ahead ones from their copies."""
-    return [*_normal_rows(view, wanted, zones), *_flagged_rows(view, wanted)]
+    return [*_normal_rows(view, wanted, zones), *flagged_rows(view, wanted)]
 
 
 def _normal_rows(
@@ -222,7 +222,8 @@ def _normal_rows(
             yield block_columns(block, view.shard, wanted.columns, chosen)
 
 
-def _flagged_rows(view: ShardView, wanted: RowFilter) -> Iterator[pa.RecordBatch]:
+def flagged_rows(view: ShardView, wanted: RowFilter) -> Iterator[pa.RecordBatch]:
+    """Yield the wanted late and ahead rows of a view, by their copies."""
     window = view.late_window_at_or_after(view.scheme.of(wanted.start))
     last = view.scheme.of(wanted.end)
     while window is not None and window <= last:

@@ -158,6 +158,24 @@ def test_sequence_is_bounded_by_its_caps(make_bench):
     shelf.expect(list(range(15, 20)))
 
 
+@pytest.mark.parametrize("is_late", [False, True])
+def test_newest_of_an_id_whose_rows_a_cap_took_costs_no_more_in_a_longer_log(make_bench, is_late):
+    looks = []
+    for blocks in (30, 120):
+        disk = SeekingDisk()
+        shelf = capped(make_bench, environment=disk.environment, records_max=blocks)
+        shelf.put(0, 10)
+        for at in range(blocks):
+            shelf.put(at / 60, secondary=2)
+        late = shelf.put(-3) if is_late else []
+        shelf.expire()
+        before = len(disk.calls)
+        found = shelf.stream.latest([1])
+        looks.append(len(disk.calls) - before)
+        assert [one.primary for one in found.values()] == late
+    assert looks[1] <= looks[0] + 2
+
+
 def test_nothing_to_do_looks_at_what_came_since_only(make_bench):
     disk = SeekingDisk()
     shelf = capped(make_bench, environment=disk.environment, records_max=1000)
