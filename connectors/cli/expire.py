@@ -50,9 +50,15 @@ def expire(
         )
         return
     print_table(_COLUMNS, [list(_fields(report, shard).values()) for shard in report.shards])
-    if not execute:
-        older = f" of what is older than {shown_primary(floor, options.unit)}" if floor else ""
-        typer.echo(f"nothing has gone{older}, add --execute to let it")
+    typer.echo(_closing_line(report, floor, options.unit, execute=execute))
+
+
+def _closing_line(report: ExpiryReport, floor: int, unit: Unit, *, execute: bool) -> str:
+    older = f" of what is older than {shown_primary(floor, unit)}" if floor else ""
+    rows = sum(one.rows for one in report.shards.values())
+    if execute:
+        return f"{rows:,} rows have gone from the disk{older}; what is left of it is hidden"
+    return f"nothing has gone{older}: {rows:,} rows would, add --execute to let them"
 
 
 def _clock_in(unit: Unit) -> int:

@@ -42,14 +42,15 @@ def test_without_execute_it_says_what_would_go(shardlog, root):
         "bytes",
     ]
     assert ran.lines[1].split()[:7] == ["0", str(NOW - HOUR), "3", "2", "3", "0", "3"]
-    assert "add --execute" in ran.lines[-1]
+    assert ran.lines[-1].endswith(": 3 rows would, add --execute to let them")
     assert rows(root) == 4
 
 
 def test_with_execute_it_goes(shardlog, root):
     ran = shardlog("expire", root, NAME, "--now", str(NOW), "--execute")
     assert (ran.code, ran.err) == (0, "")
-    assert len(ran.lines) == 2
+    assert ran.lines[2].startswith("3 rows have gone from the disk of what is older than ")
+    assert len(ran.lines) == 3
     assert rows(root) == 1
 
 
