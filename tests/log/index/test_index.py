@@ -63,9 +63,13 @@ def test_rows_looked_at_together_have_one_entry_an_id(bench):
     assert entries_of(bench.stream) == [(0, 0, 0), (1, 1, 1)]
 
 
-def test_first_row_of_an_id_in_each_window_has_an_entry(make_bench):
+@pytest.mark.parametrize("is_looked_at_apart", [False, True])
+def test_first_row_of_an_id_in_each_window_has_an_entry(make_bench, is_looked_at_apart):
     bench = make_bench(unit="s")
-    bench.keep([5, 6, 86_400, 86_401])
+    for primaries in ([5, 6], [86_400, 86_401]):
+        bench.keep(primaries)
+        if is_looked_at_apart:
+            bench.stream.index.look()
     bench.stream.index.drain()
     assert [primary for _, primary, _ in entries_of(bench.stream)] == [5, 86_400]
 
@@ -180,6 +184,17 @@ def test_held_index_widens_drops_and_counts_and_comes_back_once_released(make_be
     assert (stats.spacing, stats.scale_down, stats.index_queue) == (16, 8, 0)
     assert stats.index_entries == 4096
     assert column_of(bench.stream.read(30_007), "primary") == found
+
+
+def test_held_index_writes_nothing_when_all_that_waits_is_due(bench):
+    fill(bench, 10)
+    bench.stream.index.hold()
+    for is_idle in (False, True):
+        bench.stream.index.turn(is_idle=is_idle)
+    assert entries_of(bench.stream) == []
+    bench.stream.index.release()
+    bench.stream.index.turn(is_idle=True)
+    assert len(entries_of(bench.stream)) == 1
 
 
 def test_firsts_are_dropped_last(make_bench):

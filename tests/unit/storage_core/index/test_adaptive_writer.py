@@ -4,16 +4,19 @@ import numpy as np
 import pytest
 
 from storage_core.catalog.index_options import IndexOptions
+from storage_core.errors import UnavailableError
 from storage_core.format.counters import IndexCounts
 from storage_core.format.window import WindowScheme
 from storage_core.index.adaptive_writer import ROWS_HANDED_MOST, ShardIndex
 from storage_core.index.entries import IndexedRows, SealedRows
+from storage_core.store.key_value import Batch
 
 
 class Written:
     """An index of its own, and how many puts each batch of it had."""
 
     def __init__(self) -> None:
+        self.is_full = False
         self.batches: list[int] = []
         self.failures: list[BaseException] = []
         self.index = ShardIndex(
@@ -21,11 +24,17 @@ class Written:
             WindowScheme("ms", "day"),
             IndexOptions(),
             IndexCounts(),
-            write=lambda batch: self.batches.append(len(list(batch.every_put()))),
+            write=self.write,
             committed=lambda: 2**40,
             floor=lambda: 0,
             fail=self.failures.append,
         )
+
+    def write(self, batch: Batch) -> None:
+        self.batches.append(len(list(batch.every_put())))
+        if self.is_full:
+            message = "no space left"
+            raise UnavailableError(message)
 
     def hand_over(self, rows: int, ids: int, primaries: int | None = None) -> None:
         """Hand rows over whose ids take turns; with another count of primaries they are broken."""
@@ -68,3 +77,14 @@ def test_rows_of_a_turn_that_fails_are_counted_and_remembered_by_nobody(written)
     written.hand_over(50, ids=50)
     written.index.take_rows(writes=False)
     assert (written.index.counts().queue, written.index.counts().dropped) == (50, 4)
+
+
+def test_index_whose_write_failed_tells_it_once_and_does_nothing_more(written):
+    written.is_full = True
+    for _ in range(2):
+        written.hand_over(50, ids=50)
+        written.index.take_rows(writes=True)
+        written.index.write_all()
+    assert (len(written.batches), len(written.failures)) == (1, 1)
+    assert written.index.counts().queue == 50
+    assert written.index.has_rows
