@@ -273,6 +273,18 @@ def test_readers_beside_use_the_entries(worked):
         assert column_of(reader.read(0, 50, 60), "primary") == [*range(50, 61)]
 
 
+def test_writer_and_readers_beside_begin_where_an_entry_says(make_bench):
+    bench = make_bench(block_records=1)
+    bench.keep(range(100))
+    bench.stream.index.drain()
+    # Of no row: what it hides tells that it was followed.
+    write_entry(bench, window_of(bench, 5), 1, 5, 50)
+    bench.keep([100])
+    with bench.read_beside() as reader:
+        for reads in (bench.stream, reader):
+            assert column_of(reads.read(1, 10, 60), "primary") == [*range(50, 61)]
+
+
 def await_that(is_so: Callable[[], bool]) -> None:
     """Wait until another thread has done something."""
     look = threading.Event()
