@@ -5,14 +5,14 @@ streams only. What rows were judged by (the jitter, where primaries and ids come
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import Annotated, Any, Final
 
 import typer
 
 from connectors.cli.arguments import Root, StreamName
-from storage_core import InvalidRequestError, Stream, StreamOptions
+from storage_core import IndexOptions, InvalidRequestError, Stream, StreamOptions
 
 _NONE: Final = "none"
 _FIXED: Final = ("primary", "key_mode", "jitter_ms")
@@ -47,6 +47,32 @@ def _in_hours(value: object) -> object:
     return value.total_seconds() / 3600 if isinstance(value, timedelta) else value
 
 
+def _truth(text: str) -> bool:
+    if text not in ("true", "false"):
+        message = "takes true or false"
+        raise InvalidRequestError(message)
+    return text == "true"
+
+
+def _milliseconds(text: str) -> timedelta:
+    return timedelta(milliseconds=int(text))
+
+
+def _in_milliseconds(value: object) -> object:
+    return round(value.total_seconds() * 1000) if isinstance(value, timedelta) else value
+
+
+def _index_setting(name: str) -> tuple[str, _Setting]:
+    """Return what an option of the index is called here, and the setting."""
+    if name == "tick":
+        return "index.tick_ms", _Setting(name, _milliseconds, _in_milliseconds)
+    if name == "is_on":
+        return "index.is_on", _Setting(name, _truth, lambda value: str(value).lower())
+    return f"index.{name}", _Setting(name, int)
+
+
+# The index's own options, behind `StreamOptions.index`.
+_INDEX: Final = dict(_index_setting(one.name) for one in fields(IndexOptions))
 _SETTINGS: Final[Mapping[str, _Setting]] = {
     "retention_hours": _Setting("retention", _hours, _in_hours),
     "ahead_max_ms": _Setting("ahead_max", _count_or_none),
@@ -64,7 +90,7 @@ Settings = Annotated[
     typer.Argument(
         metavar="NAME=VALUE...",
         help=f"What to change, as retention_hours=48; `none` for no bound. There are "
-        f"{', '.join(_SETTINGS)}.",
+        f"{', '.join([*_SETTINGS, *_INDEX])}.",
         show_default=False,
     ),
 ]
@@ -84,7 +110,13 @@ def alter(root: Root, stream: StreamName, settings: Settings) -> None:
         if before.unit != "ms" and any(name == "ahead_max_ms" for name, _ in chosen):
             message = f"ahead_max_ms: this stream's primaries are not milliseconds: {before.unit}"
             raise InvalidRequestError(message, stream=stream)
-        opened.alter(**{_SETTINGS[name].option: value for name, value in chosen})
+        changed = {_SETTINGS[name].option: value for name, value in chosen if name in _SETTINGS}
+        of_index: dict[str, Any] = {
+            _INDEX[name].option: value for name, value in chosen if name in _INDEX
+        }
+        if of_index:
+            changed["index"] = replace(before.index, **of_index)
+        opened.alter(**changed)
         for name, _ in chosen:
             typer.echo(f"{name}: {_told(name, before)} -> {_told(name, opened.options)}")
 
@@ -106,14 +138,16 @@ def _chosen(text: str) -> tuple[str, object]:
             "file and start it again"
         )
         raise InvalidRequestError(message)
-    setting = _SETTINGS.get(name)
+    setting = _SETTINGS.get(name) or _INDEX.get(name)
     if setting is None:
-        message = f"{name}: no such setting of a stream; there are {', '.join(_SETTINGS)}"
+        there = ", ".join([*_SETTINGS, *_INDEX])
+        message = f"{name}: no such setting of a stream; there are {there}"
         raise InvalidRequestError(message)
     try:
         parsed: Any = setting.parsed(value)
-        # As the stream will check it, but told as it was typed.
-        StreamOptions(**{setting.option: parsed})
+        if name in _SETTINGS:
+            # As the stream will check it, but told as it was typed.
+            StreamOptions(**{setting.option: parsed})
     except InvalidRequestError as error:
         message = f"{name}={value}: {error.message.partition(': ')[2] or error.message}"
         raise InvalidRequestError(message) from error
@@ -125,6 +159,7 @@ def _chosen(text: str) -> tuple[str, object]:
 
 
 def _told(name: str, options: StreamOptions) -> object:
-    setting = _SETTINGS[name]
-    value = setting.shown(getattr(options, setting.option))
+    setting = _SETTINGS.get(name) or _INDEX[name]
+    of = options if name in _SETTINGS else options.index
+    value = setting.shown(getattr(of, setting.option))
     return _NONE if value is None else value

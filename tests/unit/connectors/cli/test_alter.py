@@ -7,7 +7,7 @@ import pytest
 
 from connectors.cli import alter
 from connectors.settings.stream_settings import StreamSettings
-from storage_core import Stream, StreamOptions, StreamReader
+from storage_core import IndexOptions, Stream, StreamOptions, StreamReader
 
 NAME = "orders"
 
@@ -29,6 +29,22 @@ def test_settings_are_changed_and_both_values_told(shardlog, root):
     assert ran.lines == ["retention_hours: none -> 48.0", "ahead_max_ms: none -> 5000"]
     assert options(root).retention == timedelta(hours=48)
     assert options(root).ahead_max == 5000
+
+
+def test_options_of_the_index_are_changed_one_by_one(shardlog, root):
+    given = ["index.spacing_min=8", "index.is_on=false", "index.tick_ms=250"]
+    ran = shardlog("alter", root, NAME, *given)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.lines == [
+        "index.spacing_min: 16 -> 8",
+        "index.is_on: true -> false",
+        "index.tick_ms: 100 -> 250",
+    ]
+    changed = IndexOptions(is_on=False, spacing_min=8, tick=timedelta(milliseconds=250))
+    assert options(root).index == changed
+    shardlog("alter", root, NAME, "index.queue_max=64", "records_max=7")
+    assert options(root).index == dataclasses.replace(changed, queue_max=64)
+    assert options(root).records_max == 7
 
 
 def test_help_names_all_that_may_change(shardlog, root):
@@ -60,6 +76,11 @@ def test_bound_is_taken_away_by_none(shardlog, root):
         ("payload_bytes_max=none", "it needs a bound, write payload_bytes_max=1000"),
         ("payload_bytes_max=0", "payload_bytes_max"),
         ("sync=never", "sync"),
+        ("index.spacing_min=1", "index.spacing_min: "),
+        ("index.spacing_min=8192", "index.spacing_max: "),
+        ("index.is_on=no", "index.is_on=no: takes true or false"),
+        ("index.tick_ms=fast", "no number"),
+        ("index.spacing=4", "there are retention_hours"),
     ],
 )
 def test_what_cannot_be_changed_so_is_refused_and_nothing_changes(
@@ -81,6 +102,8 @@ def test_milliseconds_are_refused_where_primaries_are_none(shardlog, tmp_path):
 def test_every_setting_is_an_option_of_a_stream():
     names = {one.name for one in dataclasses.fields(StreamOptions)}
     assert {setting.option for setting in alter._SETTINGS.values()} <= names
+    of_index = {one.name for one in dataclasses.fields(IndexOptions)}
+    assert {setting.option for setting in alter._INDEX.values()} == of_index
 
 
 def test_each_setting_of_the_workers_file_can_be_altered_is_fixed_or_is_the_workers_own():
