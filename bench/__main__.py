@@ -18,6 +18,7 @@ from bench.against import TITLES, compare
 from bench.ingest.peers import PEERS
 from bench.ingest.rates import INGEST, INGEST_LARGE, INGEST_PYTHON
 from bench.ingest.watched import LATENCY, TAKEOVER
+from bench.log.avro import AVRO
 from bench.log.expiring import EXPIRY
 from bench.log.indexed import INDEX, LOOKUP
 from bench.log.large import MEMORY, OPEN
@@ -44,6 +45,7 @@ EXPERIMENTS: Final = (
     MEMORY,
     EXPIRY,
     MANY,
+    AVRO,
     INGEST,
     INGEST_PYTHON,
     INGEST_LARGE,

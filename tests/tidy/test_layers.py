@@ -22,7 +22,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("errors",),
         ("ground",),
         ("format",),
-        ("store",),
+        ("store", "fields"),
         ("catalog",),
         ("heads", "dictionaries", "index"),
         ("read",),
@@ -51,11 +51,12 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 # Where a library may be imported; a folder ends in a slash.
 DOORS = {
     "confluent_kafka": ("connectors/kafka_client/",),
+    "fastavro": ("storage_core/fields/avro_schema.py",),
     "pyspark": ("streaming_jobs/", "pyspark_shardlog.py"),
     "rocksdict": ("storage_core/store/rocks.py",),
 }
 # All that the log stands on beside the standard library.
-BESIDE_THE_LOG = {"numpy", "pyarrow", "pyroaring", "rocksdict", "storage_core", "xxhash"}
+BESIDE_THE_LOG = {"fastavro", "numpy", "pyarrow", "pyroaring", "rocksdict", "storage_core", "xxhash"}
 SIBLINGS = {"connectors": "streaming_jobs", "streaming_jobs": "connectors"}
 OPEN_TO_SIBLINGS = ("storage_core", "storage_core.testing")
 

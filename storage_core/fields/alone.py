@@ -1,0 +1,94 @@
+"""One text of a schema and those it refers to: each type stands where it is named first."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from storage_core.errors import InvalidRequestError
+
+NESTING_MAX: Final = 64
+PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+NAMED: Final = ("record", "error", "enum", "fixed")
+_TEXT_MAX: Final = 2**20
+# Where the type stands that another is made of.
+_INNER: Final = {"array": "items", "map": "values"}
+
+Json = Any
+
+
+def stands_alone(text: str, references: Iterable[str]) -> Json:
+    """Return a schema in which all that it refers to is written out, and every name is full.
+
+    Raises:
+        InvalidRequestError: A text is no JSON, or nothing that a schema can be.
+    """
+    known: dict[str, Json] = {}
+    for one in references:
+        _Writer({}, known).written(_parsed(one), "", 0)
+    return _Writer(known, {}).written(_parsed(text), "", 0)
+
+
+def full_name(name: str, namespace: str) -> str:
+    """Return a name with the namespace that it is used in."""
+    return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+def _parsed(text: str) -> Json:
+    if len(text) > _TEXT_MAX:
+        message = f"a schema of {len(text)} characters; {_TEXT_MAX} are the most"
+        raise InvalidRequestError(message)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        message = f"a schema is JSON, and this is none: {error}"
+        raise InvalidRequestError(message) from error
+
+
+class _Writer:
+    """Writes types out: of those that are `known` by name at the first use, and notes each."""
+
+    def __init__(self, known: Mapping[str, Json], noted: dict[str, Json]) -> None:
+        self._known, self._noted = known, noted
+
+    def written(self, given: Json, namespace: str, nesting: int) -> Json:
+        if nesting > NESTING_MAX:
+            message = f"a schema of more than {NESTING_MAX} types in each other"
+            raise InvalidRequestError(message)
+        if isinstance(given, str):
+            return self._by_name(given, namespace, nesting)
+        if isinstance(given, list):
+            return [self.written(one, namespace, nesting + 1) for one in given]
+        if not isinstance(given, dict):
+            message = f"this is no Avro schema: {given!r}"
+            raise InvalidRequestError(message)
+        kind = given.get("type")
+        if kind in NAMED:
+            return self._named(given, namespace, nesting)
+        inner = _INNER.get(kind, "type") if isinstance(kind, str) else "type"
+        made = dict(given)
+        if inner in made:
+            made[inner] = self.written(made[inner], namespace, nesting + 1)
+        return made
+
+    def _by_name(self, given: str, namespace: str, nesting: int) -> Json:
+        if given in PRIMITIVES:
+            return given
+        name = full_name(given, namespace)
+        if name in self._noted or name not in self._known:
+            return name
+        return self.written(self._known[name], "", nesting + 1)
+
+    def _named(self, given: Mapping[str, Json], namespace: str, nesting: int) -> Json:
+        name = full_name(str(given.get("name", "")), str(given.get("namespace", namespace)))
+        made = {**given, "name": name}
+        made.pop("namespace", None)
+        self._noted[name] = made
+        inside = name.rpartition(".")[0]
+        if isinstance(given.get("fields"), list):
+            made["fields"] = [self._field(each, inside, nesting) for each in given["fields"]]
+        return made
+
+    def _field(self, given: Json, namespace: str, nesting: int) -> Json:
+        if not isinstance(given, dict) or "type" not in given:
+            return given
+        return {**given, "type": self.written(given["type"], namespace, nesting + 1)}

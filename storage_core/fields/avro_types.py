@@ -1,0 +1,219 @@
+"""Avro's types as a tree, and the Arrow type that shows each.
+
+    null boolean int long float double bytes string    their own kind
+    fixed        fixed-size binary          enum       string
+    array        list                       map        map of strings
+    record       struct                     union      of null and one other: that one, with nulls
+    union        of int and long: long; of float and double: double; any other: a struct of
+                 member0, member1, ... of which one is filled, as Spark's Avro reader shows it
+    date, time-*, timestamp-*, local-timestamp-*, decimal of 76 digits at most: Arrow's of the name
+
+A logical type that is unknown, or does not fit what it stands on, is none, as Avro demands. A
+record that holds itself has no Arrow type.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+
+from storage_core.errors import InvalidRequestError
+
+PrimitiveKind = Literal["null", "boolean", "int", "long", "float", "double", "bytes", "string"]
+
+_PLAIN: Final[dict[str, pa.DataType]] = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+}
+_TIMES: Final[dict[tuple[str, str], pa.DataType]] = {
+    ("int", "date"): pa.date32(),
+    ("int", "time-millis"): pa.time32("ms"),
+    ("long", "time-micros"): pa.time64("us"),
+    ("long", "timestamp-millis"): pa.timestamp("ms", "UTC"),
+    ("long", "timestamp-micros"): pa.timestamp("us", "UTC"),
+    ("long", "timestamp-nanos"): pa.timestamp("ns", "UTC"),
+    ("long", "local-timestamp-millis"): pa.timestamp("ms"),
+    ("long", "local-timestamp-micros"): pa.timestamp("us"),
+    ("long", "local-timestamp-nanos"): pa.timestamp("ns"),
+}
+# What one union holds that is shown as the wider of both.
+_WIDENED: Final[dict[frozenset[str], PrimitiveKind]] = {
+    frozenset({"int", "long"}): "long",
+    frozenset({"float", "double"}): "double",
+}
+DECIMAL_DIGITS_MAX: Final = 76
+_NARROW_DIGITS_MAX: Final = 38
+
+
+@dataclass(frozen=True, slots=True)
+class Decimal:
+    """A number of so many digits, so many of them behind the point."""
+
+    precision: int
+    scale: int
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """Return Arrow's type of it."""
+        if self.precision <= _NARROW_DIGITS_MAX:
+            return pa.decimal128(self.precision, self.scale)
+        return pa.decimal256(self.precision, self.scale)
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """A type without parts; `logical` is a name that Arrow has a type for."""
+
+    kind: PrimitiveKind
+    logical: str | None = None
+    decimal: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """So many bytes."""
+
+    name: str
+    aliases: frozenset[str]
+    size: int
+    decimal: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Enum:
+    """One of some symbols."""
+
+    name: str
+    aliases: frozenset[str]
+    symbols: tuple[str, ...]
+    default: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """Any number of one type."""
+
+    items: "AvroType"
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """Any number of one type, each under a string."""
+
+    values: "AvroType"
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """One of several types."""
+
+    branches: tuple["AvroType", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A record's field; `default` is JSON, and counts where `has_default`."""
+
+    name: str
+    aliases: frozenset[str]
+    type: "AvroType"
+    has_default: bool
+    default: Any = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Record:
+    """Fields in order. They are set once, when all are known: one may be the record itself."""
+
+    name: str
+    aliases: frozenset[str]
+    fields: list[Field] = field(default_factory=list)
+
+
+AvroType = Primitive | Fixed | Enum | Array | Map | Union | Record
+Named = Fixed | Enum | Record
+
+NULL: Final = Primitive("null")
+
+
+def members(union: Union) -> tuple[AvroType, ...]:
+    """Return what a union holds beside null."""
+    return tuple(branch for branch in union.branches if branch != NULL)
+
+
+def widened(union: Union) -> Primitive | None:
+    """Return the type that shows all of a union's numbers, where it has two of one sort."""
+    others = members(union)
+    kinds = {one.kind for one in others if isinstance(one, Primitive) and one.logical is None}
+    if len(others) != len(kinds) or (kind := _WIDENED.get(frozenset(kinds))) is None:
+        return None
+    return Primitive(kind)
+
+
+def arrow_type(shown: AvroType) -> pa.DataType:
+    """Return the Arrow type that shows a type.
+
+    Raises:
+        InvalidRequestError: It holds itself.
+    """
+    return _arrow(shown, ())
+
+
+def _arrow(shown: AvroType, inside: tuple[Record, ...]) -> pa.DataType:
+    if isinstance(shown, Union):
+        return _of_members(shown, inside)
+    if isinstance(shown, Primitive | Fixed) and shown.decimal is not None:
+        return shown.decimal.arrow
+    found: pa.DataType = pa.string()
+    if isinstance(shown, Primitive):
+        found = _TIMES.get((shown.kind, shown.logical or ""), _PLAIN[shown.kind])
+    elif isinstance(shown, Fixed):
+        found = pa.binary(shown.size)
+    elif isinstance(shown, Array):
+        found = pa.list_(_arrow(shown.items, inside))
+    elif isinstance(shown, Map):
+        found = pa.map_(pa.string(), _arrow(shown.values, inside))
+    elif isinstance(shown, Record):
+        found = _struct(shown, inside)
+    return found
+
+
+def _of_members(shown: Union, inside: tuple[Record, ...]) -> pa.DataType:
+    others = members(shown)
+    if not others:
+        return pa.null()
+    one = others[0] if len(others) == 1 else widened(shown)
+    if one is not None:
+        return _arrow(one, inside)
+    return pa.struct(
+        [pa.field(f"member{at}", _arrow(each, inside)) for at, each in enumerate(others)]
+    )
+
+
+def _struct(shown: Record, inside: tuple[Record, ...]) -> pa.DataType:
+    if any(shown is one for one in inside):
+        message = f"{shown.name} holds itself, and no column can: leave its field out by `columns`"
+        raise InvalidRequestError(message)
+    return pa.struct(
+        [pa.field(each.name, _arrow(each.type, (*inside, shown))) for each in shown.fields]
+    )
+
+
+def logical_of(kind: PrimitiveKind, logical: str) -> str | None:
+    """Return a logical type's name where Arrow has a type for it on this kind."""
+    return logical if (kind, logical) in _TIMES else None
+
+
+def takes_no_bytes(what: AvroType) -> bool:
+    """Whether a value of a type takes no bytes, so that a few bytes can claim any number of it."""
+    if isinstance(what, Record):
+        return all(
+            not isinstance(each.type, Record) and takes_no_bytes(each.type) for each in what.fields
+        )
+    return what == NULL or (isinstance(what, Fixed) and what.size == 0)

@@ -1,0 +1,1 @@
+"""Schemas, bodies and columns."""
