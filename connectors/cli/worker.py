@@ -18,8 +18,12 @@ from connectors.ingest.log_lines import LogFormat, open_log, tell_library_lines_
 from connectors.ingest.start_checks import check_files, check_writable, raise_file_limit
 from connectors.ingest.worker import Worker
 from connectors.kafka_client import check_settings
+from connectors.operations.answers import Answers, Told
+from connectors.operations.server import OperationsServer
 from connectors.settings.checks import BOOTSTRAP
 from connectors.settings.loading import load_options
+from connectors.settings.operations_settings import is_loopback
+from connectors.settings.options import WorkerOptions
 from storage_core import ShardlogError, SystemClock
 
 _SWITCH_INTERVAL_S: Final = 0.000_5
@@ -77,6 +81,7 @@ def worker(
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         # Under nohup the end of the terminal is none of ours.
         signal.signal(signal.SIGHUP, stop)
+    server = _serve(options, running, fetches_by, log)
     log.info(
         "started",
         version=installed_version(),
@@ -85,7 +90,41 @@ def worker(
         root=str(options.root),
         fetches_by=fetches_by,
     )
-    return end(run_to_its_end(running, log), running)
+    try:
+        code = run_to_its_end(running, log)
+    finally:
+        if server is not None:
+            server.close()
+    return end(code, running)
+
+
+def _serve(
+    options: WorkerOptions,
+    running: Worker,
+    fetches_by: str,
+    log: Any,  # noqa: ANN401 - a structlog logger
+) -> OperationsServer | None:
+    """Serve what operators watch, if that is wanted, and tell where."""
+    if not options.metrics.listen:
+        return None
+    told = Told(
+        version=installed_version(),
+        fetches_by=fetches_by,
+        group=str(options.kafka_settings["group.id"]),
+        cluster=options.metrics.cluster,
+        stalled_after_s=options.metrics.stalled_after_s,
+        settings={**options.shown(), "fetches_by": fetches_by},
+    )
+    running.is_watched = True
+    server = OperationsServer(options.metrics.listen, Answers(told, running.standings).of)
+    log.info("listening", address=server.address)
+    if not is_loopback(server.host):
+        log.warning(
+            "listening to others",
+            address=server.address,
+            reason="whoever reaches it sees metrics and settings; there is no password and no TLS",
+        )
+    return server
 
 
 def run_to_its_end(running: Worker, log: Any) -> int:  # noqa: ANN401 - a structlog logger

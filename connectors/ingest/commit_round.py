@@ -10,6 +10,9 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from concurrent.futures import Executor, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
 
 from connectors.ingest.mapping import ShardRecords, join_records
 from connectors.ingest.shard_feed import ShardFeed
@@ -29,6 +32,7 @@ class Written:
     epoch: int | None
     appended: AppendReport
     dead_letters: Mapping[int, bytes]
+    timestamps: "pa.Array[Any]"
 
 
 @dataclass(slots=True)
@@ -44,6 +48,8 @@ class RoundReport:
         delayed: Partitions whose rows are not written, or not durable yet; going back to their
             feed's `next` fetches them again, and makes them so.
         failed: Partitions that have a fault of another kind; nothing more is written of them.
+        timestamps: Of the records that moved, a column a partition.
+        took_s: How long it took.
     """
 
     records: int = 0
@@ -53,6 +59,8 @@ class RoundReport:
     poisoned: dict[Partition, ShardPoisonedError] = field(default_factory=dict)
     delayed: dict[Partition, UnavailableError] = field(default_factory=dict)
     failed: dict[Partition, ShardlogError] = field(default_factory=dict)
+    timestamps: list["pa.Array[Any]"] = field(default_factory=list)
+    took_s: float = 0.0
 
     @property
     def let_go(self) -> int:
@@ -64,6 +72,7 @@ class RoundReport:
         """Count a partition whose records are durable."""
         self.moved[written.partition] = Place(next_offset, written.epoch)
         self.appended = self.appended.plus(written.appended)
+        self.timestamps.append(written.timestamps)
         if written.appended.dead_letters:
             self.dead_letters[written.partition] = written.dead_letters
 
@@ -164,7 +173,8 @@ def commit_round(
         feed = feeds[partition]
         with _blaming(partition, report):
             appended = feed.append(records, max(records.end, positions.get(partition, 0)))
-            written = Written(partition, records.epoch, appended, records.dead_letters)
+            stamps = records.rows.column("timestamp")
+            written = Written(partition, records.epoch, appended, records.dead_letters, stamps)
             commits[committers.submit(feed.commit)] = written  # 5
     for future, written in commits.items():
         with _blaming(written.partition, report):

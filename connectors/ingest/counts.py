@@ -1,10 +1,20 @@
 """What a worker has counted since it began."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
 
 from connectors.ingest.commit_round import RoundReport
+from connectors.ingest.dead_letter import reason_word
+from connectors.ingest.histograms import Histogram
 from connectors.kafka_client import Partition
+
+_COMMIT_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_LATENESS_BOUNDS_S: Final = (0.0, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, 3600.0, 86_400.0)
 
 
 @dataclass(slots=True)
@@ -27,6 +37,9 @@ class WorkerCounts:
         expired: Rows that expiry took.
         reopens: By partition, how often in a row its shard was reopened after a failed write;
             one that takes writes again has no entry.
+        reasons: Dead letters by topic and word for the reason.
+        commit_s: How long rounds took to be durable, those without records apart.
+        lateness_s: How long after their timestamps records were durable, where somebody may ask.
     """
 
     brought: int = 0
@@ -40,6 +53,9 @@ class WorkerCounts:
     dropped_rounds: int = 0
     expired: int = 0
     reopens: Counter[Partition] = field(default_factory=Counter)
+    reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
+    commit_s: Histogram = field(default_factory=partial(Histogram, _COMMIT_BOUNDS_S))
+    lateness_s: Histogram = field(default_factory=partial(Histogram, _LATENESS_BOUNDS_S))
 
     def add(self, report: RoundReport) -> None:
         """Add a round; one of which nothing became durable counts as none."""
@@ -50,8 +66,20 @@ class WorkerCounts:
         self.dead_letters += report.appended.dead_letters
         self.consumed += report.records
         self.let_go += report.let_go
+        if report.moved and report.records:
+            self.commit_s.note(report.took_s)
+        for partition, letters in report.dead_letters.items():
+            words = Counter(reason_word(raw) for raw in letters.values())
+            self.reasons.update({(partition.topic, word): n for word, n in words.items()})
         for partition in report.moved:
             self.reopens.pop(partition, None)
+
+    def note_lateness(self, timestamps: Iterable["pa.Array[Any]"], now_ms: int) -> None:
+        """Count how old records are that have become durable; those without a time do not count."""
+        for column in timestamps:
+            stamps = column.to_numpy()
+            known = stamps if not len(stamps) or stamps.min() >= 0 else stamps[stamps >= 0]
+            self.lateness_s.note_many((now_ms - known) / 1000)
 
     def drop(self, records: int) -> None:
         """Count records that are let go of."""

@@ -39,6 +39,17 @@ _ADVICE: Final = (
     ("the primary comes from it", 'stream.primary = "offset" needs no timestamp'),
 )
 
+# Words of a reason, and the one that stands for it where dead letters are counted.
+_WORDS: Final = (
+    ('{"reason": "value of ', "size"),
+    ('{"reason": "a header', "headers"),
+    ('{"reason": "no timestamp', "mapping"),
+    ('{"reason": "no key', "key"),
+    ('{"reason": "key of ', "key"),
+)
+_OTHER_WORD: Final = "other"
+_REASON_BYTES_MAX: Final = 64
+
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
@@ -98,6 +109,15 @@ def _reason(
 def advice_for(reason: str) -> str | None:
     """Return what to set so that records refused for this reason are stored, if anything is."""
     return next((advice for words, advice in _ADVICE if words in reason), None)
+
+
+def reason_word(data: bytes) -> str:
+    """Return a stable word for why a record was refused, from the bytes of its dead letter.
+
+    However large it is, only the reason at its head is looked at.
+    """
+    head = data[:_REASON_BYTES_MAX].decode("ascii", "replace")
+    return next((word for words, word in _WORDS if words in head), _OTHER_WORD)
 
 
 def encode_dead_letter(letter: DeadLetter) -> bytes:

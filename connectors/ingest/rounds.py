@@ -10,10 +10,17 @@ Belongs to the worker's thread.
 """
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
+from time import perf_counter
 from typing import Final
 
-from connectors.ingest.commit_round import RoundInFlight, RoundReport, commit_round
+from connectors.ingest.commit_round import (
+    Feeds,
+    Gathered,
+    RoundInFlight,
+    RoundReport,
+    commit_round,
+)
 from connectors.ingest.gathering import Gathering
 from connectors.ingest.pace import Pace
 from connectors.ingest.shard_feed import ShardFeed
@@ -75,7 +82,7 @@ class Rounds:
         # What moves later on is none of the round's.
         held = dict(feeds)
         outcome = self._runner.submit(
-            commit_round, self._gathered.take(), positions, held, self._identities, self._committers
+            _timed_round, self._gathered.take(), positions, held, self._identities, self._committers
         )
         self.in_flight = RoundInFlight(outcome, held)
 
@@ -125,3 +132,17 @@ class Rounds:
         for threads in (self._runner, self._committers):
             threads.shutdown(wait=is_idle, cancel_futures=True)
         return not is_idle
+
+
+def _timed_round(
+    gathered: Gathered,
+    positions: Mapping[Partition, int],
+    feeds: Feeds,
+    identities: TopicIdentities,
+    committers: Executor,
+) -> RoundReport:
+    """Make a round durable, and say how long that took."""
+    began_s = perf_counter()
+    report = commit_round(gathered, positions, feeds, identities, committers)
+    report.took_s = perf_counter() - began_s
+    return report

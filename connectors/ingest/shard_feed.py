@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.ingest.mapping import SCHEMA, ShardRecords
+from connectors.ingest.standing import ShardStanding
 from connectors.ingest.start_place import HomeMark
 from connectors.kafka_client import Partition, Place
 from connectors.settings.stream_settings import MappingRules
@@ -52,6 +53,11 @@ class ShardFeed:
     def group_place(self) -> Place:
         """What the group is told."""
         return Place(self.next, metadata=self.home.encode())
+
+    def standing(self, end: int | None) -> ShardStanding:
+        """Return how it stands, where the partition ends there."""
+        stats = self.stream.stats(self.partition.number)
+        return ShardStanding(self.partition, self.next, end, stats)
 
     def move(self, place: Place) -> None:
         """Take note that everything below a place is durable."""

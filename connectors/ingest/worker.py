@@ -33,6 +33,7 @@ from connectors.ingest.rounds import Rounds
 from connectors.ingest.set_aside import WHOLE_TOPIC, SetAside
 from connectors.ingest.set_aside_notes import SetAsideNotes
 from connectors.ingest.shard_opening import ShardOpening, stream_mark
+from connectors.ingest.standing import Standings, WorkerStanding
 from connectors.ingest.start_checks import check_writable, files_missing
 from connectors.ingest.topic_identity import TopicIdentities
 from connectors.kafka_client import Admin, Consumer, Fetched, Partition, PartitionFault, Stretches
@@ -85,6 +86,10 @@ class Worker:
             self._concluded,
         )
         self._expiry = ExpiryTimer(options.expire_every_s, self.counts, log)
+        self.standings = Standings(self._standing, clock)
+        # Whether anybody may ask how it stands; what costs time is counted only then.
+        self.is_watched = False
+        self._has_joined = False
         self._is_stopping = False
         self._is_leaving = False
         self._stop_reason = ""
@@ -111,7 +116,7 @@ class Worker:
                 What was acknowledged is durable all the same.
         """
         check_writable(self._options.root)
-        self._admin.await_broker(self._options.broker_wait_s, lambda: not self._is_stopping)
+        self._admin.await_broker(self._options.broker_wait_s, self._is_still_wanted)
         try:
             if not self._is_stopping:
                 self._join()
@@ -127,6 +132,27 @@ class Worker:
         self._consumer.raise_failed_callback()
         if fault is not None:
             raise fault
+
+    def _is_still_wanted(self) -> bool:
+        self.standings.alive()
+        return not self._is_stopping
+
+    def _standing(self, now_s: float) -> WorkerStanding:
+        """Return how it stands, between two fetches."""
+        counts, feeds = self.counts, self._holdings.feeds
+        ends = self._consumer.known_ends(list(feeds))
+        return WorkerStanding(
+            taken_s=now_s,
+            shards=tuple(feed.standing(ends.get(at)) for at, feed in feeds.items()),
+            waiting=self._holdings.waiting_count,
+            set_aside=len(self._aside.partitions),
+            has_joined=self._has_joined,
+            is_broker_away=self._broker.is_away,
+            totals={**counts.totals, "dropped_rounds": counts.dropped_rounds},
+            dead_letters=dict(counts.reasons),
+            commit_s=counts.commit_s.copy(),
+            lateness_s=counts.lateness_s.copy(),
+        )
 
     # --- the loop --------------------------------------------------------------------------
 
@@ -176,6 +202,7 @@ class Worker:
             set_aside=len(self._aside.partitions),
         )
         self._watch.look(now_s, is_assigned=self._holdings.are_any)
+        self.standings.look(now_s)
 
     def _topics_there(self, wait_s: float) -> Collection[str]:
         """Ask the broker for its topics, and take note of whether it answers."""
@@ -260,6 +287,8 @@ class Worker:
     def _concluded(self, report: RoundReport) -> None:
         """Take over what a round has moved; go back where it failed."""
         self.counts.add(report)
+        if self.is_watched:
+            self.counts.note_lateness(report.timestamps, self._clock.now_ns() // 10**6)
         self._faults.forget(report.moved)
         self._aside.moved(report.moved)
         for partition, poison in report.poisoned.items():
@@ -310,6 +339,7 @@ class Worker:
             while not round_.is_done() and not self._is_stopping:
                 stretches = self._consumer.fetch(self._pace.call.records, WAIT_MOST_S)
                 self._gather(stretches, self._clock.monotonic_s())
+                self.standings.look(self._clock.monotonic_s())
             self._consumer.resume(self._holdings.feeds)
         # A stop waits for it by itself.
         self._rounds.conclude_if_done()
@@ -353,6 +383,7 @@ class Worker:
             return
         self._rounds.settle()
         self._holdings.take(partitions)
+        self._has_joined = True
 
     def _revoked(self, partitions: list[Partition]) -> None:
         """Make durable what was consumed of them, close them, give them back."""

@@ -26,6 +26,7 @@ written as in the file too; anything else is text.
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -36,15 +37,16 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 
 from connectors.settings.checks import BOOTSTRAP
+from connectors.settings.operations_settings import MetricsSettings
 from connectors.settings.options import ENVIRONMENT_BOOTSTRAP, FaultSettings, WorkerOptions
 from connectors.settings.stream_settings import StreamSettings
 from storage_core import InvalidRequestError
 
 _ON_FAULT: Final = "on_fault"
 # Sections whose keys come together from file, environment and command line.
-_ADDED_TO: Final = ("kafka", "stream", _ON_FAULT)
+_ADDED_TO: Final = ("kafka", "stream", "metrics", _ON_FAULT)
 _OF_ANY_KEYS: Final = ("kafka", "partitions")
-_TABLES: Final = ("kafka", "stream", "partitions")
+_TABLES: Final = ("kafka", "stream", "metrics", "partitions")
 # Those that take a table, a list or a word.
 _MIXED: Final = (_ON_FAULT, "topics")
 # What is said of kinds of faults for which pydantic has words of its own.
@@ -104,7 +106,9 @@ def load_options(
     for override in overrides:
         name, equals, text = override.partition("=")
         if not equals:
-            message = f"{override!r} is not of the form key=value"
+            # What was meant as its value may be a secret.
+            shown = re.split(r"[^\w.-]", override, maxsplit=1)[0]
+            message = f"--set {shown}...: is not of the form key=value"
             raise InvalidRequestError(message)
         section, dot, rest = name.partition(".")
         keys = [section, rest] if dot else [section]
@@ -144,7 +148,11 @@ def _put(given: dict[str, Any], keys: Sequence[str], value: object) -> None:
 
 
 def _known_keys() -> list[str]:
-    sections: dict[str, type[BaseModel]] = {"stream": StreamSettings, "on_fault": FaultSettings}
+    sections: dict[str, type[BaseModel]] = {
+        "stream": StreamSettings,
+        "metrics": MetricsSettings,
+        "on_fault": FaultSettings,
+    }
     inner = [f"{key}.{name}" for key, section in sections.items() for name in section.model_fields]
     return [*WorkerOptions.model_fields, *inner]
 

@@ -20,6 +20,7 @@ from connectors.settings.checks import (
     check_topics,
     start_ms,
 )
+from connectors.settings.operations_settings import MetricsSettings
 from connectors.settings.stream_settings import Section, StreamSettings
 
 ENVIRONMENT_BOOTSTRAP: Final = "KAFKA_BOOTSTRAP"
@@ -102,6 +103,7 @@ class WorkerOptions(Section):
             (`auto`) by the library where it can be had.
         kafka: Settings of librdkafka, by its names.
         stream: How streams are made that are not there yet.
+        metrics: Where operators are told how the worker gets on.
     """
 
     root: Annotated[Path, BeforeValidator(check_root)]
@@ -130,6 +132,7 @@ class WorkerOptions(Section):
         default_factory=dict
     )
     stream: StreamSettings = StreamSettings()
+    metrics: MetricsSettings = MetricsSettings()
 
     @model_validator(mode="after")
     def _check(self) -> Self:

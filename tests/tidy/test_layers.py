@@ -37,6 +37,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("kafka_client",),
         ("settings",),
         ("ingest",),
+        ("operations",),
         ("__init__",),
         ("dev_stack",),
         ("cli",),
@@ -56,7 +57,15 @@ DOORS = {
     "rocksdict": ("storage_core/store/rocks.py",),
 }
 # All that the log stands on beside the standard library.
-BESIDE_THE_LOG = {"fastavro", "numpy", "pyarrow", "pyroaring", "rocksdict", "storage_core", "xxhash"}
+BESIDE_THE_LOG = {
+    "fastavro",
+    "numpy",
+    "pyarrow",
+    "pyroaring",
+    "rocksdict",
+    "storage_core",
+    "xxhash",
+}
 SIBLINGS = {"connectors": "streaming_jobs", "streaming_jobs": "connectors"}
 OPEN_TO_SIBLINGS = ("storage_core", "storage_core.testing")
 

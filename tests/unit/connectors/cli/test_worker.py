@@ -125,3 +125,22 @@ def test_check_leaves_nothing_behind_where_the_root_is_to_be(worker, tmp_path):
     assert worker(f"root={tmp_path}/a/b", options=["--check"]).code == 0
     assert worker(options=["--check"]).code == 0
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "complaint"),
+    [
+        ("metrics.listen=9404", "metrics.listen: '9404' is no address; write host:port"),
+        ("metrics.stalled_after_s=0", "metrics.stalled_after_s"),
+        ("metrics.port=1", "metrics.port: unknown key"),
+    ],
+)
+def test_unsuitable_settings_of_metrics_are_refused(worker, setting, complaint):
+    expect_one_line(worker(setting, options=["--check"]), complaint)
+
+
+def test_setting_without_its_equals_sign_does_not_show_a_secret(worker):
+    for mistyped in ("kafka.sasl.password:canary", "kafka.sasl.password canary"):
+        ran = worker(mistyped)
+        expect_one_line(ran, "--set kafka.sasl.password...: is not of the form key=value")
+        assert "canary" not in ran.err

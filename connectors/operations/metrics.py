@@ -1,0 +1,112 @@
+"""Which metrics a worker has. docs/OPERATIONS.md has the table.
+
+The lag bears the names of Kafka Lag Exporter, which dashboards know. What a stream counts is there
+for each owned shard under the name of its `StreamStats`, so that a new counter is a new metric.
+"""
+
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Final
+
+from connectors.ingest.standing import ShardStanding, WorkerStanding
+from connectors.operations.lag_seconds import LagSeconds
+from connectors.operations.metrics_text import Family, Sample, histogram, single
+from storage_core import StreamStats
+
+_GAUGES: Final = ("spacing", "index_queue")
+_TOTALS: Final = {
+    "consumed": "Records from Kafka of which it is known what became.",
+    "appended": "Records made durable.",
+    "late": "Of those, records that came late.",
+    "duplicates": "Records that were stored already.",
+    "dead_letters": "Records kept raw.",
+    "let_go": "Records dropped before they were known to be durable; they are fetched again.",
+    "rounds": "Rounds made durable.",
+    "expired": "Rows that expiry took.",
+    "dropped_rounds": "Rounds dropped before they were durable.",
+}
+
+
+def families_of(
+    standing: WorkerStanding, group: str, cluster: str, lags: LagSeconds
+) -> Iterator[Family]:
+    """Yield what is told of a worker.
+
+    Args:
+        standing: How it stands.
+        group: Its group.
+        cluster: What the cluster is called.
+        lags: Who knows how old an offset is.
+    """
+    for name, count in standing.totals.items():
+        yield single(f"shardlog_worker_{name}_total", "counter", _TOTALS[name], count)
+    yield Family(
+        "shardlog_dead_letters_by_reason_total",
+        "counter",
+        "Records kept raw by this process, by why they were refused.",
+        tuple(
+            Sample({"stream": topic, "reason": reason}, count)
+            for (topic, reason), count in sorted(standing.dead_letters.items())
+        ),
+    )
+    gauges = {
+        "owned_shards": ("Shards that are open.", len(standing.shards)),
+        "waiting_shards": ("Partitions that wait for their shard.", standing.waiting),
+        "set_aside_shards": ("Partitions that are set aside.", standing.set_aside),
+        "broker_away": ("1 while the broker does not answer.", int(standing.is_broker_away)),
+    }
+    for name, (help_, value) in gauges.items():
+        yield single(f"shardlog_{name}", "gauge", help_, value)
+    yield histogram(
+        "shardlog_commit_seconds", "How long rounds took to be durable.", standing.commit_s
+    )
+    yield histogram(
+        "shardlog_lateness_seconds",
+        "How long after their timestamps records were durable.",
+        standing.lateness_s,
+    )
+    yield from _of_shards(standing)
+    yield from _lags(standing, group, cluster, lags)
+
+
+def _of_shards(standing: WorkerStanding) -> Iterator[Family]:
+    for field in fields(StreamStats):
+        is_gauge = field.name in _GAUGES
+        name = f"shardlog_shard_{field.name}" + ("" if is_gauge else "_total")
+        yield Family(
+            name,
+            "gauge" if is_gauge else "counter",
+            f"StreamStats.{field.name} of a shard, since its birth.",
+            tuple(
+                Sample(_where(each), getattr(each.stats, field.name)) for each in standing.shards
+            ),
+        )
+
+
+def _where(shard: ShardStanding) -> dict[str, str]:
+    return {"stream": shard.partition.topic, "shard": str(shard.partition.number)}
+
+
+def _lags(standing: WorkerStanding, group: str, cluster: str, lags: LagSeconds) -> Iterator[Family]:
+    lags.keep([each.partition for each in standing.shards])
+    offsets, ends, behind, ages = [], [], [], []
+    for each in standing.shards:
+        topic, number = each.partition
+        of_topic = {"cluster_name": cluster, "topic": topic, "partition": str(number)}
+        of_group = {**of_topic, "group": group}
+        offsets.append(Sample(of_group, each.next))
+        if each.end is None:
+            continue
+        ends.append(Sample(of_topic, each.end))
+        behind.append(Sample(of_group, max(each.end - each.next, 0)))
+        age_s = lags.look(each.partition, each.next, each.end, standing.taken_s)
+        if age_s is not None:
+            ages.append(Sample(of_group, age_s))
+    told = {
+        "kafka_consumergroup_group_offset": ("The offset that a shard goes on at.", offsets),
+        "kafka_partition_latest_offset": ("The end of a partition.", ends),
+        "kafka_consumergroup_group_lag": ("Offsets from there to the partition's end.", behind),
+        "kafka_consumergroup_group_lag_seconds": ("How long ago the partition ended there.", ages),
+    }
+    for name, (help_, samples) in told.items():
+        yield Family(name, "gauge", help_, tuple(samples))

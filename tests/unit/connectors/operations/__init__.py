@@ -1,0 +1,1 @@
+"""What operators watch; the worker is a figure."""

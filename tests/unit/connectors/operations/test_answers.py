@@ -1,0 +1,184 @@
+"""What is answered: metrics that Prometheus parses, and health that follows the loop."""
+
+import json
+import threading
+from dataclasses import fields
+from functools import partial
+
+import numpy as np
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from connectors.ingest.counts import WorkerCounts
+from connectors.ingest.dead_letter import DeadLetter, encode_dead_letter, reason_word
+from connectors.ingest.histograms import Histogram
+from connectors.ingest.standing import ShardStanding, Standings, WorkerStanding
+from connectors.kafka_client import Partition
+from connectors.operations.answers import Answers, Told
+from connectors.operations.lag_seconds import LagSeconds
+from storage_core import StreamStats
+from storage_core.testing import ManualClock
+from tests.unit.connectors.workers import open_worker
+
+AT = Partition('a "quoted\\ topic', 3)
+TOLD = Told(
+    version="1.2",
+    fetches_by="native",
+    group="g",
+    cluster="c",
+    stalled_after_s=60.0,
+    settings={"linger_ms": 20},
+)
+
+
+def standing(now_s=0.0, **more):
+    counts = WorkerCounts()
+    counts.commit_s.note(0.003)
+    given = {
+        "taken_s": now_s,
+        "shards": (ShardStanding(AT, 7, 10, StreamStats(records=2**53 + 1, spacing=64)),),
+        "waiting": 0,
+        "set_aside": 0,
+        "has_joined": True,
+        "is_broker_away": False,
+        "totals": {**counts.totals, "dropped_rounds": 1},
+        "dead_letters": {("t", "key"): 5},
+        "commit_s": counts.commit_s,
+        "lateness_s": counts.lateness_s,
+    }
+    return WorkerStanding(**{**given, **more})
+
+
+class Bench:
+    """Answers about a worker whose thread is looked at by hand."""
+
+    def __init__(self, **more):
+        self.clock = ManualClock()
+        self.standings = Standings(lambda now_s: standing(now_s, **more), self.clock)
+        self.answers = Answers(TOLD, self.standings)
+
+    def ask(self, path):
+        """Ask, while the worker's thread goes on."""
+        is_over = threading.Event()
+
+        def go_on():
+            while not is_over.wait(0.001):
+                self.standings.look(self.clock.monotonic_s())
+
+        thread = threading.Thread(target=go_on)
+        thread.start()
+        try:
+            return self.answers.of(path)
+        finally:
+            is_over.set()
+            thread.join()
+
+
+def samples(answer):
+    families = text_string_to_metric_families(answer.body.decode())
+    return [sample for family in families for sample in family.samples]
+
+
+def test_every_counter_of_a_shard_is_a_metric():
+    found = {each.name: each for each in samples(Bench().ask("/metrics"))}
+    for field in fields(StreamStats):
+        name = f"shardlog_shard_{field.name}"
+        each = found.get(name) or found[f"{name}_total"]
+        assert each.labels == {"stream": AT.topic, "shard": "3"}
+    assert found["kafka_consumergroup_group_lag"].value == 3
+
+
+def test_numbers_keep_all_their_digits():
+    assert str(2**53 + 1).encode() in Bench().ask("/metrics").body
+
+
+def test_worker_that_was_never_heard_of_still_has_metrics():
+    bench = Bench()
+    bench.clock.advance(5)
+    found = {each.name: each.value for each in samples(bench.answers.of("/metrics"))}
+    assert found["shardlog_loop_silent_seconds"] == 5
+    assert "shardlog_commit_seconds_count" not in found
+
+
+def test_silent_loop_is_not_alive():
+    bench = Bench()
+    bench.clock.advance(60)
+    assert bench.answers.of("/health/live").status == 200
+    bench.clock.advance(1)
+    assert bench.answers.of("/health/live").status == 503
+    bench.standings.alive()
+    assert bench.answers.of("/health/live").status == 200
+
+
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [({}, 200), ({"waiting": 1}, 503), ({"set_aside": 1}, 503), ({"has_joined": False}, 503)],
+)
+def test_ready_is_who_has_all_shards_open(more, status):
+    assert Bench(**more).ask("/health/ready").status == status
+
+
+def test_settings_and_version_are_told():
+    assert json.loads(Bench().answers.of("/config").body) == {"linger_ms": 20}
+    assert json.loads(Bench().answers.of("/version").body)["version"] == "1.2"
+    assert Bench().answers.of("/").status == 404
+
+
+def test_picture_is_of_the_worker_as_it_stands(tmp_path):
+    with open_worker(tmp_path) as worker:
+        taken = worker._standing(3.0)
+    assert [each.partition.number for each in taken.shards] == [0, 1]
+    assert (taken.taken_s, taken.has_joined, taken.shards[0].end) == (3.0, False, None)
+
+
+def test_histogram_counts_many_as_it_counts_each():
+    chance = np.random.default_rng(5)
+    one_by_one, at_once = (Histogram((-1.0, 0.0, 0.5, 2.0)) for _ in range(2))
+    for size in [0, 1, 3, 50] * 50:
+        values = chance.choice([-2.0, -1.0, 0.0, 0.25, 0.5, 3.0], size) * float(
+            chance.integers(0, 2)
+        )
+        at_once.note_many(values)
+        for value in values.tolist():
+            one_by_one.note(value)
+    assert one_by_one.counts == at_once.counts
+    assert one_by_one.sum == at_once.sum
+
+
+def test_lag_in_seconds_is_the_age_of_the_end():
+    look = partial(LagSeconds().look, AT)
+    assert look(50, 100, 10.0) is None
+    # The end moves by 10 a second: at 50 it stood five seconds before it was first seen.
+    assert look(50, 200, 20.0) == 15.0
+    assert look(150, 200, 30.0) == 15.0
+    assert look(200, 200, 40.0) == 0.0
+
+
+def test_lag_of_a_topic_that_stands_still_grows():
+    look = partial(LagSeconds().look, AT)
+    look(100, 100, 0.0)
+    ages = [look(100, 101, float(now_s)) for now_s in range(10, 400, 10)]
+    assert ages[0] == 10.0
+    assert ages[-1] == 390.0
+
+
+def test_log_that_was_cut_is_looked_at_anew():
+    look = partial(LagSeconds().look, AT)
+    look(100, 100, 0.0)
+    assert look(5, 10, 10.0) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "word"),
+    [
+        ("value of 9 bytes; payload_bytes_max is 4", "size"),
+        ("a header's name is not UTF-8", "headers"),
+        ("no timestamp, and the primary comes from it", "mapping"),
+        ("no key, and null_key is dead-letter", "key"),
+        ("key of 6 bytes; an integer key has 4", "key"),
+        ("something else", "other"),
+    ],
+)
+def test_reason_of_a_dead_letter_has_a_word(reason, word):
+    letter = DeadLetter(reason, "t", 0, 1, 2, 0, b"key of ", b"x" * 100_000, None)
+    assert reason_word(encode_dead_letter(letter)) == word
