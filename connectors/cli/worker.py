@@ -19,6 +19,7 @@ from connectors.ingest.start_checks import check_files, check_writable, raise_fi
 from connectors.ingest.worker import Worker
 from connectors.kafka_client import check_settings
 from connectors.operations.answers import Answers, Told
+from connectors.operations.log_file import DailyFile, check_log_file
 from connectors.operations.server import OperationsServer
 from connectors.settings.checks import BOOTSTRAP
 from connectors.settings.loading import load_options
@@ -57,13 +58,16 @@ def worker(
     options = load_options(config, set_ or ())
     fetches_by = check_settings(options.kafka_settings, options.fetch)
     check_writable(options.root)
+    if options.log.file is not None:
+        check_log_file(options.log.file)
     check_files(sum(len(set(numbers)) for numbers in options.partitions.values()))
     if check:
         typer.echo(json.dumps({**options.shown(), "fetches_by": fetches_by}, indent=2))
         return 0
     tune_process()
     raise_file_limit()
-    log = open_log(log_format)
+    file = None if options.log.file is None else DailyFile(options.log.file, options.log.keep_days)
+    log = open_log(log_format, options.log.levels, None if file is None else file.write)
     running = Worker(options, SystemClock(), log)
     stops = 0
 

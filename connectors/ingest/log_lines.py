@@ -1,19 +1,27 @@
 """The worker's log: one line an event, JSON for machines or text for a terminal.
 
-Lines go to standard error and never hold payloads, keys or passwords. librdkafka's own are limited:
-while a broker is away each of its clients complains several times a second, in the same words.
+Lines go to standard error, and to a file where one is wanted, and never hold payloads, keys or
+passwords. librdkafka's own are limited: while a broker is away each of its clients complains
+several times a second, in the same words.
 """
 
+import json
 import logging
 import sys
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 
 import structlog
+from structlog.processors import CallsiteParameter
+from structlog.typing import EventDict
 
 from connectors.kafka_client import LOGGER_NAME
+from connectors.settings.operations_settings import ALL_LOGGERS, LIBRARY_LOGGER, LogLevel
 from storage_core import Clock, SystemClock
 
 LIBRARY_TELL_EVERY_S: Final = 10.0
@@ -21,6 +29,8 @@ _LIBRARY_LINES_MIN: Final = logging.WARNING
 # The library names few kinds; whatever they are, no more are told apart.
 _KINDS_MAX: Final = 64
 _OTHER_KIND: Final = "other"
+_LEVELS: Final = ("debug", "info", "warning", "error")
+_NO_LEVELS: Final[Mapping[str, LogLevel]] = MappingProxyType({})
 
 
 class LogFormat(StrEnum):
@@ -30,13 +40,26 @@ class LogFormat(StrEnum):
     TEXT = "text"
 
 
-def open_log(chosen: LogFormat | None = None) -> Any:  # noqa: ANN401 - structlog's own return type
-    """Return a logger; librdkafka's warnings go the same way, few of each kind."""
+def open_log(
+    chosen: LogFormat | None = None,
+    levels: Mapping[str, LogLevel] = _NO_LEVELS,
+    also_to: Callable[[str], None] | None = None,
+) -> Any:  # noqa: ANN401 - structlog's own return type
+    """Return a logger; librdkafka's warnings go the same way, few of each kind.
+
+    Args:
+        chosen: How lines look; JSON where they go to no terminal.
+        levels: The least level told of each logger, and of `all` others.
+        also_to: Takes each line as JSON too.
+    """
     is_json = chosen is LogFormat.JSON or (chosen is None and not sys.stderr.isatty())
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
+            structlog.processors.CallsiteParameterAdder({CallsiteParameter.MODULE}),
+            partial(_kept, levels=levels),
             structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *([] if also_to is None else [partial(_copied, also_to=also_to)]),
             structlog.processors.JSONRenderer()
             if is_json
             else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
@@ -46,9 +69,33 @@ def open_log(chosen: LogFormat | None = None) -> Any:  # noqa: ANN401 - structlo
     log = structlog.get_logger()
     library = logging.getLogger(LOGGER_NAME)
     library.setLevel(_LIBRARY_LINES_MIN)
-    library.handlers = [LibraryLines(log, SystemClock())]
+    library.handlers = [LibraryLines(log.bind(logger=LIBRARY_LOGGER), SystemClock())]
     library.propagate = False
     return log
+
+
+def _kept(
+    _logger: object, method: str, line: EventDict, *, levels: Mapping[str, LogLevel]
+) -> EventDict:
+    """Name a line's logger, after the file that tells it, and drop one that is not wanted.
+
+    Raises:
+        structlog.DropEvent: It is not.
+    """
+    module = line.pop("module")
+    name = str(line.setdefault("logger", module))
+    least = levels.get(name, levels.get(ALL_LOGGERS, "info"))
+    if _LEVELS.index(method) < _LEVELS.index(least):
+        raise structlog.DropEvent
+    return line
+
+
+def _copied(
+    _logger: object, _method: str, line: EventDict, *, also_to: Callable[[str], None]
+) -> EventDict:
+    """Hand a line on as JSON, and leave it as it is."""
+    also_to(json.dumps(line, default=repr))
+    return line
 
 
 def tell_library_lines_left_out() -> None:

@@ -37,16 +37,16 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 
 from connectors.settings.checks import BOOTSTRAP
-from connectors.settings.operations_settings import MetricsSettings
+from connectors.settings.operations_settings import LogSettings, MetricsSettings
 from connectors.settings.options import ENVIRONMENT_BOOTSTRAP, FaultSettings, WorkerOptions
 from connectors.settings.stream_settings import StreamSettings
 from storage_core import InvalidRequestError
 
 _ON_FAULT: Final = "on_fault"
 # Sections whose keys come together from file, environment and command line.
-_ADDED_TO: Final = ("kafka", "stream", "metrics", _ON_FAULT)
+_ADDED_TO: Final = ("kafka", "stream", "metrics", "log", _ON_FAULT)
 _OF_ANY_KEYS: Final = ("kafka", "partitions")
-_TABLES: Final = ("kafka", "stream", "metrics", "partitions")
+_TABLES: Final = ("kafka", "stream", "metrics", "log", "partitions")
 # Those that take a table, a list or a word.
 _MIXED: Final = (_ON_FAULT, "topics")
 # What is said of kinds of faults for which pydantic has words of its own.
@@ -151,6 +151,7 @@ def _known_keys() -> list[str]:
     sections: dict[str, type[BaseModel]] = {
         "stream": StreamSettings,
         "metrics": MetricsSettings,
+        "log": LogSettings,
         "on_fault": FaultSettings,
     }
     inner = [f"{key}.{name}" for key, section in sections.items() for name in section.model_fields]

@@ -1,6 +1,8 @@
 """What operators are shown of a worker, and where: the sections `[metrics]` and `[log]`."""
 
+from collections.abc import Mapping
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field
@@ -8,6 +10,24 @@ from pydantic import BeforeValidator, Field
 from connectors.settings.stream_settings import Section
 
 LogLevel = Literal["debug", "info", "warning", "error"]
+
+# Each is a file that tells lines; but for these two, which stand for librdkafka and for all others.
+ALL_LOGGERS: Final = "all"
+LIBRARY_LOGGER: Final = "librdkafka"
+LOGGERS: Final = (
+    ALL_LOGGERS,
+    LIBRARY_LOGGER,
+    "assignment_watch",
+    "broker_watch",
+    "dead_letter_watch",
+    "expiry_timer",
+    "holdings",
+    "partition_faults",
+    "progress",
+    "set_aside",
+    "shard_opening",
+    "worker",
+)
 
 _PORT_MAX: Final = 65_535
 _LOOPBACK_NAMES: Final = ("localhost", "ip6-localhost")
@@ -54,3 +74,27 @@ class MetricsSettings(Section):
     listen: Annotated[str, BeforeValidator(_check_address)] = ""
     cluster: str = "default"
     stalled_after_s: Annotated[float, Field(ge=1, le=3600)] = 60.0
+
+
+def _check_levels(given: object) -> object:
+    unknown = sorted(set(given) - set(LOGGERS)) if isinstance(given, Mapping) else []
+    if unknown:
+        message = f"{', '.join(map(repr, unknown))}: no such logger; there are {', '.join(LOGGERS)}"
+        raise ValueError(message)
+    return given
+
+
+class LogSettings(Section):
+    """Where the worker's lines go beside standard error, and which are told.
+
+    Attributes:
+        file: A file that takes them as JSON, a new one each day; it belongs to this worker alone.
+        keep_days: How many days before are kept.
+        levels: The least level that is told, by logger; `all` stands for those not named.
+    """
+
+    file: Path | None = None
+    keep_days: Annotated[int, Field(ge=1, le=3650)] = 14
+    levels: Annotated[dict[str, LogLevel], BeforeValidator(_check_levels)] = Field(
+        default_factory=dict
+    )

@@ -20,7 +20,7 @@ from connectors.settings.checks import (
     check_topics,
     start_ms,
 )
-from connectors.settings.operations_settings import MetricsSettings
+from connectors.settings.operations_settings import LogSettings, MetricsSettings
 from connectors.settings.stream_settings import Section, StreamSettings
 
 ENVIRONMENT_BOOTSTRAP: Final = "KAFKA_BOOTSTRAP"
@@ -104,6 +104,7 @@ class WorkerOptions(Section):
         kafka: Settings of librdkafka, by its names.
         stream: How streams are made that are not there yet.
         metrics: Where operators are told how the worker gets on.
+        log: Where its lines go, and which are told.
     """
 
     root: Annotated[Path, BeforeValidator(check_root)]
@@ -133,6 +134,7 @@ class WorkerOptions(Section):
     )
     stream: StreamSettings = StreamSettings()
     metrics: MetricsSettings = MetricsSettings()
+    log: LogSettings = LogSettings()
 
     @model_validator(mode="after")
     def _check(self) -> Self:

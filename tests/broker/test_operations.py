@@ -2,7 +2,9 @@
 
 import http.client
 import json
+import os
 import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -137,3 +139,15 @@ def test_secret_is_told_nowhere(lab: Lab) -> None:
     assert worker.stop() == 0
     for said in (settings, worker.said(), *answers):
         assert CANARY not in said
+
+
+def test_lines_go_to_a_file_too_but_those_that_are_not_wanted(lab: Lab, tmp_path: Path) -> None:
+    file = tmp_path / "worker.log"
+    levels = {"all": "info", "holdings": "warning"}
+    worker = lab.worker(lab.topic(partitions=1), log__file=os.fspath(file), log__levels=levels)
+    worker.await_event("started")
+    assert worker.stop() == 0
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert lines == [json.loads(line) for line in worker.said().splitlines()]
+    assert lines[-1]["event"] == "stopped"
+    assert "holdings" not in {line["logger"] for line in lines}

@@ -144,3 +144,17 @@ def test_setting_without_its_equals_sign_does_not_show_a_secret(worker):
         ran = worker(mistyped)
         expect_one_line(ran, "--set kafka.sasl.password...: is not of the form key=value")
         assert "canary" not in ran.err
+
+
+@pytest.mark.parametrize(
+    ("setting", "complaint"),
+    [
+        ("log.file=/nowhere/deep/worker.log", "log.file cannot be made: /nowhere/deep is no"),
+        ("log.file=/tmp", "log.file is a directory; name a file"),
+        ("log.keep_days=0", "log.keep_days"),
+        ('log.levels={"progres": "error"}', "log.levels: 'progres': no such logger; there are all"),
+        ('log.levels={"all": "loud"}', "log.levels.all"),
+    ],
+)
+def test_unsuitable_settings_of_lines_are_refused(worker, setting, complaint):
+    expect_one_line(worker(setting, options=["--check"]), complaint)
