@@ -71,6 +71,8 @@ class Standings:
         self._is_asked = False
         self._has_come = threading.Event()
         self._last: WorkerStanding | None = None
+        # Whether the loop is over, so that nothing is fetched any more.
+        self.is_over = False
 
     def alive(self) -> None:
         """Take note that the worker's thread goes on. Its own thread."""

@@ -123,6 +123,7 @@ class Worker:
             while not self._is_stopping:
                 self._step()
                 self._end_if_all_is_set_aside()
+            self.standings.is_over = True
             self._log.info("stopping", reason=self._stop_reason)
             self._finish()
             # Leaving gives back what is set aside too.

@@ -99,6 +99,8 @@ class Answers:
         return _health({"silent_s": round(silent_s, 3)}, is_well=is_alive)
 
     def _ready(self) -> Answer:
+        if self._standings.is_over:
+            return _health({"reason": "it is stopping"}, is_well=False)
         standing = self._standings.ask(_ANSWER_WITHIN_S)
         if standing is None or not standing.has_joined:
             return _health({"reason": "no partitions were given out yet"}, is_well=False)

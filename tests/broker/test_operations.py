@@ -80,6 +80,8 @@ def test_health_follows_the_worker(lab: Lab) -> None:
     ready = json.loads(ask(worker, "/health/ready")[1])
     assert ready == {"is_well": True, "shards": 2, "waiting": 0, "set_aside": 0}
     assert ask(worker, "/health/live")[0] == 200
+    silent = ("shardlog_loop_silent_seconds", "")
+    await_that(lambda: metrics(worker)[silent] < 0.5, "a loop that is heard of")
     assert json.loads(ask(worker, "/version")[1])["version"] == installed_version()
     assert worker.stop() == 0
     with pytest.raises(ConnectionRefusedError):

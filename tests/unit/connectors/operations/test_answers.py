@@ -118,6 +118,13 @@ def test_ready_is_who_has_all_shards_open(more, status):
     assert Bench(**more).ask("/health/ready").status == status
 
 
+def test_worker_that_stops_is_not_ready_but_alive():
+    bench = Bench()
+    bench.standings.is_over = True
+    assert bench.answers.of("/health/ready").status == 503
+    assert bench.answers.of("/health/live").status == 200
+
+
 def test_settings_and_version_are_told():
     assert json.loads(Bench().answers.of("/config").body) == {"linger_ms": 20}
     assert json.loads(Bench().answers.of("/version").body)["version"] == "1.2"
