@@ -152,7 +152,7 @@ def test_setting_without_its_equals_sign_does_not_show_a_secret(worker):
         ("log.file=/nowhere/deep/worker.log", "log.file cannot be made: /nowhere/deep is no"),
         ("log.file=/tmp", "log.file is a directory; name a file"),
         ("log.keep_days=0", "log.keep_days"),
-        ('log.levels={"progres": "error"}', "log.levels: 'progres': no such logger; there are all"),
+        ('log.levels={"advance": "error"}', "log.levels: 'advance': no such logger; there are all"),
         ('log.levels={"all": "loud"}', "log.levels.all"),
     ],
 )
