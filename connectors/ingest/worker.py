@@ -362,6 +362,7 @@ class Worker:
     def _leave(self) -> None:
         """Leave the group and let go of everything, whatever happened before."""
         self._is_leaving = True
+        self.standings.is_over = True
         self._gathered.drop_all()
         self._expiry.settle(_UNPOLLED_MAX_S)
         self.is_left_hanging = self._rounds.end(_UNPOLLED_MAX_S)
