@@ -65,6 +65,7 @@ WRITES: dict[str, tuple[Any, ...]] = {
 }
 OF_A_READER: dict[str, tuple[Any, ...]] = {
     "born": (0,),
+    "horizon": (0,),
     "missing": (0, 0, 1),
     "position": (),
     "refresh": (),
