@@ -17,6 +17,7 @@ from storage_core import (
     UnavailableError,
 )
 from storage_core.testing import ManualClock
+from tests.descriptors import open_files
 from tests.log.disks import BesideThread
 from tests.log.on_disk import flip_bit, forge_marker
 from tests.log.readers import (
@@ -372,18 +373,13 @@ def test_missing_marker_is_told_when_the_reader_opens(bench):
         bench.read_beside()
 
 
-def open_files() -> int:
-    """Return how many descriptors this process has."""
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
 def test_reader_that_cannot_open_a_later_shard_keeps_no_descriptor(make_bench):
     bench = make_bench(shards=4)
     (bench.directory / "shard-0003" / "marker").unlink()
-    before = open_files()
+    before = open_files(bench.directory)
     with pytest.raises(CorruptionError, match="marker is missing"):
         bench.read_beside()
-    assert open_files() <= before
+    assert open_files(bench.directory) == before
 
 
 def test_marker_that_the_system_refuses_is_told_when_the_reader_opens(bench):

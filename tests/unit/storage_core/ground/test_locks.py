@@ -5,12 +5,12 @@ import fcntl
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from storage_core import DirectoryLock, SystemClock, UnavailableError
 from storage_core.testing import ManualClock
+from tests.descriptors import open_files
 from tests.log.writing.interruptions import interrupted_everywhere
 
 
@@ -49,10 +49,6 @@ def is_locked(path) -> bool:
     return False
 
 
-def descriptors() -> list[str]:
-    return sorted(path.name for path in Path("/proc/self/fd").iterdir())
-
-
 def test_second_holder_is_refused_until_the_first_lets_go(root):
     with held(root):
         assert DirectoryLock.if_free(root) is None
@@ -71,22 +67,22 @@ def test_directory_that_is_replaced_without_end_is_told_and_costs_no_descriptor(
     replaced_before_lock,
 ):
     path, times = replaced_before_lock
-    before = descriptors()
+    before = open_files(path.parent)
     times[0] = 1000
     with pytest.raises(UnavailableError, match=r"replaced again and again.*shard"):
         held(path)
-    assert descriptors() == before
+    assert open_files(path.parent) == before
 
 
 def test_file_system_without_flock_costs_no_descriptor(root, monkeypatch):
     def refuse(*_: object) -> None:
         raise OSError(errno.EOPNOTSUPP, "Operation not supported")
 
-    before = descriptors()
+    before = open_files(root)
     monkeypatch.setattr(fcntl, "flock", refuse)
     with pytest.raises(OSError, match="not supported"):
         held(root)
-    assert descriptors() == before
+    assert open_files(root) == before
 
 
 def test_interruption_behind_the_lock_leaves_nobody_locked_out(root, monkeypatch):
@@ -96,17 +92,17 @@ def test_interruption_behind_the_lock_leaves_nobody_locked_out(root, monkeypatch
         flock(descriptor, operation)
         raise KeyboardInterrupt
 
-    before = descriptors()
+    before = open_files(root)
     monkeypatch.setattr(fcntl, "flock", lock_and_interrupt)
     with pytest.raises(KeyboardInterrupt):
         held(root)
     monkeypatch.undo()
-    assert descriptors() == before
+    assert open_files(root) == before
     held(root).release()
 
 
 def test_interruption_of_a_lock_in_use_leaves_nobody_locked_out_and_nothing_open(root):
-    before = descriptors()
+    before = open_files(root)
 
     def use(_: int) -> None:
         lock = DirectoryLock.within(root, SystemClock(), 0)
@@ -116,7 +112,7 @@ def test_interruption_of_a_lock_in_use_leaves_nobody_locked_out_and_nothing_open
 
     for _ in interrupted_everywhere(use):
         assert not is_locked(root)
-        assert descriptors() == before
+        assert open_files(root) == before
 
 
 def test_lock_that_nobody_holds_any_more_is_free(root):

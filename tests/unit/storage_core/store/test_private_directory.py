@@ -7,13 +7,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
 import pytest
 
 from storage_core import UnavailableError
 from storage_core.ground.clock import SystemClock
 from storage_core.store.private_directory import PrivateDirectory
+from tests.descriptors import open_files
 
 
 @pytest.fixture
@@ -28,11 +28,6 @@ def aged(path):
     an_hour_ago = SystemClock().now_ns() / 10**9 - 3600
     os.utime(path, (an_hour_ago, an_hour_ago))
     return path
-
-
-def open_files() -> int:
-    """Return how many descriptors this process has."""
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_removed_directory_is_gone(temporary):
@@ -131,7 +126,7 @@ def test_directory_that_cannot_be_locked_is_not_left_behind(temporary, monkeypat
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    before = open_files()
+    before = open_files(temporary)
     with pytest.raises(UnavailableError, match="No locks available"):
         PrivateDirectory(SystemClock())
-    assert (list(temporary.iterdir()), open_files()) == ([], before)
+    assert (list(temporary.iterdir()), open_files(temporary)) == ([], before)
