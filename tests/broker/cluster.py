@@ -6,13 +6,15 @@ shardlog does neither, so librdkafka is called by itself.
 from collections.abc import Iterable
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer, TopicPartition, admin
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition, admin
 
 from connectors.kafka_client import Partition
-from tests.waiting import WAIT_MAX_S
+from tests.waiting import WAIT_MAX_S, await_that
 
 # NOTE: the stubs of confluent-kafka (2.16) do not export these names.
 _library: Any = admin
+# A broker that was short of processor time may have lost the leadership for a moment.
+_OF_A_MOMENT = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 
 
 class Cluster:
@@ -30,7 +32,17 @@ class Cluster:
 
     def delete_records(self, partition: Partition, end: int) -> None:
         """Remove the records below an offset, as retention does."""
-        self._await(self._client.delete_records([TopicPartition(*partition, end)]))
+
+        def is_removed() -> bool:
+            try:
+                self._await(self._client.delete_records([TopicPartition(*partition, end)]))
+            except KafkaException as error:
+                if error.args[0].code() not in _OF_A_MOMENT:
+                    raise
+                return False
+            return True
+
+        await_that(is_removed, f"records of {partition} were not removed")
 
     def assigned(self, group: str) -> int:
         """Return how many partitions a group's members have been given."""
