@@ -16,7 +16,7 @@ import typer
 from connectors.cli.arguments import AsJson, FormatOption, OneStream, Root, StreamName
 from connectors.cli.each_stream import of_each_stream
 from connectors.cli.printing import RowPrinter, print_json, print_table
-from connectors.ingest.dead_letter import DeadLetter, decode_dead_letter
+from connectors.dead_letters.record import DeadLetter, decode_dead_letter
 from storage_core import InvalidRequestError, StreamReader
 
 app = typer.Typer(

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from connectors.dead_letters.record import reason_word
 from connectors.ingest.commit_round import RoundReport
-from connectors.ingest.dead_letter import reason_word
 from connectors.ingest.histograms import Histogram
 from connectors.kafka_client import Partition
 

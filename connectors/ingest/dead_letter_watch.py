@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connectors.ingest.dead_letter import advice_for, decode_dead_letter
+from connectors.dead_letters.record import advice_for, decode_dead_letter
 from connectors.ingest.shard_feed import ShardFeed
 from connectors.kafka_client import Partition
 from storage_core import InvalidRequestError

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from connectors.ingest.dead_letter import (
+from connectors.dead_letters.record import (
     KEY_BYTES,
     NO_TIMESTAMP_TYPE,
     dead_letter,

@@ -36,6 +36,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "connectors": (
         ("kafka_client",),
         ("settings",),
+        ("dead_letters",),
         ("ingest",),
         ("operations",),
         ("__init__",),

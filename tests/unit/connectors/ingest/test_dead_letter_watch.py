@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import CapturingLogger
 
-from connectors.ingest.dead_letter import advice_for, decode_dead_letter
+from connectors.dead_letters.record import advice_for, decode_dead_letter
 from connectors.ingest.dead_letter_watch import TELL_EVERY_S, DeadLetterWatch
 from connectors.kafka_client import Partition
 from connectors.settings.stream_settings import MappingRules

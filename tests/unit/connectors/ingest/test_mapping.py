@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.ingest.dead_letter import advice_for, decode_dead_letter
+from connectors.dead_letters.record import advice_for, decode_dead_letter
 from connectors.ingest.mapping import NULL_KEY_ID, concat_rows, join_records, map_partitions
 from connectors.kafka_client import Fetched, Partition
 from connectors.settings.stream_settings import MappingRules

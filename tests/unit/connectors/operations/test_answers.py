@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from connectors.dead_letters.record import DeadLetter, encode_dead_letter, reason_word
 from connectors.ingest.counts import WorkerCounts
-from connectors.ingest.dead_letter import DeadLetter, encode_dead_letter, reason_word
 from connectors.ingest.histograms import Histogram
 from connectors.ingest.standing import ShardStanding, Standings, WorkerStanding
 from connectors.kafka_client import Partition
