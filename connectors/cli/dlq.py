@@ -2,7 +2,8 @@
 
 `list` counts by what the shards have counted and reads one dead letter a shard; `show` reads from
 an offset on. A dead letter that the worker did not write is in its writer's own encoding: it is
-shown whole as the value, without a reason.
+shown whole as the value, without a reason. The word beside a reason is the one that metrics count
+by, and stays as it is when the sentence gets better.
 """
 
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ import typer
 from connectors.cli.arguments import AsJson, FormatOption, OneStream, Root, StreamName
 from connectors.cli.each_stream import of_each_stream
 from connectors.cli.printing import RowPrinter, print_json, print_table
-from connectors.dead_letters.record import DeadLetter, decode_dead_letter
+from connectors.dead_letters.record import DeadLetter, decode_dead_letter, reason_word
 from storage_core import InvalidRequestError, StreamReader
 
 app = typer.Typer(
@@ -27,7 +28,7 @@ app = typer.Typer(
 )
 
 _LIST_COLUMNS: Final = ("stream", "shard", "dead letters", "first offset", "reason of the first")
-_COLUMNS: Final = ("shard", "offset", "timestamp", "reason", "key", "value", "headers")
+_COLUMNS: Final = ("shard", "offset", "timestamp", "word", "reason", "key", "value", "headers")
 _PRINT_ROWS: Final = 256
 
 Shard = Annotated[
@@ -95,11 +96,12 @@ def _summaries(root: Path, name: str) -> Iterator[tuple[str, int, int, int, str 
 def _row(shard: int, offset: int, raw: bytes) -> dict[str, Any]:
     letter = _decoded(raw)
     if letter is None:
-        fields: tuple[object, ...] = (None, None, None, raw, None)
+        fields: tuple[object, ...] = (None, None, None, None, raw, None)
     else:
         pairs = letter.headers
         headers = None if pairs is None else [{"key": key, "value": value} for key, value in pairs]
-        fields = (letter.timestamp, letter.reason, letter.key, letter.value, headers)
+        word = reason_word(raw)
+        fields = (letter.timestamp, word, letter.reason, letter.key, letter.value, headers)
     return dict(zip(_COLUMNS, (shard, offset, *fields), strict=True))
 
 
