@@ -39,6 +39,7 @@ from storage_core.write.entry import (
     Entry,
     checked_attachments,
     checked_dead_letters,
+    checked_letter_addresses,
     checked_source,
 )
 from storage_core.write.give_up import GiveUp
@@ -323,6 +324,23 @@ class Stream(StreamReads[Shard]):
             message = f"end {end!r} is not an address from 0 to {ADDRESS_MAX}"
             raise InvalidRequestError(message)
         self._shard(shard).pass_over(end, checked_source(source))
+
+    def clear_dead_letters(self, shard: int, addresses: Iterable[int]) -> int:
+        """Let dead letters go that somebody has done with; durable on return.
+
+        Args:
+            shard: The shard.
+            addresses: Theirs, below committed; where none lies (any more), nothing is done.
+
+        Returns:
+            How many were there.
+
+        Raises:
+            InvalidRequestError: One lies at or above committed, or is no address.
+        """
+        self._refuse_if_closed()
+        found = self._shard(shard)
+        return found.clear_dead_letters(checked_letter_addresses(addresses, found.committed()))
 
     def accept_loss(self, shard: int, start: int, end: int) -> None:
         """Give up a lost range by name, so that reads pass over it.

@@ -27,6 +27,7 @@ class Counters(NamedTuple):
     strays: int = 0
     dead_letters: int = 0
     passed_over: int = 0
+    dead_letters_cleared: int = 0
 
     def plus(self, other: "Counters") -> "Counters":
         """Return the sums."""
@@ -67,9 +68,9 @@ class IndexCounts(NamedTuple):
 class StreamStats:
     """What the shards looked at have counted since their birth.
 
-    `dead_letters` are those ever written, also those cleared since; `passed_over` are
-    addresses that the source no longer had. Of the index `spacing` is the largest, and
-    `index_queue` what waits in a writer's memory.
+    `dead_letters` are those ever written, `dead_letters_cleared` those of them that are gone
+    since, forwarded or given up; `passed_over` are addresses that the source no longer had. Of
+    the index `spacing` is the largest, and `index_queue` what waits in a writer's memory.
     """
 
     records: int = 0
@@ -79,6 +80,7 @@ class StreamStats:
     ahead: int = 0
     duplicates: int = 0
     dead_letters: int = 0
+    dead_letters_cleared: int = 0
     passed_over: int = 0
     index_entries: int = 0
     index_dropped: int = 0
@@ -101,6 +103,7 @@ def stats_of(shards: Iterable[tuple[Counters, IndexCounts]]) -> StreamStats:
         ahead=sums.ahead,
         duplicates=sums.duplicates,
         dead_letters=sums.dead_letters,
+        dead_letters_cleared=sums.dead_letters_cleared,
         passed_over=sums.passed_over,
         index_entries=index.entries,
         index_dropped=index.dropped,

@@ -46,9 +46,9 @@ from storage_core.errors import CorruptionError
 from storage_core.format.counters import Counters, IndexCounts
 from storage_core.format.keys import INT64_MIN, PREFIX_META, meta_key
 
-_TAIL: Final = struct.Struct("<qq11Q")
+_TAIL: Final = struct.Struct("<qq12Q")
 # Dead letters and what was passed over came to be counted after the other nine.
-_TAIL_BYTES_OLDER: Final = frozenset((_TAIL.size - 16,))
+_TAIL_BYTES_OLDER: Final = frozenset((_TAIL.size - 24, _TAIL.size - 8))
 _INT: Final = struct.Struct("<q")
 _PROGRESS: Final = struct.Struct("<QQQq")
 _PLACES: Final = struct.Struct("<qqqq")

@@ -69,7 +69,8 @@ class Entry:
 
     `source` says where the rows' source stands; its `next`, if it has one, moves the tail
     past addresses that carry no rows. `passes_to` moves it too, and the addresses from the
-    tail to there are kept as passed over. `beside` is what the log itself writes with them.
+    tail to there are kept as passed over. `beside` is what the log itself writes with them;
+    `cleared` are the addresses of dead letters that go.
     """
 
     rows: Rows | None
@@ -81,6 +82,7 @@ class Entry:
     duplicates: int = 0
     is_from_builder: bool = False
     beside: Batch | None = None
+    cleared: tuple[int, ...] = ()
 
     def first_address(self, otherwise: int) -> int:
         """Return the least address that rows or dead letters bring along."""
@@ -136,6 +138,24 @@ def checked_source(source: object) -> Source | None:
     except (TypeError, ValueError) as error:
         message = f"source does not fit JSON: {error}"
         raise InvalidRequestError(message) from error
+
+
+def checked_letter_addresses(addresses: object, committed: int) -> list[int]:
+    """Return the addresses of dead letters that a caller has done with, each once, or refuse them.
+
+    IMPORTANT: none that is not committed; a crash would bring such a letter back, or leave a hole
+    in its place.
+    """
+    if not isinstance(addresses, Iterable):
+        message = f"dead letters are cleared by their addresses, not {addresses!r}"
+        raise InvalidRequestError(message)
+    checked = set()
+    for address in addresses:
+        if type(address) is not int or not 0 <= address < committed:
+            message = f"no dead letter to clear at {address!r}: committed is {committed}"
+            raise InvalidRequestError(message)
+        checked.add(address)
+    return sorted(checked)
 
 
 def checked_dead_letters(

@@ -152,6 +152,7 @@ class ShardWriting:
                 self._count_strays(judged.rows),
                 report.dead_letters,
                 sum(one.end - one.start for one in passed),
+                len(entry.cleared),
             )
         )
         tail = Tail(next_address, blocks_end, counters)
@@ -237,6 +238,8 @@ def _put_beside(batch: Batch, entry: Entry) -> int:
     for address, raw in entry.dead_letters:
         batch.put(dead_letter_key(address), raw)
         end = max(end, address + 1)
+    for address in entry.cleared:
+        batch.delete(dead_letter_key(address))
     for family, key, value in entry.attachments:
         batch.put(key, value, family)
     if entry.beside is not None:

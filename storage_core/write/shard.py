@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from storage_core.catalog.options import StreamOptions
 from storage_core.errors import InvalidRequestError, ShardlogError
+from storage_core.format.keys import dead_letter_key
 from storage_core.format.record import Rows
 from storage_core.format.shard_state import AddressRange, ShardState, Tail
 from storage_core.format.window import Window
@@ -250,6 +251,20 @@ class Shard:
             if end > tail or source is not None:
                 self.commit_path(Entry(None, source=source, passes_to=end), durable=False)
         self.commit_path(None, durable=True)
+
+    def clear_dead_letters(self, addresses: Sequence[int]) -> int:
+        """Let dead letters go that somebody has done with; durable on return.
+
+        Those that are gone already are let be, and not counted again.
+        """
+        with self.guard.appending():
+            there = self._store.get_many([dead_letter_key(one) for one in addresses])
+            found = tuple(one for one, raw in zip(addresses, there, strict=True) if raw is not None)
+            if found:
+                self.commit_path(Entry(None, cleared=found), durable=False)
+        if found:
+            self.commit_path(None, durable=True)
+        return len(found)
 
     def raise_floor(self, floor: int) -> None:
         """Judge what comes from here on by a floor; it goes to disk with what is written next."""

@@ -99,6 +99,76 @@ def test_dead_letters_are_counted_for_good(filled):
             assert (stats.dead_letters, stats.records) == (2, 1)
 
 
+def test_cleared_dead_letters_are_gone_for_writer_and_reader_and_after_a_reopen(filled):
+    filled.append(3, [100, 104], {101: b"a", 102: b"b", 103: b"c"})
+    filled.stream.commit()
+    assert filled.stream.clear_dead_letters(3, [103, 101]) == 2
+    assert dead_letters(filled) == {102: b"b"}
+    filled.open(3)
+    assert dead_letters(filled) == {102: b"b"}
+    assert filled.addresses(3) == [100, 104]
+    assert filled.stream.verify().is_clean
+
+
+def test_cleared_dead_letters_are_counted_once_and_those_written_stay_counted(filled):
+    filled.append(3, [100], {101: b"a", 102: b"b"})
+    filled.stream.commit()
+    cleared = [
+        filled.stream.clear_dead_letters(3, given) for given in ([101, 101], [101], [], [100])
+    ]
+    assert cleared == [1, 0, 0, 0]
+    filled.open(3)
+    stats = filled.stream.stats(3)
+    assert (stats.dead_letters, stats.dead_letters_cleared) == (2, 1)
+
+
+def test_clearing_moves_nothing_else(filled):
+    filled.append(3, [100], {101: b"a"}, {"next": 105})
+    before = filled.stream.commit()
+    filled.stream.clear_dead_letters(3, [101])
+    assert filled.stream.commit() == before
+    assert filled.stream.source(3) == {"next": 105}
+
+
+@pytest.mark.parametrize("given", [[101], [-1], [True], ["100"], [2**63], 101, None])
+def test_what_is_no_committed_address_is_not_cleared(filled, given):
+    filled.append(3, [], {100: b"a"})
+    filled.stream.commit()
+    filled.append(3, [], {101: b"a"})
+    with pytest.raises(InvalidRequestError, match="dead letter"):
+        filled.stream.clear_dead_letters(3, given)
+    filled.stream.commit()
+    assert list(dead_letters(filled)) == [100, 101]
+
+
+@pytest.mark.parametrize("crash_at", range(1, 4))
+def test_dead_letters_cleared_as_the_disk_dies_are_all_there_or_all_gone(root, crash_at):
+    disk = FaultyDisk()
+    copy = TopicCopy(root, disk.environment(ManualClock()))
+    copy.add({3: 100})
+    copy.open(3)
+    copy.append(3, [100, 103], {101: b"raw", 102: b"raw"}, {"next": 104})
+    copy.stream.commit()
+    disk.crash_at = disk.calls + crash_at
+    with pytest.raises(SimulatedCrash):
+        clear_and_append(copy)
+    copy.let_go()
+    disk.bury()
+    disk.crash_at = None
+    copy.open(3)
+    assert list(dead_letters(copy)) in ([], [101, 102])
+    assert copy.addresses(3)[:2] == [100, 103]
+    assert copy.stream.verify().is_clean
+    copy.let_go()
+
+
+def clear_and_append(copy: TopicCopy) -> None:
+    """Clear until the disk dies."""
+    copy.stream.clear_dead_letters(3, [101, 102])
+    copy.append(3, [104], source={"next": 105})
+    copy.stream.commit()
+
+
 @pytest.mark.parametrize("crash_at", range(1, 5))
 def test_dead_letters_rows_and_source_are_there_together_or_not_at_all(root, crash_at):
     disk = FaultyDisk()

@@ -37,7 +37,7 @@ from storage_core.format.shard_state import (
 from tests.unit.storage_core.strategies import addresses_one, few
 
 counts = st.integers(0, 2**64 - 1)
-counters = st.builds(Counters, *[st.integers(0, 2**40) for _ in range(11)])
+counters = st.builds(Counters, *[st.integers(0, 2**40) for _ in Counters._fields])
 places = st.builds(Places, addresses_one, addresses_one)
 ranges = st.builds(lambda start, size: AddressRange(start, start + size), addresses_one, st.just(1))
 
@@ -137,11 +137,24 @@ def test_number_comes_back_from_its_eight_bytes():
 def test_tail_written_before_dead_letters_were_counted_comes_back(
     next_address, blocks_end, counted
 ):
-    tail = Tail(next_address, blocks_end, counted._replace(dead_letters=0, passed_over=0))
+    tail = Tail(
+        next_address,
+        blocks_end,
+        counted._replace(dead_letters=0, passed_over=0, dead_letters_cleared=0),
+    )
     assert decode_tail(encode_tail(tail)[: 8 * 11]) == tail
 
 
-@pytest.mark.parametrize("size", [0, 8 * 10, 8 * 12, 8 * 13 - 1, 8 * 14])
+@few
+@given(addresses_one, addresses_one, counters)
+def test_tail_written_before_dead_letters_were_cleared_comes_back(
+    next_address, blocks_end, counted
+):
+    tail = Tail(next_address, blocks_end, counted._replace(dead_letters_cleared=0))
+    assert decode_tail(encode_tail(tail)[: 8 * 13]) == tail
+
+
+@pytest.mark.parametrize("size", [0, 8 * 10, 8 * 12, 8 * 13 - 1, 8 * 14 - 1, 8 * 15])
 def test_tail_of_another_size_is_refused(size):
     with pytest.raises(CorruptionError, match="cannot be read"):
         decode_state([(KEY_NEXT, bytes(size))], 0)
