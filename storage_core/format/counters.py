@@ -80,7 +80,6 @@ class StreamStats:
     ahead: int = 0
     duplicates: int = 0
     dead_letters: int = 0
-    dead_letters_cleared: int = 0
     passed_over: int = 0
     index_entries: int = 0
     index_dropped: int = 0
@@ -88,6 +87,7 @@ class StreamStats:
     scale_down: int = 0
     spacing: int = 0
     index_queue: int = 0
+    dead_letters_cleared: int = 0
 
 
 def stats_of(shards: Iterable[tuple[Counters, IndexCounts]]) -> StreamStats:
