@@ -77,7 +77,9 @@ def _run(place: Path, records: int, rate: int) -> bool:
             _await_topic(bootstrap)
             _say("starting two workers on one root; the group shares out four partitions")
             workers = [
-                running.enter_context(_process(_SHARDLOG, "worker", *_worker(bootstrap, root)))
+                running.enter_context(
+                    _process(_SHARDLOG, "worker", *_worker(bootstrap, root), is_answering=False)
+                )
                 for _ in range(2)
             ]
             acknowledged = _acknowledged(producer)
@@ -137,11 +139,17 @@ def _worker(bootstrap: str, root: Path) -> list[str]:
 
 
 @contextmanager
-def _process(*command: str) -> Iterator[subprocess.Popen[str]]:
-    """Run a module of ours; what is left of it in the end is killed."""
+def _process(*command: str, is_answering: bool = True) -> Iterator[subprocess.Popen[str]]:
+    """Run a module of ours; what is left of it in the end is killed.
+
+    One that answers has somebody who reads what it prints.
+    """
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", *command], stdout=subprocess.PIPE, stderr=errors, text=True
+            [sys.executable, "-m", *command],
+            stdout=subprocess.PIPE if is_answering else errors,
+            stderr=errors,
+            text=True,
         )
         try:
             yield process

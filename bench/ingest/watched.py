@@ -199,6 +199,7 @@ def _worker(
     arguments = [f"--set={name}={value}" for name, value in settings.items()]
     process = subprocess.Popen(
         [sys.executable, "-m", "connectors.cli.main", "worker", *arguments],
+        stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:

@@ -150,7 +150,6 @@ def run_to_its_end(running: Worker, log: Any) -> int:  # noqa: ANN401 - a struct
 def end(code: int, running: Worker) -> int:
     """Return the exit code; where a write hangs, end the process here, which would wait for it."""
     if running.is_left_hanging:
-        sys.stderr.flush()
         os._exit(code)
     return code
 

@@ -1,15 +1,14 @@
 """The worker's log: one line an event, JSON for machines or text for a terminal.
 
-Lines go to standard error, and to a file where one is wanted, and never hold payloads, keys or
+Lines go to standard output, and to a file where one is wanted, and never hold payloads, keys or
 passwords. librdkafka's own are limited: while a broker is away each of its clients complains
 several times a second, in the same words.
 """
 
 import json
 import logging
-import sys
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -20,12 +19,12 @@ import structlog
 from structlog.processors import CallsiteParameter
 from structlog.typing import EventDict
 
+from connectors.ingest.line_output import LineOutput
 from connectors.kafka_client import LOGGER_NAME
 from connectors.settings.operations_settings import ALL_LOGGERS, LIBRARY_LOGGER, LogLevel
 from storage_core import Clock, SystemClock
 
 LIBRARY_TELL_EVERY_S: Final = 10.0
-_LIBRARY_LINES_MIN: Final = logging.WARNING
 # The library names few kinds; whatever they are, no more are told apart.
 _KINDS_MAX: Final = 64
 _OTHER_KIND: Final = "other"
@@ -52,7 +51,8 @@ def open_log(
         levels: The least level told of each logger, and of `all` others.
         also_to: Takes each line as JSON too.
     """
-    is_json = chosen is LogFormat.JSON or (chosen is None and not sys.stderr.isatty())
+    output = LineOutput()
+    is_json = chosen is LogFormat.JSON or (chosen is None and not output.is_terminal)
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
@@ -62,13 +62,13 @@ def open_log(
             *([] if also_to is None else [partial(_copied, also_to=also_to)]),
             structlog.processors.JSONRenderer()
             if is_json
-            else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+            else structlog.dev.ConsoleRenderer(colors=output.is_terminal),
         ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: output,
     )
     log = structlog.get_logger()
     library = logging.getLogger(LOGGER_NAME)
-    library.setLevel(_LIBRARY_LINES_MIN)
+    library.setLevel(_least_of(levels, LIBRARY_LOGGER, "warning").upper())
     library.handlers = [LibraryLines(log.bind(logger=LIBRARY_LOGGER), SystemClock())]
     library.propagate = False
     return log
@@ -84,10 +84,13 @@ def _kept(
     """
     module = line.pop("module")
     name = str(line.setdefault("logger", module))
-    least = levels.get(name, levels.get(ALL_LOGGERS, "info"))
-    if _LEVELS.index(method) < _LEVELS.index(least):
+    if _LEVELS.index(method) < _LEVELS.index(_least_of(levels, name, "info")):
         raise structlog.DropEvent
     return line
+
+
+def _least_of(levels: Mapping[str, LogLevel], name: str, otherwise: LogLevel) -> LogLevel:
+    return levels.get(name, levels.get(ALL_LOGGERS, otherwise))
 
 
 def _copied(
@@ -114,10 +117,12 @@ class _Kind:
 
 
 class LibraryLines(logging.Handler):
-    """Hands librdkafka's lines on: of each kind the first, then one every ten seconds.
+    """Hands librdkafka's warnings on: of each kind the first, then one every ten seconds.
 
     With each goes how many of its kind were left out before it; `flush` tells of those that no
-    line has followed. Any thread.
+    line has followed. What it calls an error is a warning, since it tries again by itself; what is
+    fatal is an error. Lines below warnings come only where they were asked for, and all of them do.
+    Any thread.
     """
 
     def __init__(self, log: Any, clock: Clock) -> None:  # noqa: ANN401 - structlog's own type
@@ -129,6 +134,13 @@ class LibraryLines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:  # type: ignore[explicit-override]  # needs Python 3.12
         """Hand one line on, or count it."""
         said, now_s = record.getMessage(), self._clock.monotonic_s()
+        if record.levelno < logging.WARNING:
+            tell = self._log.info if record.levelno >= logging.INFO else self._log.debug
+            tell("librdkafka", said=said)
+            return
+        if record.levelno >= logging.CRITICAL:
+            self._log.error("librdkafka", said=said)
+            return
         name = _kind_of(record)
         if name not in self._kinds and len(self._kinds) >= _KINDS_MAX:
             name = _OTHER_KIND
@@ -150,9 +162,7 @@ class LibraryLines(logging.Handler):
 
     def _tell(self, said: str, left_out: int) -> None:
         more = {"left_out": left_out} if left_out else {}
-        # Standard error may be gone; out of here it would be taken for librdkafka's own failure.
-        with suppress(OSError, ValueError):
-            self._log.warning("librdkafka", said=said, **more)
+        self._log.warning("librdkafka", said=said, **more)
 
 
 def _kind_of(record: logging.LogRecord) -> str:

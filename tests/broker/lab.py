@@ -116,8 +116,8 @@ class WorkerProcess:
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("SHARDLOG_", "KAFKA_"))}
         self.process = subprocess.Popen(
             [*command, "--log-format=json"],
-            stdout=subprocess.DEVNULL,
-            stderr=self._output,
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
             env={
                 **clean,
                 "PYTHONPATH": os.fspath(Path(__file__).parents[2]),

@@ -1,5 +1,6 @@
 """The first moments of the command: an interrupt in them leaves no traceback."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -96,3 +97,18 @@ def test_interrupt_while_a_worker_reads_its_settings_ends_it_without_a_word(tmp_
     path = str(tmp_path / "shardlog.toml")
     ran = run_entry(INTERRUPTED_AT_FILE.format(path=path), "worker", "--config", path)
     assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.parametrize("closed", [(1,), (2,), (0, 1, 2)])
+def test_no_file_takes_the_place_of_a_standard_descriptor_that_is_closed(closed, tmp_path):
+    program = f"""
+import os, sys
+for each in {closed}:
+    os.close(each)
+from connectors.cli.main import fill_standard_descriptors
+fill_standard_descriptors()
+with open({os.fspath(tmp_path / "opened")!r}, "w") as opened:
+    opened.write(str(opened.fileno()))
+"""
+    assert run_entry(program).returncode == 0
+    assert int((tmp_path / "opened").read_text()) > 2

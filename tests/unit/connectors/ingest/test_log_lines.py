@@ -1,13 +1,18 @@
 """librdkafka's own lines: few of each kind, and none left out without a count."""
 
+import json
 import logging
+import os
+from pathlib import Path
 
 import pytest
 import structlog
 from structlog.testing import CapturingLogger
 
+from connectors.ingest.line_output import LineOutput
 from connectors.ingest.log_lines import LIBRARY_TELL_EVERY_S, LibraryLines, LogFormat, open_log
 from connectors.kafka_client import LOGGER_NAME, Consumer
+from connectors.settings.operations_settings import LIBRARY_LOGGER
 from storage_core.testing import ManualClock
 from tests.unit.connectors.feeds import NOWHERE
 from tests.waiting import await_that
@@ -93,7 +98,7 @@ def logger():
 
 
 @pytest.mark.usefixtures("logger")
-def test_client_whose_broker_is_gone_says_a_few_lines(capsys):
+def test_client_whose_broker_is_gone_says_a_few_lines(capfd):
     open_log(LogFormat.JSON)
     at_once = {"reconnect.backoff.ms": 5, "reconnect.backoff.max.ms": 5}
     consumer = Consumer({"bootstrap.servers": NOWHERE, "group.id": "g", **at_once})
@@ -101,7 +106,7 @@ def test_client_whose_broker_is_gone_says_a_few_lines(capsys):
 
     def has_said() -> bool:
         consumer.fetch(1, 0.1)
-        lines = capsys.readouterr().err.splitlines()
+        lines = capfd.readouterr().out.splitlines()
         said.extend(line for line in lines if "librdkafka" in line)
         return bool(said)
 
@@ -114,12 +119,75 @@ def test_client_whose_broker_is_gone_says_a_few_lines(capsys):
     assert "Connection refused" in said[0]
 
 
-def test_log_that_cannot_be_written_stops_no_client(logger):
-    class Closed:
-        def warning(self, *_, **__):
-            message = "I/O operation on closed file"
-            raise ValueError(message)
+@pytest.mark.parametrize(
+    ("level", "told_as"),
+    [
+        (logging.DEBUG, "debug"),
+        (logging.INFO, "info"),
+        (logging.WARNING, "warning"),
+        (logging.ERROR, "warning"),
+        (logging.CRITICAL, "error"),
+    ],
+)
+def test_line_of_the_library_is_told_at_its_level(bench, level, told_as):
+    bench.lines.handle(logging.LogRecord(LOGGER_NAME, level, "", 0, "KIND text", None, None))
+    (call,) = bench.log.calls
+    assert call.method_name == told_as
 
-    logger.handlers = [LibraryLines(Closed(), ManualClock())]
-    logger.propagate = False
-    logger.error("%s [%s] %s", "FAIL", "consumer-1", "gone")
+
+def test_lines_that_were_asked_for_are_all_told(bench):
+    for _ in range(5):
+        bench.lines.handle(logging.LogRecord(LOGGER_NAME, logging.DEBUG, "", 0, "K", None, None))
+    assert len(bench.log.calls) == 5
+
+
+@pytest.mark.usefixtures("logger")
+def test_what_the_library_is_asked_to_say_is_said(capfd):
+    open_log(LogFormat.JSON, {LIBRARY_LOGGER: "debug"})
+    consumer = Consumer({"bootstrap.servers": NOWHERE, "group.id": "g", "debug": "conf"})
+    said: list[str] = []
+
+    def has_said() -> bool:
+        consumer.fetch(1, 0.1)
+        said.append(capfd.readouterr().out)
+        return '"level": "debug"' in said[-1]
+
+    await_that(has_said, "a line of its settings")
+    consumer.close()
+
+
+@pytest.mark.usefixtures("logger")
+@pytest.mark.parametrize("fault", ["full", "no reader", "closed"])
+def test_output_that_takes_no_lines_stops_nobody(fault, capfd):
+    kept = os.dup(1)
+    try:
+        if fault == "full":
+            with Path("/dev/full").open("wb") as full:
+                os.dup2(full.fileno(), 1)
+        elif fault == "no reader":
+            reader, writer = os.pipe()
+            os.close(reader)
+            os.dup2(writer, 1)
+            os.close(writer)
+        else:
+            os.close(1)
+        log = open_log(LogFormat.JSON)
+        log.info("left out")
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+    log.info("told")
+    assert [json.loads(line)["event"] for line in capfd.readouterr().out.splitlines()] == ["told"]
+
+
+def test_line_that_was_cut_short_stays_alone():
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    output = LineOutput(writer)
+    output.write("x" * 1_000_000)
+    cut = os.read(reader, 1_000_000)
+    assert 0 < len(cut) < 1_000_000
+    output.write("whole")
+    assert os.read(reader, 100) == b"\nwhole\n"
+    os.close(reader)
+    os.close(writer)

@@ -82,20 +82,20 @@ def test_file_that_takes_nothing_more_is_told_once_and_stops_nobody(capsys):
         stream.close()
 
 
-def told(capsys):
-    return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+def told(capfd):
+    return [json.loads(line) for line in capfd.readouterr().out.splitlines()]
 
 
-def test_line_names_the_file_that_tells_it_and_goes_to_both(capsys):
+def test_line_names_the_file_that_tells_it_and_goes_to_both(capfd):
     copies: list[str] = []
     log = open_log(LogFormat.JSON, also_to=copies.append)
     log.info("started", root="here")
-    (line,) = told(capsys)
+    (line,) = told(capfd)
     assert (line["logger"], line["event"], line["root"]) == ("test_log_file", "started", "here")
     assert [json.loads(copy) for copy in copies] == [line]
 
 
-def test_only_lines_of_the_wanted_levels_are_told(capsys):
+def test_only_lines_of_the_wanted_levels_are_told(capfd):
     copies: list[str] = []
     levels: dict[str, LogLevel] = {
         ALL_LOGGERS: "warning",
@@ -108,7 +108,7 @@ def test_only_lines_of_the_wanted_levels_are_told(capsys):
     log.bind(logger=LIBRARY_LOGGER).info("of librdkafka")
     log.bind(logger="progress").info("of another")
     log.bind(logger="progress").warning("of another, a warning")
-    events = [line["event"] for line in told(capsys)]
+    events = [line["event"] for line in told(capfd)]
     assert events == ["of this file, an error", "of librdkafka", "of another, a warning"]
     assert len(copies) == len(events)
     tell_library_lines_left_out()
