@@ -120,7 +120,8 @@ def _serve(
         settings={**options.shown(), "fetches_by": fetches_by},
     )
     running.is_watched = True
-    server = OperationsServer(options.metrics.listen, Answers(told, running.standings).of)
+    answers = Answers(told, running.standings)
+    server = OperationsServer(options.metrics.listen, answers.of, answers.at_once)
     log.info("listening", address=server.address)
     if not is_loopback(server.host):
         log.warning(

@@ -12,7 +12,7 @@ Belongs to the worker's thread, and to the time between rounds: the worker has w
 round in flight before it calls anything here.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -61,8 +61,12 @@ class Holdings:
         lock_wait_s: float,
         clock: Clock,
         log: Any,  # noqa: ANN401 - a structlog logger has no better type
+        alive: Callable[[], None],
     ) -> None:
-        """Hold nothing; a partition may wait for its shard for `lock_wait_s`."""
+        """Hold nothing; a partition may wait for its shard for `lock_wait_s`.
+
+        Many shards take minutes to open: `alive` is called before each that opens or closes.
+        """
         self._consumer = consumer
         self._opening = opening
         self._gathered = gathered
@@ -70,6 +74,7 @@ class Holdings:
         self._lock_wait_s = lock_wait_s
         self._clock = clock
         self._log = log
+        self._alive = alive
         self._waiting: dict[Partition, _Waiting] = {}
         self._touched: set[Partition] = set()
         # The partitions whose shards are open.
@@ -132,6 +137,7 @@ class Holdings:
         self._close(list(self.feeds))
 
     def _open(self, partition: Partition) -> ShardFeed:
+        self._alive()
         feed = self.feeds[partition] = self._opening.open(partition)
         return feed
 
@@ -143,6 +149,7 @@ class Holdings:
         """
         failures: list[ShardlogError] = []
         for feed in filter(None, [self.feeds.pop(partition, None) for partition in partitions]):
+            self._alive()
             try:
                 feed.stream.close()
             except ShardlogError as error:

@@ -6,7 +6,8 @@ that does not answer in time hangs, or is busy with a disk: then its last pictur
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from connectors.ingest.histograms import Histogram
@@ -73,6 +74,19 @@ class Standings:
         self._last: WorkerStanding | None = None
         # Whether the loop is over, so that nothing is fetched any more.
         self.is_over = False
+        # Whether partitions were given out whose shards are being opened.
+        self.is_taking = False
+
+    @contextmanager
+    def taking(self) -> Iterator[None]:
+        """Have shards opened inside; no picture can be taken before. The worker's thread."""
+        self.is_taking = True
+        try:
+            yield
+        finally:
+            # What is known from before does not have them.
+            self._last = None
+            self.is_taking = False
 
     def alive(self) -> None:
         """Take note that the worker's thread goes on. Its own thread."""

@@ -61,6 +61,7 @@ class Worker:
         self._opening = ShardOpening(options, self._consumer, self._identities, log)
         mark_of = partial(stream_mark, options.root)
         notes = SetAsideNotes(options.root)
+        self.standings = Standings(self._standing, clock)
         self._aside = SetAside(options.on_fault, notes, mark_of, clock, log)
         self._holdings = Holdings(
             self._consumer,
@@ -70,6 +71,7 @@ class Worker:
             options.lock_wait_s,
             clock,
             log,
+            self.standings.alive,
         )
         self._faults = PartitionFaults(log)
         self._watch = AssignmentWatch(options.topics, self._topics_there, log)
@@ -86,7 +88,6 @@ class Worker:
             self._concluded,
         )
         self._expiry = ExpiryTimer(options.expire_every_s, self.counts, log)
-        self.standings = Standings(self._standing, clock)
         # Whether anybody may ask how it stands; what costs time is counted only then.
         self.is_watched = False
         self._has_joined = False
@@ -383,9 +384,10 @@ class Worker:
         if self._is_leaving:
             # They are revoked next; opening shards for that takes seconds.
             return
-        self._rounds.settle()
-        self._holdings.take(partitions)
-        self._has_joined = True
+        with self.standings.taking():
+            self._rounds.settle()
+            self._holdings.take(partitions)
+            self._has_joined = True
 
     def _revoked(self, partitions: list[Partition]) -> None:
         """Make durable what was consumed of them, close them, give them back."""

@@ -6,7 +6,7 @@
     /version         version and how records are fetched
     /config          what is in force, secrets as ***
 
-Belongs to one thread: the server answers one question at a time.
+Belongs to one thread, but for `at_once`: the server has one question answered at a time.
 """
 
 import json
@@ -21,6 +21,7 @@ from connectors.operations.metrics import families_of
 from connectors.operations.metrics_text import CONTENT_TYPE, encode_families, single
 
 _ANSWER_WITHIN_S: Final = 1.0
+_LIVE: Final = "/health/live"
 _JSON: Final = "application/json"
 
 
@@ -64,11 +65,18 @@ class Answers:
         self._lags = LagSeconds()
         self._by_path = {
             "/metrics": self._metrics,
-            "/health/live": self._live,
+            _LIVE: self._live,
             "/health/ready": self._ready,
             "/version": self._version,
             "/config": self._config,
         }
+
+    def at_once(self, path: str) -> Answer | None:
+        """Return what stands under a path, if nobody has to be waited for. Any thread.
+
+        Whoever asks whether the worker lives has little patience, and may restart it.
+        """
+        return self._live() if path == _LIVE else None
 
     def of(self, path: str) -> Answer:
         """Return what stands under a path."""
@@ -101,8 +109,12 @@ class Answers:
     def _ready(self) -> Answer:
         if self._standings.is_over:
             return _health({"reason": "it is stopping"}, is_well=False)
-        standing = self._standings.ask(_ANSWER_WITHIN_S)
-        if standing is None or not standing.has_joined:
+        standing = None if self._standings.is_taking else self._standings.ask(_ANSWER_WITHIN_S)
+        if self._standings.is_taking:
+            return _health({"reason": "shards are being opened"}, is_well=False)
+        if standing is None:
+            return _health({"reason": "its loop does not answer"}, is_well=False)
+        if not standing.has_joined:
             return _health({"reason": "no partitions were given out yet"}, is_well=False)
         if self._standings.silent_s > self._told.stalled_after_s:
             return _health({"reason": "the loop is silent"}, is_well=False)

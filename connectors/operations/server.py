@@ -33,6 +33,7 @@ class OperationsServer:
         self,
         listen: str,
         answer_to: Callable[[str], Answer],
+        answer_at_once: Callable[[str], Answer | None] = lambda _: None,
         question_within_s: float = _QUESTION_WITHIN_S,
     ) -> None:
         """Take the address, and serve it.
@@ -40,6 +41,8 @@ class OperationsServer:
         Args:
             listen: Host and port.
             answer_to: Called with a path; by one thread at a time.
+            answer_at_once: Called with a path before that; what it returns does not wait for those
+                that asked before. It may not wait for anything.
             question_within_s: How long a connection may take in all.
 
         Raises:
@@ -47,6 +50,7 @@ class OperationsServer:
             InvalidRequestError: The host is none of this machine's, or the port needs rights.
         """
         self._answer_to = answer_to
+        self._answer_at_once = answer_at_once
         self._within_s = question_within_s
         self._socket = _bound(listen)
         self.host, self.port = self._socket.getsockname()[:2]
@@ -117,9 +121,15 @@ class OperationsServer:
             found = _refusal(HTTPStatus.METHOD_NOT_ALLOWED)
         else:
             path = parts[1].partition("?")[0]
-            found = await self._loop.run_in_executor(self._answerer, self._answer_to, path)
+            found = await self._answer_of(path)
         writer.write(_encoded(found, is_head=method == "HEAD"))
         await writer.drain()
+
+    async def _answer_of(self, path: str) -> Answer:
+        at_once = self._answer_at_once(path)
+        if at_once is not None:
+            return at_once
+        return await self._loop.run_in_executor(self._answerer, self._answer_to, path)
 
 
 def _refusal(status: HTTPStatus) -> Answer:

@@ -41,7 +41,14 @@ class Bench:
         settings_of_faults = FaultSettings.model_validate(on_fault)
         self.aside = SetAside(settings_of_faults, self.notes, lambda _: 1, self.clock, self.log)
         self.holdings = Holdings(
-            self.consumer, opening, self.gathered, self.aside, 10.0, self.clock, self.log
+            self.consumer,
+            opening,
+            self.gathered,
+            self.aside,
+            10.0,
+            self.clock,
+            self.log,
+            lambda: None,
         )
 
     def close(self):

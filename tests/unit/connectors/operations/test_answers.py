@@ -16,8 +16,9 @@ from connectors.ingest.standing import ShardStanding, Standings, WorkerStanding
 from connectors.kafka_client import Partition
 from connectors.operations.answers import Answers, Told
 from connectors.operations.lag_seconds import LagSeconds
-from storage_core import StreamStats
+from storage_core import ShardLockedError, StreamStats
 from storage_core.testing import ManualClock
+from tests.unit.connectors.feeds import TOPIC
 from tests.unit.connectors.workers import open_worker
 
 AT = Partition('a "quoted\\ topic', 3)
@@ -123,6 +124,37 @@ def test_worker_that_stops_is_not_ready_but_alive():
     bench.standings.is_over = True
     assert bench.answers.of("/health/ready").status == 503
     assert bench.answers.of("/health/live").status == 200
+
+
+def test_worker_that_opens_shards_is_not_ready_whatever_was_known_before():
+    bench = Bench()
+    assert bench.ask("/health/ready").status == 200
+    with bench.standings.taking():
+        answer = bench.answers.of("/health/ready")
+    assert (answer.status, json.loads(answer.body)["reason"]) == (503, "shards are being opened")
+    assert bench.ask("/health/ready").status == 200
+
+
+class SlowOpening:
+    """Takes 50 s for a shard, then does not have it; remembers how silent the worker was."""
+
+    def __init__(self, worker):
+        self.worker, self.silent_s = worker, []
+
+    def open(self, partition):
+        self.worker._clock.advance(50)
+        self.silent_s.append(self.worker.standings.silent_s)
+        assert self.worker.standings.is_taking
+        raise ShardLockedError(partition.topic)
+
+
+def test_worker_that_opens_many_shards_is_alive_meanwhile(tmp_path, monkeypatch):
+    with open_worker(tmp_path) as worker:
+        opening = SlowOpening(worker)
+        monkeypatch.setattr(worker._holdings, "_opening", opening)
+        worker._assigned([Partition(TOPIC, number) for number in range(2, 12)])
+        assert not worker.standings.is_taking
+    assert opening.silent_s == [50.0] * 10
 
 
 def test_settings_and_version_are_told():

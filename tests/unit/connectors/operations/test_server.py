@@ -2,6 +2,7 @@
 
 import http.client
 import socket
+import threading
 from http import HTTPStatus
 
 import pytest
@@ -91,6 +92,26 @@ def test_slow_clients_are_cut_and_more_than_some_are_turned_away():
     finally:
         for connection in slow:
             connection.close()
+        server.close()
+
+
+def test_what_is_answered_at_once_waits_for_nobody():
+    is_over = threading.Event()
+
+    def wait(path):
+        is_over.wait(30)
+        return echo(path)
+
+    server = OperationsServer(ANY_PORT, wait, lambda path: echo(path) if path == "/live" else None)
+    where = (server.host, server.port)
+    try:
+        with socket.create_connection(where, timeout=10) as waiting:
+            waiting.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+            assert ask(server, path="/live") == (200, b"/live")
+            is_over.set()
+            assert waiting.recv(100).startswith(b"HTTP/1.1 200 ")
+    finally:
+        is_over.set()
         server.close()
 
 
