@@ -4,6 +4,7 @@ The types stand for typer to read; the functions turn texts into what the verbs 
 refuse with `InvalidRequestError` what they cannot read.
 """
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -131,7 +132,9 @@ def kafka_settings(pairs: Iterable[str] | None) -> dict[str, str]:
     for pair in pairs or ():
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
-            message = f"--kafka {pair!r}: write KEY=VALUE"
+            # What was meant as its value may be a secret.
+            shown = re.split(r"[^\w.-]", pair, maxsplit=1)[0]
+            message = f"--kafka {shown}...: write KEY=VALUE"
             raise InvalidRequestError(message)
         settings[name.strip()] = value
     return settings

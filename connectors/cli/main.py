@@ -28,6 +28,7 @@ from connectors.cli.exit_codes import EXIT_INTERRUPTED, EXIT_USAGE, exit_code_fo
 from connectors.cli.shown import installed_version
 from storage_core import ShardlogError
 
+_UNEXPECTED: Final = "unexpected extra argument(s)"
 _STANDARD_LAST: Final = 2
 _HELP: Final = "Kafka topics into a time-indexed shard log, and what is in it."
 
@@ -103,7 +104,7 @@ def outcome(arguments: list[str] | None = None) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     except typer.TyperException as error:
-        typer.echo(f"shardlog: {error.format_message()}", err=True)
+        typer.echo(f"shardlog: {_without_values(error.format_message())}", err=True)
         return EXIT_USAGE
     except BrokenPipeError:
         # Whoever read our output has enough.
@@ -113,6 +114,14 @@ def outcome(arguments: list[str] | None = None) -> int:
         typer.echo(f"shardlog: {one_line(error)}", err=True)
         return exit_code_for(error)
     return answer if isinstance(answer, int) else 0
+
+
+def _without_values(message: str) -> str:
+    """Leave out arguments that nobody expected: one may be the value of a setting, a secret."""
+    known, is_so, _ = message.partition(_UNEXPECTED)
+    if not is_so:
+        return message
+    return f"{known}{_UNEXPECTED}; a setting and its value are one argument, as key=value"
 
 
 if __name__ == "__main__":

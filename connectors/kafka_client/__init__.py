@@ -20,11 +20,17 @@ from connectors.kafka_client.admin import Admin
 from connectors.kafka_client.consumer import Consumer, check_settings
 from connectors.kafka_client.fetched import Fetched, Stretches
 from connectors.kafka_client.producer import Producer
-from connectors.kafka_client.settings import LOGGER_NAME, FetchWay, shown_consumer_settings
+from connectors.kafka_client.settings import (
+    BROKER_NAMES,
+    LOGGER_NAME,
+    FetchWay,
+    shown_consumer_settings,
+)
 from connectors.kafka_client.terms import Headers, Partition, Place
 from connectors.kafka_client.translate import PartitionFault
 
 __all__ = [
+    "BROKER_NAMES",
     "LOGGER_NAME",
     "Admin",
     "Consumer",

@@ -8,6 +8,7 @@ table of settings with the column C/P.
 """
 
 import logging
+import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
@@ -52,8 +53,20 @@ _CLASSIC_ONLY: Final = (
 _ADMIN_NAME: Final = "shardlog-admin"
 _MASK: Final = "***"
 # Parts of names whose values open something.
-_SECRET_PARTS: Final = ("password", "passphrase", "secret", "key.pem", "jaas", "oauthbearer.config")
+_SECRET_PARTS: Final = (
+    "password",
+    "passphrase",
+    "secret",
+    "key.pem",
+    "jaas",
+    "oauthbearer.config",
+    "kinit.cmd",
+)
 _SECRET_ENDS: Final = ("token",)
+# A certificate's text may have its key behind it, whatever the setting's name.
+_KEY_TEXT: Final = "PRIVATE KEY"
+# Of an address, who asks and what is asked with it.
+_SECRETS_OF_ADDRESS: Final = re.compile(r"(?<=://)\S*@|(?<=\?)\S+")
 _PRODUCER_DEFAULTS: Final[Mapping[str, object]] = {
     "client.id": "shardlog-producer",
     "enable.idempotence": True,
@@ -162,11 +175,20 @@ def shown_consumer_settings(settings: Mapping[str, object]) -> dict[str, object]
     """
     merged = consumer_settings(settings)
     del merged["logger"]
-    return {name: _MASK if _is_secret(name) else merged[name] for name in sorted(merged)}
+    return {name: without_secrets(name, merged[name]) for name in sorted(merged)}
 
 
-def _is_secret(name: str) -> bool:
-    return any(part in name for part in _SECRET_PARTS) or name.endswith(_SECRET_ENDS)
+def without_secrets(name: str, value: object) -> object:
+    """Return a setting's value as anybody may see it: that there is a secret, and no more."""
+    known = name.lower()
+    is_secret = any(part in known for part in _SECRET_PARTS) or known.endswith(_SECRET_ENDS)
+    if is_secret or (isinstance(value, str) and _KEY_TEXT in value):
+        return _MASK
+    if isinstance(value, str) and "://" in value:
+        return _SECRETS_OF_ADDRESS.sub(
+            lambda found: f"{_MASK}@" if found[0].endswith("@") else _MASK, value
+        )
+    return value
 
 
 def producer_settings(bootstrap: str, settings: Mapping[str, object]) -> dict[str, object]:

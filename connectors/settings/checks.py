@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
+from connectors.kafka_client import BROKER_NAMES
 from storage_core import is_stream_name
 
 BOOTSTRAP: Final = "bootstrap.servers"
@@ -24,7 +25,7 @@ _START_MS_MIN: Final = 10**12
 _SHOWN_MAX: Final = 100
 # NOTE: librdkafka (2.16) ends the process over an empty group.id, and waits without end for
 # brokers that are not named or a group that it has no strategy for.
-_NEVER_EMPTY: Final = (BOOTSTRAP, "metadata.broker.list", GROUP, "partition.assignment.strategy")
+_NEVER_EMPTY: Final = (*BROKER_NAMES, GROUP, "partition.assignment.strategy")
 
 _Topics = TypeVar("_Topics", bound=Collection[str])
 
@@ -140,6 +141,12 @@ def check_kafka(settings: object) -> object:
         if not isinstance(value, str | int | float):
             message = f'"{name}" takes text, a number or true or false'
             raise ValueError(message)  # noqa: TRY004 - as above
+        if name in BROKER_NAMES and "@" in str(value):
+            message = (
+                f'"{name}" takes host:port alone; a user and a password are "sasl.username" and '
+                '"sasl.password"'
+            )
+            raise ValueError(message)
         if name in _NEVER_EMPTY and not str(value).strip():
             message = f'"{name}" is empty; set it, or leave it out'
             raise ValueError(message)

@@ -21,7 +21,8 @@ ignored without a word is found only when it was needed. What other purposes use
 listed here, and nowhere else.
 
 A text, in a variable or behind `--set`, means what JSON says it does; a table or a list may be
-written as in the file too; anything else is text.
+written as in the file too; anything else is text. The value of one of librdkafka's settings is
+handed on to the letter, quotes around it apart: a password of digits is no number.
 """
 
 import json
@@ -44,9 +45,10 @@ from storage_core import InvalidRequestError
 
 _ON_FAULT: Final = "on_fault"
 # Sections whose keys come together from file, environment and command line.
-_ADDED_TO: Final = ("kafka", "stream", "metrics", "log", _ON_FAULT)
+_ADDED_TO: Final = ("kafka", "stream", "metrics", "log", "levels", _ON_FAULT)
 _OF_ANY_KEYS: Final = ("kafka", "partitions")
 _TABLES: Final = ("kafka", "stream", "metrics", "log", "partitions")
+_TABLE_WITHIN: Final = ("log", "levels")
 # Those that take a table, a list or a word.
 _MIXED: Final = (_ON_FAULT, "topics")
 # What is said of kinds of faults for which pydantic has words of its own.
@@ -111,7 +113,8 @@ def load_options(
             message = f"--set {shown}...: is not of the form key=value"
             raise InvalidRequestError(message)
         section, dot, rest = name.partition(".")
-        keys = [section, rest] if dot else [section]
+        has_dots = section in _OF_ANY_KEYS
+        keys = [section, rest] if dot and has_dots else name.split(".")
         _put(given, keys, _parsed(keys, text, f"--set {name}"))
     try:
         return WorkerOptions.model_validate(given)
@@ -181,7 +184,8 @@ def _settings_of(
         if name == variable:
             continue
         keys = _keys(name)
-        if ".".join(keys) in known or (keys[0] in _OF_ANY_KEYS and len(keys) > 1):
+        is_of_table = keys[0] in _OF_ANY_KEYS and len(keys) > 1
+        if ".".join(keys) in known or is_of_table or tuple(keys[:2]) == _TABLE_WITHIN:
             yield variable, keys, text
         elif not any(fnmatchcase(name, other) for other in _OTHER_PURPOSES):
             raise _no_setting(variable, known)
@@ -221,7 +225,10 @@ def _parsed(keys: Sequence[str], text: str, where: str) -> object:
         found = json.loads(text)
     except ValueError as error:
         found = _written_as_in_the_file(keys, text, where, error)
-    if len(keys) == 1 and keys[0] in _TABLES and not isinstance(found, dict):
+    if len(keys) > 1 and keys[0] == _DOTTED:
+        is_number = type(found) is int and str(found) == text
+        return found if is_number or isinstance(found, str) else text
+    if _is_one_of(keys, _TABLES) and not isinstance(found, dict):
         message = f'{where}: takes a table, as {{"name": "value"}}; or name one setting of it'
         raise InvalidRequestError(message)
     return found
@@ -230,11 +237,15 @@ def _parsed(keys: Sequence[str], text: str, where: str) -> object:
 def _written_as_in_the_file(
     keys: Sequence[str], text: str, where: str, error: ValueError
 ) -> object:
-    is_compound = len(keys) == 1 and keys[0] in (*_TABLES, *_MIXED)
-    if not is_compound or not text.lstrip().startswith(("{", "[")):
+    if not _is_one_of(keys, (*_TABLES, *_MIXED)) or not text.lstrip().startswith(("{", "[")):
         return text
     try:
         return tomllib.loads(f"value = {text.strip()}")["value"]
     except tomllib.TOMLDecodeError:
         message = f"{where}: is no JSON: {error}"
         raise InvalidRequestError(message) from error
+
+
+def _is_one_of(keys: Sequence[str], names: Collection[str]) -> bool:
+    """Tell whether a setting is one of these, or the table within a section."""
+    return (len(keys) == 1 and keys[0] in names) or tuple(keys) == _TABLE_WITHIN

@@ -107,6 +107,7 @@ def test_check_shows_defaults_too(worker):
         "ssl.key.password",
         "ssl.key.pem",
         "ssl.keystore.password",
+        "sasl.kerberos.kinit.cmd",
     ],
 )
 def test_check_shows_no_secret(worker, name):
@@ -114,6 +115,36 @@ def test_check_shows_no_secret(worker, name):
     ran = worker(f"kafka.{name}=hunter2", options=["--check"])
     assert "hunter2" not in ran.out + ran.err
     assert ran.code != 0 or json.loads(ran.out)["kafka"][name] == "***"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        (
+            "sasl.oauthbearer.token.endpoint.url",
+            "https://me:canary@host/token?key=canary",
+            "https://***@host/token?***",
+        ),
+        ("client.rack", "https://me:can@/ary@host/", "https://***@host/"),
+        ("ssl.certificate.pem", "-----BEGIN PRIVATE KEY-----canary", "***"),
+        ("client.id", "plain?name", "plain?name"),
+    ],
+)
+def test_check_shows_no_secret_within_a_value(worker, name, value, shown):
+    found = json.loads(worker(f"kafka.{name}={value}", options=["--check"]).out)
+    assert found["kafka"][name] == shown
+
+
+def test_brokers_with_a_password_are_refused_without_showing_it(worker):
+    ran = worker("kafka.bootstrap.servers=me:canary@host:9092", options=["--check"])
+    expect_one_line(ran, '"bootstrap.servers" takes host:port alone; a user and a password are')
+    assert "canary" not in ran.err
+
+
+def test_argument_that_nobody_expects_is_not_shown(worker):
+    ran = worker(options=["--set", "kafka.sasl.password", "canary"])
+    assert (ran.code, "canary" in ran.err) == (2, False)
+    assert "a setting and its value are one argument, as key=value" in ran.err
 
 
 def test_check_shows_settings_that_are_no_secrets(worker):

@@ -225,7 +225,7 @@ def test_file_that_is_not_there_is_told(tmp_path):
         (["kafka.group.id="], 'kafka: "group.id" is empty'),
         (["kafka.bootstrap.servers= "], 'kafka: "bootstrap.servers" is empty'),
         (["kafka.partition.assignment.strategy="], '"partition.assignment.strategy" is empty'),
-        (["kafka.client.id=[1]"], 'kafka: "client.id" takes text, a number or true or false'),
+        (['kafka={"client.id": [1]}'], 'kafka: "client.id" takes text, a number or true or false'),
         (["stream.primary=key"], "stream.primary"),
         (["linger_ms"], "not of the form key=value"),
         (["root.path=/x"], "root: is not a section"),
@@ -291,3 +291,37 @@ def test_section_in_a_variable_that_is_no_json_is_refused_by_its_name(load):
 
 def test_setting_of_librdkafka_may_begin_with_a_brace(load):
     assert load(overrides=["kafka.sasl.username={me"]).kafka["sasl.username"] == "{me"
+
+
+@pytest.mark.parametrize(
+    "password", ["1.10", "1e5", "007", "1234", "true", "null", "NaN", "[1]", '{"canary": 1}', "{a"]
+)
+def test_password_is_taken_to_the_letter(load, password):
+    found = load(overrides=[f"kafka.sasl.password={password}"]).kafka["sasl.password"]
+    assert str(found) == password
+    variables = {"SHARDLOG_KAFKA__SASL_PASSWORD": password}
+    assert str(load(environment=variables).kafka["sasl.password"]) == password
+
+
+def test_quotes_around_a_setting_of_librdkafka_are_not_its_own(load):
+    assert load(overrides=['kafka.sasl.password="1 2"']).kafka["sasl.password"] == "1 2"
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        'log.levels={progress = "error"}',
+        'log.levels={"progress": "error"}',
+        "log.levels.progress=error",
+    ],
+)
+def test_level_of_a_logger_may_come_from_the_command_line(load, override):
+    assert load(overrides=["log.levels.all=warning", override]).log.levels == {
+        "all": "warning",
+        "progress": "error",
+    }
+
+
+def test_level_of_a_logger_may_come_from_a_variable(load):
+    variables = {"SHARDLOG_LOG__LEVELS__BROKER_WATCH": "error"}
+    assert load(environment=variables).log.levels == {"broker_watch": "error"}
