@@ -1,0 +1,33 @@
+"""The one door to a schema registry: what is registered, and registering; over HTTP, bounded.
+
+It speaks the protocol of Confluent's registry, which Apicurio, Karapace and Redpanda speak too.
+Names of settings are those of Confluent's clients. Any thread may call.
+
+    errors       what can go wrong, by what to do about it
+    settings     where it is, who we are, whom we trust, how long we wait
+    exchange     one question over HTTP, asked again where that may help; its answers' errors
+    client       the questions, and what is kept of their answers
+"""
+
+from connectors.registry.client import RegistryClient
+from connectors.registry.errors import (
+    IncompatibleSchemaError,
+    RegistryRefusedError,
+    RegistryUnavailableError,
+    SchemaNotFoundError,
+)
+from connectors.registry.registered import Compatibility, Reference, RegisteredSchema
+from connectors.registry.settings import RegistrySettings, shown_registry_settings
+
+__all__ = [
+    "Compatibility",
+    "IncompatibleSchemaError",
+    "Reference",
+    "RegisteredSchema",
+    "RegistryClient",
+    "RegistryRefusedError",
+    "RegistrySettings",
+    "RegistryUnavailableError",
+    "SchemaNotFoundError",
+    "shown_registry_settings",
+]

@@ -1,0 +1,272 @@
+"""A registry's answers: schemas by id, by GUID, by subject and version; checking, registering.
+
+A schema never changes under its id, GUID or version, so those are asked for once and kept, the
+latest used of a bounded number. That an id is not there is kept for a second: a producer may
+register it any moment, and a topic full of records with a bad id must not become as many questions.
+What moves, such as the latest version, is asked for each time.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from threading import Lock
+from typing import Any, Final
+from urllib.parse import quote
+
+from connectors.registry.errors import RegistryRefusedError, SchemaNotFoundError
+from connectors.registry.exchange import Exchange
+from connectors.registry.registered import Compatibility, Reference, RegisteredSchema
+from connectors.registry.settings import RegistrySettings
+from storage_core import Clock, SystemClock
+
+_KEPT_MAX: Final = 10_000
+_KEPT_MISSING_S: Final = 1.0
+_REFERENCES_MAX: Final = 1000
+_NESTING_MAX: Final = 50
+_AVRO: Final = "AVRO"
+
+
+class RegistryClient:
+    """One registry. Any thread may call; a schema may be asked for twice at once, no harm done."""
+
+    def __init__(self, settings: RegistrySettings, clock: Clock | None = None) -> None:
+        """Speak to the registry of these settings; nothing is asked yet.
+
+        Raises:
+            InvalidRequestError: A certificate or key cannot be used.
+        """
+        self._clock = SystemClock() if clock is None else clock
+        self._exchange = Exchange(settings, self._clock)
+        self._kept = _Kept(self._clock)
+
+    @property
+    def place(self) -> str:
+        """The registry's address, without credentials."""
+        return self._exchange.place
+
+    def schema_by_id(self, schema_id: int) -> RegisteredSchema:
+        """Return the schema of an id.
+
+        Raises:
+            SchemaNotFoundError: There is none, or it is no Avro.
+            RegistryUnavailableError: No answer; each next call would wait as long again.
+            RegistryRefusedError: The answer is another no.
+        """
+        asked = f"schema id {schema_id}"
+        path = f"/schemas/ids/{schema_id}"
+        return self._kept.get(asked, lambda: self._schema(asked, self._ask(asked, path), schema_id))
+
+    def schema_by_guid(self, guid: str) -> RegisteredSchema:
+        """Return the schema of a GUID, with its id; errors as for an id."""
+        asked = f"schema guid {guid}"
+        path = f"/schemas/guids/{quote(guid, safe='')}"
+        return self._kept.get(asked, lambda: self._schema(asked, self._ask(asked, path)))
+
+    def latest(self, subject: str) -> RegisteredSchema:
+        """Return the latest version of a subject; errors as for an id."""
+        return self._version(subject, "latest", 0)
+
+    def version(self, subject: str, version: int) -> RegisteredSchema:
+        """Return a version of a subject; errors as for an id."""
+        return self._kept_version(subject, version, 0)
+
+    def subjects(self) -> list[str]:
+        """Return the names of all subjects, in order."""
+        return sorted(str(one) for one in self._list("subjects", "/subjects"))
+
+    def versions(self, subject: str) -> list[int]:
+        """Return the numbers of a subject's versions, in order."""
+        asked = f"versions of subject {subject}"
+        return sorted(int(one) for one in self._list(asked, f"{_subject(subject)}/versions"))
+
+    def compatibility(self, subject: str) -> Compatibility:
+        """Return what a subject asks of its versions; there need be no such subject."""
+        name = quote(subject, safe="")
+        try:
+            answer = self._ask(f"compatibility of subject {subject}", f"/config/{name}")
+            return Compatibility(_level(answer), is_own=True)
+        except SchemaNotFoundError:
+            return Compatibility(_level(self._ask("compatibility of all", "/config")), is_own=False)
+
+    def set_compatibility(self, subject: str, level: str) -> None:
+        """Set what a subject asks of its versions."""
+        asked = f"set compatibility of subject {subject}"
+        path = f"/config/{quote(subject, safe='')}"
+        self._exchange.ask(asked, path, {"compatibility": level}, method="PUT")
+
+    def incompatibilities(
+        self, subject: str, text: str, references: Sequence[Reference] = ()
+    ) -> list[str]:
+        """Return why a subject would not take a schema as its next version; empty if it would.
+
+        Raises:
+            RegistryRefusedError: The text is no schema, or refers to what is not there.
+        """
+        path = f"/compatibility/subjects/{quote(subject, safe='')}/versions?verbose=true"
+        try:
+            answer = self._ask(f"check against subject {subject}", path, _sent(text, references))
+        except SchemaNotFoundError:
+            # A subject that is not there takes everything.
+            return []
+        if answer.get("is_compatible", False):
+            return []
+        return [" ".join(str(one).split()) for one in answer.get("messages") or ["incompatible"]]
+
+    def register(self, subject: str, text: str, references: Sequence[Reference] = ()) -> int:
+        """Make a schema the next version of a subject, unless it is one; return its id.
+
+        Raises:
+            IncompatibleSchemaError: The subject does not take it.
+            RegistryRefusedError: The text is no schema, or refers to what is not there.
+        """
+        asked = f"register with subject {subject}"
+        answer = self._ask(asked, f"{_subject(subject)}/versions", _sent(text, references))
+        return _number(answer, "id", self.place, asked)
+
+    def registered(
+        self, subject: str, text: str, references: Sequence[Reference] = ()
+    ) -> RegisteredSchema | None:
+        """Return the version of a subject that a schema is, None if it is none of them."""
+        asked = f"look up with subject {subject}"
+        try:
+            answer = self._ask(asked, _subject(subject), _sent(text, references))
+        except SchemaNotFoundError:
+            return None
+        return self._schema(asked, answer)
+
+    def _kept_version(self, subject: str, version: int, nesting: int) -> RegisteredSchema:
+        asked = f"subject {subject}, version {version}"
+        return self._kept.get(asked, lambda: self._version(subject, str(version), nesting))
+
+    def _version(self, subject: str, version: str, nesting: int) -> RegisteredSchema:
+        asked = f"subject {subject}, version {version}"
+        answer = self._ask(asked, f"{_subject(subject)}/versions/{version}")
+        return self._schema(asked, answer, nesting=nesting)
+
+    def _schema(
+        self,
+        asked: str,
+        answer: Mapping[str, Any],
+        schema_id: int | None = None,
+        nesting: int = 0,
+    ) -> RegisteredSchema:
+        """Return an answer's schema; the subject where it was not asked for by id."""
+        kind = answer.get("schemaType") or _AVRO
+        if kind != _AVRO:
+            message = f"schema registry {self.place}: {asked}: is {kind}, no Avro"
+            raise SchemaNotFoundError(message)
+        text, version = answer.get("schema"), answer.get("version")
+        if not isinstance(text, str):
+            raise _odd(self.place, asked)
+        referred = _references(answer.get("references"), self.place, asked)
+        texts = self._texts(asked, referred, nesting)
+        if schema_id is not None:
+            return RegisteredSchema(schema_id, None, None, text, texts, referred)
+        subject = answer.get("subject")
+        return RegisteredSchema(
+            _number(answer, "id", self.place, asked),
+            subject if isinstance(subject, str) else None,
+            version if isinstance(version, int) else None,
+            text,
+            texts,
+            referred,
+        )
+
+    def _texts(self, asked: str, referred: Iterable[Reference], nesting: int) -> tuple[str, ...]:
+        """Return the texts of what is referred to, also indirectly, each behind what it needs."""
+        texts: dict[str, None] = {}
+        for one in referred:
+            # A registry whose schemas refer to each other in a circle ends here too.
+            if nesting >= _NESTING_MAX or len(texts) > _REFERENCES_MAX:
+                most = f"{_NESTING_MAX} schemas in a row, or {_REFERENCES_MAX}"
+                message = f"schema registry {self.place}: {asked}: refers to more than {most}"
+                raise RegistryRefusedError(message)
+            found = self._kept_version(one.subject, one.version, nesting + 1)
+            texts |= dict.fromkeys((*found.references, found.text))
+        return tuple(texts)
+
+    def _ask(self, asked: str, path: str, body: object = None) -> Mapping[str, Any]:
+        answer = self._exchange.ask(asked, path, body)
+        if not isinstance(answer, dict):
+            raise _odd(self.place, asked)
+        return answer
+
+    def _list(self, asked: str, path: str) -> list[Any]:
+        answer = self._exchange.ask(asked, path)
+        if not isinstance(answer, list):
+            raise _odd(self.place, asked)
+        return answer
+
+
+class _Kept:
+    """What was found, and for a moment what was not; the latest used. Any thread may call."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._found: OrderedDict[str, RegisteredSchema] = OrderedDict()
+        self._missing: OrderedDict[str, tuple[float, SchemaNotFoundError]] = OrderedDict()
+
+    def get(self, asked: str, ask: Callable[[], RegisteredSchema]) -> RegisteredSchema:
+        """Return what is kept, or else asked for, without a lock held meanwhile."""
+        with self._lock:
+            if asked in self._found:
+                self._found.move_to_end(asked)
+                return self._found[asked]
+            until_s, error = self._missing.get(asked, (0.0, None))
+        if error is not None and self._clock.monotonic_s() < until_s:
+            raise SchemaNotFoundError(error.message) from error
+        try:
+            found = ask()
+        except SchemaNotFoundError as missing:
+            with self._lock:
+                _keep(self._missing, asked, (self._clock.monotonic_s() + _KEPT_MISSING_S, missing))
+            raise
+        with self._lock:
+            _keep(self._found, asked, found)
+        return found
+
+
+def _keep(kept: OrderedDict[str, Any], asked: str, what: object) -> None:
+    kept[asked] = what
+    kept.move_to_end(asked)
+    if len(kept) > _KEPT_MAX:
+        kept.popitem(last=False)
+
+
+def _subject(subject: str) -> str:
+    return f"/subjects/{quote(subject, safe='')}"
+
+
+def _sent(text: str, references: Sequence[Reference]) -> dict[str, object]:
+    sent: dict[str, object] = {"schema": text, "schemaType": _AVRO}
+    if references:
+        sent["references"] = [
+            {"name": one.name, "subject": one.subject, "version": one.version} for one in references
+        ]
+    return sent
+
+
+def _level(answer: Mapping[str, Any]) -> str:
+    return str(answer.get("compatibilityLevel") or answer.get("compatibility") or "NONE")
+
+
+def _references(given: object, place: str, asked: str) -> tuple[Reference, ...]:
+    try:
+        return tuple(
+            Reference(str(one["name"]), str(one["subject"]), int(one["version"]))
+            for one in (given if isinstance(given, list) else ())
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise _odd(place, asked) from error
+
+
+def _number(answer: Mapping[str, Any], name: str, place: str, asked: str) -> int:
+    value = answer.get(name)
+    if not isinstance(value, int):
+        raise _odd(place, asked)
+    return value
+
+
+def _odd(place: str, asked: str) -> RegistryRefusedError:
+    message = f"schema registry {place}: {asked}: answers otherwise than a registry does"
+    return RegistryRefusedError(message)

@@ -1,0 +1,244 @@
+"""One question to a registry over HTTP: asked again where that may help, each wait bounded.
+
+Every exception of the HTTP library, and every answer that is none, leaves here as one of ours.
+Asked again is what no registry saw or none could answer then: no connection, no answer in time,
+408, 429, 502, 503, 504, 500. Everything else stays as it is, however often it is asked. All the
+questions are safe to ask twice: to register what is registered changes nothing.
+"""
+
+import base64
+import json
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPException
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Final, Literal
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import (
+    HTTPSHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+    build_opener,
+)
+
+from connectors.registry.errors import (
+    IncompatibleSchemaError,
+    RegistryRefusedError,
+    RegistryUnavailableError,
+    SchemaNotFoundError,
+)
+from connectors.registry.settings import RegistrySettings
+from storage_core import Clock, InvalidRequestError, ShardlogError, SystemClock
+
+Method = Literal["GET", "POST", "PUT"]
+
+_HEADERS: Final = {"Accept": "application/vnd.schemaregistry.v1+json, application/json;q=0.9"}
+_SENT: Final = "application/vnd.schemaregistry.v1+json"
+_ANSWER_BYTES_MAX: Final = 16 * 2**20
+_READ_BYTES: Final = 64 * 2**10
+_SAID_MAX: Final = 300
+_AGAIN: Final = frozenset((408, 429, 500, 502, 503, 504))
+_NOT_FOUND, _CONFLICT = 404, 409
+_LEADS: Final = "does the url lead to a registry, its path included?"
+_ADVICE: Final = {
+    401: "the credentials are wrong or missing, see basic.auth.user.info",
+    403: "these credentials may not",
+    404: _LEADS,
+}
+# What a registry says of itself, besides what HTTP says: 40401, a subject is not there, and so on.
+_CODES_OF_NOT_FOUND: Final = range(40_400, 40_500)
+
+
+class Exchange:
+    """Asks a registry. Any thread may call."""
+
+    def __init__(self, settings: RegistrySettings, clock: Clock | None = None) -> None:
+        """Ask the registry of these settings; nothing is asked yet.
+
+        Raises:
+            InvalidRequestError: A certificate or key cannot be used.
+        """
+        self._settings = settings
+        self._clock = SystemClock() if clock is None else clock
+        context = _tls(settings)
+        self._openers = {url: _opener(url, context) for url in settings.urls}
+        self._authorization = _authorization(settings)
+
+    @property
+    def place(self) -> str:
+        """The registry's address, as people are told it."""
+        return ", ".join(self._settings.urls)
+
+    def ask(
+        self, asked: str, path: str, body: object = None, *, method: Method | None = None
+    ) -> Any:  # noqa: ANN401 - JSON
+        """Return the answer, as JSON has it.
+
+        Args:
+            asked: What is asked for, as people are told it.
+            path: What is asked for, below the registry's address.
+            body: What is sent.
+            method: Of HTTP; without it a POST where something is sent, otherwise a GET.
+
+        Raises:
+            RegistryUnavailableError: No answer, however often it was asked.
+            SchemaNotFoundError: What was asked for is not there.
+            IncompatibleSchemaError: The schema is incompatible.
+            RegistryRefusedError: The answer is another no.
+        """
+        wait_s = self._settings.retry_wait_s
+        attempts = self._settings.retries_max + 1
+        failure: ShardlogError | None = None
+        for attempt in range(attempts):
+            if attempt:
+                self._clock.sleep(min(wait_s, self._settings.retry_wait_s_max))
+                wait_s *= 2
+            for url in self._settings.urls:
+                try:
+                    with _translated(url, asked):
+                        return self._answer(url, path, body, method)
+                except RegistryUnavailableError as error:
+                    failure = error
+        message = f"{failure}; asked {attempts} times"
+        raise RegistryUnavailableError(message) from failure
+
+    def _answer(self, url: str, path: str, body: object, method: Method | None) -> Any:  # noqa: ANN401 - as above
+        sent = None if body is None else json.dumps(body).encode()
+        request = Request(f"{url}{path}", data=sent, headers=_HEADERS, method=method)  # noqa: S310 - settings let http and https in alone
+        if sent is not None:
+            request.add_header("Content-Type", _SENT)
+        if self._authorization is not None:
+            # Not for another place that an answer may lead to.
+            request.add_unredirected_header("Authorization", self._authorization)
+        deadline_s = self._clock.monotonic_s() + self._settings.timeout_s
+        with self._openers[url].open(request, timeout=self._settings.timeout_s) as response:
+            parts: list[bytes] = []
+            size = 0
+            while part := response.read1(_READ_BYTES):
+                parts.append(part)
+                size += len(part)
+                if size > _ANSWER_BYTES_MAX:
+                    message = f"an answer of more than {_ANSWER_BYTES_MAX} bytes"
+                    raise _NoRegistryError(message)
+                if self._clock.monotonic_s() > deadline_s:
+                    raise TimeoutError
+        try:
+            return json.loads(b"".join(parts))
+        except ValueError as error:
+            message = "the answer is no JSON"
+            raise _NoRegistryError(message) from error
+
+
+class _NoRegistryError(Exception):
+    """What answers does not answer like a registry."""
+
+
+@contextmanager
+def _translated(url: str, asked: str) -> Iterator[None]:
+    """Let what goes wrong inside leave as an error of ours."""
+    about = f"schema registry {url}: {asked}"
+    try:
+        yield
+    except HTTPError as error:
+        with error:
+            raise _of_answer(error, about) from error
+    except _NoRegistryError as error:
+        message = f"{about}: {error}; {_LEADS}"
+        raise RegistryRefusedError(message) from error
+    except (OSError, HTTPException) as error:
+        reason = error.reason if isinstance(error, URLError) else error
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            message = f"{about}: its certificate is not trusted: {reason.verify_message}; set "
+            raise RegistryRefusedError(message + "ssl.ca.location") from error
+        if isinstance(reason, ssl.SSLError) and "ALERT" in (reason.reason or ""):
+            message = f"{about}: it refuses our TLS: {reason.reason}; see ssl.certificate.location"
+            raise RegistryRefusedError(message) from error
+        text = "no answer in time" if isinstance(reason, TimeoutError) else str(reason)
+        message = f"{about}: {text or type(reason).__name__}"
+        raise RegistryUnavailableError(message) from error
+
+
+def _of_answer(error: HTTPError, about: str) -> ShardlogError:
+    """Return the error that an answer other than yes stands for."""
+    code, said = _said(error)
+    status = error.code
+    if status in _AGAIN:
+        return RegistryUnavailableError(f"{about}: HTTP {status} {said}")
+    if status == _NOT_FOUND and code in _CODES_OF_NOT_FOUND:
+        return SchemaNotFoundError(f"{about}: not there: {said}")
+    if status == _CONFLICT:
+        return IncompatibleSchemaError(f"{about}: incompatible: {said}")
+    advice = _ADVICE.get(status)
+    return RegistryRefusedError(
+        f"{about}: refused: HTTP {status} {said}" + (f"; {advice}" if advice else "")
+    )
+
+
+def _said(error: HTTPError) -> tuple[int, str]:
+    """Return the code and the words of a registry's no, in one line."""
+    try:
+        body = error.read(_READ_BYTES)
+    except (OSError, HTTPException):
+        return 0, error.reason
+    try:
+        found = json.loads(body)
+        code, text = int(found["error_code"]), str(found["message"])
+    except (ValueError, KeyError, TypeError):
+        return 0, error.reason
+    line = " ".join(text.split())
+    return code, line if len(line) <= _SAID_MAX else f"{line[:_SAID_MAX]}..."
+
+
+def _opener(url: str, context: ssl.SSLContext) -> OpenerDirector:
+    handlers = [HTTPSHandler(context=context)]
+    # A proxy for what is far away must not be asked for what is near.
+    return build_opener(*handlers, *([ProxyHandler({})] if _is_near(url) else []))
+
+
+def _is_near(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _authorization(settings: RegistrySettings) -> str | None:
+    if settings.token is not None:
+        return f"Bearer {settings.token}"
+    if settings.user_info is not None:
+        return f"Basic {base64.b64encode(settings.user_info.encode()).decode()}"
+    return None
+
+
+def _tls(settings: RegistrySettings) -> ssl.SSLContext:
+    """Return whom we trust and who we are."""
+    place = settings.ca
+    try:
+        if place is not None and Path(place).is_dir():
+            context = ssl.create_default_context(capath=place)
+        else:
+            context = ssl.create_default_context(cafile=place)
+    except (OSError, ValueError) as error:
+        message = f"schema.registry: ssl.ca.location: {place}: {_why(error)}"
+        raise InvalidRequestError(message) from error
+    if settings.certificate is not None:
+        try:
+            # Without a password OpenSSL would ask for one on the terminal.
+            password = settings.key_password or ""
+            context.load_cert_chain(settings.certificate, settings.key, password)
+        except (OSError, ValueError) as error:
+            files = ", ".join(filter(None, (settings.certificate, settings.key)))
+            message = f"schema.registry: ssl.certificate.location: {files}: {_why(error)}"
+            raise InvalidRequestError(message) from error
+    return context
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        return f"cannot be used: {error.reason or 'wrong password, or no certificate and key'}"
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,0 +1,194 @@
+"""Settings of a registry's client, by the names that Confluent's clients have for them.
+
+    url                         one address, or several with commas between; tried in this order
+    basic.auth.user.info        user:password; or both in the url
+    bearer.auth.token           a token instead
+    ssl.ca.location             file or folder of the authorities we trust; the system's otherwise
+    ssl.certificate.location    who we are, and with which key
+    ssl.key.location
+    ssl.key.password
+    timeout                     seconds that one attempt may take
+    max.retries                 attempts after the first
+    retries.wait.ms             before the first of them; twice as long before each next
+    retries.max.wait.ms         but no longer
+
+An unknown name is an error. What is secret is in no text that these settings give of themselves.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Final, Self
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+
+from storage_core import InvalidRequestError
+
+_URL: Final = "url"
+_USER: Final = "basic.auth.user.info"
+_TOKEN: Final = "bearer.auth.token"  # noqa: S105 - the name of a setting
+_CA: Final = "ssl.ca.location"
+_CERTIFICATE: Final = "ssl.certificate.location"
+_KEY: Final = "ssl.key.location"
+_KEY_PASSWORD: Final = "ssl.key.password"  # noqa: S105 - as above
+_TIMEOUT: Final = "timeout"
+_RETRIES: Final = "max.retries"
+_WAIT: Final = "retries.wait.ms"
+_WAIT_MAX: Final = "retries.max.wait.ms"
+
+_TEXTS: Final = (_URL, _USER, _TOKEN, _CA, _CERTIFICATE, _KEY, _KEY_PASSWORD)
+_SECRET: Final = (_USER, _TOKEN, _KEY_PASSWORD)
+# By name: the default, the least and the most.
+_NUMBERS: Final[Mapping[str, tuple[float, float, float]]] = {
+    _TIMEOUT: (10, 0.001, 3600),
+    _RETRIES: (3, 0, 100),
+    _WAIT: (200, 0, 3_600_000),
+    _WAIT_MAX: (5_000, 0, 3_600_000),
+}
+_MASK: Final = "***"
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrySettings:
+    """How a registry is reached; made by `parse`.
+
+    Attributes:
+        urls: Where it is, without user or password.
+        user_info: `user:password`, None if neither is asked for.
+        token: Of a bearer, None as above.
+        ca: File or folder of the authorities that are trusted, None for the system's.
+        certificate: File of our own certificate, if one is asked for.
+        key: File of its key, if it is not in the same.
+        key_password: What opens the key.
+        timeout_s: How long one attempt may take.
+        retries_max: How often it is tried again.
+        retry_wait_s: How long before the first time that; each next time twice as long.
+        retry_wait_s_max: But no longer.
+    """
+
+    urls: tuple[str, ...]
+    user_info: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    key_password: str | None = field(default=None, repr=False)
+    timeout_s: float = 10.0
+    retries_max: int = 3
+    retry_wait_s: float = 0.2
+    retry_wait_s_max: float = 5.0
+
+    @classmethod
+    def parse(cls, given: Mapping[str, object]) -> Self:
+        """Return the settings given by their names.
+
+        Raises:
+            InvalidRequestError: A name is unknown, a value none that it can have.
+        """
+        for name in given:
+            _check_name(name)
+        texts = {name: _text(name, given[name]) for name in _TEXTS if name in given}
+        numbers = {name: _number(name, given.get(name)) for name in _NUMBERS}
+        urls, users = _addresses(texts.get(_URL, ""))
+        users += [texts[_USER]] if _USER in texts else []
+        if len(set(users)) > 1 or (users and _TOKEN in texts):
+            raise _refused(_USER, "credentials are given twice; give one of them")
+        if users and ":" not in users[0]:
+            raise _refused(_USER, "write user:password")
+        if _CERTIFICATE not in texts and (_KEY in texts or _KEY_PASSWORD in texts):
+            raise _refused(_CERTIFICATE, f"is missing; {_KEY} and {_KEY_PASSWORD} are of one")
+        return cls(
+            urls,
+            users[0] if users else None,
+            texts.get(_TOKEN),
+            texts.get(_CA),
+            texts.get(_CERTIFICATE),
+            texts.get(_KEY),
+            texts.get(_KEY_PASSWORD),
+            numbers[_TIMEOUT],
+            int(numbers[_RETRIES]),
+            numbers[_WAIT] / 1000,
+            numbers[_WAIT_MAX] / 1000,
+        )
+
+
+def shown_registry_settings(given: Mapping[str, object]) -> dict[str, object]:
+    """Return settings by name as people may see them; of what is secret only that it is there.
+
+    What `parse` would refuse is shown too, as long as it opens nothing.
+    """
+    shown = {name: _MASK if name in _SECRET else given[name] for name in sorted(given)}
+    if isinstance(url := given.get(_URL), str):
+        shown[_URL] = ",".join(_without_user(one) for one in url.split(","))
+    return {name: value if name in (*_TEXTS, *_NUMBERS) else _MASK for name, value in shown.items()}
+
+
+def _addresses(url: str) -> tuple[tuple[str, ...], list[str]]:
+    """Return the addresses without users, and the users that stood in them."""
+    addresses: list[str] = []
+    users: list[str] = []
+    for one in filter(None, (part.strip() for part in url.split(","))):
+        parts = _whole(one)
+        if parts.username is not None:
+            users.append(f"{unquote(parts.username)}:{unquote(parts.password or '')}")
+        addresses.append(_bare(parts).rstrip("/"))
+    if not addresses:
+        raise _refused(_URL, 'is missing; write url = "http://host:port"')
+    return tuple(addresses), users
+
+
+def _whole(url: str) -> SplitResult:
+    message = "write http://host:port or https://host:port, with a path if there is one"
+    try:
+        parts = urlsplit(url)
+        # A port that is none is found by asking for it.
+        _ = parts.port
+    except ValueError as error:
+        # What it says may show a password.
+        raise _refused(_URL, message) from error
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise _refused(_URL, message)
+    return parts
+
+
+def _bare(parts: SplitResult) -> str:
+    """Return an address without user, query and fragment."""
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path, "", ""))
+
+
+def _without_user(url: str) -> str:
+    try:
+        return _bare(urlsplit(url.strip()))
+    except ValueError:
+        return _MASK
+
+
+def _check_name(name: str) -> None:
+    known = (*_TEXTS, *_NUMBERS)
+    if name in known:
+        return
+    nearest = get_close_matches(name, known, n=1)
+    meant = f"did you mean {nearest[0]}?" if nearest else f"known are {', '.join(known)}"
+    raise _refused(name, f"no such setting; {meant}")
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise _refused(name, "takes text that is not empty")
+    return value
+
+
+def _number(name: str, value: object) -> float:
+    default, least, most = _NUMBERS[name]
+    try:
+        found = default if value is None else float(str(value))
+    except ValueError:
+        found = least - 1
+    # Written so that NaN is refused too.
+    if isinstance(value, bool) or not least <= found <= most:
+        raise _refused(name, f"takes a number from {least:g} to {most:g}")
+    return found
+
+
+def _refused(name: str, why: str) -> InvalidRequestError:
+    return InvalidRequestError(f"schema.registry: {name}: {why}")

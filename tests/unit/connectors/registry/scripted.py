@@ -1,0 +1,65 @@
+"""An HTTP server whose answers a test sets, path by path, and which notes what it was asked."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+from typing_extensions import override
+
+PATIENT = 30.0
+
+
+@dataclass
+class Scripted:
+    """Answers, each a status and a body, the last of a path again and again."""
+
+    url: str
+    answers: dict[str, list[tuple[int, Any]]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    authorizations: list[str | None] = field(default_factory=list)
+
+    def answer(self, path: str, body: Any, status: int = 200) -> None:
+        self.answers.setdefault(path, []).append((status, body))
+
+    def next(self, path: str) -> tuple[int, Any]:
+        there = self.answers.get(path)
+        if there is None:
+            return 404, {"error_code": 40403, "message": "Schema not found"}
+        return there.pop(0) if len(there) > 1 else there[0]
+
+
+@contextmanager
+def scripted() -> Iterator[Scripted]:
+    """Run a server on a free port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            script.asked.append(self.path)
+            script.authorizations.append(self.headers.get("Authorization"))
+            status, body = script.next(self.path)
+            sent = body if isinstance(body, bytes) else json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(sent)))
+            self.end_headers()
+            self.wfile.write(sent)
+
+        do_POST = do_GET  # noqa: N815 - the library's own name
+
+        @override
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        script = Scripted(f"http://127.0.0.1:{server.server_port}")
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield script
+        finally:
+            server.shutdown()
+            thread.join(PATIENT)

@@ -1,0 +1,170 @@
+"""What the client keeps, asks again, and says when the answer is no."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from connectors.registry import (
+    IncompatibleSchemaError,
+    RegisteredSchema,
+    RegistryClient,
+    RegistryRefusedError,
+    RegistrySettings,
+    RegistryUnavailableError,
+    SchemaNotFoundError,
+)
+from storage_core.testing import ManualClock
+from tests.unit.connectors.registry.scripted import Scripted, scripted
+
+INT = '"int"'
+
+
+@pytest.fixture
+def script() -> Iterator[Scripted]:
+    with scripted() as there:
+        yield there
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+def client(script: Scripted, clock: ManualClock, **given) -> RegistryClient:
+    return RegistryClient(RegistrySettings.parse({"url": script.url, **given}), clock)
+
+
+def test_schema_of_an_id_is_asked_for_once(script, clock) -> None:
+    script.answer("/schemas/ids/7", {"schema": INT})
+    there = client(script, clock)
+    assert there.schema_by_id(7) == there.schema_by_id(7) == RegisteredSchema(7, None, None, INT)
+    assert script.asked == ["/schemas/ids/7"]
+
+
+def test_references_come_with_a_schema_each_behind_what_it_needs(script, clock) -> None:
+    def refers(name: str) -> dict[str, object]:
+        return {"references": [{"name": name, "subject": f"s/{name}", "version": 2}]}
+
+    script.answer("/schemas/ids/7", {"schema": "top", **refers("b")})
+    script.answer("/subjects/s%2Fb/versions/2", {"id": 6, "schema": "b", **refers("a")})
+    script.answer("/subjects/s%2Fa/versions/2", {"id": 5, "schema": "a"})
+    assert client(script, clock).schema_by_id(7).references == ("a", "b")
+
+
+def test_references_in_a_circle_end(script, clock) -> None:
+    circle = {"references": [{"name": "a", "subject": "a", "version": 1}]}
+    script.answer("/subjects/a/versions/1", {"id": 5, "schema": "a", **circle})
+    with pytest.raises(RegistryRefusedError, match="refers to more than"):
+        client(script, clock).version("a", 1)
+
+
+def test_latest_version_is_asked_for_each_time(script, clock) -> None:
+    for version in (1, 2):
+        answer = {"id": version, "schema": INT, "subject": "s", "version": version}
+        script.answer("/subjects/s/versions/latest", answer)
+    there = client(script, clock)
+    assert [there.latest("s").version, there.latest("s").version] == [1, 2]
+
+
+def test_schema_of_a_guid_comes_with_its_id(script, clock) -> None:
+    script.answer("/schemas/guids/ab-cd", {"id": 9, "guid": "ab-cd", "schema": INT})
+    assert client(script, clock).schema_by_guid("ab-cd").id == 9
+
+
+def test_missing_id_is_asked_for_again_after_a_second(script, clock) -> None:
+    there = client(script, clock)
+    for _ in range(3):
+        with pytest.raises(SchemaNotFoundError, match=f"{script.url}: schema id 7: not there"):
+            there.schema_by_id(7)
+    assert len(script.asked) == 1
+    script.answer("/schemas/ids/7", {"schema": INT})
+    clock.advance(1)
+    assert there.schema_by_id(7).text == INT
+
+
+def test_schema_that_is_no_avro_is_said_to_be_none(script, clock) -> None:
+    script.answer("/schemas/ids/7", {"schema": "message A {}", "schemaType": "PROTOBUF"})
+    with pytest.raises(SchemaNotFoundError, match="schema id 7: is PROTOBUF, no Avro"):
+        client(script, clock).schema_by_id(7)
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+def test_registry_that_cannot_answer_then_is_asked_again(script, clock, status) -> None:
+    script.answer("/schemas/ids/7", b"<html>", status)
+    script.answer("/schemas/ids/7", {"schema": INT})
+    assert client(script, clock).schema_by_id(7).text == INT
+
+
+def test_registry_that_stays_away_is_asked_a_bounded_number_of_times(script, clock) -> None:
+    script.answer("/schemas/ids/7", b"", 503)
+    before_s = clock.monotonic_s()
+    with pytest.raises(RegistryUnavailableError, match=r"schema id 7: HTTP 503 .*asked 3 times"):
+        client(script, clock, **{"max.retries": 2, "retries.wait.ms": 100}).schema_by_id(7)
+    assert len(script.asked) == 3
+    assert clock.monotonic_s() - before_s == pytest.approx(0.1 + 0.2)
+
+
+def test_registry_that_is_not_there_is_named(clock) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        there = RegistryClient(RegistrySettings.parse({"url": url, "max.retries": 0}), clock)
+        with pytest.raises(RegistryUnavailableError, match=f"{url}: schema id 7: .*refused"):
+            there.schema_by_id(7)
+
+
+def test_registry_that_is_silent_is_waited_for_as_long_as_was_said(clock) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        given = {"url": f"http://127.0.0.1:{silent.getsockname()[1]}", "timeout": 0.05}
+        there = RegistryClient(RegistrySettings.parse({**given, "max.retries": 1}), clock)
+        with pytest.raises(RegistryUnavailableError, match="no answer in time; asked 2 times"):
+            there.schema_by_id(7)
+
+
+def test_next_address_is_asked_where_one_does_not_answer(script, clock) -> None:
+    script.answer("/schemas/ids/7", {"schema": INT})
+    there = client(script, clock, url=f"http://127.0.0.1:1,{script.url}", **{"max.retries": 0})
+    assert there.schema_by_id(7).text == INT
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(401, "see basic.auth.user.info"), (403, "may not"), (404, "its path included"), (422, "422")],
+)
+def test_refusal_is_told_in_one_line_and_not_asked_again(script, clock, status, said) -> None:
+    script.answer("/schemas/ids/7", b"<html>\nno</html>", status)
+    with pytest.raises(RegistryRefusedError, match=f"{script.url}: schema id 7: .*{said}") as told:
+        client(script, clock).schema_by_id(7)
+    assert "\n" not in str(told.value)
+    assert len(script.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>", [], {}, {"schema": 1}, {"schema": INT, "references": [1]}]
+)
+def test_what_does_not_answer_like_a_registry_is_refused(script, clock, body) -> None:
+    script.answer("/schemas/ids/7", body)
+    with pytest.raises(RegistryRefusedError, match="schema id 7: "):
+        client(script, clock).schema_by_id(7)
+
+
+def test_incompatible_schema_is_told_with_the_registrys_words(script, clock) -> None:
+    script.answer("/subjects/s/versions", {"error_code": 409, "message": "a\nfield"}, 409)
+    with pytest.raises(IncompatibleSchemaError, match=r"register with subject s: .*a field"):
+        client(script, clock).register("s", INT)
+
+
+def test_credentials_go_with_a_question_and_not_into_what_is_said(script, clock) -> None:
+    script.answer("/schemas/ids/7", {}, 401)
+    url = script.url.replace("//", "//jo:canary@")
+    with pytest.raises(RegistryRefusedError) as told:
+        client(script, clock, url=url).schema_by_id(7)
+    assert script.authorizations == ["Basic am86Y2FuYXJ5"]
+    assert "canary" not in str(told.value)
+
+
+def test_subject_without_a_level_of_its_own_has_that_of_all(script, clock) -> None:
+    script.answer("/config", {"compatibilityLevel": "BACKWARD"})
+    found = client(script, clock).compatibility("s")
+    assert (found.level, found.is_own, found.is_transitive) == ("BACKWARD", False, False)

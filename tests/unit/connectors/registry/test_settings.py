@@ -1,0 +1,60 @@
+"""Settings by the names of Confluent's clients: what they may be, and what nobody is shown."""
+
+import pytest
+
+from connectors.registry import RegistryClient, RegistrySettings, shown_registry_settings
+from storage_core import InvalidRequestError
+
+URL = "http://localhost:8081"
+
+
+def test_addresses_stand_without_users() -> None:
+    found = RegistrySettings.parse({"url": " https://jo:p%40ss@a:1/x/ , https://b"})
+    assert found.urls == ("https://a:1/x", "https://b")
+    assert found.user_info == "jo:p@ss"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "url: is missing"),
+        ({"url": ""}, "url: takes text"),
+        ({"url": "localhost:8081"}, "url: write http://host:port"),
+        ({"url": "http://jo:canary@host:canary"}, "url: write http://host:port"),
+        ({"url": URL, "ssl.ca.locations": "x"}, "did you mean ssl.ca.location"),
+        ({"url": URL, "basic.auth.user.info": "canary"}, "write user:password"),
+        ({"url": "http://a:canary@h", "basic.auth.user.info": "b:canary"}, "given twice"),
+        ({"url": URL, "basic.auth.user.info": "b:c", "bearer.auth.token": "canary"}, "twice"),
+        ({"url": URL, "ssl.key.password": "canary"}, "ssl.certificate.location: is missing"),
+        ({"url": URL, "ssl.ca.location": False}, "ssl.ca.location: takes text"),
+        ({"url": URL, "timeout": 0}, "timeout: takes a number from 0.001"),
+        ({"url": URL, "max.retries": "often"}, "max.retries: takes a number"),
+        ({"url": URL, "max.retries": True}, "max.retries: takes a number"),
+        ({"url": URL, "timeout": "nan"}, "timeout: takes a number"),
+    ],
+)
+def test_unsuitable_setting_is_named_and_no_secret_shown(given, said) -> None:
+    with pytest.raises(InvalidRequestError, match=said) as told:
+        RegistrySettings.parse(given)
+    assert "canary" not in str(told.value)
+
+
+def test_no_text_of_the_settings_shows_a_secret() -> None:
+    given = {
+        "url": "http://jo:canary@h",
+        "ssl.certificate.location": "c.pem",
+        "ssl.key.password": "canary",
+    }
+    assert "canary" not in repr(RegistrySettings.parse(given))
+    shown = shown_registry_settings({**given, "bearer.auth.token": "canary", "unknown": "canary"})
+    assert "canary" not in str(shown)
+    assert shown["url"] == "http://h"
+
+
+@pytest.mark.parametrize("name", ["ssl.ca.location", "ssl.certificate.location"])
+def test_file_that_is_no_certificate_is_named(tmp_path, name) -> None:
+    (tmp_path / "a.pem").write_text("no certificate")
+    for file in ("a.pem", "missing.pem"):
+        settings = RegistrySettings.parse({"url": URL, name: str(tmp_path / file)})
+        with pytest.raises(InvalidRequestError, match=f"{name}: .*{file}"):
+            RegistryClient(settings)
