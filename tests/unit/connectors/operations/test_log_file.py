@@ -13,7 +13,7 @@ from connectors.ingest import progress
 from connectors.ingest.log_lines import LogFormat, open_log, tell_library_lines_left_out
 from connectors.operations.log_file import DailyFile
 from connectors.settings.operations_settings import ALL_LOGGERS, LIBRARY_LOGGER, LOGGERS, LogLevel
-from storage_core import InvalidRequestError, SystemClock
+from storage_core import InvalidRequestError, SystemClock, UnavailableError
 
 NOW = datetime.fromtimestamp(SystemClock().now_ns() // 10**9, UTC)
 DAY_S = 86_400
@@ -39,7 +39,9 @@ def age(path, days):
 
 
 def test_lines_of_a_day_before_go_to_a_file_of_their_own(daily, tmp_path):
-    daily().write("old")
+    before = daily()
+    before.write("old")
+    before.close()
     age(tmp_path / "worker.log", 2)
     daily().write("new")
     (dated,) = tmp_path.glob("worker.log.*")
@@ -50,7 +52,9 @@ def test_lines_of_a_day_before_go_to_a_file_of_their_own(daily, tmp_path):
 def test_no_more_days_than_wanted_are_kept(daily, tmp_path):
     for days in range(3, 9):
         (tmp_path / f"worker.log.{NOW - timedelta(days=days):%Y-%m-%d}").touch()
-    daily().write("old")
+    before = daily()
+    before.write("old")
+    before.close()
     age(tmp_path / "worker.log", 2)
     daily(keep_days=3).write("new")
     kept = sorted(path.name[-10:] for path in tmp_path.glob("worker.log.*"))
@@ -59,8 +63,40 @@ def test_no_more_days_than_wanted_are_kept(daily, tmp_path):
 
 def test_file_goes_on_after_a_restart(daily, tmp_path):
     for line in ("first", "second"):
-        daily().write(line)
+        file = daily()
+        file.write(line)
+        file.close()
     assert (tmp_path / "worker.log").read_text() == "first\nsecond\n"
+
+
+def test_file_of_another_worker_is_refused_and_left_as_it_is(daily, tmp_path):
+    first = daily()
+    first.write("line")
+    with pytest.raises(UnavailableError, match=r"log\.file is another process's"):
+        DailyFile(tmp_path / "worker.log", 3)
+    first.close()
+    daily().write("line")
+    assert (tmp_path / "worker.log").read_text() == "line\nline\n"
+
+
+def test_new_day_is_another_worker_s_no_more_than_the_one_before(daily, tmp_path):
+    daily().close()
+    age(tmp_path / "worker.log", 2)
+    daily().write("new")
+    with pytest.raises(UnavailableError):
+        DailyFile(tmp_path / "worker.log", 3)
+
+
+def test_day_that_cannot_be_put_away_goes_on_in_its_file(daily, tmp_path, capsys):
+    (tmp_path / "worker.log").touch()
+    age(tmp_path / "worker.log", 2)
+    # A directory in the place of the file of that day.
+    (tmp_path / f"worker.log.{NOW - timedelta(days=2):%Y-%m-%d}").mkdir()
+    file = daily()
+    for line in ("one", "two"):
+        file.write(line)
+    assert (tmp_path / "worker.log").read_text() == "one\ntwo\n"
+    assert capsys.readouterr().err.count("cannot be put away") == 1
 
 
 @pytest.mark.parametrize("place", ["", "nowhere/worker.log"])
