@@ -25,6 +25,7 @@ from storage_core.format.contents import Contents
 from storage_core.format.counters import StreamStats
 from storage_core.format.keys import INT64_MAX, INT64_MIN, KEY_BYTES_MAX
 from storage_core.format.record import HEADERS_TYPE, Record, State
+from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.window import UNITS_PER_SECOND, Unit
 from storage_core.ground.clock import Clock, SystemClock
 from storage_core.ground.locks import DirectoryLock
@@ -69,6 +70,7 @@ __all__ = [
     "Problem",
     "ReadRequest",
     "Record",
+    "SchemaEntry",
     "ShardExpiry",
     "ShardLockedError",
     "ShardPoisonedError",

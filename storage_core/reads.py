@@ -20,6 +20,7 @@ from storage_core.errors import ClosedError, InvalidRequestError
 from storage_core.format.counters import IndexCounts, StreamStats, stats_of
 from storage_core.format.keys import saturating_add
 from storage_core.format.record import Record
+from storage_core.format.schema_entry import SchemaEntry
 from storage_core.ground.forking import Home
 from storage_core.ground.parallel import Threads
 from storage_core.read.asked import Ids, integer, request_of
@@ -109,6 +110,15 @@ class StreamReads(Generic[S]):
             end: Their exclusive end; None for all that is committed.
         """
         return self._shard(shard).dead_letters(start, end)
+
+    def schemas(self) -> list[SchemaEntry]:
+        """Return the schemas of which the open shards have, or had, rows; each once.
+
+        They are there without the registry; a schema of a batch that is not committed yet may be
+        among them.
+        """
+        found = (entry for one in self._open_shards().values() for entry in one.schemas())
+        return list({entry.identity: entry for entry in found}.values())
 
     def stats(self, shard: int | None = None) -> StreamStats:
         """Return what one open shard has counted, or all of them.

@@ -1,6 +1,6 @@
 """A stream open for writing: its shards, and the calls that reach all of them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from os import PathLike
@@ -15,9 +15,11 @@ from storage_core.catalog.options import StreamOptions, checked_options
 from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.stream_file import StreamFiles, read_stream
 from storage_core.dictionaries.routing import refuse_strange_keys, rows_by_shard
+from storage_core.dictionaries.schemas import checked_schemas
 from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.format.keys import ADDRESS_MAX
 from storage_core.format.record import rows_from_arrow
+from storage_core.format.schema_entry import SchemaEntry
 from storage_core.ground.durable_file import file_errors
 from storage_core.index.worker import IndexWorker
 from storage_core.reads import StreamReads
@@ -204,6 +206,7 @@ class Stream(StreamReads[Shard]):
         source: dict[str, Any] | None = None,
         attachments: Iterable[tuple[str, bytes, bytes]] = (),
         dead_letters: Mapping[int, bytes] | None = None,
+        schemas: Sequence[SchemaEntry] = (),
     ) -> AppendReport:
         """Write a batch, all of its rows or none; durable once `commit` returns.
 
@@ -211,8 +214,8 @@ class Stream(StreamReads[Shard]):
 
         Args:
             batch: Columns primary, secondary, payload, and optionally version, key, headers,
-                timestamp, timestamp_type. In a stream with a key dictionary `key` is needed, null
-                for no key, and there is no secondary.
+                timestamp, timestamp_type, schema (int32, a place in `schemas`). In a stream with a
+                key dictionary `key` is needed, null for no key, and there is no secondary.
             shard: The shard all rows go to; None routes each by its secondary, or by its key's
                 hash, which a stream with an origin refuses. Keys that route elsewhere are refused.
             addresses: The rows' own addresses, strictly increasing; rows already stored are
@@ -224,6 +227,8 @@ class Stream(StreamReads[Shard]):
             dead_letters: What cannot be a row, by address, in the caller's own encoding; kept
                 as it is, and moves the tail like a row. Addresses below the tail are skipped
                 and counted.
+            schemas: By which schemas the payloads were written, as the rows' column `schema` counts
+                through them; null is none. Each shard keeps those that are new to it.
 
         Raises:
             InvalidRequestError: Something does not fit; nothing changed.
@@ -241,7 +246,8 @@ class Stream(StreamReads[Shard]):
         """
         self._refuse_if_closed()
         largest = self._files.settings.options.payload_bytes_max
-        rows = rows_from_arrow(batch, largest, has_keys=self._has_keys)
+        known = checked_schemas(schemas)
+        rows = rows_from_arrow(batch, largest, has_keys=self._has_keys, schemas=known)
         extra = checked_attachments(attachments)
         if shard is None:
             self._refuse_unrouted()
@@ -397,7 +403,8 @@ class Stream(StreamReads[Shard]):
         """
         report = VerifyReport()
         for shard in self._open_shards().values():
-            report = report.plus(alone(shard, partial(verify_shard, shard, progress)))
+            check = partial(verify_shard, shard, progress, fingerprint_of=_fingerprint_of)
+            report = report.plus(alone(shard, check))
         return report
 
     def close(self) -> None:
@@ -444,3 +451,14 @@ class Stream(StreamReads[Shard]):
             self._refuse_if_closed()
             message = "the shards are partitions of an origin: append batches that name theirs"
             raise InvalidRequestError(message, stream=self._files.meta.name)
+
+
+def _fingerprint_of(text: str) -> bytes | None:
+    """Return the fingerprint of a schema's text, None where it is none."""
+    # Only who verifies needs it, and it takes 70 ms.
+    from storage_core.fields import AvroSchema  # noqa: PLC0415
+
+    try:
+        return AvroSchema.parse(text).fingerprint
+    except InvalidRequestError:
+        return None

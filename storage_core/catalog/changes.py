@@ -62,6 +62,15 @@ def upgraded(files: StreamFiles) -> StreamFiles:
         return rewritten(files, files.settings)
 
 
+def name_feature(files: StreamFiles, feature: str) -> None:
+    """Make programs that do not know a feature refuse a stream from now on; durable on return."""
+    with taking_errors(files.directory, f"naming {feature}"), locked(files.directory):
+        files = files.reread()
+        features = files.settings.features
+        if feature not in features:
+            rewritten(files, replace(files.settings, features=features | {feature}))
+
+
 def rewritten(files: StreamFiles, settings: StreamSettings) -> StreamFiles:
     """Put settings in the place of those on disk; durable on return. Under `locked`."""
     settings = replace(settings, format_version=FORMAT_VERSION)

@@ -39,10 +39,12 @@ from storage_core.ground.durable_file import encode_document, read_document
 FORMAT_VERSION: Final = 3
 _FORMAT_VERSIONS: Final = (1, 2, FORMAT_VERSION)
 KEY_DICTIONARY: Final = "key_dictionary"
-FEATURES: Final[frozenset[str]] = frozenset({KEY_DICTIONARY})
+SCHEMA_DICTIONARY: Final = "schema_dictionary"
+FEATURES: Final[frozenset[str]] = frozenset({KEY_DICTIONARY, SCHEMA_DICTIONARY})
 
 OPTIONS_FILE: Final = "options.json"
 _META_FIELDS: Final = ("name", "incarnation", "unit", "window", "jitter", "shards")
+_FEATURES_FIELD: Final = "features"
 _SPANS: Final = ("retention", "sync_interval", "wait_max")
 
 
@@ -90,13 +92,15 @@ class StreamSettings:
     """What may change, and the shards there are.
 
     `births` holds the first address of the shards whose log does not begin at 0.
-    `format_version` is the earliest that may have written to it last.
+    `format_version` is the earliest that may have written to it last. `features` came to be needed
+    since the stream was made.
     """
 
     options: StreamOptions
     lineages: Mapping[int, bytes]
     births: Mapping[int, int] = field(default_factory=dict)
     format_version: int = FORMAT_VERSION
+    features: frozenset[str] = frozenset()
 
 
 def encode_meta(meta: StreamMeta) -> bytes:
@@ -161,6 +165,9 @@ def encode_settings(settings: StreamSettings, meta: StreamMeta) -> bytes:
         span = options[name]
         options[name] = None if span is None else span.total_seconds()
     options["index"] = encode_index_options(settings.options.index)
+    if settings.features:
+        # Among the options: programs that do not know this refuse an option they do not know.
+        options[_FEATURES_FIELD] = sorted(settings.features)
     lineages = {str(shard): lineage.hex() for shard, lineage in settings.lineages.items()}
     births = {str(shard): born for shard, born in settings.births.items()}
     return encode_document(
@@ -189,6 +196,11 @@ def read_settings(directory: Path, meta: StreamMeta) -> StreamSettings:
         message = "the file is missing; restore it from a backup"
         raise CorruptionError(message, stream=meta.name, path=path) from error
     options = document["options"]
+    features = frozenset(options.pop(_FEATURES_FIELD, ()))
+    if features - FEATURES:
+        missing = ", ".join(sorted(features - FEATURES))
+        message = f"the stream needs features this shardlog lacks: {missing}"
+        raise UnsupportedFormatError(message, stream=meta.name, path=path)
     known = {one.name for one in fields(StreamOptions)}
     unknown = sorted(set(options) - known)
     unknown += unknown_index_options(options.get("index", {}))
@@ -211,4 +223,4 @@ def read_settings(directory: Path, meta: StreamMeta) -> StreamSettings:
             "restore both from one moment"
         )
         raise ForeignDataError(message, stream=meta.name, path=path)
-    return StreamSettings(StreamOptions(**options), lineages, births, version)
+    return StreamSettings(StreamOptions(**options), lineages, births, version, features)

@@ -2,12 +2,13 @@
 
     block   = header | one Arrow IPC record-batch message
     header  = magic 4s | format u16 | codec u8 | spare u8 | mask u32 | shard u32 | lineage 16s |
-              count u32 | first i64 | last i64 | committed_at_ms i64 | spare u32 |
+              count u32 | first i64 | last i64 | committed_at_ms i64 | schema u32 |
               xxh3-64 of all before                                              (72 bytes)
 
 The message's schema is not stored; it follows from the format version and the mask. The base
 columns are secondary, primary and payload; each bit of the mask adds one. A column whose bit is not
-set has one value: version and state are zero, addresses are dense, the envelope is absent.
+set has one value: version and state are zero, addresses are dense, the envelope is absent. Where
+all payloads have one schema, its number stands in the header instead of in a column.
 
 A block names its own place (lineage, shard, first address) and its zone holds the checksum
 of all its bytes: a swapped, stale or torn block cannot pass. Bytes are handed to Arrow only
@@ -22,11 +23,12 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 
 from storage_core.errors import CorruptionError
-from storage_core.format.record import ENVELOPE, Rows
-from storage_core.ground.arrow import alone, int_array
+from storage_core.format.record import ENVELOPE, SCHEMA, SCHEMA_TYPE, Rows
+from storage_core.ground.arrow import Array, alone, int_array, nulls, repeated
 
 Codec = Literal["none", "lz4", "zstd"]
 
@@ -35,7 +37,10 @@ MASK_VERSION: Final = 1
 MASK_STATE: Final = 2
 MASK_ADDRESS: Final = 4
 _MASK_ENVELOPE: Final = {"key": 8, "headers": 16, "timestamp": 32, "timestamp_type": 64}
-_MASK_ALL: Final = 127
+# A column of its own, or one number in the header: of all rows but tombstones, which have none.
+MASK_SCHEMA: Final = 128
+MASK_ONE_SCHEMA: Final = 256
+_MASK_ALL: Final = 511
 
 _MAGIC: Final = b"SLBK"
 _HEADER: Final = struct.Struct("<4sHBBII16sIqqqI")
@@ -64,6 +69,7 @@ class Block:
     committed_at_ms: int
     mask: int
     batch: pa.RecordBatch
+    one_schema: int = 0
 
     def __len__(self) -> int:
         return self.batch.num_rows
@@ -96,6 +102,20 @@ class Block:
         explicit = self._optional(MASK_ADDRESS, "address")
         return np.arange(self.first, self.last + 1) if explicit is None else explicit
 
+    @property
+    def schemas(self) -> Array:
+        """Number of each row's schema, null for none."""
+        if self.mask & MASK_SCHEMA:
+            return self.batch.column(SCHEMA)
+        if not self.mask & MASK_ONE_SCHEMA:
+            return nulls(len(self), SCHEMA_TYPE)
+        payload = self.batch.column("payload")
+        if not payload.null_count:
+            return repeated(self.one_schema, SCHEMA_TYPE, len(self))
+        one: Any = pa.scalar(self.one_schema, SCHEMA_TYPE)
+        numbers: Array = pc.if_else(payload.is_valid(), one, pa.scalar(None, SCHEMA_TYPE))
+        return numbers
+
     def _optional(self, bit: int, name: str) -> Any:  # noqa: ANN401 - the column's type
         return self.batch.column(name).to_numpy() if self.mask & bit else None
 
@@ -117,6 +137,8 @@ def block_schema(mask: int) -> pa.Schema:
     for name, bit in _MASK_ENVELOPE.items():
         if mask & bit:
             fields.append(pa.field(name, ENVELOPE[name]))
+    if mask & MASK_SCHEMA:
+        fields.append(pa.field(SCHEMA, SCHEMA_TYPE))
     return pa.schema(fields)
 
 
@@ -149,6 +171,12 @@ def encode_block(  # noqa: PLR0913 - a block's parts
         if name in rows.envelope:
             mask |= bit
             columns.append(alone(rows.envelope[name]))
+    one_schema = 0
+    if SCHEMA in rows.envelope:
+        bit, one_schema = _schema_mask(rows)
+        mask |= bit
+        if bit == MASK_SCHEMA:
+            columns.append(alone(rows.envelope[SCHEMA]))
     message = pa.RecordBatch.from_arrays(columns, schema=block_schema(mask))
     header = _HEADER.pack(
         _MAGIC,
@@ -162,10 +190,24 @@ def encode_block(  # noqa: PLR0913 - a block's parts
         int(addresses[0]),
         int(addresses[-1]),
         committed_at_ms,
-        0,
+        one_schema,
     )
     checksum = _CHECKSUM.pack(xxhash.xxh3_64_intdigest(header))
     return b"".join((header, checksum, _serialize(message, codec)))
+
+
+def _schema_mask(rows: Rows) -> tuple[int, int]:
+    """Return how a block keeps its rows' schemas, and the one it has if that is all."""
+    column, payload = rows.envelope[SCHEMA], rows.payload
+    if column.null_count == len(column):
+        return 0, 0
+    bounds: Any = pc.min_max(column)
+    least, most = bounds["min"].as_py(), bounds["max"].as_py()
+    if least != most or column.null_count != payload.null_count:
+        return MASK_SCHEMA, 0
+    if column.null_count and not column.is_null().equals(payload.is_null()):
+        return MASK_SCHEMA, 0
+    return MASK_ONE_SCHEMA, least
 
 
 def _serialize(message: pa.RecordBatch, codec: Codec) -> pa.Buffer:
@@ -213,7 +255,7 @@ def decode_proven(data: bytes, place: BlockPlace, first: int) -> Block:
         CorruptionError: It is a whole block, but not the one that belongs here.
     """
     # The header's own checksum is for those who have no zone: the zone's covered it.
-    magic, version, codec, _, mask, shard, lineage, count, head, last, committed_at_ms, _ = (
+    magic, version, codec, _, mask, shard, lineage, count, head, last, committed_at_ms, schema = (
         _HEADER.unpack_from(data)
     )
     is_readable = magic == _MAGIC and version == BLOCK_FORMAT and codec < len(_CODECS)
@@ -226,4 +268,4 @@ def decode_proven(data: bytes, place: BlockPlace, first: int) -> Block:
     if batch.num_rows != count:
         message = "a block's count differs from its rows"
         raise CorruptionError(message, shard=place.shard, start=first, end=last + 1)
-    return Block(head, last, committed_at_ms, mask, batch)
+    return Block(head, last, committed_at_ms, mask, batch, schema)

@@ -5,12 +5,13 @@ read finds them in their place without scanning forward. They are few; when they
 this is an LSM tree and still ordered.
 
     key    l window secondary primary address
-    value  fields | payload | key | headers
+    value  fields | payload | key | headers | schema
     fields state u8 | nulls u8 | mask u8 | timestamp_type i8 | version u16 |
            payload_bytes u32 | key_bytes u32 | headers_bytes u32 | timestamp i64 |
            committed_at_ms i64                                                       (34 bytes)
     headers  count u32, then per header: key_bytes i32 | value_bytes i32 | key | value
              (-1 for a null one; -2 for the key's where the whole header is null)
+    schema   number i32, where the row has one; nothing else
 """
 
 import struct
@@ -23,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from storage_core.format.keys import decode_late_keys, encode_late_keys
-from storage_core.format.record import ENVELOPE, Rows
+from storage_core.format.record import ENVELOPE, SCHEMA, SCHEMA_TYPE, Rows
 from storage_core.format.window import WindowScheme
 from storage_core.ground.arrow import Array
 
@@ -46,7 +47,15 @@ _HEADER: Final = struct.Struct("<ii")
 _NULL: Final = -1
 _NULL_HEADER: Final = -2
 _COUNT: Final = struct.Struct("<I")
-_BITS: Final = {"payload": 1, "key": 2, "headers": 4, "timestamp": 8, "timestamp_type": 16}
+_BITS: Final = {
+    "payload": 1,
+    "key": 2,
+    "headers": 4,
+    "timestamp": 8,
+    "timestamp_type": 16,
+    SCHEMA: 32,
+}
+_SCHEMA: Final = struct.Struct("<i")
 
 Header = dict[str, str | bytes | None]
 
@@ -68,7 +77,11 @@ def encode_late_rows(
     bodies = [_bodies(fields, "payload", rows.payload)]
     for name, column in rows.envelope.items():
         fields["mask"] |= _BITS[name]
-        if name in ("key", "headers"):
+        if name == SCHEMA:
+            _mark_nulls(fields, name, column)
+            numbers = column.to_pylist()
+            bodies.append([b"" if one is None else _SCHEMA.pack(one) for one in numbers])
+        elif name in ("key", "headers"):
             bodies.append(_bodies(fields, name, column))
         else:
             _mark_nulls(fields, name, column)
@@ -142,6 +155,12 @@ class LateRows:
             absent |= (self.fields["mask"] & bit) == 0
         if name in ("timestamp", "timestamp_type"):
             return pa.array(self.fields[name], ENVELOPE[name], mask=absent)
+        if name == SCHEMA:
+            numbers = [
+                None if gone else _SCHEMA.unpack(value[-_SCHEMA.size :])[0]
+                for value, gone in zip(self.values, absent.tolist(), strict=True)
+            ]
+            return pa.array(numbers, SCHEMA_TYPE)
         sizes = self.fields
         start = np.full(len(self.values), _FIELDS.size, dtype=np.int64)
         if name != "payload":
@@ -165,6 +184,8 @@ def has_whole_values(late: LateRows) -> bool:
     """Tell whether each value ends where its fields say."""
     fields = late.fields
     sizes = fields["payload_bytes"].astype(np.int64) + fields["key_bytes"] + fields["headers_bytes"]
+    has_schema = (fields["mask"] & ~fields["nulls"] & _BITS[SCHEMA]) != 0
+    sizes = sizes + np.where(has_schema, _SCHEMA.size, 0)
     return bool(np.array_equal(sizes + _FIELDS.size, [len(value) for value in late.values]))
 
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import KEY_BYTES_MAX, NULL_KEY_NUMBER
+from storage_core.format.schema_entry import SchemaEntry
 from storage_core.ground.arrow import Array, binary_sizes, entry_sizes, int_array
 
 HEADERS_TYPE: Final = pa.list_(
@@ -27,8 +28,11 @@ ENVELOPE: Final[dict[str, pa.DataType]] = {
     "timestamp": pa.int64(),
     "timestamp_type": pa.int8(),
 }
+# A row's schema, by number; it is no column of those that read.
+SCHEMA: Final = "schema"
+SCHEMA_TYPE: Final = pa.int32()
 _REQUIRED: Final[dict[str, pa.DataType]] = {"primary": pa.int64(), "secondary": pa.int32()}
-_INPUT: Final[frozenset[str]] = frozenset((*_REQUIRED, "payload", "version", *ENVELOPE))
+_INPUT: Final[frozenset[str]] = frozenset((*_REQUIRED, "payload", "version", *ENVELOPE, SCHEMA))
 
 
 class State:
@@ -66,7 +70,8 @@ class Rows:
     """Records of one shard as columns of equal length.
 
     `version` None means all zero. `envelope` holds only the columns that were given. Where rows
-    belong to keys, `secondary` is -1 until their shard numbers them.
+    belong to keys, `secondary` is -1 until their shard numbers them. A column `schema` says which
+    of `schemas` a row has until their shard numbers these, and then the number.
     """
 
     secondary: npt.NDArray[np.int32]
@@ -74,13 +79,21 @@ class Rows:
     version: npt.NDArray[np.uint16] | None
     payload: Array
     envelope: Mapping[str, Array]
+    schemas: tuple[SchemaEntry, ...] = ()
 
     def __len__(self) -> int:
         return len(self.primary)
 
     def with_secondary(self, secondary: npt.NDArray[np.int32]) -> "Rows":
         """Return the same records under other secondaries."""
-        return Rows(secondary, self.primary, self.version, self.payload, self.envelope)
+        return Rows(
+            secondary, self.primary, self.version, self.payload, self.envelope, self.schemas
+        )
+
+    def with_schemas(self, numbers: Array) -> "Rows":
+        """Return the same records with the numbers of their schemas."""
+        envelope = {**self.envelope, SCHEMA: numbers}
+        return Rows(self.secondary, self.primary, self.version, self.payload, envelope)
 
     def slice(self, start: int, end: int) -> "Rows":
         """Return the records from `start` to before `end`, without copying."""
@@ -90,6 +103,7 @@ class Rows:
             None if self.version is None else self.version[start:end],
             self.payload.slice(start, end - start),
             {name: column.slice(start, end - start) for name, column in self.envelope.items()},
+            self.schemas,
         )
 
     def take(self, positions: npt.NDArray[np.int64]) -> "Rows":
@@ -101,6 +115,7 @@ class Rows:
             None if self.version is None else self.version[positions],
             self.payload.take(chosen),
             {name: column.take(chosen) for name, column in self.envelope.items()},
+            self.schemas,
         )
 
     def payload_sizes(self) -> npt.NDArray[np.int32]:
@@ -118,13 +133,20 @@ class Rows:
         return sizes
 
 
-def rows_from_arrow(batch: object, payload_bytes_max: int, *, has_keys: bool = False) -> Rows:
+def rows_from_arrow(
+    batch: object,
+    payload_bytes_max: int,
+    *,
+    has_keys: bool = False,
+    schemas: tuple[SchemaEntry, ...] = (),
+) -> Rows:
     """Return a caller's batch as rows, or refuse it whole.
 
     Args:
         batch: The caller's.
         payload_bytes_max: A larger payload is refused.
         has_keys: Whether rows belong to the keys in column `key`; they have no secondary then.
+        schemas: Which schemas the column `schema` counts through.
 
     Raises:
         InvalidRequestError: A column is missing, unknown, null where it may not be, or does
@@ -145,12 +167,18 @@ def rows_from_arrow(batch: object, payload_bytes_max: int, *, has_keys: bool = F
         version = _numbers(batch, "version", pa.uint16())
         if not version.any():
             version = None
+    given = [(name, kind) for name, kind in ENVELOPE.items() if name in names]
+    envelope = {name: _column(batch, name, kind) for name, kind in given}
+    column = _schema_column(batch, schemas) if SCHEMA in names or schemas else None
+    if column is not None:
+        envelope[SCHEMA] = column
     rows = Rows(
         _unnumbered(batch) if has_keys else _numbers(batch, "secondary", pa.int32()),
         _numbers(batch, "primary", pa.int64()),
         version,
         _column(batch, "payload", pa.binary()),
-        {name: _column(batch, name, kind) for name, kind in ENVELOPE.items() if name in names},
+        envelope,
+        schemas if column is not None else (),
     )
     check_payload_sizes(rows, payload_bytes_max)
     if "headers" in rows.envelope:
@@ -179,6 +207,23 @@ def _unnumbered(batch: pa.RecordBatch) -> npt.NDArray[np.int32]:
         message = f"key of row {at} has {int(sizes[at])} bytes; {KEY_BYTES_MAX} is the most"
         raise InvalidRequestError(message)
     return np.full(batch.num_rows, NULL_KEY_NUMBER, dtype=np.int32)
+
+
+def _schema_column(batch: pa.RecordBatch, schemas: tuple[SchemaEntry, ...]) -> "Array | None":
+    """Return which of a caller's schemas each row has; None where none has any."""
+    column = _column(batch, SCHEMA, SCHEMA_TYPE)
+    if column.null_count == len(column):
+        return None
+    bounds: Any = pc.min_max(column)
+    least, most = bounds["min"].as_py(), bounds["max"].as_py()
+    if least < 0 or most >= len(schemas):
+        one = least if least < 0 else most
+        message = (
+            f"column 'schema' has {one}, and {len(schemas)} schemas are given: "
+            "it counts through `schemas` from 0, null for none"
+        )
+        raise InvalidRequestError(message)
+    return column
 
 
 def check_payload_sizes(rows: Rows, payload_bytes_max: int) -> None:

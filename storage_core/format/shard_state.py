@@ -11,6 +11,7 @@
     m ahead        i64: how many ahead records have a key that says where they are. If it is
                    not what the counter says, some lack theirs (ahead_places.py)
     m keys         i64: how many keys have a number, which are 0 to before it (dictionary)
+    m schemas      i64: how many schemas have one
     m segments     number i64 and end i64 of the last segment; written by every batch with blocks
                    in one. What lies behind is referred to by nothing (segments.py)
     m segments begin   i64: number of the first segment that is kept; 1 where it is missing
@@ -70,6 +71,7 @@ KEY_CUT: Final = meta_key("cut")
 KEY_AHEAD: Final = meta_key("ahead")
 KEY_SOURCE: Final = meta_key("source")
 KEY_KEYS: Final = meta_key("keys")
+KEY_SCHEMAS: Final = meta_key("schemas")
 _PREFIX_LOST: Final = meta_key("lost/")
 _PREFIX_GAP: Final = meta_key("gap/")
 _PREFIX_PASS: Final = meta_key("pass/")
@@ -171,6 +173,7 @@ class ShardState:
     ledger: Ledger | None = None
     has_removed: bool = False
     keys: int = 0
+    schemas: int = 0
     expired_end: int = 0
     index: IndexCounts = _NO_INDEX
     cut: int = 0
@@ -335,6 +338,7 @@ def decode_state(entries: list[tuple[bytes, bytes]], shard: int, born: int = 0) 
             ledger=decode_ledger(single[KEY_TRANSACTIONS]) if KEY_TRANSACTIONS in single else None,
             has_removed=KEY_REMOVED in single,
             keys=_int_or(single, KEY_KEYS, 0),
+            schemas=_int_or(single, KEY_SCHEMAS, 0),
             expired_end=_int_or(single, KEY_EXPIRED, 0),
             index=IndexCounts(*_INDEX.unpack(single.get(KEY_INDEX, bytes(_INDEX.size)))),
             cut=_int_or(single, KEY_CUT, born),

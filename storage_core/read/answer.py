@@ -20,8 +20,9 @@ from storage_core.read.keyed import (
 from storage_core.read.latest import scan_newest
 from storage_core.read.latest_by import scan_latest_by
 from storage_core.read.request import ReadRequest
-from storage_core.read.row_filter import filter_for
+from storage_core.read.row_filter import RowFilter, filter_for
 from storage_core.read.scan import scan_arrival, scan_nothing, scan_primary, scan_time
+from storage_core.read.schema_columns import by_schema_number, with_schemas
 from storage_core.read.view import ShardView
 
 
@@ -42,6 +43,14 @@ def scan_view(view: ShardView, request: ReadRequest) -> Scanned:
 
 def _scan(view: ShardView, asked: ReadRequest) -> Scanned:
     wanted = filter_for(view.state, view.committed, asked)
+    columns = by_schema_number(view, wanted.columns)
+    if columns is wanted.columns:
+        return _scanned(view, wanted, asked)
+    found = _scanned(view, replace(wanted, columns=columns), asked)
+    return with_schemas(view, found, wanted.columns)
+
+
+def _scanned(view: ShardView, wanted: RowFilter, asked: ReadRequest) -> Scanned:
     match asked.order:
         case "arrival" | "replay":
             return scan_arrival(view, wanted)

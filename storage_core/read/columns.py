@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from storage_core.format.block import MASK_STATE, Block, block_schema
+from storage_core.format.block import MASK_ONE_SCHEMA, MASK_STATE, Block, block_schema
 from storage_core.format.keys import INT64_MAX
 from storage_core.format.late_rows import LateRows
-from storage_core.format.record import ENVELOPE, State
+from storage_core.format.record import ENVELOPE, SCHEMA, SCHEMA_TYPE, State
 from storage_core.ground.arrow import Array, int_array, nulls, repeated
 
 Positions = npt.NDArray[np.int64]
@@ -40,8 +40,16 @@ _TYPES: Final[dict[str, pa.DataType]] = {
     "state": pa.uint8(),
     "committed_at_ms": pa.int64(),
     **ENVELOPE,
+    "schema_id": SCHEMA_TYPE,
+    "schema_fingerprint": pa.binary(),
 }
 COLUMNS: Final = tuple(_TYPES)
+# What may be null in a block that does not store it; numbers of schemas are shown to no caller.
+_NULLS: Final = {
+    **{name: _TYPES[name] for name in (*ENVELOPE, "schema_id", "schema_fingerprint")},
+    SCHEMA: SCHEMA_TYPE,
+}
+_TYPES[SCHEMA] = SCHEMA_TYPE
 _CONSTANT_ROWS: Final = 2**16
 _PAGE_ROWS: Final = 2**16
 _NOTHING: Final = nulls(0, pa.null())
@@ -73,6 +81,8 @@ def block_columns(
             arrays.append(int_array(block.addresses[chosen]))
         elif name == "late" and (states := block.states) is not None:
             arrays.append(pa.array(_is_late(states)[chosen]))
+        elif name == SCHEMA and block.mask & MASK_ONE_SCHEMA:
+            arrays.append(_schemas(block).take(int_array(chosen)))
         else:
             arrays.append(_fixed(block, name, shard, count))
     return pa.RecordBatch.from_arrays(arrays, schema=read_schema(columns))
@@ -108,7 +118,11 @@ def _frame(columns: tuple[str, ...], mask: int, shard: int, count: int) -> _Fram
         same = _NOTHING
         if at >= 0:
             frame.stored.append((place, at))
-        elif name in ("address", "committed_at_ms") or (name == "late" and mask & MASK_STATE):
+        elif (
+            name in ("address", "committed_at_ms")
+            or (name == "late" and mask & MASK_STATE)
+            or (name == SCHEMA and mask & MASK_ONE_SCHEMA)
+        ):
             frame.computed.append((place, name))
         else:
             same = _same(name, shard, count)
@@ -121,7 +135,16 @@ def _computed(block: Block, name: str) -> Array:
         return _addresses(block)
     if name == "late" and (states := block.states) is not None:
         return pa.array(_is_late(states))
+    if name == SCHEMA:
+        return _schemas(block)
     return int_array(np.full(len(block), block.committed_at_ms))
+
+
+def _schemas(block: Block) -> Array:
+    """Return the numbers of the schemas of a block that has one only."""
+    if block.batch.column("payload").null_count:
+        return block.schemas
+    return _constant(SCHEMA, block.one_schema, len(block))
 
 
 def _addresses(block: Block) -> Array:
@@ -153,8 +176,8 @@ def _fixed(block: Block, name: str, shard: int, count: int) -> Array:
 
 def _same(name: str, shard: int, count: int) -> Array:
     """Return a column that has one value in every block that does not store it."""
-    if name in ENVELOPE:
-        return nulls(count, ENVELOPE[name])
+    if name in _NULLS:
+        return nulls(count, _NULLS[name])
     return _constant(name, shard if name == "shard" else 0, count)
 
 
@@ -182,6 +205,8 @@ def late_columns(
             arrays.append(pa.array(late.fields[name][chosen], _TYPES[name]))
         elif name == "late":
             arrays.append(_constant(name, value=1, count=len(chosen)))
+        elif name in ("schema_id", "schema_fingerprint"):
+            arrays.append(nulls(len(chosen), _TYPES[name]))
         else:
             arrays.append(late.column(name).take(take))
     return pa.RecordBatch.from_arrays(arrays, schema=read_schema(columns))

@@ -38,6 +38,7 @@ from storage_core.errors import (
 from storage_core.format.block import BlockPlace
 from storage_core.format.keys import FAMILY_DEFAULT
 from storage_core.format.marker_slot import MarkerState
+from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import STATE_RANGE, ShardState, decode_state
 from storage_core.ground.clock import Clock
 from storage_core.ground.forking import Home
@@ -45,6 +46,7 @@ from storage_core.read.answer import resumed, scan_view
 from storage_core.read.followed_heads import FollowedHeads
 from storage_core.read.reader_rights import refuse_unwritable
 from storage_core.read.request import ReadRequest, ShardFacts
+from storage_core.read.schema_columns import schemas_in
 from storage_core.read.view import ShardView
 from storage_core.store import rocks
 from storage_core.store.key_value import EmptyStoreView, StoreView
@@ -119,6 +121,19 @@ class ShardFollower:
                 try:
                     zones = [one for one in view.expired(start, end) if one.gone_since > since]
                     return [(zone.first, zone.end) for zone in zones]
+                except CorruptionError:
+                    tries.failed += 1
+                    if tries.failed >= _TRIES_MAX:
+                        raise
+
+    def schemas(self) -> tuple[SchemaEntry, ...]:
+        """Return the schemas that rows have or had, in the order in which they came."""
+        tries = _Tries()
+        while True:
+            view = self._moment(tries)
+            with closing(view):
+                try:
+                    return tuple(schemas_in(view))
                 except CorruptionError:
                     tries.failed += 1
                     if tries.failed >= _TRIES_MAX:

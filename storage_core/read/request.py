@@ -15,6 +15,7 @@ import pyarrow as pa
 from storage_core.errors import InvalidRequestError
 from storage_core.format.counters import Counters, IndexCounts
 from storage_core.format.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
+from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import ShardState
 from storage_core.read.columns import COLUMNS
 
@@ -206,6 +207,10 @@ class ShardReader(Protocol):
 
     def dead_letters(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
         """Yield the committed dead letters of a range by address."""
+        ...
+
+    def schemas(self) -> tuple[SchemaEntry, ...]:
+        """Return the schemas that rows have or had, in the order in which they came."""
         ...
 
     def scan(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:

@@ -24,7 +24,7 @@ from storage_core.format.keys import (
     prefix_end,
 )
 from storage_core.format.late_rows import decode_late_rows, has_whole_values
-from storage_core.format.record import ENVELOPE, State
+from storage_core.format.record import ENVELOPE, SCHEMA, State
 from storage_core.format.zone import Zone, decode_secondaries, primary_spans, state_counts
 from storage_core.heads.grouping import States
 from storage_core.read.columns import Positions, block_columns, late_columns
@@ -32,7 +32,7 @@ from storage_core.read.view import ShardView
 from storage_core.store.key_value import Item
 from storage_core.upkeep.findings import Findings
 
-_COPIED: Final = ("version", "state", "payload", "committed_at_ms", *ENVELOPE)
+_COPIED: Final = ("version", "state", "payload", "committed_at_ms", *ENVELOPE, SCHEMA)
 _KEY_BYTES: Final = 29
 
 

@@ -16,6 +16,7 @@ Kind = Literal[
     "dead letter",
     "transaction",
     "dictionary",
+    "schema",
     "index",
     "key",
 ]

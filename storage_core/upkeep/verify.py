@@ -3,9 +3,9 @@
 What is compared: blocks with their zones and each state with the heads before it; late and
 ahead rows with their ordered copies, content and all; windows, heads (on disk and as `latest`
 has them) and counters with what the blocks add up to; dead letters, source and tail with each
-other; the ids of transactions with their places; keys with their numbers; entries of the index
-with the rows that they name; and that no key is none
-of the log's. What is not looked at, or not exactly, is told in the report.
+other; the ids of transactions with their places; keys and schemas with their numbers; entries of
+the index with the rows that they name; and that no key is none of the log's. What is not looked
+at, or not exactly, is told in the report.
 
 All of it is of one moment, with the rows that are written and not committed. It goes on behind
 a block that cannot be read; behind a broken chain of zones it cannot. Memory is bounded: of
@@ -35,6 +35,7 @@ from storage_core.upkeep.block_checks import CopyCheck, disagreement
 from storage_core.upkeep.findings import PROBLEMS_MAX, Findings, Problem
 from storage_core.upkeep.index_checks import check_index
 from storage_core.upkeep.key_checks import DictionaryCheck
+from storage_core.upkeep.schema_checks import FingerprintOf, SchemaCheck
 from storage_core.upkeep.state_checks import (
     DeadLetterCheck,
     check_counters,
@@ -121,7 +122,10 @@ class VerifyLimits:
 
 
 def verify_shard(
-    shard: Shard, progress: Progress | None = None, limits: VerifyLimits = VerifyLimits()
+    shard: Shard,
+    progress: Progress | None = None,
+    limits: VerifyLimits = VerifyLimits(),
+    fingerprint_of: FingerprintOf | None = None,
 ) -> VerifyReport:
     """Verify one shard that is open for writing; blocks that cannot be read become lost.
 
@@ -130,12 +134,13 @@ def verify_shard(
         progress: Called every so many blocks with the shard, the address that was reached and
             the exclusive end; once more for each further pass over the blocks.
         limits: How much to hold in memory.
+        fingerprint_of: Says the fingerprint of a schema's text; without it texts are not compared.
     """
     committed = shard.committed()
     view = shard.views.whole()
     findings = Findings(shard.context.number, str(shard.context.directory / "db"))
     try:
-        check = _ShardCheck(view, committed, findings)
+        check = _ShardCheck(view, committed, findings, fingerprint_of)
         check.run(progress, limits, shard.views.with_heads)
     finally:
         view.close()
@@ -146,7 +151,13 @@ def verify_shard(
 class _ShardCheck:
     """All passes over one view."""
 
-    def __init__(self, view: ShardView, committed: int, findings: Findings) -> None:
+    def __init__(
+        self,
+        view: ShardView,
+        committed: int,
+        findings: Findings,
+        fingerprint_of: FingerprintOf | None,
+    ) -> None:
         self._view = view
         self._state = state = view.state
         self._committed = committed
@@ -154,6 +165,7 @@ class _ShardCheck:
         self._copies = CopyCheck(view, findings)
         self._dead = DeadLetterCheck(view, state, findings)
         self._dictionary = DictionaryCheck(view, findings)
+        self._schemas = SchemaCheck(view, findings, fingerprint_of)
         self._counts = Counters()
         self._is_whole = state.start == state.born
         self._is_broken = False
@@ -183,6 +195,7 @@ class _ShardCheck:
         check_tail(state, view.place.lineage, end, findings)
         check_places(view, state, findings)
         self._dictionary.finish()
+        self._schemas.finish()
         check_index(view, state, findings)
         check_keys(view, findings)
 
@@ -256,6 +269,7 @@ class _ShardCheck:
         self._copies.compare(block)
         self._dead.compare(block)
         self._dictionary.compare(block)
+        self._schemas.compare(block)
         self._counts = self._counts.plus(counts_of(block, view.shard, view.route_mask))
 
     def _compare_stored_heads(self, tally: HeadTally) -> None:

@@ -15,6 +15,7 @@ from storage_core.catalog.options import PAYLOAD_BYTES_MAX
 from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import ADDRESS_MAX, FAMILY_DEFAULT, attachment_key
 from storage_core.format.record import Rows
+from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import encode_source
 from storage_core.heads.grouping import Int64s, States
 from storage_core.heads.table import Heads
@@ -96,7 +97,8 @@ class Entry:
 class JudgedEntry:
     """An entry whose rows have addresses and states (None: all normal), and heads behind them.
 
-    `new_keys` are those that the shard's dictionary did not have, with their numbers.
+    `new_keys` and `new_schemas` are those that the shard's dictionaries did not have, with their
+    numbers.
     """
 
     entry: Entry
@@ -106,6 +108,7 @@ class JudgedEntry:
     heads: Heads | None
     report: AppendReport
     new_keys: Mapping[bytes, int] = field(default_factory=dict)
+    new_schemas: Mapping[SchemaEntry, int] = field(default_factory=dict)
 
 
 def checked_attachments(attachments: object) -> tuple[Attachment, ...]:

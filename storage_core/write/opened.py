@@ -1,5 +1,6 @@
 """A shard as opening hands it over: what it is told about itself, and what recovery has opened."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,10 @@ from storage_core.write.ledger import IsNeeded
 
 @dataclass(frozen=True, slots=True)
 class ShardContext:
-    """What a shard is told about itself."""
+    """What a shard is told about itself.
+
+    `name_feature` makes programs that do not know a feature refuse the stream, durably.
+    """
 
     number: int
     directory: Path
@@ -25,6 +29,7 @@ class ShardContext:
     lineage: bytes
     environment: Environment
     is_needed: IsNeeded
+    name_feature: Callable[[str], None]
     born: int = 0
 
     @property

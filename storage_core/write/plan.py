@@ -5,12 +5,17 @@ and `build` only read it and the state they are given, `accept` moves it once th
 written. One thread at a time (the shard's append lock).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final
 
 import numpy as np
 
 from storage_core.catalog.options import StreamOptions
+from storage_core.catalog.stream_meta import SCHEMA_DICTIONARY
 from storage_core.dictionaries.keys import KeyNumbers, Numbered, put_new_keys
+from storage_core.dictionaries.schemas import SchemaNumbers, put_new_schemas
 from storage_core.format.counters import Counters
 from storage_core.format.keys import (
     INT32_MAX,
@@ -22,6 +27,7 @@ from storage_core.format.keys import (
 )
 from storage_core.format.late_rows import encode_late_rows
 from storage_core.format.record import Rows, State, no_rows
+from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import (
     KEY_AHEAD,
     KEY_FLOOR,
@@ -52,6 +58,8 @@ from storage_core.write.opened import OpenedShard, ShardContext
 from storage_core.write.states import StateRules, judge
 from storage_core.write.window_table import WindowTable
 
+_NO_SCHEMAS: Final[Mapping[SchemaEntry, int]] = MappingProxyType({})
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -75,16 +83,21 @@ class ShardWriting:
         self._heads = opened.heads
         self._windows = WindowTable(opened.store.get_many)
         self._keys = _key_numbers(context, opened)
+        self._schemas = SchemaNumbers(opened.store.get_many, context.meta.name, context.number)
+        self._name_feature = context.name_feature
         self.floor_kept = opened.state.floor
 
     def judge(self, entry: Entry, state: ShardState, options: StreamOptions) -> JudgedEntry:
-        """Step 1: choose the new rows, give their keys numbers, and them addresses and states."""
+        """Step 1: choose the new rows; give keys and schemas numbers, rows addresses and states."""
         rows, addresses = entry.rows, entry.addresses
         if rows is None or not len(rows):
             report = AppendReport(duplicates=entry.duplicates, dead_letters=len(entry.dead_letters))
             return JudgedEntry(entry, no_rows(), np.empty(0, np.int64), None, None, report)
         numbered = Numbered(rows) if self._keys is None else self._keys.number(rows, state.keys)
-        rows = numbered.rows
+        rows, schemas = numbered.rows, _NO_SCHEMAS
+        if rows.schemas:
+            with_schemas = self._schemas.number(rows, state.schemas)
+            rows, schemas = with_schemas.rows, with_schemas.new
         groups = group(rows.secondary)
         # A number is given with the first row of its key.
         unused = INT32_MAX + 1 if self._keys is None else state.keys
@@ -111,12 +124,16 @@ class ShardWriting:
             len(entry.dead_letters),
         )
         heads = heads_after(before, groups, judged, rows.primary, addresses)
-        return JudgedEntry(entry, rows, addresses, judged.states, heads, report, numbered.new)
+        new = numbered.new, schemas
+        return JudgedEntry(entry, rows, addresses, judged.states, heads, report, *new)
 
     def build(self, judged: JudgedEntry, state: ShardState, options: StreamOptions) -> Plan:
         """Step 2: turn them into puts."""
         before, entry, report = state.tail, judged.entry, judged.report
         batch = Batch()
+        if judged.new_schemas and not state.schemas:
+            # IMPORTANT: durable before a row that programs without the feature would not read.
+            self._name_feature(SCHEMA_DICTIONARY)
         sizes = judged.rows.payload_sizes()
         now_ms = self._clock_ns() // 10**6
         blocks_end, blocks = put_blocks(
@@ -166,6 +183,7 @@ class ShardWriting:
             state,
             tail=tail,
             keys=put_new_keys(batch, judged.new_keys, state.keys),
+            schemas=put_new_schemas(batch, judged.new_schemas, state.schemas),
             ahead_keys=counters.ahead,
             heads_through=state.heads_through if heads_through is None else heads_through,
             source=state.source if entry.source is None else entry.source.fields,
@@ -178,6 +196,7 @@ class ShardWriting:
         self._windows.accept(plan.windows)
         if self._keys is not None:
             self._keys.accept(plan.judged.new_keys)
+        self._schemas.accept(plan.judged.new_schemas)
         self.floor_kept = plan.state.floor
         if plan.judged.heads is not None:
             self._heads.written(plan.state.tail.blocks_end, plan.judged.heads, plan.blocks)

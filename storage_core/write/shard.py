@@ -15,10 +15,12 @@ from storage_core.catalog.options import StreamOptions
 from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.format.keys import dead_letter_key
 from storage_core.format.record import Rows
+from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import AddressRange, ShardState, Tail
 from storage_core.format.window import Window
 from storage_core.read.answer import routed_here, scan_view
 from storage_core.read.request import ReadRequest, ShardFacts
+from storage_core.read.schema_columns import schemas_in
 from storage_core.store.key_value import Batch
 from storage_core.write.duplicates import new_part
 from storage_core.write.entry import AppendReport, Entry, Source
@@ -71,10 +73,10 @@ class Shard:
     def commit_path(self, work: Entry | Plan | None, *, durable: bool) -> AppendReport:
         """Write rows and what belongs to them; make all that was written durable.
 
-        1. Judge: give each row its state by the heads, the floor and the clock, each new key its
-           number.
-        2. Build: blocks, zones, late rows, windows, heads, new keys, counters, attachments, the
-           tail.
+        1. Judge: give each row its state by the heads, the floor and the clock, each new key and
+           schema its number.
+        2. Build: blocks, zones, late rows, windows, heads, new keys, new schemas, counters,
+           attachments, the tail. With a shard's first schema the stream names the feature, durably.
         3. Write: one WriteBatch, not yet durable. Nothing of it is visible. The blocks of a large
            one go into a segment before it, durably.
         4. Sync: take the value of the tail, then sync the WAL; one sync serves all that wait.
@@ -346,6 +348,11 @@ class Shard:
         """Yield the committed dead letters of a range by address."""
         with closing(self.views.committed(), self.note_lost) as view:
             yield from view.committed_dead_letters(start, end)
+
+    def schemas(self) -> tuple[SchemaEntry, ...]:
+        """Return the schemas that rows have or had, written or committed."""
+        with closing(self.views.committed(), self.note_lost) as view:
+            return tuple(schemas_in(view))
 
     def note_lost(self, found: Iterable[AddressRange]) -> None:
         """Record the ranges of blocks that cannot be read, so that they are told from now on."""

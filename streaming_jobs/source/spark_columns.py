@@ -16,7 +16,7 @@
     version        int                                     never; 0 unless the writer gave one
     late           boolean                                 never; late or ahead
     state          int                                     never; 0 normal 1 late 2 ahead 3 expired
-    schema_id      int                                     null: values carry no schema
+    schema_id      int                                     null: the value came without a schema
 
 Spark compares the schema of the first batch with what was declared, and reads the rest blindly;
 so there is one table, and both schemas are made from it. All are nullable, as Kafka's are.
@@ -76,7 +76,7 @@ _COLUMNS: Final[dict[str, Column]] = {
     "version": Column(IntegerType(), pa.int32(), ("version",)),
     "late": Column(BooleanType(), pa.bool_(), ("late",)),
     "state": Column(IntegerType(), pa.int32(), ("state",)),
-    "schema_id": Column(IntegerType(), pa.int32()),
+    "schema_id": Column(IntegerType(), pa.int32(), ("schema_id",)),
 }
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from storage_core import CorruptionError, LostRangeError, Stream, StreamReader
-from storage_core.read.columns import COLUMNS
-from tests.golden.write_v1 import STREAM, open_later, plain, rows_in
+from tests.golden.write_v1 import COLUMNS, STREAM, open_later, plain, rows_in
 
 HERE = Path(__file__).parent
 STORE = "v1"

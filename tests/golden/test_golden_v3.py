@@ -4,9 +4,8 @@
 """
 
 from storage_core import Stream, StreamReader
-from storage_core.read.columns import COLUMNS
 from storage_core.testing import FaultyDisk, ManualClock
-from tests.golden.write_v1 import NOW_MS, STREAM, plain
+from tests.golden.write_v1 import COLUMNS, NOW_MS, STREAM, plain
 from tests.golden.write_v3 import NEVER_WRITTEN, SEGMENT, told_by
 from tests.log.workbench import batch_of
 

@@ -26,8 +26,24 @@ from typing import Any
 import pyarrow as pa
 
 from storage_core import Environment, Stream, StreamOptions
-from storage_core.read.columns import COLUMNS
 from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
+
+# What there was to read of a row when the stores were written.
+COLUMNS = (
+    "shard",
+    "secondary",
+    "primary",
+    "version",
+    "address",
+    "late",
+    "payload",
+    "state",
+    "committed_at_ms",
+    "key",
+    "headers",
+    "timestamp",
+    "timestamp_type",
+)
 
 STREAM = "events"
 OPTIONS = StreamOptions(shards=1, unit="ms", jitter=5, block_records=1, codec="zstd")

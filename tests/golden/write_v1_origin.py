@@ -18,9 +18,8 @@ from typing import Any
 import pyarrow as pa
 
 from storage_core import Stream, StreamOptions, StreamOrigin
-from storage_core.read.columns import COLUMNS
 from storage_core.testing import FaultyDisk, ManualClock
-from tests.golden.write_v1 import COLUMN_TYPES, NOW_MS, leave, plain
+from tests.golden.write_v1 import COLUMN_TYPES, COLUMNS, NOW_MS, leave, plain
 
 STREAM = "events"
 SHARD = 3

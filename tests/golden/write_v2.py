@@ -20,9 +20,8 @@ import pyarrow as pa
 
 from storage_core import StagingArea, Stream, StreamOptions, TransactionId
 from storage_core.format.keys import PREFIX_ATTACHMENT, PREFIX_DONE, PREFIX_PLACE, prefix_end
-from storage_core.read.columns import COLUMNS
 from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
-from tests.golden.write_v1 import NOW_MS, STREAM, leave, plain
+from tests.golden.write_v1 import COLUMNS, NOW_MS, STREAM, leave, plain
 
 OPTIONS = StreamOptions(
     shards=2, unit="ms", jitter=5, block_records=2, codec="lz4", transactions_kept=2

@@ -16,9 +16,8 @@ from typing import Any
 import pyarrow as pa
 
 from storage_core import Stream, StreamOptions
-from storage_core.read.columns import COLUMNS
 from storage_core.testing import FaultyDisk, ManualClock
-from tests.golden.write_v1 import NOW_MS, STREAM, leave, plain
+from tests.golden.write_v1 import COLUMNS, NOW_MS, STREAM, leave, plain
 
 OPTIONS = StreamOptions(shards=1, unit="ms", jitter=5, block_records=2)
 APART_BYTES_MIN = 1000

@@ -42,6 +42,7 @@ from storage_core.format.keys import (
     zone_key,
 )
 from storage_core.format.record import ENVELOPE
+from storage_core.format.schema_entry import schema_key
 from storage_core.format.shard_state import (
     KEY_FLOOR,
     KEY_HEADS,
@@ -62,6 +63,7 @@ TYPES: Mapping[str, pa.DataType] = {
     "payload": pa.binary(),
     "version": pa.uint16(),
     **ENVELOPE,
+    "schema": pa.int32(),
 }
 
 
@@ -321,6 +323,10 @@ class Workbench:
     def remove_zone(self, first: int) -> None:
         """Break the chain of zones at a block."""
         self.change(deletes=[zone_key(first)])
+
+    def remove_schema(self, number: int) -> None:
+        """Remove a schema from the shard's dictionary behind the stream's back."""
+        self.change(deletes=[schema_key(number)])
 
     def kept(self, key: bytes) -> bytes | None:
         """Return what the store has under a key; the stream must be closed."""

@@ -33,6 +33,7 @@ PUBLIC = {
     "Problem",
     "ReadRequest",
     "Record",
+    "SchemaEntry",
     "ShardExpiry",
     "ShardPosition",
     "ShardReader",

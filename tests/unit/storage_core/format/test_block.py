@@ -218,7 +218,7 @@ def test_block_of_another_place_is_refused_though_whole(place, first):
 
 @pytest.mark.parametrize(
     ("offset", "value"),
-    [(0, b"XXXX"), (4, b"\x02\x00"), (6, b"\x03"), (8, b"\x80\x00\x00\x00")],
+    [(0, b"XXXX"), (4, b"\x02\x00"), (6, b"\x03"), (8, b"\x00\x02\x00\x00")],
     ids=["magic", "format", "codec", "mask"],
 )
 def test_block_of_another_format_is_refused(offset, value):

@@ -34,6 +34,7 @@ def stored(count=4, first=0, **columns):
         "headers": pa.nulls(count, HEADERS_TYPE),
         "timestamp": pa.array([1_000] * count, pa.int64()),
         "timestamp_type": pa.array([0] * count, pa.int8()),
+        "schema_id": pa.nulls(count, pa.int32()),
         **columns,
     }
     return pa.RecordBatch.from_pydict(given)
@@ -60,6 +61,11 @@ def test_batches_have_the_declared_schema(shape):
 
 def test_version_is_not_cut_to_a_smaller_type():
     assert values(stored(1), "version") == [65535]
+
+
+def test_schema_id_is_what_the_log_shows():
+    batch = stored(2, schema_id=pa.array([7, None], pa.int32()))
+    assert values(batch, "schema_id") == [7, None]
 
 
 def test_expired_rows_are_hidden_by_their_stored_state():

@@ -1,0 +1,82 @@
+"""What rows show of their schemas, and which schemas a shard knows.
+
+Blocks and late rows have a shard's own numbers, which no one else is told. Where `schema_id` or
+`schema_fingerprint` is asked for, a scan reads the numbers in their stead, and here they become
+what the view's dictionary has under them. Each schema is looked up once a scan.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from storage_core.dictionaries.schemas import schema_of
+from storage_core.errors import CorruptionError
+from storage_core.format.record import SCHEMA, SCHEMA_TYPE
+from storage_core.format.schema_entry import SchemaEntry
+from storage_core.ground.arrow import Array, distinct, int_array, nulls, repeated
+from storage_core.read.keyed import Scanned
+from storage_core.read.view import ShardView
+
+SCHEMA_ID: Final = "schema_id"
+SCHEMA_FINGERPRINT: Final = "schema_fingerprint"
+_KINDS: Final[dict[str, pa.DataType]] = {SCHEMA_ID: SCHEMA_TYPE, SCHEMA_FINGERPRINT: pa.binary()}
+
+
+def by_schema_number(view: ShardView, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what is to be read of rows for these columns; the same where no row has a schema."""
+    if not view.state.schemas or _KINDS.keys().isdisjoint(columns):
+        return columns
+    return (*(name for name in columns if name not in _KINDS), SCHEMA)
+
+
+def with_schemas(view: ShardView, scanned: Scanned, columns: Sequence[str]) -> Scanned:
+    """Yield what was scanned by number with the columns that were asked for.
+
+    Raises:
+        CorruptionError: A row's number has no entry, or a damaged one.
+    """
+    known: dict[int, SchemaEntry] = {}
+    for batch, reached in scanned:
+        numbers = batch.column(SCHEMA)
+        made: dict[str, Array] = {}
+        for name in _KINDS.keys() & columns:
+            made[name] = _shown(view, name, numbers, known)
+        arrays = [made[name] if name in made else batch.column(name) for name in columns]
+        yield pa.RecordBatch.from_arrays(arrays, names=list(columns)), reached
+
+
+def schemas_in(view: ShardView) -> Iterator[SchemaEntry]:
+    """Yield the schemas that a view knows, by number.
+
+    Raises:
+        CorruptionError: One that was given is missing or damaged.
+    """
+    for number in range(view.state.schemas):
+        yield _entry(view, number)
+
+
+def _shown(view: ShardView, name: str, numbers: Array, known: dict[int, SchemaEntry]) -> Array:
+    kind = _KINDS[name]
+    if numbers.null_count == len(numbers):
+        return nulls(len(numbers), kind)
+    values, codes = distinct(numbers)
+    shown: list[Any] = []
+    there: list[Any] = values.to_pylist()
+    for number in there:
+        if number not in known:
+            known[number] = _entry(view, number)
+        entry = known[number]
+        shown.append(entry.registry_id if name == SCHEMA_ID else entry.fingerprint)
+    if len(shown) == 1 and not numbers.null_count:
+        return repeated(shown[0], kind, len(numbers))
+    # The last is that of rows without a schema, whose code is -1.
+    table: Array = pa.array([*shown, None], kind)
+    return table.take(int_array(codes % len(table)))
+
+
+def _entry(view: ShardView, number: int) -> SchemaEntry:
+    try:
+        return schema_of(number, view.state.schemas, view.value_at)
+    except CorruptionError as error:
+        raise error.placed(view.stream, view.shard) from error

@@ -1,0 +1,283 @@
+"""Rows with schemas: kept in their own batch, shown by their registry's id, found by anybody."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from storage_core import (
+    AppendReport,
+    CorruptionError,
+    InvalidRequestError,
+    SchemaEntry,
+    Stream,
+    StreamReader,
+    UnsupportedFormatError,
+    describe_stream,
+)
+from tests.log.hooked_disk import HookedDisk
+from tests.log.on_disk import rewrite
+from tests.log.schemas import BYTES, LONG, LONG_ANEW, STRING, schema_entry
+from tests.log.workbench import Workbench, batch_of, column_of
+
+_WHEN = ("before", "after")
+ALL = (LONG, STRING, BYTES, LONG_ANEW)
+
+
+def put(
+    bench: Workbench,
+    schema: Sequence[int | None],
+    schemas: Sequence[SchemaEntry] = ALL,
+    first: int = 0,
+    **columns: Any,
+) -> AppendReport:
+    """Append rows with schemas, whose primaries count from `first`."""
+    primaries = columns.pop("primary", range(first, first + len(schema)))
+    batch = batch_of(primaries, schema=list(schema), **columns)
+    return bench.stream.append_batch(batch, schemas=schemas)
+
+
+def ids_of(bench: Workbench, **asked: Any) -> list[int | None]:
+    return column_of(bench.stream.read(columns=["schema_id"], **asked), "schema_id")
+
+
+# --- what is kept and shown -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reads", ["read", "scan", "tail"])
+def test_rows_show_the_registry_id_and_fingerprint_of_their_schema(bench, reads):
+    put(bench, [0, 1, None, 3])
+    bench.commit()
+    columns = ["schema_fingerprint", "primary", "schema_id"]
+    asked = (0, None, None, None, columns) if reads == "tail" else ()
+    named = {} if reads == "tail" else {"columns": columns}
+    rows = getattr(bench.stream, reads)(*asked, **named)
+    found = [
+        tuple(row.values())
+        for row in (
+            rows.to_pylist()
+            if reads == "read"
+            else [row for batch in rows for row in batch.to_pylist()]
+        )
+    ]
+    shown = [(one.fingerprint, one.registry_id) for one in (LONG, STRING, LONG_ANEW)]
+    assert found == [(shown[0][0], 0, 7), (shown[1][0], 1, 8), (None, 2, None), (shown[2][0], 3, 7)]
+    assert bench.stream.verify().is_clean
+
+
+def test_same_registry_id_with_another_fingerprint_is_another_schema(bench):
+    put(bench, [0], [LONG])
+    put(bench, [0], [LONG_ANEW], first=1)
+    assert bench.stream.schemas() == [LONG, LONG_ANEW]
+
+
+def test_schema_that_no_row_has_is_not_kept(bench):
+    put(bench, [2, None, 2])
+    assert bench.stream.schemas() == [BYTES]
+
+
+def test_schemas_and_rows_are_there_in_another_process_with_nothing_else(bench):
+    put(bench, [1, 0, 1])
+    bench.commit()
+    with bench.read_beside() as reader:
+        assert reader.schemas() == [STRING, LONG]
+        assert column_of(reader.scan(columns=["schema_id"]), "schema_id") == [8, 7, 8]
+        put(bench, [2], first=3)
+        bench.commit()
+        reader.refresh()
+        assert column_of(reader.scan(columns=["schema_id"]), "schema_id") == [8, 7, 8, 9]
+        assert reader.schemas() == [STRING, LONG, BYTES]
+
+
+def test_tombstones_among_rows_of_one_schema_have_none(bench):
+    put(bench, [0, None, 0], payload=[b"a", None, b"c"])
+    bench.commit()
+    assert ids_of(bench) == [7, None, 7]
+    assert ids_of(bench, start=1) == [None, 7]
+
+
+def test_late_and_ahead_rows_have_their_schemas(make_bench):
+    hooked = HookedDisk()
+    bench = make_bench(ahead_max=50, disk=hooked)
+    now = hooked.clock.now_ns() // 10**6
+    put(bench, [0, 1, None, 2], primary=[now, now - 9, now - 8, now + 500])
+    bench.commit()
+    assert ids_of(bench) == [8, None, 7, 9]
+    assert bench.stream.verify().is_clean
+
+
+def test_expired_rows_leave_a_schema_without_rows_and_nothing_wrong(bench):
+    put(bench, [0], first=100)
+    bench.expire_below(50)
+    assert put(bench, [1, 0], first=7).expired == 2
+    bench.commit()
+    assert ids_of(bench) == [7]
+    assert bench.stream.verify().is_clean
+
+
+def test_routed_rows_bring_their_schemas_to_each_shard(make_bench):
+    bench = make_bench(shards=4)
+    put(bench, [0, 1, 2, 0, 1, None], secondary=list(range(6)))
+    bench.commit()
+    found = bench.stream.read(columns=["secondary", "schema_id"]).to_pylist()
+    assert [row["schema_id"] for row in found] == [7, 8, 9, 7, 8, None]
+    assert sorted(bench.stream.schemas(), key=lambda one: one.registry_id) == [LONG, STRING, BYTES]
+    assert bench.stream.verify().is_clean
+
+
+def test_rows_of_keys_have_schemas_too(make_bench):
+    bench = make_bench(key_mode="dictionary", shards=2)
+    put(bench, [0, 1, None], secondary=None, key=[b"a", b"b", b"a"])
+    bench.commit()
+    found = bench.stream.read(keys=[b"a", b"b"], columns=["schema_id", "key"]).to_pylist()
+    assert found == [
+        {"schema_id": 7, "key": b"a"},
+        {"schema_id": None, "key": b"a"},
+        {"schema_id": 8, "key": b"b"},
+    ]
+
+
+def test_newest_rows_show_their_schemas(bench):
+    put(bench, [0, 1], secondary=[1, 2])
+    put(bench, [2], first=9, secondary=2)
+    bench.commit()
+    newest = bench.stream.read(latest_by="primary", columns=["schema_id"])
+    assert column_of(newest, "schema_id") == [7, 8, 9]
+
+
+def test_rows_that_come_again_keep_the_schema_they_had(bench):
+    for schemas in ([LONG], [STRING]):
+        batch = batch_of([1, 2], schema=[0, 0])
+        bench.stream.append_batch(batch, shard=0, addresses=[5, 6], schemas=schemas)
+    bench.commit()
+    assert ids_of(bench) == [7, 7]
+    assert bench.stream.schemas() == [LONG]
+
+
+def test_schema_keeps_its_number_over_reopenings(bench):
+    for round_ in range(4):
+        put(bench, [1, round_ % 2], first=2 * round_)
+        bench.commit()
+        bench.reopen()
+    assert bench.stream.schemas() == [STRING, LONG]
+    assert bench.stream.verify().is_clean
+
+
+def test_every_row_has_its_schema_wherever_the_process_dies(make_bench, root):
+    hooked, copies = HookedDisk(), 0
+    moments = [f"{when} {call}" for call in ("write", "sync", "publish") for when in _WHEN]
+    bench = make_bench(disk=hooked)
+
+    def copy_store() -> None:
+        nonlocal copies
+        dead = root / f"dead-{copies}"
+        shutil.copytree(bench.directory, dead / bench.name)
+        shutil.copy(bench.root / "root.json", dead)
+        copies += 1
+
+    for number, moment in enumerate(moments):
+        hooked.on(moment, copy_store)
+        new = schema_entry(100 + number, f'{{"type": "fixed", "name": "f", "size": {number + 1}}}')
+        put(bench, [0, 1, 0], [new, LONG], first=3 * number)
+        bench.commit()
+    assert copies == len(moments)
+    for number in range(copies):
+        with Stream.open(root / f"dead-{number}", bench.name) as found:
+            known = {one.registry_id for one in found.schemas()}
+            ids = column_of(found.read(columns=["schema_id"]), "schema_id")
+            assert known == set(ids)
+            assert ids == [one for at in range(len(ids) // 3) for one in (100 + at, 7, 100 + at)]
+            found.append_batch(batch_of([99], schema=[0]), schemas=[BYTES])
+            assert found.verify().is_clean
+
+
+# --- what programs that know nothing of it meet -----------------------------------------------
+
+
+def features_of(bench: Workbench) -> list[str]:
+    found = json.loads((bench.directory / "options.json").read_text())
+    names: list[str] = found["options"].get("features", [])
+    return names
+
+
+def test_stream_names_the_feature_with_its_first_schema_and_not_before(bench):
+    bench.keep([1])
+    put(bench, [None, None], first=2)
+    assert features_of(bench) == []
+    put(bench, [0], first=4)
+    assert features_of(bench) == ["schema_dictionary"]
+    bench.stream.alter(reads_max=3)
+    assert features_of(bench) == ["schema_dictionary"]
+
+
+def test_feature_is_named_before_the_row_is_written(make_bench):
+    hooked = HookedDisk()
+    bench, seen = make_bench(disk=hooked), []
+    hooked.on("before write", lambda: seen.append(features_of(bench)))
+    put(bench, [0])
+    assert seen == [["schema_dictionary"]]
+
+
+def test_feature_that_this_program_lacks_is_refused_by_name(bench):
+    bench.close()
+    path = bench.directory / "options.json"
+    options = json.loads(path.read_text())["options"]
+    rewrite(path, options={**options, "features": ["later"]})
+    for opens in (Stream.open, StreamReader.open, describe_stream):
+        with pytest.raises(UnsupportedFormatError, match=r"lacks: later.*options\.json"):
+            opens(bench.root, bench.name)
+
+
+# --- what is refused --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("schema", "schemas", "said"),
+    [
+        ([0, 1], [LONG], "column 'schema' has 1, and 1 schemas are given"),
+        ([0, -1], [LONG], "column 'schema' has -1, and 1 schemas are given"),
+        ([0, None], [], "column 'schema' has 0, and 0 schemas are given"),
+        ([0, 0], ["long"], "schemas are SchemaEntry values, not 'long'"),
+        ([0, 0], None, "schemas are SchemaEntry values, not None"),
+    ],
+)
+def test_schemas_that_do_not_fit_are_refused_and_nothing_changes(bench, schema, schemas, said):
+    with pytest.raises(InvalidRequestError, match=said):
+        put(bench, schema, schemas)
+    assert bench.commit() == {0: 0}
+    assert bench.stream.schemas() == []
+
+
+def test_schemas_without_their_column_are_refused(bench):
+    with pytest.raises(InvalidRequestError, match="column 'schema' is missing"):
+        bench.stream.append_batch(batch_of([1]), schemas=[LONG])
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ((2**31, b"f", "t"), "a schema's registry id is a 32-bit integer, not 2147483648"),
+        ((True, b"f", "t"), "a schema's registry id is a 32-bit integer, not True"),
+        ((1, b"", "t"), "the fingerprint of schema 1 is 1 to 64 bytes"),
+        ((1, "f", "t"), "the fingerprint of schema 1 is 1 to 64 bytes"),
+        ((1, b"f", b"t"), "the text of schema 1 is no text"),
+        ((1, b"f", "\ud800"), "the text of schema 1 is no text"),
+        ((1, b"f", "x" * (2**24 + 1)), "the text of schema 1 has 16777217 bytes"),
+    ],
+)
+def test_entry_that_cannot_be_kept_is_refused(values, said):
+    with pytest.raises(InvalidRequestError, match=said):
+        SchemaEntry(*values)
+
+
+def test_row_whose_schema_is_gone_is_an_error_and_never_a_row_without_one(bench):
+    put(bench, [0, 1])
+    bench.close()
+    bench.remove_schema(1)
+    bench.open()
+    assert bench.primaries() == [0, 1]
+    for read in (bench.stream.schemas, lambda: ids_of(bench)):
+        with pytest.raises(CorruptionError, match="schema number 1 was given, and its entry is"):
+            read()
