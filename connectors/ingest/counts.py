@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from connectors.dead_letters.record import reason_word
@@ -75,11 +76,15 @@ class WorkerCounts:
             self.reopens.pop(partition, None)
 
     def note_lateness(self, timestamps: Iterable["pa.Array[Any]"], now_ms: int) -> None:
-        """Count how old records are that have become durable; those without a time do not count."""
+        """Count how old records are that have become durable; those without a time do not count.
+
+        One that is ahead of the clock is 0 old: a sum that falls is no counter's, and one record
+        of the far future would hide all others.
+        """
         for column in timestamps:
             stamps = column.to_numpy()
             known = stamps if not len(stamps) or stamps.min() >= 0 else stamps[stamps >= 0]
-            self.lateness_s.note_many((now_ms - known) / 1000)
+            self.lateness_s.note_many(np.maximum(now_ms - known, 0) / 1000)
 
     def drop(self, records: int) -> None:
         """Count records that are let go of."""

@@ -6,6 +6,7 @@ from dataclasses import fields
 from functools import partial
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -182,6 +183,13 @@ def test_histogram_counts_many_as_it_counts_each():
             one_by_one.note(value)
     assert one_by_one.counts == at_once.counts
     assert one_by_one.sum == at_once.sum
+
+
+def test_sum_of_lateness_never_falls():
+    counts = WorkerCounts()
+    counts.note_lateness([pa.array([1000, 4000, 2**63 - 1, -1])], 3000)
+    assert counts.lateness_s.sum == 2.0
+    assert (sum(counts.lateness_s.counts), counts.lateness_s.counts[0]) == (3, 2)
 
 
 def test_lag_in_seconds_is_the_age_of_the_end():
