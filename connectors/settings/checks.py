@@ -141,6 +141,9 @@ def check_kafka(settings: object) -> object:
         if not isinstance(value, str | int | float):
             message = f'"{name}" takes text, a number or true or false'
             raise ValueError(message)  # noqa: TRY004 - as above
+        if not _is_text(name) or not _is_text(str(value)):
+            message = f"{name!a} is not UTF-8, or holds a NUL; librdkafka takes neither"
+            raise ValueError(message)
         if name in BROKER_NAMES and "@" in str(value):
             message = (
                 f'"{name}" takes host:port alone; a user and a password are "sasl.username" and '
@@ -151,6 +154,15 @@ def check_kafka(settings: object) -> object:
             message = f'"{name}" is empty; set it, or leave it out'
             raise ValueError(message)
     return settings
+
+
+def _is_text(given: str) -> bool:
+    # NOTE: confluent-kafka (2.16) ends the process over such a group.id.
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in given
 
 
 def _first_name(name: str, value: object) -> str:

@@ -325,3 +325,10 @@ def test_level_of_a_logger_may_come_from_the_command_line(load, override):
 def test_level_of_a_logger_may_come_from_a_variable(load):
     variables = {"SHARDLOG_LOG__LEVELS__BROKER_WATCH": "error"}
     assert load(environment=variables).log.levels == {"broker_watch": "error"}
+
+
+@pytest.mark.parametrize("value", ["canary\udcff", "canary\0more"])
+def test_setting_of_librdkafka_that_is_no_text_is_refused_without_showing_it(load, value):
+    said = refusal(load, overrides=[f"kafka.group.id={value}"])
+    assert "'group.id' is not UTF-8, or holds a NUL" in said
+    assert "canary" not in said
