@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any, Final
 
+from connectors.dead_letters.letter_policy import LetterKeeper
 from connectors.ingest.assignment_watch import AssignmentWatch
 from connectors.ingest.broker_watch import BrokerWatch
 from connectors.ingest.commit_round import RoundReport
@@ -76,6 +77,7 @@ class Worker:
         self._faults = PartitionFaults(log)
         self._watch = AssignmentWatch(options.topics, self._topics_there, log)
         self._dead_letters = DeadLetterWatch(options.dead_letters_only_max, log)
+        self._letters = LetterKeeper(options.dead_letters, options.kafka_settings, log)
         self._group = GroupOffsets(self._consumer)
         call = CallSize.of(is_native=self._consumer.is_native)
         self._pace = Pace(options.linger_ms / 1000, call)
@@ -150,7 +152,12 @@ class Worker:
             set_aside=len(self._aside.partitions),
             has_joined=self._has_joined,
             is_broker_away=self._broker.is_away,
-            totals={**counts.totals, "dropped_rounds": counts.dropped_rounds},
+            totals={
+                **counts.totals,
+                "dropped_rounds": counts.dropped_rounds,
+                "letters_forwarded": self._letters.forwarded,
+                "letters_dropped": self._letters.dropped,
+            },
             dead_letters=dict(counts.reasons),
             commit_s=counts.commit_s.copy(),
             lateness_s=counts.lateness_s.copy(),
@@ -195,6 +202,7 @@ class Worker:
             self._rounds.begin_if_due(self._holdings.feeds, now_s)
         self._group.tell_if_due(self._holdings.feeds, now_s)
         self._dead_letters.tell_if_due(now_s)
+        self._letters.look(self._holdings.feeds, now_s)
         self._expiry.look(self._holdings.feeds, now_s)
         self._broker.tell_if_due(now_s)
         self._progress.look(
@@ -310,6 +318,8 @@ class Worker:
         """Tell of them; a stream that gets nothing else is set aside."""
         kept, feeds = report.dead_letters, self._holdings.feeds
         self._dead_letters.note(kept, self._clock.monotonic_s())
+        if kept:
+            self._letters.look_soon()
         if self._is_stopping:
             return
         try:
@@ -365,6 +375,7 @@ class Worker:
         self._is_leaving = True
         self.standings.is_over = True
         self._gathered.drop_all()
+        self._letters.settle(_UNPOLLED_MAX_S)
         self._expiry.settle(_UNPOLLED_MAX_S)
         self.is_left_hanging = self._rounds.end(_UNPOLLED_MAX_S)
         has_left = True

@@ -100,12 +100,21 @@ class Admin:
 
         return answer
 
-    def create_topic(self, topic: str, partitions: int, config: Mapping[str, str]) -> bool:
-        """Make a topic with one replica; tell whether it was not there before."""
+    def create_topic(
+        self, topic: str, partitions: int, config: Mapping[str, str], replicas: int | None = 1
+    ) -> bool:
+        """Make a topic; tell whether it was not there before.
+
+        Args:
+            topic: Its name.
+            partitions: How many it has.
+            config: Its settings, by Kafka's names.
+            replicas: How many copies; None for as many as the brokers take by default.
+        """
         doing = f"creating topic {topic!r}"
         with translated(doing):
             made = self._client.create_topics(
-                [_library.NewTopic(topic, partitions, 1, config=dict(config))],
+                [_library.NewTopic(topic, partitions, replicas or -1, config=dict(config))],
                 operation_timeout=REQUEST_TIMEOUT_S,
             )
         try:

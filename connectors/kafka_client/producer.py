@@ -1,6 +1,7 @@
 """Sends records and counts what becomes of them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -18,7 +19,7 @@ _QUEUE_WAIT_S: Final = 30.0
 class Producer:
     """Sends records and counts what becomes of them. One thread; a context manager."""
 
-    def __init__(self, bootstrap: str, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, bootstrap: str, settings: Mapping[str, object] | None = None) -> None:
         with translated("kafka settings"):
             self._client: Any = rdkafka.Producer(producer_settings(bootstrap, settings or {}))
         self._clock = SystemClock()
@@ -33,8 +34,12 @@ class Producer:
         timestamp_ms: int | None = None,
         headers: Headers | None = None,
         partition: int | None = None,
+        told: Callable[[str | None], object] | None = None,
     ) -> None:
-        """Hand over a record; waits, bounded, while the queue is full."""
+        """Hand over a record; waits, bounded, while the queue is full.
+
+        Inside a later call `told` gets why the record was not acknowledged, None if it was.
+        """
         optional: dict[str, Any] = {}
         if timestamp_ms is not None:
             optional["timestamp"] = timestamp_ms
@@ -42,6 +47,8 @@ class Producer:
             optional["headers"] = headers
         if partition is not None:
             optional["partition"] = partition
+        if told is not None:
+            optional["on_delivery"] = partial(self._tell, told)
         deadline = None
         while not self._produce(topic, key, value, optional):
             now_s = self._clock.monotonic_s()
@@ -79,10 +86,16 @@ class Producer:
         """Hand over a record; tell whether there was room."""
         with translated(f"producing to {topic!r}"):
             try:
-                self._client.produce(topic, value, key, on_delivery=self._count, **optional)
+                self._client.produce(topic, value, key, **{"on_delivery": self._count, **optional})
             except BufferError:
                 return False
         return True
+
+    def _tell(
+        self, told: Callable[[str | None], object], error: KafkaError | None, message: Message
+    ) -> None:
+        self._count(error, message)
+        told(None if error is None else error.str())
 
     def _count(self, error: KafkaError | None, _message: Message) -> None:
         if error is None:

@@ -23,6 +23,8 @@ _TOTALS: Final = {
     "let_go": "Records dropped before they were known to be durable; they are fetched again.",
     "rounds": "Rounds made durable.",
     "expired": "Rows that expiry took.",
+    "letters_forwarded": "Dead letters that were published, and let go.",
+    "letters_dropped": "Dead letters that went since there were too many.",
     "dropped_rounds": "Rounds dropped before they were durable.",
 }
 

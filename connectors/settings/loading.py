@@ -38,6 +38,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 
 from connectors.settings.checks import BOOTSTRAP
+from connectors.settings.dead_letter_settings import DeadLetterSettings
 from connectors.settings.operations_settings import LogSettings, MetricsSettings
 from connectors.settings.options import ENVIRONMENT_BOOTSTRAP, FaultSettings, WorkerOptions
 from connectors.settings.stream_settings import StreamSettings
@@ -45,9 +46,9 @@ from storage_core import InvalidRequestError
 
 _ON_FAULT: Final = "on_fault"
 # Sections whose keys come together from file, environment and command line.
-_ADDED_TO: Final = ("kafka", "stream", "metrics", "log", "levels", _ON_FAULT)
+_ADDED_TO: Final = ("kafka", "stream", "metrics", "log", "levels", "dead_letters", _ON_FAULT)
 _OF_ANY_KEYS: Final = ("kafka", "partitions")
-_TABLES: Final = ("kafka", "stream", "metrics", "log", "partitions")
+_TABLES: Final = ("kafka", "stream", "metrics", "log", "dead_letters", "partitions")
 _TABLE_WITHIN: Final = ("log", "levels")
 # Those that take a table, a list or a word.
 _MIXED: Final = (_ON_FAULT, "topics")
@@ -71,6 +72,7 @@ _OTHER_PURPOSES: Final = (
     "FAULT_*",
     "TEST_*",
     "BROKER_KILLS",
+    "BROKER_LETTERS",
     "BROKER_REBALANCES",
     "BROKER_RESTARTS",
     "BROKER_TRANSACTIONS",
@@ -155,6 +157,7 @@ def _known_keys() -> list[str]:
         "stream": StreamSettings,
         "metrics": MetricsSettings,
         "log": LogSettings,
+        "dead_letters": DeadLetterSettings,
         "on_fault": FaultSettings,
     }
     inner = [f"{key}.{name}" for key, section in sections.items() for name in section.model_fields]

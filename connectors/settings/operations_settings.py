@@ -22,6 +22,7 @@ LOGGERS: Final = (
     "dead_letter_watch",
     "expiry_timer",
     "holdings",
+    "letter_policy",
     "partition_faults",
     "progress",
     "set_aside",

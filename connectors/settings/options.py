@@ -20,6 +20,7 @@ from connectors.settings.checks import (
     check_topics,
     start_ms,
 )
+from connectors.settings.dead_letter_settings import DeadLetterSettings
 from connectors.settings.operations_settings import LogSettings, MetricsSettings
 from connectors.settings.stream_settings import Section, StreamSettings
 
@@ -91,6 +92,7 @@ class WorkerOptions(Section):
             and the others go on, or it has the worker `stop`.
         dead_letters_only_max: How many dead letters a stream may get that has stored nothing,
             before the worker stops over it; 0 for any number.
+        dead_letters: What becomes of records that could not be stored.
         adopt: Take over a copy of a root whose shards went on elsewhere.
         linger_ms: How long records gather before they are made durable.
         round_records_max: Records at which they no longer wait.
@@ -119,6 +121,7 @@ class WorkerOptions(Section):
     start: Annotated[str | int, BeforeValidator(check_start)] = "earliest"
     on_overtaken: Literal["stop", "skip"] = "stop"
     dead_letters_only_max: Annotated[int, Field(ge=0)] = 1000
+    dead_letters: DeadLetterSettings = DeadLetterSettings()
     on_fault: FaultSettings = FaultSettings()
     adopt: bool = False
     linger_ms: Annotated[int, Field(ge=0, le=60_000)] = 20
@@ -152,6 +155,7 @@ class WorkerOptions(Section):
             if not numbers:
                 message = f"partitions.{topic}: is empty; name partitions, or leave the topic out"
                 raise ValueError(message)
+        self.dead_letters.refuse_circle((*self.topics, *self.partitions), self.topic_pattern)
         if BOOTSTRAP not in self.kafka:
             message = f'kafka: "{BOOTSTRAP}" is missing (or set {ENVIRONMENT_BOOTSTRAP})'
             raise ValueError(message)

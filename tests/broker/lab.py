@@ -30,7 +30,7 @@ from connectors.kafka_client import Admin, Consumer, FetchWay, Partition, Place,
 from storage_core import BrokerUnavailableError, InvalidRequestError, StreamReader, SystemClock
 from storage_core.ground.durable_file import encode_document, read_document, replace_durably
 from tests.broker.cluster import Cluster, Transactions
-from tests.unit.connectors.records import plain
+from tests.unit.connectors.records import Plain, plain
 from tests.waiting import WAIT_MAX_S, await_that
 
 CLOCK = SystemClock()
@@ -66,11 +66,18 @@ class Topic:
 
     def holds(self) -> dict[int, list[Row]]:
         """Return what the broker holds, by partition."""
+        return {
+            number: [(each.offset, each.key, each.value, each.timestamp) for each in records]
+            for number, records in self.records().items()
+        }
+
+    def records(self) -> dict[int, list[Plain]]:
+        """Return the records that the broker holds, with all they have, by partition."""
         consumer = self._consumer()
         try:
             ends = self._watermarks(consumer)
             consumer.begin({part: Place(low) for part, (low, _) in ends.items()})
-            rows: dict[int, list[Row]] = {part.number: [] for part in ends}
+            rows: dict[int, list[Plain]] = {part.number: [] for part in ends}
             left = {part for part, (low, end) in ends.items() if low < end}
             deadline = CLOCK.monotonic_s() + WAIT_MAX_S
             while left:
@@ -78,8 +85,7 @@ class Topic:
                 for fetched, fault in consumer.fetch(5000, 0.05):
                     assert fault is None, fault
                     for each in plain(fetched):
-                        row = (each.offset, each.key, each.value, each.timestamp)
-                        rows[each.partition.number].append(row)
+                        rows[each.partition.number].append(each)
                 reached = consumer.positions(left)
                 left = {part for part in left if reached.get(part, 0) < ends[part][1]}
             return rows

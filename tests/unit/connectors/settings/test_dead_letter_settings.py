@@ -1,0 +1,57 @@
+"""What `[dead_letters]` takes, and what it refuses with one line that says what to write."""
+
+import pytest
+
+from connectors.settings.loading import load_options
+from storage_core import InvalidRequestError
+
+FORWARD = "dead_letters.policy=forward"
+
+
+def load(*told, topics='topics=["orders"]'):
+    given = ["root=/tmp/r", "kafka.bootstrap.servers=b:1", topics, *told]
+    return load_options(None, given, {}).dead_letters
+
+
+def test_dead_letters_are_kept_unless_it_is_said_otherwise():
+    assert (load().policy, load().topic, load().records_max) == ("keep", None, 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("topic", "goes_to"),
+    [("bad", "bad"), ("{topic}.dlq", "orders.dlq"), ("dlq.{topic}", "dlq.orders")],
+)
+def test_topic_may_stand_for_the_one_a_letter_comes_from(topic, goes_to):
+    found = load(FORWARD, f"dead_letters.topic={topic}")
+    assert found.topic_for("orders") == goes_to
+
+
+@pytest.mark.parametrize(
+    ("told", "complaint"),
+    [
+        ([FORWARD], "name where to forward to"),
+        (["dead_letters.policy=drop"], "dead_letters.policy"),
+        (["dead_letters.records_max=-1"], "dead_letters.records_max"),
+        (["dead_letters.topics=a"], "dead_letters.topics"),
+        ([FORWARD, "dead_letters.topic={stream}"], "can be no topic"),
+        ([FORWARD, "dead_letters.topic="], "can be no topic"),
+        ([FORWARD, "dead_letters.topic=orders"], "is consumed by this worker"),
+        ([FORWARD, "dead_letters.topic={topic}"], "is consumed by this worker"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_its_key(told, complaint):
+    with pytest.raises(InvalidRequestError, match=complaint):
+        load(*told)
+
+
+@pytest.mark.parametrize("topic", ["orders.dlq", "{topic}.dlq"])
+def test_topic_that_the_pattern_would_take_is_refused(topic):
+    with pytest.raises(InvalidRequestError, match=r"dead_letters\.topic"):
+        load(FORWARD, f"dead_letters.topic={topic}", topics="topic_pattern=^orders")
+    assert load(FORWARD, "dead_letters.topic=bad", topics="topic_pattern=^orders").topic == "bad"
+
+
+def test_section_may_come_from_the_environment():
+    told = ["root=/tmp/r", "kafka.bootstrap.servers=b:1", 'topics=["orders"]']
+    environment = {"SHARDLOG_DEAD_LETTERS__POLICY": "stop"}
+    assert load_options(None, told, environment).dead_letters.policy == "stop"
