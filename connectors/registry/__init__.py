@@ -6,6 +6,7 @@ Names of settings are those of Confluent's clients. Any thread may call.
     errors       what can go wrong, by what to do about it
     settings     where it is, who we are, whom we trust, how long we wait
     exchange     one question over HTTP, asked again where that may help; its answers' errors
+    schema_files schemas as files, and which refers to which
     client       the questions, and what is kept of their answers
 """
 
@@ -17,6 +18,7 @@ from connectors.registry.errors import (
     SchemaNotFoundError,
 )
 from connectors.registry.registered import Compatibility, Reference, RegisteredSchema
+from connectors.registry.schema_files import SchemaFile, read_schema_files
 from connectors.registry.settings import RegistrySettings, shown_registry_settings
 
 __all__ = [
@@ -28,6 +30,8 @@ __all__ = [
     "RegistryRefusedError",
     "RegistrySettings",
     "RegistryUnavailableError",
+    "SchemaFile",
     "SchemaNotFoundError",
+    "read_schema_files",
     "shown_registry_settings",
 ]

@@ -68,7 +68,7 @@ BESIDE_THE_LOG = {
     "xxhash",
 }
 SIBLINGS = {"connectors": "streaming_jobs", "streaming_jobs": "connectors"}
-OPEN_TO_SIBLINGS = ("storage_core", "storage_core.testing")
+OPEN_TO_SIBLINGS = ("storage_core", "storage_core.fields", "storage_core.testing")
 
 
 def module_of(path: str) -> str:
