@@ -20,7 +20,7 @@ from structlog.processors import CallsiteParameter
 from structlog.typing import EventDict
 
 from connectors.ingest.line_output import LineOutput
-from connectors.kafka_client import LOGGER_NAME
+from connectors.kafka_client import LOGGER_NAME, line_without_secrets
 from connectors.settings.operations_settings import ALL_LOGGERS, LIBRARY_LOGGER, LogLevel
 from storage_core import Clock, SystemClock
 
@@ -133,7 +133,7 @@ class LibraryLines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:  # type: ignore[explicit-override]  # needs Python 3.12
         """Hand one line on, or count it."""
-        said, now_s = record.getMessage(), self._clock.monotonic_s()
+        said, now_s = line_without_secrets(record.getMessage()), self._clock.monotonic_s()
         if record.levelno < logging.WARNING:
             tell = self._log.info if record.levelno >= logging.INFO else self._log.debug
             tell("librdkafka", said=said)

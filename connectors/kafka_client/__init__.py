@@ -24,6 +24,7 @@ from connectors.kafka_client.settings import (
     BROKER_NAMES,
     LOGGER_NAME,
     FetchWay,
+    line_without_secrets,
     shown_consumer_settings,
 )
 from connectors.kafka_client.terms import Headers, Partition, Place
@@ -43,5 +44,6 @@ __all__ = [
     "Producer",
     "Stretches",
     "check_settings",
+    "line_without_secrets",
     "shown_consumer_settings",
 ]

@@ -67,6 +67,7 @@ _SECRET_ENDS: Final = ("token",)
 _KEY_TEXT: Final = "PRIVATE KEY"
 # Of an address, who asks and what is asked with it.
 _SECRETS_OF_ADDRESS: Final = re.compile(r"(?<=://)\S*@|(?<=\?)\S+")
+_TOLD_SETTING: Final = re.compile(r"(\S+) = (.*)", re.DOTALL)
 _PRODUCER_DEFAULTS: Final[Mapping[str, object]] = {
     "client.id": "shardlog-producer",
     "enable.idempotence": True,
@@ -184,11 +185,23 @@ def without_secrets(name: str, value: object) -> object:
     is_secret = any(part in known for part in _SECRET_PARTS) or known.endswith(_SECRET_ENDS)
     if is_secret or (isinstance(value, str) and _KEY_TEXT in value):
         return _MASK
-    if isinstance(value, str) and "://" in value:
-        return _SECRETS_OF_ADDRESS.sub(
-            lambda found: f"{_MASK}@" if found[0].endswith("@") else _MASK, value
-        )
-    return value
+    return _without_users(value) if isinstance(value, str) else value
+
+
+def line_without_secrets(line: str) -> str:
+    """Return what librdkafka says as anybody may see it; with `debug` it tells its settings."""
+    found = _TOLD_SETTING.search(line)
+    if found is not None:
+        line = f"{line[: found.start(2)]}{without_secrets(found[1], found[2])}"
+    return _without_users(line)
+
+
+def _without_users(text: str) -> str:
+    if "://" not in text:
+        return text
+    return _SECRETS_OF_ADDRESS.sub(
+        lambda found: f"{_MASK}@" if found[0].endswith("@") else _MASK, text
+    )
 
 
 def producer_settings(bootstrap: str, settings: Mapping[str, object]) -> dict[str, object]:

@@ -191,3 +191,29 @@ def test_line_that_was_cut_short_stays_alone():
     assert os.read(reader, 100) == b"\nwhole\n"
     os.close(reader)
     os.close(writer)
+
+
+@pytest.mark.usefixtures("logger")
+def test_settings_that_the_library_tells_of_itself_have_no_secrets(capfd):
+    open_log(LogFormat.JSON, {LIBRARY_LOGGER: "debug"})
+    secrets = {
+        "sasl.password": "canary",
+        "ssl.key.password": "canary",
+        "sasl.oauthbearer.client.secret": "canary",
+        "sasl.oauthbearer.token.endpoint.url": "https://me:canary@host/t?key=canary",
+        "sasl.kerberos.kinit.cmd": "echo canary",
+    }
+    of_client = {"bootstrap.servers": NOWHERE, "group.id": "g", "debug": "conf"}
+    consumer = Consumer({**of_client, **secrets})
+    said: list[str] = []
+
+    def has_told_all() -> bool:
+        consumer.fetch(1, 0.1)
+        said.append(capfd.readouterr().out)
+        return "token.endpoint.url = https://***@host/t?***" in "".join(said)
+
+    await_that(has_told_all, "its settings")
+    consumer.close()
+    told = "".join(said) + capfd.readouterr().out
+    assert "kinit.cmd = ***" in told
+    assert "canary" not in told
