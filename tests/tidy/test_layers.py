@@ -34,7 +34,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("__init__",),
     ),
     "connectors": (
-        ("kafka_client", "registry"),
+        ("kafka_client", "outputs", "registry"),
         ("settings",),
         ("dead_letters",),
         ("ingest",),

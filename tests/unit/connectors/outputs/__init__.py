@@ -1,0 +1,1 @@
+"""How rows look outside the log."""
