@@ -69,6 +69,29 @@ FormatOption = Annotated[
         "(UTF-8 without control characters) are shown as base64, and a field beside them says so.",
     ),
 ]
+OutputOption = Annotated[
+    Literal["table", "jsonl", "json", "csv", "parquet", "arrow"] | None,
+    typer.Option(
+        "--output",
+        "--format",
+        "-o",
+        help="An aligned table, the default; one JSON object a line (jsonl); CSV; Parquet; or "
+        "Arrow. Without it a file's name decides. In text, bytes that are no text (UTF-8 without "
+        "control characters) are base64, and a field beside them says so.",
+    ),
+]
+To = Annotated[
+    Path | None,
+    typer.Option(
+        "--to",
+        metavar="FILE",
+        help="Write to this file: .txt, .jsonl, .csv, .parquet or .arrow. It appears once all of "
+        "it is written.",
+    ),
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Put the file of --to in the place of one there.")
+]
 Execute = Annotated[
     bool,
     typer.Option("--execute", "--yes", help="Do it; without it, only say what would be done."),

@@ -6,7 +6,8 @@
 3    something needed cannot be reached or is held by another: try again later
 4    foreign data: what lies there belongs to another topic, cluster or store; do not retry
 5    damage or loss: stop, look, repair; the message names shard, file and range
-6    a durable write failed: free the disk, start again; what was acknowledged is safe
+6    a durable write failed, or one to an output: free the disk, start again; what was
+     acknowledged is safe
 7    the Kafka client failed for good, as when another has the same group.instance.id
 130  interrupted
 143  ended at once, by a second signal or by SIGTERM; what was acknowledged is safe
@@ -14,6 +15,7 @@
 
 from typing import Final
 
+from connectors.outputs.whole_file import OutputFailedError
 from storage_core import (
     ClientFailedError,
     CorruptionError,
@@ -40,6 +42,7 @@ _BY_KIND: Final[tuple[tuple[type[ShardlogError], int], ...]] = (
     (ForeignDataError, EXIT_FOREIGN),
     (CorruptionError, EXIT_DAMAGE),
     (ShardPoisonedError, EXIT_WRITE_FAILED),
+    (OutputFailedError, EXIT_WRITE_FAILED),
     (ClientFailedError, EXIT_CLIENT_FAILED),
 )
 

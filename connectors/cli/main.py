@@ -16,6 +16,7 @@ from connectors.cli import (
     dlq,
     drop,
     expire,
+    latest,
     produce,
     read,
     repair,
@@ -66,6 +67,7 @@ app.command("worker")(worker.worker)
 app.command("produce")(produce.produce)
 app.command("streams")(streams.streams)
 app.command("read")(read.read)
+app.command("latest")(latest.latest)
 app.command("tail")(tail.tail)
 app.command("status")(status.status)
 app.command("verify")(repair.verify)

@@ -13,12 +13,12 @@ is noticed there, and ends the command well.
 """
 
 import base64
-import csv
 import io
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -27,39 +27,57 @@ import typer
 
 from connectors.cli.aligned_table import AlignedTable
 from connectors.cli.arguments import Format
+from connectors.outputs.csv_text import STATES, CsvText
+from connectors.outputs.pieces import pieces
+from connectors.outputs.whole_file import failing
 from storage_core import StreamOrigin
 
-_BYTES: Final = ("key", "payload", "value")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-# By their numbers.
-_STATES: Final = ("normal", "late", "ahead", "expired")
 _PRINT_ROWS: Final = 4096
 
 Row = Mapping[str, Any]
+_untyped: Any = pa  # the stubs take no plain dictionary
 
 
 class RowPrinter:
     """Prints rows that come in batches of the same columns."""
 
     def __init__(
-        self, kind: Format, columns: Sequence[str], base64_columns: Collection[str] = ()
+        self,
+        kind: Format,
+        columns: Sequence[str],
+        base64_columns: Collection[str] = (),
+        to: Callable[[Sequence[str]], None] | None = None,
     ) -> None:
-        """Print rows of these columns in this format, bytes of some as base64 throughout."""
+        """Print rows of these columns in this format.
+
+        Args:
+            kind: The format.
+            columns: Their names.
+            base64_columns: Those whose bytes are base64 throughout.
+            to: Takes lines; standard output if None.
+        """
+        self._to = to or print_lines
+        self._csv: _CsvForm | None = None
         # The lines of rows, the first time with what stands before all of them.
         self._lines: Callable[[Sequence[Row]], list[str]]
         if kind == "table":
             self._lines = _TableForm(columns, base64_columns).lines
         elif kind == "csv":
-            self._lines = _CsvForm(columns, base64_columns).lines
+            self._csv = _CsvForm(columns, base64_columns)
+            self._lines = self._csv.lines
         else:
             self._lines = partial(_json_lines, base64_columns)
         self._has_printed = False
 
     def batch(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Print the rows of a batch."""
-        batches = batch.to_batches(_PRINT_ROWS) if isinstance(batch, pa.Table) else [batch]
-        for part in batches:
-            self.rows(part.to_pylist())
+        for part in pieces(batch, _PRINT_ROWS):
+            if self._csv is not None:
+                self._has_printed = True
+                self._to(self._csv.batch_lines(part))
+            else:
+                self.rows(part.to_pylist())
 
     def rows(self, rows: Sequence[Row]) -> None:
         """Print rows, each with its columns in order."""
@@ -73,7 +91,7 @@ class RowPrinter:
 
     def _print(self, rows: Sequence[Row]) -> None:
         self._has_printed = True
-        print_lines(self._lines(rows))
+        self._to(self._lines(rows))
 
 
 def base64_columns(origin: StreamOrigin | None) -> frozenset[str]:
@@ -88,10 +106,23 @@ def print_lines(lines: Sequence[str]) -> None:
     Raises:
         typer.Exit: Whoever read our output has enough.
     """
-    if not lines:
-        return
+    if lines:
+        with _to_standard_output():
+            typer.echo("\n".join(lines))
+
+
+def print_bytes(data: bytes) -> None:
+    """Print bytes as they are; as with lines."""
+    with _to_standard_output():
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
+@contextmanager
+def _to_standard_output() -> Iterator[None]:
     try:
-        typer.echo("\n".join(lines))
+        with failing("writing to standard output"):
+            yield
     except BrokenPipeError as error:
         # What is still in the buffer has no place to go when the interpreter flushes it.
         sys.stdout = io.StringIO()
@@ -141,41 +172,22 @@ def _json_lines(base64_columns: Collection[str], rows: Sequence[Row]) -> list[st
 
 class _CsvForm:
     def __init__(self, columns: Sequence[str], base64_columns: Collection[str]) -> None:
-        names = [[name, f"{name}_encoding"] if name in _BYTES else [name] for name in columns]
-        self._head: list[list[object]] = [[name for pair in names for name in pair]]
-        self._base64 = base64_columns
+        self._columns = columns
+        self._csv = CsvText(base64_columns, _plain)
+        self._has_head = False
 
     def lines(self, rows: Sequence[Row]) -> list[str]:
-        head, self._head = self._head, []
-        sheet = _Sheet()
-        csv.writer(sheet).writerows(head + [self._fields(row) for row in rows])
-        return sheet.lines
+        return self.batch_lines(
+            _untyped.RecordBatch.from_pydict(
+                {name: [row[name] for row in rows] for name in self._columns}
+            )
+        )
 
-    def _fields(self, row: Row) -> list[object]:
-        fields: list[object] = []
-        for name, value in row.items():
-            if name in _BYTES:
-                is_base64 = name in self._base64
-                fields += ("", "") if value is None else _text(value, is_base64=is_base64)
-            elif isinstance(plain := _plain(name, value), bool | list):
-                fields.append(json.dumps(plain))
-            else:
-                fields.append(plain)
-        return fields
-
-
-class _Sheet:
-    """What a CSV writer writes, line by line.
-
-    NOTE: told to end lines with a line feed only, the writer of Python 3.11 leaves a carriage
-    return inside a field without quotes, and readers take it for the end of the line.
-    """
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def write(self, line: str) -> None:
-        self.lines.append(line.removesuffix("\r\n"))
+    def batch_lines(self, batch: pa.RecordBatch) -> list[str]:
+        head = "" if self._has_head else self._csv.head(batch.schema)
+        self._has_head = True
+        text = head + self._csv.lines(batch)
+        return [text.removesuffix("\n")] if text else []
 
 
 def _plain(name: str, value: Any) -> object:  # noqa: ANN401 - any column's value
@@ -183,7 +195,7 @@ def _plain(name: str, value: Any) -> object:  # noqa: ANN401 - any column's valu
     if name == "headers" and value is not None:
         return [{"key": one["key"], **_told_bytes("value", one["value"])} for one in value]
     if name == "state":
-        return _STATES[value]
+        return STATES[value]
     return value
 
 

@@ -1,6 +1,7 @@
 """`shardlog read`: records of ids or keys between primaries, or the newest of each."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated, Final, Literal
 
 import pyarrow as pa
@@ -9,23 +10,26 @@ import typer
 
 from connectors.cli.arguments import (
     Columns,
-    Format,
-    FormatOption,
     Ids,
     KeyHexes,
     KeyTexts,
+    OutputOption,
+    Overwrite,
     Root,
     StreamName,
+    To,
     column_names,
     keys_of,
     primary_bound,
     shown_columns,
 )
-from connectors.cli.printing import RowPrinter, base64_columns, print_json
+from connectors.cli.asked_rows import AskedRows
+from connectors.cli.output import Output, OutputChoice
+from connectors.cli.printing import base64_columns, print_json
 from connectors.ingest.mapping import NULL_KEY_ID
 from storage_core import InvalidRequestError, StreamReader
 
-_COLUMNS: Final = ("shard", "secondary", "primary", "version", "address", "late", "payload")
+COLUMNS: Final = ("shard", "secondary", "primary", "version", "address", "late", "payload")
 
 Start = Annotated[
     str | None,
@@ -64,32 +68,6 @@ NullKey = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """Which records are asked for; of ids and keys one at most."""
-
-    ids: list[int] | None
-    keys: list[bytes | None] | None
-    start: int | None
-    end: int | None
-    limit: int
-    latest_by: Literal["primary", "key"] | None
-    tombstones: bool
-
-    def read(self, reader: StreamReader, columns: list[str]) -> pa.Table:
-        """Return columns of them in order."""
-        return reader.read(
-            self.ids,
-            self.start,
-            self.end,
-            self.limit,
-            keys=self.keys,
-            latest_by=self.latest_by,
-            tombstones=self.tombstones,
-            columns=columns,
-        )
-
-
 def read(  # noqa: PLR0913 - one parameter an option
     root: Root,
     stream: StreamName,
@@ -99,13 +77,15 @@ def read(  # noqa: PLR0913 - one parameter an option
     limit: Limit = 0,
     latest: Latest = False,
     columns: Columns = None,
-    form: FormatOption = "table",
+    form: OutputOption = None,
     count: Count = False,
     null_key: NullKey = False,
     keys: KeyTexts = None,
     hex_keys: KeyHexes = None,
     latest_by: LatestBy = None,
     tombstones: Tombstones = False,
+    to: To = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Read records by id or key, and primary, late ones in their place.
 
@@ -113,6 +93,10 @@ def read(  # noqa: PLR0913 - one parameter an option
 
     Example: shardlog read ./data telemetry --id 17 --start 2026-01-31T12:00:00Z --limit 10
     """
+    choice = OutputChoice.of(form, to, overwrite=overwrite)
+    if count and to:
+        message = "--count prints a number; it goes without --to"
+        raise InvalidRequestError(message)
     if latest and (start is not None or end is not None or limit or latest_by):
         message = (
             "--latest goes with --id and --key only, not with --start, --end, --limit, --latest-by"
@@ -125,65 +109,88 @@ def read(  # noqa: PLR0913 - one parameter an option
                 "--null-key goes without --id, --latest and --latest-by: it names an id of its own"
             )
             raise InvalidRequestError(message)
-        chosen = column_names(columns) or shown_columns(_COLUMNS, reader.options)
+        chosen = column_names(columns) or shown_columns(COLUMNS, reader.options)
         unit = reader.options.unit
         least, largest = primary_bound("--start", start, unit), primary_bound("--end", end, unit)
         named = keys_of(keys, hex_keys, null_key=null_key and has_keys)
-        asked = _Asked(ids, named, least, largest, limit, latest_by, tombstones)
+        asked = AskedRows(ids, named, least, largest, limit, latest_by, tombstones)
         if latest:
-            _print_newest(reader, asked, chosen, form, count=count)
+            show_newest(reader, asked, chosen, choice, count=count)
         elif null_key and not has_keys:
-            _print(reader, _without_key(reader, asked, chosen), form, count=count)
-        elif count:
-            print_json(_count(reader, asked))
+            _show_without_key(reader, asked, chosen, choice, count=count)
         else:
-            _print(reader, asked.read(reader, chosen), form, count=False)
+            show_rows(reader, asked, chosen, choice, count=count)
 
 
-def _print(reader: StreamReader, rows: pa.Table, form: Format, *, count: bool) -> None:
-    if count:
-        print_json(rows.num_rows)
-        return
-    printer = RowPrinter(form, rows.column_names, base64_columns(reader.origin))
-    printer.batch(rows)
-    printer.end()
-
-
-def _print_newest(
-    reader: StreamReader, asked: _Asked, columns: list[str], form: Format, *, count: bool
+def show_newest(
+    reader: StreamReader, asked: AskedRows, columns: list[str], choice: OutputChoice, *, count: bool
 ) -> None:
     """Print the newest record of each id, or of each key by its bytes, none first."""
-    there = shown_columns(_COLUMNS, reader.options)
-    if unknown := sorted(set(columns) - set(there)):
-        message = f"--latest has no columns {', '.join(unknown)}; it has {', '.join(there)}"
-        raise InvalidRequestError(message)
-    newest = reader.latest(asked.ids, keys=asked.keys)
     if count:
-        print_json(len(newest))
+        print_json(asked.newest(reader, ["address"]).num_rows)
         return
-    fields = [asdict(record) for record in newest.values()]
-    name = "key" if "key" in there else "secondary"
-    fields.sort(key=lambda record: (record[name] is not None, record[name] or 0))
-    printer = RowPrinter(form, columns, base64_columns(reader.origin))
-    printer.rows([{name: record[name] for name in columns} for record in fields])
-    printer.end()
+    schema = asked.schema(reader, columns)
+    bytes_of_numbers = base64_columns(reader.origin)
+    with Output(choice, schema, reader.options.unit, bytes_of_numbers) as output:
+        output.batch(asked.newest(reader, columns))
 
 
-def _without_key(reader: StreamReader, asked: _Asked, columns: list[str]) -> pa.Table:
-    """Return the records without a key; a key whose number is their id is not among them."""
+def show_rows(
+    reader: StreamReader, asked: AskedRows, columns: list[str], choice: OutputChoice, *, count: bool
+) -> None:
+    """Print records in order."""
+    if count:
+        print_json(_count(reader, asked))
+        return
+    unit, bytes_of_numbers = reader.options.unit, base64_columns(reader.origin)
+    schema = asked.schema(reader, columns)
+    with Output(choice, schema, unit, bytes_of_numbers, _total(reader, asked)) as output:
+        for batch in asked.batches(reader, columns, output.folder):
+            output.batch(batch)
+
+
+def _total(reader: StreamReader, asked: AskedRows) -> int:
+    """Return how many rows there will be, where it is known."""
+    is_all = asked == AskedRows(None, None, None, None, 0, None, tombstones=asked.tombstones)
+    return sum(reader.stats(shard).records for shard in reader.committed()) if is_all else 0
+
+
+def _show_without_key(
+    reader: StreamReader, asked: AskedRows, columns: list[str], choice: OutputChoice, *, count: bool
+) -> None:
+    """Print the records without a key; a key whose number is their id is not among them."""
     if asked.keys is not None:
         # Refused as any read of such a stream by keys.
-        reader.read(keys=asked.keys)
+        asked.read(reader, columns)
     if reader.origin is None:
         message = "--null-key: the stream is no topic's copy, its records have no keys"
         raise InvalidRequestError(message)
-    every = columns if "key" in columns else [*columns, "key"]
-    found = reader.read([NULL_KEY_ID], asked.start, asked.end, columns=every)
-    kept = found.filter(pc.is_null(found["key"])).select(columns)
-    return kept.slice(0, asked.limit) if asked.limit else kept
+    of_nobody = replace(asked, ids=[NULL_KEY_ID], limit=0)
+    found = _of_no_key(of_nobody.batches(reader, [*columns, "key"]), asked.limit, columns)
+    if count:
+        print_json(sum(batch.num_rows for batch in found))
+        return
+    schema = of_nobody.schema(reader, columns)
+    bytes_of_numbers = base64_columns(reader.origin)
+    with Output(choice, schema, reader.options.unit, bytes_of_numbers) as output:
+        for batch in found:
+            output.batch(batch)
 
 
-def _count(reader: StreamReader, asked: _Asked) -> int:
+def _of_no_key(
+    batches: Iterator[pa.RecordBatch], limit: int, columns: list[str]
+) -> Iterator[pa.RecordBatch]:
+    left = limit
+    for batch in batches:
+        kept = batch.filter(pc.is_null(batch.column(batch.num_columns - 1)))
+        kept = kept.slice(0, left) if limit else kept
+        left -= kept.num_rows
+        yield kept.select(list(range(len(columns))))
+        if limit and left <= 0:
+            return
+
+
+def _count(reader: StreamReader, asked: AskedRows) -> int:
     if asked.limit or asked.latest_by:
         return asked.read(reader, ["address"]).num_rows
     found = reader.scan(asked.ids, asked.start, asked.end, keys=asked.keys, columns=["address"])

@@ -11,17 +11,21 @@ import typer
 
 from connectors.cli.arguments import (
     Columns,
-    FormatOption,
     Ids,
     KeyHexes,
     KeyTexts,
+    OutputOption,
+    Overwrite,
     Root,
     StreamName,
+    To,
     column_names,
     keys_of,
     shown_columns,
 )
-from connectors.cli.printing import RowPrinter, base64_columns
+from connectors.cli.asked_rows import AskedRows
+from connectors.cli.output import Output, OutputChoice
+from connectors.cli.printing import base64_columns
 from storage_core import InvalidRequestError, ReadRequest, StreamReader
 
 _COLUMNS: Final = ("shard", "address", "primary", "secondary", "version", "state", "payload")
@@ -52,14 +56,19 @@ def tail(  # noqa: PLR0913 - one parameter an option
     follow: Follow = False,
     ids: Ids = None,
     columns: Columns = None,
-    form: FormatOption = "table",
+    form: OutputOption = None,
     keys: KeyTexts = None,
     hex_keys: KeyHexes = None,
+    to: To = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Show rows by address with their state: normal, late, ahead or expired.
 
     Example: shardlog tail ./data telemetry --shard 0 --from 1000 --follow
     """
+    choice = OutputChoice.of(form, to, overwrite=overwrite)
+    if follow:
+        choice.refuse_to_follow()
     named = column_names(columns)
     # All is refused at once that has no meaning: what is followed may stay silent for long.
     of_ids = None if ids is None else tuple(ids)
@@ -70,12 +79,15 @@ def tail(  # noqa: PLR0913 - one parameter an option
         request = replace(
             request, columns=tuple(chosen), keys=None if asked is None else tuple(asked)
         )
-        printer = RowPrinter(form, chosen, base64_columns(reader.origin))
-        turn = _Turn(reader, printer, shard, request)
-        turn.begin(start)
-        while follow:
-            turn.wait()
-        printer.end()
+        asked_rows = AskedRows(ids, asked, None, None, 0, None, tombstones=False)
+        schema = asked_rows.schema(reader, chosen)
+        bytes_of_numbers = base64_columns(reader.origin)
+        with Output(choice, schema, reader.options.unit, bytes_of_numbers) as output:
+            turn = _Turn(reader, output, shard, request)
+            turn.begin(start)
+            while follow:
+                output.flush()
+                turn.wait()
 
 
 class _Turn:
@@ -84,12 +96,12 @@ class _Turn:
     def __init__(
         self,
         reader: StreamReader,
-        printer: RowPrinter,
+        output: Output,
         shard: int | None,
         request: ReadRequest,
     ) -> None:
         self._reader = reader
-        self._printer = printer
+        self._output = output
         self._shard = shard
         self._asked = request
         self._shown: dict[int, int] = {}
@@ -121,7 +133,7 @@ class _Turn:
         for batch in self._reader.tail(
             shard, start, end, asked.ids, asked.columns, keys=asked.keys
         ):
-            self._printer.batch(batch)
+            self._output.batch(batch)
         self._shown[shard] = end
 
     def _committed(self) -> dict[int, int]:

@@ -186,7 +186,8 @@ def test_no_rows_leave_only_what_stands_before_rows(shardlog, root, form, lines)
         (["--latest", "--limit", "2"], "--latest"),
         (["--latest", "--latest-by", "key"], "--latest"),
         (["--latest-by", "address"], "address"),
-        (["--latest", "--columns", "key"], "key"),
+        (["--latest", "--columns", "weight"], "weight"),
+        (["--count", "--to", "rows.csv"], "--count"),
         (["--format", "xml"], "xml"),
     ],
 )
@@ -254,7 +255,7 @@ def test_keys_choose_rows(keyed, options, primaries):
     [
         (["--id", "1"], "read by keys, not by ids"),
         (["--key-hex", "abc"], "--key-hex 'abc': give pairs of hexadecimal digits"),
-        (["--columns", "secondary", "--latest"], "--latest has no columns secondary"),
+        (["--latest", "--id", "1"], "read by keys, not by ids"),
     ],
 )
 @pytest.mark.usefixtures("keyed")
