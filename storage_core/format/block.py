@@ -201,13 +201,15 @@ def _schema_mask(rows: Rows) -> tuple[int, int]:
     column, payload = rows.envelope[SCHEMA], rows.payload
     if column.null_count == len(column):
         return 0, 0
-    bounds: Any = pc.min_max(column)
-    least, most = bounds["min"].as_py(), bounds["max"].as_py()
-    if least != most or column.null_count != payload.null_count:
+    if column.null_count != payload.null_count:
         return MASK_SCHEMA, 0
-    if column.null_count and not column.is_null().equals(payload.is_null()):
-        return MASK_SCHEMA, 0
-    return MASK_ONE_SCHEMA, least
+    if column.null_count:
+        if not column.is_null().equals(payload.is_null()):
+            return MASK_SCHEMA, 0
+        column = column.drop_null()
+    numbers = column.to_numpy()
+    one = int(numbers[0])
+    return (MASK_ONE_SCHEMA, one) if (numbers == one).all() else (MASK_SCHEMA, 0)
 
 
 def _serialize(message: pa.RecordBatch, codec: Codec) -> pa.Buffer:

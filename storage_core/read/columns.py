@@ -144,7 +144,12 @@ def _schemas(block: Block) -> Array:
     """Return the numbers of the schemas of a block that has one only."""
     if block.batch.column("payload").null_count:
         return block.schemas
-    return _constant(SCHEMA, block.one_schema, len(block))
+    return same_number(SCHEMA, block.one_schema, len(block))
+
+
+def same_number(name: str, value: int, count: int) -> Array:
+    """Return a column that has one number in each of its rows."""
+    return _constant(name, value, count)
 
 
 def _addresses(block: Block) -> Array:

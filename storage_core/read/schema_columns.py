@@ -15,6 +15,7 @@ from storage_core.errors import CorruptionError
 from storage_core.format.record import SCHEMA, SCHEMA_TYPE
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.ground.arrow import Array, distinct, int_array, nulls, repeated
+from storage_core.read.columns import same_number
 from storage_core.read.keyed import Scanned
 from storage_core.read.view import ShardView
 
@@ -60,19 +61,32 @@ def _shown(view: ShardView, name: str, numbers: Array, known: dict[int, SchemaEn
     kind = _KINDS[name]
     if numbers.null_count == len(numbers):
         return nulls(len(numbers), kind)
+    if not numbers.null_count and (plain := numbers.to_numpy())[0] == plain[-1]:
+        first = int(plain[0])
+        if (plain == first).all():
+            return _same(name, _known(view, first, known), len(numbers))
     values, codes = distinct(numbers)
     shown: list[Any] = []
     there: list[Any] = values.to_pylist()
     for number in there:
-        if number not in known:
-            known[number] = _entry(view, number)
-        entry = known[number]
+        entry = _known(view, number, known)
         shown.append(entry.registry_id if name == SCHEMA_ID else entry.fingerprint)
-    if len(shown) == 1 and not numbers.null_count:
-        return repeated(shown[0], kind, len(numbers))
     # The last is that of rows without a schema, whose code is -1.
     table: Array = pa.array([*shown, None], kind)
     return table.take(int_array(codes % len(table)))
+
+
+def _same(name: str, entry: SchemaEntry, count: int) -> Array:
+    if name == SCHEMA_ID:
+        return same_number(SCHEMA_ID, entry.registry_id, count)
+    return repeated(entry.fingerprint, _KINDS[name], count)
+
+
+def _known(view: ShardView, number: int, known: dict[int, SchemaEntry]) -> SchemaEntry:
+    entry = known.get(number)
+    if entry is None:
+        entry = known[number] = _entry(view, number)
+    return entry
 
 
 def _entry(view: ShardView, number: int) -> SchemaEntry:
