@@ -40,6 +40,7 @@ from storage_core.store.marker import MarkerWriter
 from storage_core.testing import ManualClock, SimulatedCrash
 from tests.far_reader import FarReader
 from tests.model.keyed import has_keys, key_of
+from tests.model.schemas import with_schemas
 from tests.strategies import NOW, BatchForm, Crash, Given, GivenCaps
 from tests.witness import Witness
 
@@ -184,8 +185,12 @@ class Lab:
         source: dict[str, int] | None = None,
     ) -> AppendReport:
         """Append a batch."""
-        batch = as_arrow(records, form, keyed=has_keys(self.options))
-        return self.writer.append_batch(batch, shard=shard, addresses=addresses, source=source)
+        batch, schemas = with_schemas(
+            as_arrow(records, form, keyed=has_keys(self.options)), records
+        )
+        return self.writer.append_batch(
+            batch, shard=shard, addresses=addresses, source=source, schemas=schemas
+        )
 
     def transaction(
         self, name: str, steps: Iterable[Given | Sequence[Given]], rows_total: int

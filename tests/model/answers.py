@@ -1,6 +1,7 @@
 """Every read, asked of the log and of the lists."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -10,9 +11,11 @@ from storage_core.reads import StreamReads
 from tests.lab import replayed, rows_of
 from tests.model.plain_shard import GoneError, PlainRow, RefusedError
 from tests.model.plain_stream import PlainStream, question_about
+from tests.model.schemas import NOTHING
 from tests.strategies import COLUMNS, Question
 
 READ_COLUMNS = tuple(name for name in COLUMNS if name != "state")
+_OF_SCHEMAS = ("shard", "address", "schema_id", "schema_fingerprint")
 _RECORD_FIELDS = ("shard", "secondary", "primary", "version", "address", "late", "payload")
 
 
@@ -141,3 +144,21 @@ def _columns_of(rows: list[PlainRow], columns: list[str] | tuple[str, ...]) -> l
 
 def _fields_of(record: Record) -> tuple[object, ...]:
     return tuple(getattr(record, name) for name in _RECORD_FIELDS)
+
+
+def check_schemas(reads: StreamReads, plain: PlainStream) -> None:
+    """Compare what rows show of their schemas, in order of arrival and by id."""
+    rows = [row for shard in plain.shards for row in shard.shown()]
+    schemas = {shard.number: shard.schemas for shard in plain.shards}
+    expected = [(row.shard, row.address, schemas[row.shard][row.address]) for row in rows]
+    expected.sort(key=_place)
+    for batches in (reads.scan(columns=_OF_SCHEMAS), reads.read(columns=_OF_SCHEMAS)):
+        found = [(shard, at, (*shown,)) for shard, at, *shown in rows_of(batches)]
+        assert sorted(found, key=_place) == expected
+    known = {entry.identity for entry in reads.schemas()}
+    assert known >= {shown for *_, shown in expected if shown != NOTHING}
+
+
+def _place(row: tuple[Any, ...]) -> tuple[int, int]:
+    shard, address = row[:2]
+    return shard, address

@@ -12,6 +12,7 @@ from copy import copy
 from typing import NamedTuple
 
 from storage_core import StreamOptions
+from tests.model.schemas import NOTHING, Shown, brings_schemas, shown_of
 from tests.strategies import DAY_SECONDS, Given, GivenCaps
 
 NORMAL, LATE, AHEAD, EXPIRED = 0, 1, 2, 3
@@ -48,6 +49,7 @@ class PlainShard:
         self.options = options
         self.rows: list[PlainRow] = []
         self.written_ms: dict[int, int] = {}
+        self.schemas: dict[int, Shown] = {}
         self.next = 0
         self.committed = 0
         self.unsealed: list[Given] = []
@@ -66,7 +68,7 @@ class PlainShard:
         """Return the shard as it stands, without the way it came."""
         other = copy(self)
         other.rows, other.unsealed = [*self.rows], [*self.unsealed]
-        other.written_ms = {**self.written_ms}
+        other.written_ms, other.schemas = {**self.written_ms}, {**self.schemas}
         other.counts, other.transactions = Counter(self.counts), dict(self.transactions)
         other.passed, other.ends = [], [*self.ends]
         return other
@@ -105,16 +107,20 @@ class PlainShard:
         now: int,
         addresses: Sequence[int] | None = None,
         source: dict[str, int] | None = None,
+        *,
+        brings: bool | None = None,
     ) -> Counter[str]:
         """Write a batch behind what waits; rows whose address is stored are skipped."""
         self.seal(now)
+        if brings is None:
+            brings = brings_schemas(records)
         if addresses is None:
-            return self.write(records, now, source=source)
+            return self.write(records, now, source=source, brings=brings)
         old = [address for address in addresses if address < self.next]
         if not all(self._has_stored(address) for address in old):
             raise RefusedError
         self.counts["duplicates"] += len(old)
-        report = self.write(records[len(old) :], now, addresses[len(old) :], source)
+        report = self.write(records[len(old) :], now, addresses[len(old) :], source, brings=brings)
         report["duplicates"] += len(old)
         return report
 
@@ -136,6 +142,8 @@ class PlainShard:
         now: int,
         addresses: Sequence[int] | None = None,
         source: dict[str, int] | None = None,
+        *,
+        brings: bool = False,
     ) -> Counter[str]:
         """Write rows in one piece and return what became of them."""
         report: Counter[str] = Counter()
@@ -146,6 +154,7 @@ class PlainShard:
         report["appended"] = len(records)
         for record, address in zip(records, addresses, strict=True):
             self._take(record, address, now, report)
+            self.schemas[address] = shown_of(record.version) if brings else NOTHING
         if records:
             self.next = addresses[-1] + 1
         if source is not None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from storage_core import StreamOptions
 from tests.model.keyed import has_keys, shard_of
 from tests.model.plain_shard import GoneError, PlainRow, PlainShard, RefusedError
+from tests.model.schemas import brings_schemas
 from tests.strategies import PAYLOAD_BYTES_MAX, Given, GivenCaps, Question
 
 # Of a shard's blocks, where each ends, and its bytes.
@@ -48,7 +49,7 @@ class PlainStream:
         if len(self.shards) == 1:
             return self.shards[0].append_batch(records, now)
         for shard, part in self._parts(records):
-            report += shard.append_batch(part, now)
+            report += shard.append_batch(part, now, brings=brings_schemas(records))
         return report
 
     def transaction(self, name: str, records: Sequence[Given], now: int) -> None:

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine
 
 from storage_core import AppendReport, InvalidRequestError, StreamOptions
 from tests.lab import Lab, replayed
-from tests.model.answers import check_rows
+from tests.model.answers import check_rows, check_schemas
 from tests.model.keyed import has_keys, in_ids
 from tests.model.plain_shard import PlainShard, RefusedError
 from tests.model.plain_stream import PlainStream
@@ -86,6 +86,7 @@ class SideBySide(RuleBasedStateMachine):
         ]
         assert not any(writer.lost_ranges().values())
         check_rows(in_ids(writer, self.lab.options), plain)
+        check_schemas(writer, plain)
 
     def rise(self, crash: Crash) -> None:
         """Open after a crash, perhaps dying again at it, and find a state the lists passed."""

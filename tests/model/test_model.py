@@ -17,6 +17,8 @@ the test goes on from it. After each step committed, counters, all rows in order
 replay are compared; one kind of step asks everything else there is to ask, of the writer or
 of a reader beside it, in this process or in another.
 
+Rows of every other batch have schemas, each by its version (schemas.py).
+
 Where a stream has a key dictionary each id stands for a key (keyed.py), and the lists are the same.
 
 SHARDLOG_MODEL_EXAMPLES says how many examples of 50 steps are run. A failure prints its steps
@@ -33,7 +35,7 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 from storage_core import StreamOptions
 from tests import strategies
 from tests.lab import rows_in, rows_of
-from tests.model.answers import check_everything
+from tests.model.answers import check_everything, check_schemas
 from tests.model.keyed import in_ids
 from tests.model.plain_shard import RefusedError
 from tests.model.side_by_side import NO_CRASH, SideBySide
@@ -248,6 +250,7 @@ class LogAgainstLists(SideBySide):
             assert reader.refresh() == committed
         assert reader.committed() == committed
         check_everything(in_ids(reader, self.lab.options), self.plain, question)
+        check_schemas(reader, self.plain)
         for shard, end in committed.items():
             assert reader.wait(shard, end - 1, timeout=0)
             assert not reader.wait(shard, end, timeout=0)
