@@ -1,4 +1,4 @@
-"""`shardlog produce`: records into a Kafka topic, made up or read as JSON lines.
+"""`shardlog produce`: records into a Kafka topic, made up or read as JSON lines, as text or Avro.
 
 However it ends, what was handed over is flushed, in bounded time, and one line says how much of
 it was acknowledged; then the error, if there is one, is told.
@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, BinaryIO, Final
 
@@ -18,8 +19,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from connectors import kafka_client
 from connectors.cli.arguments import BOOTSTRAP_DEFAULT, Bootstrap, KafkaSettings, kafka_settings
+from connectors.cli.avro_values import as_avro, some_bad
 from connectors.cli.made_up_records import TelemetryPlan, made_up_records
 from connectors.cli.record_lines import Outgoing, records_from
+from connectors.registry import RegisteredSchema, RegistryClient, RegistrySettings
 from storage_core import BrokerUnavailableError, Environment, InvalidRequestError
 
 _BATCH_RECORDS: Final = 1000
@@ -79,6 +82,31 @@ Lines = Annotated[
         "an object of value and optionally key, timestamp, headers.",
     ),
 ]
+Avro = Annotated[
+    bool,
+    typer.Option(
+        "--avro",
+        help="Write values by the latest schema of the subject, and frame them by its id.",
+    ),
+]
+Registry = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        envvar="SCHEMA_REGISTRY_URL",
+        help="Address of the schema registry, for --avro.",
+    ),
+]
+Subject = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="The subject, for --avro; TOPIC-value unless given."),
+]
+BadShare = Annotated[
+    float,
+    typer.Option(
+        metavar="X", help="Share of values that no schema wrote, for --avro: to try dead letters."
+    ),
+]
 
 
 def produce(  # noqa: PLR0913 - one parameter an option
@@ -95,12 +123,25 @@ def produce(  # noqa: PLR0913 - one parameter an option
     partitions: Partitions = None,
     create: Create = True,
     lines: Lines = None,
+    avro: Avro = False,
+    registry: Registry = None,
+    subject: Subject = None,
+    bad_share: BadShare = 0.0,
     kafka: KafkaSettings = None,
 ) -> None:
     """Produce telemetry, or JSON lines, to a Kafka topic.
 
     Example: shardlog produce telemetry --records 1000000 --skew 1 --late-share 0.02
     """
+    schema_from = None
+    if avro:
+        schema_from = _schema_from(topic, registry, subject)
+    elif subject is not None or bad_share:
+        message = "--subject and --bad-share go with --avro"
+        raise InvalidRequestError(message)
+    if not 0 <= bad_share <= 1:
+        message = f"--bad-share: {bad_share} is not from 0 to 1"
+        raise InvalidRequestError(message)
     run = _Run(topic, rate)
     plan = TelemetryPlan(
         records,
@@ -116,6 +157,9 @@ def produce(  # noqa: PLR0913 - one parameter an option
     settings = kafka_settings(kafka)
     with ExitStack() as files:
         outgoing = made_up_records(plan) if lines is None else files.enter_context(_opened(lines))
+        if schema_from is not None:
+            outgoing = as_avro(outgoing, schema_from())
+            outgoing = some_bad(outgoing, bad_share, seed) if bad_share else outgoing
         producer = kafka_client.Producer(bootstrap, settings)
         admin = kafka_client.Admin({**settings, "bootstrap.servers": bootstrap})
         notice = None
@@ -127,6 +171,19 @@ def produce(  # noqa: PLR0913 - one parameter an option
         if notice is not None:
             typer.echo(f"shardlog: {notice}", err=True)
         run.through(producer, outgoing, plan.records if lines is None else None)
+
+
+def _schema_from(
+    topic: str, registry: str | None, subject: str | None
+) -> Callable[[], RegisteredSchema]:
+    """Return what asks for the schema; nobody is asked yet."""
+    if registry is None:
+        message = (
+            "--avro needs the schema registry: give --registry URL, or set SCHEMA_REGISTRY_URL"
+        )
+        raise InvalidRequestError(message)
+    client = RegistryClient(RegistrySettings.parse({"url": registry}))
+    return partial(client.latest, subject or f"{topic}-value")
 
 
 def notice_of_missing(

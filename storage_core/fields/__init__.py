@@ -1,7 +1,8 @@
-"""What is in a payload: Avro schemas, and bodies decoded into Arrow columns."""
+"""What is in a payload: Avro schemas, bodies decoded into Arrow columns, values as bodies."""
 
 from storage_core.fields.avro_schema import AvroSchema
 from storage_core.fields.cursor import Limits
 from storage_core.fields.decoding import Decoded, Fault, decode_batch
+from storage_core.fields.encoding import BodyEncoder
 
-__all__ = ["AvroSchema", "Decoded", "Fault", "Limits", "decode_batch"]
+__all__ = ["AvroSchema", "BodyEncoder", "Decoded", "Fault", "Limits", "decode_batch"]

@@ -53,7 +53,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 # Where a library may be imported; a folder ends in a slash.
 DOORS = {
     "confluent_kafka": ("connectors/kafka_client/",),
-    "fastavro": ("storage_core/fields/avro_schema.py",),
+    "fastavro": ("storage_core/fields/avro_schema.py", "storage_core/fields/encoding.py"),
     "pyspark": ("streaming_jobs/", "pyspark_shardlog.py"),
     "rocksdict": ("storage_core/store/rocks.py",),
 }
