@@ -9,6 +9,7 @@
 6    a durable write failed, or one to an output: free the disk, start again; what was
      acknowledged is safe
 7    the Kafka client failed for good, as when another has the same group.instance.id
+8    a schema is incompatible with the versions before it; nothing was registered
 130  interrupted
 143  ended at once, by a second signal or by SIGTERM; what was acknowledged is safe
 """
@@ -16,6 +17,7 @@
 from typing import Final
 
 from connectors.outputs.whole_file import OutputFailedError
+from connectors.registry import IncompatibleSchemaError
 from storage_core import (
     ClientFailedError,
     CorruptionError,
@@ -33,10 +35,13 @@ EXIT_FOREIGN: Final = 4
 EXIT_DAMAGE: Final = 5
 EXIT_WRITE_FAILED: Final = 6
 EXIT_CLIENT_FAILED: Final = 7
+EXIT_INCOMPATIBLE: Final = 8
 EXIT_INTERRUPTED: Final = 130
 EXIT_AT_ONCE: Final = 143
 
 _BY_KIND: Final[tuple[tuple[type[ShardlogError], int], ...]] = (
+    # Before the kind it is one of.
+    (IncompatibleSchemaError, EXIT_INCOMPATIBLE),
     (InvalidRequestError, EXIT_USAGE),
     (UnavailableError, EXIT_UNAVAILABLE),
     (ForeignDataError, EXIT_FOREIGN),

@@ -20,6 +20,7 @@ from connectors.cli import (
     produce,
     read,
     repair,
+    schema,
     status,
     streams,
     tail,
@@ -63,6 +64,7 @@ def shardlog(
 
 app.add_typer(dev.app, name="dev")
 app.add_typer(dlq.app, name="dlq")
+app.add_typer(schema.app, name="schema")
 app.command("worker")(worker.worker)
 app.command("produce")(produce.produce)
 app.command("streams")(streams.streams)

@@ -23,6 +23,7 @@ PROMISED = [
     "docs/GLOSSARY.md",
     "docs/GUARANTEES.md",
     "docs/OPERATIONS.md",
+    "docs/SCHEMAS.md",
     "docs/SPARK.md",
     "docs/TESTING.md",
 ]

@@ -1,0 +1,105 @@
+"""`shardlog schema` where no registry is needed, and what it says when one is not well."""
+
+import json
+import shutil
+
+import pytest
+
+from tests.tidy.tree import ROOT
+from tests.unit.connectors.registry.scripted import scripted
+
+SAMPLES = ROOT / "schemas/avro/devices"
+FAST = ("--set", "max.retries=0")
+
+
+@pytest.fixture
+def files(tmp_path):
+    return shutil.copytree(SAMPLES, tmp_path / "devices")
+
+
+def add_version(files, *fields) -> None:
+    schema = json.loads((files / "telemetry.v2.avsc").read_text())
+    schema["fields"] = [*schema["fields"], *fields]
+    (files / "telemetry.v4.avsc").write_text(json.dumps(schema))
+
+
+def test_files_are_held_against_each_other_without_a_registry(shardlog, files) -> None:
+    ran = shardlog("schema", "check", files, "--offline", "--json")
+    rows = json.loads(ran.out)
+    assert (ran.code, len(rows), {row["why"] for row in rows}) == (0, 5, {None})
+    assert [row["subject"] for row in rows].count("telemetry-value") == 3
+
+
+def test_version_that_does_not_read_its_elders_ends_with_code_8(shardlog, files) -> None:
+    add_version(files, {"name": "must", "type": "int"})
+    ran = shardlog("schema", "check", files, "--offline")
+    assert ran.code == 8
+    assert "telemetry.v4.avsc: subject telemetry-value: does not read what telemetry.v" in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_file_that_is_no_schema_ends_with_code_2(shardlog, files) -> None:
+    (files / "telemetry.v4.avsc").write_text("{")
+    ran = shardlog("schema", "check", files, "--offline")
+    assert ran.code == 2
+    assert "telemetry.v4.avsc" in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_subjects_are_named_as_told(shardlog, files) -> None:
+    def subjects(*options: str) -> set[str]:
+        ran = shardlog("schema", "check", files / "alarm.v1.avsc", "--offline", "--json", *options)
+        return {row["subject"] for row in json.loads(ran.out)}
+
+    assert subjects() == {"alarm-value"}
+    assert subjects("--naming", "record") == {"devices.Alarm"}
+    assert subjects("--subject", "alarms-value") == {"alarms-value"}
+
+
+def test_one_subject_for_several_schemas_is_refused(shardlog, files) -> None:
+    ran = shardlog("schema", "check", files, "--offline", "--subject", "one")
+    assert ran.code == 2
+    assert "--subject one: the files hold 2 schemas" in ran.err
+
+
+def test_registry_that_no_one_names_is_asked_for(shardlog, monkeypatch) -> None:
+    monkeypatch.delenv("SCHEMA_REGISTRY_URL", raising=False)
+    ran = shardlog("schema", "list")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "--registry URL" in ran.err
+
+
+def test_registry_that_is_down_ends_with_code_3(shardlog) -> None:
+    ran = shardlog("schema", "list", "--registry", "http://127.0.0.1:1", *FAST)
+    assert (ran.code, ran.err.count("\n")) == (3, 1)
+    assert "http://127.0.0.1:1: subjects: " in ran.err
+
+
+def test_wrong_credentials_are_told_and_not_shown(shardlog, tmp_path) -> None:
+    with scripted() as script:
+        script.answer("/subjects", {"error_code": 401, "message": "Unauthorized"}, 401)
+        config = tmp_path / "worker.toml"
+        config.write_text(
+            f'[schema.registry]\nurl = "{script.url}"\n"basic.auth.user.info" = "jo:canary"\n'
+        )
+        ran = shardlog("schema", "list", "--config", config)
+        assert script.authorizations == ["Basic am86Y2FuYXJ5"]
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "see basic.auth.user.info" in ran.err
+    assert "canary" not in ran.err
+
+
+def test_subject_that_is_not_there_is_told(shardlog) -> None:
+    with scripted() as script:
+        ran = shardlog("schema", "show", "nobodys", "--registry", script.url)
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "subject nobodys, version latest: not there" in ran.err
+
+
+@pytest.mark.parametrize("text", ["", "x = [", "[schema]\nregistry = 1"])
+def test_configuration_without_a_registry_is_named(shardlog, tmp_path, text) -> None:
+    config = tmp_path / "worker.toml"
+    config.write_text(text)
+    ran = shardlog("schema", "list", "--config", config)
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "worker.toml" in ran.err
