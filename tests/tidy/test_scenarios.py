@@ -20,7 +20,6 @@ WORDS = (
     "tests/log/indexed.py",
     "tests/log/on_disk.py",
     "tests/log/readers.py",
-    "tests/log/schemas.py",
     "tests/log/topics.py",
     "tests/log/workbench.py",
 )
