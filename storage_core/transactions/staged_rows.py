@@ -5,12 +5,15 @@ checksum. A file holds a part of each shard, one behind the other, every time th
 memory are enough, or have other columns. Rows lie as they came, where that is an order, or by
 primary; of such parts sorted_parts.py makes one order.
 
-Rows are checked when they are staged, so what comes back is appended as it is.
+Rows are checked when they are staged, so what comes back is appended as it is. Where they have
+schemas, the stream's metadata has under `schemas` a JSON list of [registry id, fingerprint in hex,
+text], through which the column `schema` counts.
 """
 
+import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +26,8 @@ import xxhash
 from storage_core.catalog.options import PAYLOAD_BYTES_MAX
 from storage_core.dictionaries.routing import shards_of_keys
 from storage_core.errors import UnavailableError
-from storage_core.format.record import ENVELOPE, Rows, rows_from_arrow
+from storage_core.format.record import ENVELOPE, SCHEMA, Rows, rows_from_arrow
+from storage_core.format.schema_entry import SchemaEntry
 from storage_core.ground import forking
 from storage_core.ground.arrow import alone, concat, int_array
 from storage_core.ground.durable_file import file_errors, sync_directory
@@ -36,6 +40,7 @@ _BATCHES_APART_MAX: Final = 1_024
 FILE_BYTES_TARGET: Final = 256 * 2**20
 BATCH_BYTES_TARGET: Final = 2**20
 _READ_BYTES: Final = 2**20
+_SCHEMAS: Final = b"schemas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,7 @@ class PartsWriter:
         share = _PART_OF_IT_IN_ORDER if keeps_order else 1
         self._gathered_bytes_max = GATHERED_BYTES_MAX * share
         self._gathered: list[pa.RecordBatch] = []
+        self._schemas: dict[SchemaEntry, int] = {}
         self._gathered_bytes = 0
         self._file: BinaryIO | None = None
         self._files = 0
@@ -89,7 +95,7 @@ class PartsWriter:
 
     def gather(self, rows: Rows, *, copies: bool = False) -> None:
         """Take rows; with `copies` their memory is free on return, else once they are finished."""
-        batch = _as_batch(rows)
+        batch = _as_batch(self._placed(rows))
         size = batch.nbytes
         if self._gathered and (
             self._gathered_bytes + size > self._gathered_bytes_max
@@ -129,6 +135,15 @@ class PartsWriter:
         if self.attempt is not None:
             shutil.rmtree(self.attempt, ignore_errors=True)
 
+    def _placed(self, rows: Rows) -> Rows:
+        """Return rows whose schemas count through those of the attempt."""
+        if not rows.schemas:
+            return rows
+        known = self._schemas
+        places = [known.setdefault(entry, len(known)) for entry in rows.schemas]
+        column = int_array(np.array(places, np.int32)).take(rows.envelope[SCHEMA])
+        return rows.with_schemas(column)
+
     def _write_gathered(self) -> None:
         parts = self._written(concat(self._gathered))
         # IMPORTANT: once all are written, and without a call, behind which an interruption comes;
@@ -166,10 +181,13 @@ class PartsWriter:
     def _write_part(self, file: BinaryIO, batch: pa.RecordBatch) -> StagedPart:
         count = max(1, batch.num_rows * BATCH_BYTES_TARGET // max(1, batch.nbytes))
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as writer:
+        schema = batch.schema
+        if SCHEMA in schema.names:
+            schema = schema.with_metadata({_SCHEMAS: _encode_schemas(self._schemas)})
+        with pa.ipc.new_stream(sink, schema) as writer:
             for start in range(0, batch.num_rows, count):
                 columns = [alone(column) for column in batch.slice(start, count).columns]
-                writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=batch.schema))
+                writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
         data, start = sink.getvalue(), file.tell()
         file.write(data)
         # IMPORTANT: a fork that ends would write what lies in the file's buffer a second time.
@@ -262,8 +280,9 @@ def read_part(directory: Path, part: StagedPart) -> Iterator[Rows]:
     with pa.OSFile(str(directory / part.file), "rb") as file:
         file.seek(part.start)
         with pa.ipc.open_stream(file) as batches:
+            schemas = _decode_schemas(batches.schema)
             for batch in batches:
-                yield rows_from_arrow(batch, PAYLOAD_BYTES_MAX)
+                yield rows_from_arrow(batch, PAYLOAD_BYTES_MAX, schemas=schemas)
 
 
 def rows_of(parts: Mapping[int, tuple[StagedPart, ...]]) -> int:
@@ -280,5 +299,17 @@ def _as_batch(rows: Rows) -> pa.RecordBatch:
         "payload": rows.payload,
         "version": int_array(version),
     }
-    envelope = {name: rows.envelope[name] for name in ENVELOPE if name in rows.envelope}
+    envelope = {name: rows.envelope[name] for name in (*ENVELOPE, SCHEMA) if name in rows.envelope}
     return pa.RecordBatch.from_pydict(columns | envelope)
+
+
+def _encode_schemas(schemas: Iterable[SchemaEntry]) -> bytes:
+    listed = [[one.registry_id, one.fingerprint.hex(), one.text] for one in schemas]
+    return json.dumps(listed).encode()
+
+
+def _decode_schemas(schema: pa.Schema) -> tuple[SchemaEntry, ...]:
+    if SCHEMA not in schema.names:
+        return ()
+    listed = json.loads((schema.metadata or {})[_SCHEMAS])
+    return tuple(SchemaEntry(id_, bytes.fromhex(mark), text) for id_, mark, text in listed)

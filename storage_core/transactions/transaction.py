@@ -13,7 +13,7 @@ An exception before step 2 leaves nothing. A replay under the same id stages not
 no-op, or goes on from the manifest where the first one stopped.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from operator import index
 from pathlib import Path
@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from storage_core.dictionaries.routing import shards_of_rows
+from storage_core.dictionaries.schemas import checked_schemas
 from storage_core.errors import (
     ClosedError,
     InvalidRequestError,
@@ -31,6 +32,7 @@ from storage_core.errors import (
     UnavailableError,
 )
 from storage_core.format.record import Rows, rows_from_arrow
+from storage_core.format.schema_entry import SchemaEntry
 from storage_core.ground.durable_file import file_errors
 from storage_core.ground.forking import Home
 from storage_core.transactions.decision import Decision, Shards, decision_of, publish, rows_gone
@@ -96,12 +98,17 @@ class Transaction:
         if self._builder.add(primary, secondary, payload, version):
             self._stage_records()
 
-    def append_batch(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Stage a batch."""
+    def append_batch(
+        self, batch: pa.RecordBatch | pa.Table, *, schemas: Sequence[SchemaEntry] = ()
+    ) -> None:
+        """Stage a batch, its rows and schemas as those of `Stream.append_batch`."""
         self._refuse_if_over()
         if self.is_replay:
             return
-        rows = rows_from_arrow(batch, self._payload_bytes_max, has_keys=self._has_keys)
+        known = checked_schemas(schemas)
+        rows = rows_from_arrow(
+            batch, self._payload_bytes_max, has_keys=self._has_keys, schemas=known
+        )
         shards = shards_of_rows(rows, self._mask, has_keys=self._has_keys)
         for shard in np.unique(shards).tolist():
             self._refuse_unless_open(shard)

@@ -12,12 +12,15 @@ from storage_core import (
     CorruptionError,
     InvalidRequestError,
     SchemaEntry,
+    ShardPoisonedError,
+    StagingArea,
     Stream,
     StreamReader,
+    TransactionId,
     UnsupportedFormatError,
     describe_stream,
 )
-from tests.log.hooked_disk import HookedDisk
+from tests.log.hooked_disk import HookedDisk, full
 from tests.log.on_disk import rewrite
 from tests.log.schemas import BYTES, LONG, LONG_ANEW, STRING, schema_entry
 from tests.log.workbench import Workbench, batch_of, column_of
@@ -137,6 +140,43 @@ def test_rows_of_keys_have_schemas_too(make_bench):
         {"schema_id": None, "key": b"a"},
         {"schema_id": 8, "key": b"b"},
     ]
+
+
+def test_transaction_takes_schemas_and_batches_without(make_bench):
+    bench = make_bench(shards=2)
+    for _ in range(2):
+        with bench.stream.transaction("once", 8) as transaction:
+            rows = batch_of([1, 2], secondary=[0, 1], schema=[0, 1])
+            transaction.append_batch(rows, schemas=[LONG, STRING])
+            transaction.append_batch(batch_of([3, 4], secondary=[0, 1]))
+            transaction.append_batch(rows, schemas=[STRING, BYTES])
+            unused = batch_of([5, 6], secondary=[0, 1], schema=[None, 1])
+            transaction.append_batch(unused, schemas=[BYTES, LONG])
+    found = bench.stream.tail(0, columns=["schema_id"]), bench.stream.tail(1, columns=["schema_id"])
+    assert [column_of(rows, "schema_id") for rows in found] == [[7, None, 8, None], [8, None, 9, 7]]
+    assert bench.stream.verify().is_clean
+
+
+def test_transaction_that_an_opener_finishes_has_its_schemas(make_bench):
+    hooked = HookedDisk()
+    bench = make_bench(disk=hooked)
+
+    def die() -> None:
+        raise full(hooked.calls[-1])
+
+    hooked.on("before write", die)
+    with pytest.raises(ShardPoisonedError), bench.stream.transaction("once", 3) as transaction:
+        transaction.append_batch(batch_of([1, 2, 3], schema=[1, None, 0]), schemas=[LONG, STRING])
+    bench.crash()
+    bench.open()
+    assert ids_of(bench) == [8, None, 7]
+    assert bench.stream.verify().is_clean
+
+
+def test_staged_rows_of_jobs_bring_no_schemas(bench):
+    writer = StagingArea.open(bench.root, bench.name).writer(TransactionId("spark", 1))
+    with pytest.raises(InvalidRequestError, match="column 'schema' has 0, and 0 schemas"):
+        writer.write(batch_of([1], schema=[0]))
 
 
 def test_newest_rows_show_their_schemas(bench):
