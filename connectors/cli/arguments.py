@@ -92,6 +92,18 @@ To = Annotated[
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Put the file of --to in the place of one there.")
 ]
+Raw = Annotated[
+    bool, typer.Option("--raw", help="Show payloads as the bytes they are, Avro or not.")
+]
+SchemaFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--schema",
+        metavar="FILE",
+        help="Read Avro values by this schema. Without it each is read by its own, and in Parquet "
+        "and Arrow all by the latest.",
+    ),
+]
 Execute = Annotated[
     bool,
     typer.Option("--execute", "--yes", help="Do it; without it, only say what would be done."),

@@ -7,7 +7,9 @@ from connectors.cli.arguments import (
     KeyTexts,
     OutputOption,
     Overwrite,
+    Raw,
     Root,
+    SchemaFile,
     StreamName,
     To,
     column_names,
@@ -47,6 +49,8 @@ def latest(  # noqa: PLR0913 - one parameter an option
     form: OutputOption = None,
     to: To = None,
     overwrite: Overwrite = False,
+    raw: Raw = False,
+    schema: SchemaFile = None,
 ) -> None:
     """Show the newest record of each id or key: of equal primaries the last stored.
 
@@ -54,7 +58,7 @@ def latest(  # noqa: PLR0913 - one parameter an option
 
     Example: shardlog latest ./data telemetry --id 17 --output jsonl
     """
-    choice = OutputChoice.of(form, to, overwrite=overwrite)
+    choice = OutputChoice.of(form, to, overwrite=overwrite, raw=raw, schema=schema)
     if count and to:
         message = "--count prints a number; it goes without --to"
         raise InvalidRequestError(message)

@@ -5,7 +5,7 @@ a file appears when all of it is written. What a terminal shows of progress goes
 """
 
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +13,18 @@ from types import TracebackType
 from typing import Final, Literal, Protocol, Self
 
 import pyarrow as pa
+import typer
 
 from connectors.cli.arguments import Format
-from connectors.cli.printing import RowPrinter, print_bytes
+from connectors.cli.asked_rows import AskedRows
+from connectors.cli.printing import RowPrinter, base64_columns, print_bytes
 from connectors.outputs.pieces import pieces
 from connectors.outputs.progress import Progress
 from connectors.outputs.typed_files import TypedForm, TypedRows, typed_schema
+from connectors.outputs.values import DecodedValues, latest_schema
 from connectors.outputs.whole_file import WholeFile
-from storage_core import InvalidRequestError, SystemClock, Unit
+from storage_core import InvalidRequestError, StreamReader, SystemClock, Unit
+from storage_core.fields import AvroSchema
 
 OutputForm = Literal["table", "jsonl", "json", "csv", "parquet", "arrow"]
 
@@ -52,14 +56,26 @@ class OutputChoice:
         form: How rows are written.
         to: The file, or None for standard output.
         overwrite: Whether the file may take the place of one that is there.
+        raw: Whether payloads are shown as the bytes they are.
+        schema: A schema by which all values are read.
     """
 
     form: OutputForm
     to: Path | None
     overwrite: bool
+    raw: bool = False
+    schema: AvroSchema | None = None
 
     @classmethod
-    def of(cls, form: OutputForm | None, to: Path | None, *, overwrite: bool) -> Self:
+    def of(
+        cls,
+        form: OutputForm | None,
+        to: Path | None,
+        *,
+        overwrite: bool,
+        raw: bool = False,
+        schema: Path | None = None,
+    ) -> Self:
         """Return the choice, the form by the file's name where it is not said.
 
         Raises:
@@ -78,7 +94,16 @@ class OutputChoice:
         if to is None and chosen not in _TEXT and sys.stdout.isatty():
             message = f"--output {chosen} is not for a terminal; give --to FILE, or a pipe"
             raise InvalidRequestError(message)
-        return cls(chosen, to, overwrite)
+        if raw and schema is not None:
+            message = "--raw shows bytes as they are; it goes without --schema"
+            raise InvalidRequestError(message)
+        by = None if schema is None else _schema_of(schema)
+        return cls(chosen, to, overwrite, raw, by)
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether columns have types of their own."""
+        return self.form not in _TEXT
 
     def refuse_to_follow(self) -> None:
         """Refuse what has an end, for rows that have none."""
@@ -93,13 +118,14 @@ class OutputChoice:
 class Output:
     """Rows on their way out. A context manager: leaving it well ends the output."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one parameter a part
         self,
         choice: OutputChoice,
         schema: pa.Schema,
         unit: Unit,
         base64_columns: Collection[str] = (),
         total: int = 0,
+        values: DecodedValues | None = None,
     ) -> None:
         """Begin with no rows.
 
@@ -109,10 +135,14 @@ class Output:
             unit: What primaries count.
             base64_columns: Those whose bytes are base64 throughout, in text.
             total: How many rows there will be; 0 if that is not known.
+            values: Decodes payloads; None to show them as they are.
 
         Raises:
             InvalidRequestError: The file cannot be there.
         """
+        self.columns = schema.names if values is None else values.asked
+        self._values = values
+        schema = schema if values is None else values.schema(schema)
         self._undo = ExitStack()
         file = None if choice.to is None else WholeFile(choice.to, overwrite=choice.overwrite)
         if file is not None:
@@ -141,7 +171,7 @@ class Output:
     def batch(self, rows: pa.RecordBatch | pa.Table) -> None:
         """Write rows."""
         for piece in pieces(rows):
-            self._rows.batch(piece)
+            self._rows.batch(piece if self._values is None else self._values.shown(piece))
             self._progress.add(piece.num_rows)
 
     def flush(self) -> None:
@@ -170,6 +200,51 @@ class Output:
             # A head is told by the schema where no row tells it.
             self._rows.batch(pa.RecordBatch.from_pylist([], schema=self._schema))
         self._rows.end()
+        if self._values is not None and self._values.left:
+            self._progress.end()
+            line = f"shardlog: values that did not decode, shown as bytes: {self._values.left}"
+            typer.echo(f"{line}; the first: {self._values.reason}", err=True)
+
+
+def output_of(  # noqa: PLR0913 - what is asked of which stream, and how it is shown
+    reader: StreamReader,
+    asked: AskedRows,
+    columns: Sequence[str],
+    choice: OutputChoice,
+    *,
+    total: int = 0,
+    is_followed: bool = False,
+) -> Output:
+    """Return an output for columns of a stream; what it needs to be given is its `columns`."""
+    values = None if choice.raw else _values_of(reader, columns, choice, is_followed=is_followed)
+    schema = asked.schema(reader, columns if values is None else values.asked)
+    bytes_of_numbers = base64_columns(reader.origin)
+    return Output(choice, schema, reader.options.unit, bytes_of_numbers, total, values)
+
+
+def _values_of(
+    reader: StreamReader, columns: Sequence[str], choice: OutputChoice, *, is_followed: bool
+) -> DecodedValues | None:
+    if "payload" not in columns:
+        return None
+    schemas = reader.schemas()
+    by = choice.schema
+    if by is None and choice.is_typed:
+        by = latest_schema(schemas)
+        is_shown = by is not None
+    else:
+        is_shown = bool(schemas) or is_followed
+    if not is_shown:
+        return None
+    return DecodedValues(reader.schemas, columns, by, is_typed=choice.is_typed)
+
+
+def _schema_of(path: Path) -> AvroSchema:
+    try:
+        return AvroSchema.parse(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        message = f"--schema {path}: {error}"
+        raise InvalidRequestError(message) from error
 
 
 class _StandardOutput:

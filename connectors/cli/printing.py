@@ -8,6 +8,9 @@ by chance only, and print in one way.
     json     "payload": "q83v", "payload_encoding": "base64"
     csv      a column payload_encoding: utf-8, base64, or nothing where the payload is null
 
+A payload that was decoded is JSON: an object in JSON lines, its text in tables and in CSV, where
+its encoding is `json`.
+
 Everything is printed through `print_lines`, which flushes: a reader of our output that went away
 is noticed there, and ends the command well.
 """
@@ -29,6 +32,7 @@ from connectors.cli.aligned_table import AlignedTable
 from connectors.cli.arguments import Format
 from connectors.outputs.csv_text import STATES, CsvText
 from connectors.outputs.pieces import pieces
+from connectors.outputs.values import is_value
 from connectors.outputs.whole_file import failing
 from storage_core import StreamOrigin
 
@@ -97,7 +101,7 @@ class RowPrinter:
 def base64_columns(origin: StreamOrigin | None) -> frozenset[str]:
     """Return the columns of a stream whose bytes are numbers."""
     has_integer_keys = origin is not None and origin.key_mode == "integer"
-    return frozenset(("key",)) if has_integer_keys else frozenset()
+    return frozenset(("key",) * has_integer_keys + ("schema_fingerprint",))
 
 
 def print_lines(lines: Sequence[str]) -> None:
@@ -148,6 +152,10 @@ class _TableForm:
         return self._table.lines([[self._cell(*item) for item in row.items()] for row in rows])
 
     def _cell(self, name: str, value: Any) -> str | int | None:  # noqa: ANN401 - any column's value
+        if is_value(value):
+            if value["json"] is not None:
+                return str(value["json"])
+            value = value["raw"]
         if isinstance(value, bytes):
             text, encoding = _text(value, is_base64=name in self._base64)
             return text if encoding == "utf-8" else f"{encoding}:{text}"
@@ -161,8 +169,11 @@ def _json_lines(base64_columns: Collection[str], rows: Sequence[Row]) -> list[st
     lines = []
     for row in rows:
         fields: dict[str, object] = {}
-        for name, value in row.items():
-            if isinstance(value, bytes):
+        for name, given in row.items():
+            value = given["raw"] if is_value(given) else given
+            if is_value(given) and given["json"] is not None:
+                fields[name] = json.loads(given["json"])
+            elif isinstance(value, bytes):
                 fields |= _told_bytes(name, value, is_base64=name in base64_columns)
             else:
                 fields[name] = _plain(name, value)

@@ -15,7 +15,9 @@ from connectors.cli.arguments import (
     KeyTexts,
     OutputOption,
     Overwrite,
+    Raw,
     Root,
+    SchemaFile,
     StreamName,
     To,
     column_names,
@@ -24,8 +26,8 @@ from connectors.cli.arguments import (
     shown_columns,
 )
 from connectors.cli.asked_rows import AskedRows
-from connectors.cli.output import Output, OutputChoice
-from connectors.cli.printing import base64_columns, print_json
+from connectors.cli.output import OutputChoice, output_of
+from connectors.cli.printing import print_json
 from connectors.ingest.mapping import NULL_KEY_ID
 from storage_core import InvalidRequestError, StreamReader
 
@@ -86,6 +88,8 @@ def read(  # noqa: PLR0913 - one parameter an option
     tombstones: Tombstones = False,
     to: To = None,
     overwrite: Overwrite = False,
+    raw: Raw = False,
+    schema: SchemaFile = None,
 ) -> None:
     """Read records by id or key, and primary, late ones in their place.
 
@@ -93,7 +97,7 @@ def read(  # noqa: PLR0913 - one parameter an option
 
     Example: shardlog read ./data telemetry --id 17 --start 2026-01-31T12:00:00Z --limit 10
     """
-    choice = OutputChoice.of(form, to, overwrite=overwrite)
+    choice = OutputChoice.of(form, to, overwrite=overwrite, raw=raw, schema=schema)
     if count and to:
         message = "--count prints a number; it goes without --to"
         raise InvalidRequestError(message)
@@ -129,10 +133,8 @@ def show_newest(
     if count:
         print_json(asked.newest(reader, ["address"]).num_rows)
         return
-    schema = asked.schema(reader, columns)
-    bytes_of_numbers = base64_columns(reader.origin)
-    with Output(choice, schema, reader.options.unit, bytes_of_numbers) as output:
-        output.batch(asked.newest(reader, columns))
+    with output_of(reader, asked, columns, choice) as output:
+        output.batch(asked.newest(reader, output.columns))
 
 
 def show_rows(
@@ -142,10 +144,8 @@ def show_rows(
     if count:
         print_json(_count(reader, asked))
         return
-    unit, bytes_of_numbers = reader.options.unit, base64_columns(reader.origin)
-    schema = asked.schema(reader, columns)
-    with Output(choice, schema, unit, bytes_of_numbers, _total(reader, asked)) as output:
-        for batch in asked.batches(reader, columns, output.folder):
+    with output_of(reader, asked, columns, choice, total=_total(reader, asked)) as output:
+        for batch in asked.batches(reader, output.columns, output.folder):
             output.batch(batch)
 
 
@@ -165,27 +165,24 @@ def _show_without_key(
     if reader.origin is None:
         message = "--null-key: the stream is no topic's copy, its records have no keys"
         raise InvalidRequestError(message)
-    of_nobody = replace(asked, ids=[NULL_KEY_ID], limit=0)
-    found = _of_no_key(of_nobody.batches(reader, [*columns, "key"]), asked.limit, columns)
+    of_no_key = replace(asked, ids=[NULL_KEY_ID], limit=0)
     if count:
+        found = _of_no_key(of_no_key.batches(reader, ["address", "key"]), asked.limit)
         print_json(sum(batch.num_rows for batch in found))
         return
-    schema = of_nobody.schema(reader, columns)
-    bytes_of_numbers = base64_columns(reader.origin)
-    with Output(choice, schema, reader.options.unit, bytes_of_numbers) as output:
-        for batch in found:
-            output.batch(batch)
+    with output_of(reader, of_no_key, columns, choice) as output:
+        every = of_no_key.batches(reader, [*dict.fromkeys((*output.columns, "key"))])
+        for batch in _of_no_key(every, asked.limit):
+            output.batch(batch.select(output.columns))
 
 
-def _of_no_key(
-    batches: Iterator[pa.RecordBatch], limit: int, columns: list[str]
-) -> Iterator[pa.RecordBatch]:
+def _of_no_key(batches: Iterator[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
     left = limit
     for batch in batches:
-        kept = batch.filter(pc.is_null(batch.column(batch.num_columns - 1)))
+        kept = batch.filter(pc.is_null(batch.column("key")))
         kept = kept.slice(0, left) if limit else kept
         left -= kept.num_rows
-        yield kept.select(list(range(len(columns))))
+        yield kept
         if limit and left <= 0:
             return
 

@@ -16,7 +16,9 @@ from connectors.cli.arguments import (
     KeyTexts,
     OutputOption,
     Overwrite,
+    Raw,
     Root,
+    SchemaFile,
     StreamName,
     To,
     column_names,
@@ -24,8 +26,7 @@ from connectors.cli.arguments import (
     shown_columns,
 )
 from connectors.cli.asked_rows import AskedRows
-from connectors.cli.output import Output, OutputChoice
-from connectors.cli.printing import base64_columns
+from connectors.cli.output import Output, OutputChoice, output_of
 from storage_core import InvalidRequestError, ReadRequest, StreamReader
 
 _COLUMNS: Final = ("shard", "address", "primary", "secondary", "version", "state", "payload")
@@ -61,12 +62,14 @@ def tail(  # noqa: PLR0913 - one parameter an option
     hex_keys: KeyHexes = None,
     to: To = None,
     overwrite: Overwrite = False,
+    raw: Raw = False,
+    schema: SchemaFile = None,
 ) -> None:
     """Show rows by address with their state: normal, late, ahead or expired.
 
     Example: shardlog tail ./data telemetry --shard 0 --from 1000 --follow
     """
-    choice = OutputChoice.of(form, to, overwrite=overwrite)
+    choice = OutputChoice.of(form, to, overwrite=overwrite, raw=raw, schema=schema)
     if follow:
         choice.refuse_to_follow()
     named = column_names(columns)
@@ -80,9 +83,8 @@ def tail(  # noqa: PLR0913 - one parameter an option
             request, columns=tuple(chosen), keys=None if asked is None else tuple(asked)
         )
         asked_rows = AskedRows(ids, asked, None, None, 0, None, tombstones=False)
-        schema = asked_rows.schema(reader, chosen)
-        bytes_of_numbers = base64_columns(reader.origin)
-        with Output(choice, schema, reader.options.unit, bytes_of_numbers) as output:
+        with output_of(reader, asked_rows, chosen, choice, is_followed=follow) as output:
+            request = replace(request, columns=tuple(output.columns))
             turn = _Turn(reader, output, shard, request)
             turn.begin(start)
             while follow:

@@ -1,8 +1,8 @@
 """Rows as CSV: a line a row, with a head.
 
 A null is nothing between two commas, and an empty text is two quotes. A column of bytes is two: the
-text, and in `<name>_encoding` whether it is `utf-8` or `base64`. A state is told by its name; what
-is nested is one cell of JSON. Flat columns are never taken row by row.
+text, and in `<name>_encoding` whether it is `utf-8`, `base64`, or `json` of a decoded one. A state
+is told by its name; what is nested is one cell of JSON. Flat columns are never taken row by row.
 """
 
 import io
@@ -11,10 +11,12 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from connectors.outputs.bytes_text import told_bytes
 from connectors.outputs.pieces import pieces
+from connectors.outputs.values import VALUE_TYPE
 
 # Columns that hold bytes also where all of them are null.
 BYTES: Final = ("key", "payload", "value")
@@ -23,6 +25,7 @@ STATES: Final = ("normal", "late", "ahead", "expired")
 _AT_ONCE: Final = 8192
 _untyped: Any = pa  # the stubs want to know what an array holds
 _OPTIONS: Final = pa_csv.WriteOptions(include_header=False, batch_size=_AT_ONCE)
+_compute: Any = pc
 _Array = Any
 
 
@@ -62,6 +65,11 @@ class CsvText:
 
     def _columns(self, field: "pa.Field[Any]", column: _Array) -> Sequence[_Array]:
         name, kind = field.name, field.type
+        if kind == VALUE_TYPE:
+            shown, raw = column.flatten()
+            text, encoding = told_bytes(raw)
+            encoding = _compute.if_else(shown.is_valid(), "json", encoding)
+            return [_compute.coalesce(shown, text), encoding]
         if _is_bytes(field):
             return told_bytes(column.cast(pa.binary()), is_base64=name in self._base64)
         if name == "state":
@@ -75,7 +83,8 @@ class CsvText:
 
 
 def _is_bytes(field: "pa.Field[Any]") -> bool:
-    return pa.types.is_binary(field.type) or (pa.types.is_null(field.type) and field.name in BYTES)
+    is_bytes = pa.types.is_binary(field.type) or field.type == VALUE_TYPE
+    return is_bytes or (pa.types.is_null(field.type) and field.name in BYTES)
 
 
 def _quoted(name: str) -> str:
