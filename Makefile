@@ -14,7 +14,7 @@ KIND ?=
 N ?=
 FAULTS_spark := tests/spark/test_source_kill.py tests/spark/test_sink_kill.py
 FAULTS_ingest := $(addprefix tests/broker/test_,worker_faults.py broker_faults.py transactions.py)
-FAULTS_letters := tests/broker/test_letters.py
+FAULTS_letters := $(addprefix tests/broker/test_,letters.py replay.py)
 FAULTS_expiry := $(addprefix tests/faults/test_,expiry.py expiry_calls.py)
 FAULTS_properties := tests/unit tests/log
 

@@ -14,10 +14,23 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from connectors.cli.arguments import AsJson, FormatOption, OneStream, Root, StreamName
+from connectors.cli.arguments import (
+    BOOTSTRAP_DEFAULT,
+    AsJson,
+    Bootstrap,
+    FormatOption,
+    KafkaSettings,
+    OneStream,
+    Root,
+    StreamName,
+    kafka_settings,
+)
 from connectors.cli.each_stream import of_each_stream
 from connectors.cli.printing import RowPrinter, print_json, print_table
+from connectors.cli.progress_bar import progress_bar
 from connectors.dead_letters.record import DeadLetter, decode_dead_letter, reason_word
+from connectors.dead_letters.replay import Replay
+from connectors.kafka_client import Admin
 from storage_core import InvalidRequestError, StreamReader
 
 app = typer.Typer(
@@ -30,6 +43,8 @@ app = typer.Typer(
 _LIST_COLUMNS: Final = ("stream", "shard", "dead letters", "first offset", "reason of the first")
 _COLUMNS: Final = ("shard", "offset", "timestamp", "word", "reason", "key", "value", "headers")
 _PRINT_ROWS: Final = 256
+_REPLAY_GROUP: Final = "shardlog-replay"
+_BROKER_WAIT_S: Final = 10.0
 
 Shard = Annotated[
     int | None, typer.Option(metavar="N", help="Only this shard; without it, one after the other.")
@@ -81,6 +96,44 @@ def show(  # noqa: PLR0913 - one parameter an option
             while chunk := list(islice(rows, _PRINT_ROWS)):
                 printer.rows(chunk)
         printer.end()
+
+
+@app.command("replay")
+def replay(  # noqa: PLR0913 - one parameter an option
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The dead-letter topic.")],
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    group: Annotated[
+        str, typer.Option(metavar="NAME", help="Whose offsets say what was replayed.")
+    ] = _REPLAY_GROUP,
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Most records to send back; 0 for all.")
+    ] = 0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what would be sent back.")
+    ] = False,
+    kafka: KafkaSettings = None,
+) -> None:
+    """Send forwarded records back to the partitions they come from, each once.
+
+    What was replayed is not replayed again, also where a replay was killed. Mend first what had the
+    records refused, or they come back.
+
+    Example: shardlog dlq replay orders.dlq --dry-run
+    """
+    settings: dict[str, object] = {**kafka_settings(kafka), "bootstrap.servers": bootstrap}
+    Admin(settings).await_broker(_BROKER_WAIT_S)
+    one = Replay({**settings, "group.id": group}, topic, is_dry_run=dry_run)
+    try:
+        with progress_bar(one.waiting) as show:
+            one.run(limit or None, show)
+    finally:
+        one.close()
+        report = one.report
+        verb = "would be replayed" if dry_run else "replayed"
+        typer.echo(
+            f"{report.replayed} records {verb}, {report.doubled} were there twice, "
+            f"{report.foreign} have no origin and were passed by"
+        )
 
 
 def _summaries(root: Path, name: str) -> Iterator[tuple[str, int, int, int, str | None]]:

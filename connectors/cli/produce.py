@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Annotated, BinaryIO, Final
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from connectors import kafka_client
 from connectors.cli.arguments import BOOTSTRAP_DEFAULT, Bootstrap, KafkaSettings, kafka_settings
 from connectors.cli.avro_values import as_avro, some_bad
 from connectors.cli.made_up_records import TelemetryPlan, made_up_records
+from connectors.cli.progress_bar import progress_bar
 from connectors.cli.record_lines import Outgoing, records_from
 from connectors.registry import RegisteredSchema, RegistryClient, RegistrySettings
 from storage_core import BrokerUnavailableError, Environment, InvalidRequestError
@@ -228,7 +227,7 @@ class _Run:
         started_s = self._clock.monotonic_s()
         try:
             # Leaving the producer flushes, in bounded time, whatever ended the sending.
-            with _progress(total) as show, producer:
+            with progress_bar(total) as show, producer:
                 self._send(producer, outgoing, show, started_s)
         finally:
             seconds = self._clock.monotonic_s() - started_s
@@ -281,16 +280,3 @@ def _opened(lines: str) -> Iterator[Iterator[Outgoing]]:
         raise InvalidRequestError(message, path=path) from error
     with file:
         yield records_from(file)
-
-
-@contextmanager
-def _progress(total: int | None) -> Iterator[Callable[[int], None]]:
-    """Yield what is told the number of acknowledged records; it draws on a terminal only."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _: None
-        return
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("records"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("produce", total=total)
-        yield lambda acknowledged: progress.update(task, completed=acknowledged)

@@ -21,6 +21,8 @@ _FLUSH_STEP_S: Final = 0.2
 # Longer than the Kafka client keeps a record before it calls it failed.
 _FLUSH_STEPS_MAX: Final = 600
 _PARTITIONS: Final = 1
+# A letter has its record's timestamp, by which a topic's retention would take an old one at once.
+_TOPIC: Final = {"retention.ms": "-1"}
 _BATCHES_MAX: Final = 100
 _BROKERS: Final = "bootstrap.servers"
 # What is too large the topic says, not the client; and it says so of a batch, so that a record
@@ -184,7 +186,7 @@ class Forwarder:
         if topic not in self._known:
             admin = Admin(self._kafka)
             if topic not in admin.partitions():
-                admin.create_topic(topic, _PARTITIONS, {}, replicas=None)
+                admin.create_topic(topic, _PARTITIONS, _TOPIC, replicas=None)
             self._known.add(topic)
         return self._producer
 

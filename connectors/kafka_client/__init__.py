@@ -8,6 +8,7 @@ settings are passed through as they are.
     translate        its exceptions and error events in our terms, by one table
     consumer         a consumer whose owner says where each partition begins; one thread
     producer         sends and counts; one thread
+    transaction      sends, and commits a group's offsets, as one; one thread
     admin            topics, their ids, watermarks; any thread
     fetched          what one call brought, in columns
     native_library   the compiled library, or why it cannot be had
@@ -28,6 +29,7 @@ from connectors.kafka_client.settings import (
     shown_consumer_settings,
 )
 from connectors.kafka_client.terms import Headers, Partition, Place
+from connectors.kafka_client.transaction import TransactionalProducer
 from connectors.kafka_client.translate import PartitionFault
 
 __all__ = [
@@ -43,6 +45,7 @@ __all__ = [
     "Place",
     "Producer",
     "Stretches",
+    "TransactionalProducer",
     "check_settings",
     "line_without_secrets",
     "shown_consumer_settings",

@@ -201,6 +201,11 @@ class Consumer:
         )
         self._group_answer = {**(self._group_answer or {}), **taken}
 
+    def group_metadata(self) -> Any:  # noqa: ANN401 - librdkafka's own, for its producers
+        """Return what a transaction commits this group's offsets by."""
+        with translated("asking for the group"):
+            return self._client.consumer_group_metadata()
+
     def seek(self, partition: Partition, place: Place) -> None:
         """Go on from another place; what was fetched ahead is dropped.
 
