@@ -1,8 +1,8 @@
 """The rows that `read` and `latest` ask for, in order, in memory that does not grow with them.
 
 All rows are sorted in runs; those of ids and keys come from each shard by time, id by id. What is
-the newest of each, and a limit, are decided by the log, which bounds what it holds by
-`read_bytes_max`.
+the newest of each, and the first of some ids, are decided by the log, which bounds what it holds
+by `read_bytes_max`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -70,16 +70,19 @@ class AskedRows:
             columns: Their names.
             folder: Where rows may be kept while they are sorted.
         """
-        if self.limit or self.latest_by:
+        is_of_all = self.ids is None and self.keys is None
+        if self.latest_by or (self.limit and not is_of_all):
             yield from pieces(self.read(reader, columns))
             return
         # What is committed meanwhile is in no part of the answer, so that all are of one moment.
         ends = reader.refresh()
-        if self.ids is None and self.keys is None:
+        if is_of_all:
             name = "key" if reader.options.key_mode == "dictionary" else "secondary"
             order = (name, "primary", "shard", "address")
             request = self._request((*columns, *order), "arrival")
             found = sorted_rows(_each_shard(reader, request, ends), order, folder)
+            if self.limit:
+                found = _first_of_each(found, name, self.limit)
             yield from (batch.select([*columns]) for batch in found)
         else:
             yield from self._one_by_one(reader, columns, ends)
@@ -128,6 +131,23 @@ class AskedRows:
             order=order,
             limit=self.limit if order == "primary" else 0,
         )
+
+
+def _first_of_each(batches: Batches, name: str, limit: int) -> Batches:
+    """Yield at most so many rows of each id or key; those of one come one after the other."""
+    before: object = None
+    seen = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        ids = ranks_of(batch.column(name))
+        begins = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
+        sizes = np.diff(np.append(begins, len(ids)))
+        ranks = np.arange(len(ids)) - np.repeat(begins, sizes)
+        if seen and batch.column(name)[0].as_py() == before:
+            ranks[: sizes[0]] += seen
+        before, seen = batch.column(name)[-1].as_py(), int(ranks[-1]) + 1
+        yield batch.filter(_untyped.array(ranks < limit))
 
 
 def _each_shard(

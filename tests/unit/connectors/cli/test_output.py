@@ -177,6 +177,14 @@ def test_rows_of_ids_come_from_all_shards_in_order(shardlog, root, expected):
     assert places == [(row["secondary"], row["primary"], row["address"]) for row in of_ids]
 
 
+@pytest.mark.parametrize("limit", [1, 3, 250, 10**6])
+def test_limit_is_of_each_id_wherever_runs_end(shardlog, root, limit):
+    ran = shardlog("read", root, NAME, "--limit", limit, "-o", "json", "--columns", "address,shard")
+    with StreamReader.open(root, NAME) as reader:
+        expected = reader.read(limit=limit, columns=["address", "shard"]).to_pylist()
+    assert ran.json_lines == expected
+
+
 def test_arrow_goes_through_a_pipe(root, expected):
     options = ("--columns", ",".join(COLUMNS), "-o", "arrow")
     ran = run(root, *options, stdout=subprocess.PIPE)
