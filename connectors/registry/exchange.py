@@ -44,6 +44,9 @@ _SAID_MAX: Final = 300
 _AGAIN: Final = frozenset((408, 429, 500, 502, 503, 504))
 _NOT_FOUND, _CONFLICT = 404, 409
 _LEADS: Final = "does the url lead to a registry, its path included?"
+_WANTS_CERTIFICATE: Final = "it may want a certificate, see ssl.certificate.location"
+# How a connection that stood ends unasked.
+_CUT: Final = (ssl.SSLError, ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
 _ADVICE: Final = {
     401: "the credentials are wrong or missing, see basic.auth.user.info",
     403: "these credentials may not",
@@ -155,10 +158,13 @@ def _translated(url: str, asked: str) -> Iterator[None]:
             message = f"{about}: its certificate is not trusted: {reason.verify_message}; set "
             raise RegistryRefusedError(message + "ssl.ca.location") from error
         if isinstance(reason, ssl.SSLError) and "ALERT" in (reason.reason or ""):
-            message = f"{about}: it refuses our TLS: {reason.reason}; see ssl.certificate.location"
+            message = f"{about}: it refuses our TLS: {reason.reason}; {_WANTS_CERTIFICATE}"
             raise RegistryRefusedError(message) from error
         text = "no answer in time" if isinstance(reason, TimeoutError) else str(reason)
         message = f"{about}: {text or type(reason).__name__}"
+        if url.startswith("https:") and isinstance(reason, _CUT):
+            # NOTE: of TLS 1.3 the refusal of a client without certificate may come after its end.
+            message += f"; {_WANTS_CERTIFICATE}"
         raise RegistryUnavailableError(message) from error
 
 

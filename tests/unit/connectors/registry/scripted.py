@@ -1,6 +1,7 @@
 """An HTTP server whose answers a test sets, path by path, and which notes what it was asked."""
 
 import json
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,8 +34,8 @@ class Scripted:
 
 
 @contextmanager
-def scripted() -> Iterator[Scripted]:
-    """Run a server on a free port."""
+def scripted(tls: ssl.SSLContext | None = None) -> Iterator[Scripted]:
+    """Run a server on a free port, with TLS if it is told how."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -55,7 +56,10 @@ def scripted() -> Iterator[Scripted]:
             """Say nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        script = Scripted(f"http://127.0.0.1:{server.server_port}")
+        scheme = "http"
+        if tls is not None:
+            scheme, server.socket = "https", tls.wrap_socket(server.socket, server_side=True)
+        script = Scripted(f"{scheme}://127.0.0.1:{server.server_port}")
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
