@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
-from storage_core import HEADERS_TYPE
+from storage_core import HEADERS_TYPE, SchemaEntry
 from tests.spark.lab import NAME, first_line, numbers_of
 from tests.unit.streaming_jobs.source.source_lab import FIRST_MS
 
@@ -55,6 +55,15 @@ def test_rows_of_a_topic_look_as_kafkas_do(lab):
         (key, b"", "orders", 3, 100, first, 0, [("a", bytearray(b"1")), ("a", None)]),
         (key, None, "orders", 3, 107, first + timedelta(milliseconds=7), 0, None),
     ]
+
+
+def test_rows_show_the_registry_id_of_their_schema(full):
+    rows = {"primary": [FIRST_MS + 30, FIRST_MS + 31], "secondary": [31, 31]}
+    batch = pa.table({**rows, "payload": [b"30", b"31"], "schema": pa.array([0, None], pa.int32())})
+    full.log.writer.append_batch(batch, schemas=[SchemaEntry(7, b"fingerprint", "{}")])
+    full.log.writer.commit()
+    found = full.read(ids="31", columns="value,schema_id").orderBy("value").collect()
+    assert found == [(b"30", 7), (b"31", None)]
 
 
 def test_columns_come_as_they_were_asked_for(full):

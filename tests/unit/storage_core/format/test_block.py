@@ -24,6 +24,7 @@ from storage_core.format.block import (
     encode_block,
 )
 from storage_core.format.record import ENVELOPE, Rows, rows_from_arrow
+from storage_core.read.columns import block_columns
 from tests.log.workbench import batch_of
 from tests.unit.storage_core.strategies import (
     addresses_of,
@@ -60,6 +61,36 @@ def with_header(data: bytes, offset: int, value: bytes) -> bytes:
     header[offset : offset + len(value)] = value
     checksum = struct.pack("<Q", xxhash.xxh3_64_intdigest(bytes(header)))
     return bytes(header) + checksum + data[HEADER_BYTES:]
+
+
+@few
+@given(st.data(), rows(), st.sampled_from([None, 0, 3]), st.sampled_from(CODECS))
+def test_schemas_of_a_blocks_rows_come_back(data, given_rows, only, codec):
+    count = len(given_rows)
+    if only is None:
+        numbers = data.draw(st.lists(st.none() | st.integers(0, 2), min_size=count, max_size=count))
+    else:
+        numbers = [None if one is None else only for one in given_rows.payload.to_pylist()]
+    with_numbers = given_rows.with_schemas(pa.array(numbers, pa.int32()))
+    block = decoded(encode_block(with_numbers, None, np.arange(count), HERE, 9, codec), first=0)
+    assert block.schemas.to_pylist() == numbers
+    shown = block_columns(block, 0, ("schema", "primary"), None)
+    assert shown.column(0).to_pylist() == numbers
+    chosen = np.arange(count)[::2]
+    part = block_columns(block, 0, ("schema",), chosen)
+    assert part.column(0).to_pylist() == numbers[::2]
+
+
+@pytest.mark.parametrize("payloads", [[b"a", b"b"], [b"a", None]])
+def test_one_schema_takes_no_byte_of_a_block(payloads):
+    payload = pa.array(payloads, pa.binary())
+    plain = Rows(int32_array([1, 2]), int64_array([1, 2]), None, payload, {})
+    numbers = pa.array([None if one is None else 5 for one in payloads], pa.int32())
+    sizes = [
+        len(encode_block(one, None, int64_array([0, 1]), HERE, 9, "none"))
+        for one in (plain, plain.with_schemas(numbers))
+    ]
+    assert sizes[0] == sizes[1]
 
 
 @few

@@ -7,7 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_core.format.keys import late_key
-from storage_core.format.late_rows import LateRows, decode_late_rows, encode_late_rows
+from storage_core.format.late_rows import (
+    LateRows,
+    decode_late_rows,
+    encode_late_rows,
+    has_whole_values,
+)
 from storage_core.format.record import ENVELOPE, Rows
 from storage_core.format.window import WindowScheme
 from tests.unit.storage_core.strategies import addresses_of, few, int32_array, int64_array, rows
@@ -37,6 +42,22 @@ def test_late_rows_come_back_with_all_they_carry(data, given_rows):
     assert set(late.fields["committed_at_ms"].tolist()) == {77}
     assert late.fields["state"].tolist() == [states[place] for place in at]
     assert {name: late.column(name).to_pylist() for name in CARRIED} == carried(expected)
+
+
+@few
+@given(st.data(), rows())
+def test_schemas_of_late_rows_come_back(data, given_rows):
+    count = len(given_rows)
+    numbers = data.draw(
+        st.lists(st.none() | st.integers(0, 2**31 - 1), min_size=count, max_size=count)
+    )
+    with_numbers = given_rows.with_schemas(pa.array(numbers, pa.int32()))
+    late = kept_and_read(with_numbers, [1] * count, np.arange(count))
+    assert late.column("schema").to_pylist() == [numbers[at] for at in late.address.tolist()]
+    assert {name: late.column(name).to_pylist() for name in CARRIED} == carried(
+        given_rows.take(late.address)
+    )
+    assert has_whole_values(late)
 
 
 def carried(given_rows: Rows) -> dict[str, list]:
