@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from bench.against import TITLES, compare
+from bench.ingest.fields import INGEST_AVRO
 from bench.ingest.peers import PEERS
 from bench.ingest.rates import INGEST, INGEST_LARGE, INGEST_PYTHON
 from bench.ingest.watched import LATENCY, TAKEOVER
@@ -49,6 +50,7 @@ EXPERIMENTS: Final = (
     INGEST,
     INGEST_PYTHON,
     INGEST_LARGE,
+    INGEST_AVRO,
     LATENCY,
     TAKEOVER,
     PEERS,

@@ -71,7 +71,7 @@ def _against_the_loop(
         with filled_topic(workspace, records, value_bytes) as (bootstrap, topic):
 
             def bare() -> Measured:
-                return answer_of(_bare_loop, bootstrap, topic, records)
+                return answer_of(bare_loop, bootstrap, topic, records)
 
             def ours() -> Measured:
                 with empty_directory(workspace) as root:
@@ -82,7 +82,7 @@ def _against_the_loop(
     return contestants
 
 
-def _bare_loop(bootstrap: str, topic: str, records: int) -> Measured:
+def bare_loop(bootstrap: str, topic: str, records: int) -> Measured:
     """Consume a topic and touch five fields of each record."""
     tune_process()
     own = {"bootstrap.servers": bootstrap, "group.id": "bench-bare"}
@@ -111,15 +111,16 @@ def ingest(  # noqa: PLR0913 - what a worker is told
     records: int,
     partitions: Sequence[int] | None = None,
     way: str = "auto",
+    more: Sequence[str] = (),
 ) -> Measured:
     """Run a worker until it has stored a topic, or so many records of the partitions given.
 
-    `way` is how it fetches.
+    `way` is how it fetches, `more` are settings besides.
 
     Rates count from the first record that arrives; processor time is that of all threads.
     """
     tune_process()
-    settings = [f"root={root}", f"kafka.bootstrap.servers={bootstrap}", f"fetch={way}"]
+    settings = [f"root={root}", f"kafka.bootstrap.servers={bootstrap}", f"fetch={way}", *more]
     if partitions is None:
         settings.append(f'topics=["{topic}"]')
     else:
