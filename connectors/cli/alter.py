@@ -15,7 +15,7 @@ from connectors.cli.arguments import Root, StreamName
 from storage_core import IndexOptions, InvalidRequestError, Stream, StreamOptions
 
 _NONE: Final = "none"
-_FIXED: Final = ("primary", "key_mode", "jitter_ms")
+_FIXED: Final = ("value_format", "primary", "secondary", "unit", "key_mode", "jitter_ms")
 # Beside them in the worker's file, but not kept with the stream.
 _OF_THE_WORKER: Final = ("null_key",)
 

@@ -36,6 +36,10 @@ _ADVICE: Final = (
     ),
     ("null_key is", 'stream.null_key = "keep" stores records without a key'),
     ("payload_bytes_max is", "stream.payload_bytes_max bounds a value; `shardlog alter` raises it"),
+    (
+        "framing: ",
+        'stream.value_format = "raw" takes values of any bytes, of each new topic of the worker',
+    ),
     ("the primary comes from it", 'stream.primary = "offset" needs no timestamp'),
 )
 
@@ -46,6 +50,10 @@ _WORDS: Final = (
     ('{"reason": "no timestamp', "mapping"),
     ('{"reason": "no key', "key"),
     ('{"reason": "key of ', "key"),
+    ('{"reason": "framing: ', "framing"),
+    ('{"reason": "unknown schema: ', "unknown_schema"),
+    ('{"reason": "body: ', "body"),
+    ('{"reason": "mapping: ', "mapping"),
 )
 _OTHER_WORD: Final = "other"
 _REASON_BYTES_MAX: Final = 64
@@ -66,7 +74,9 @@ class DeadLetter:
     headers: Headers | None
 
 
-def dead_letter(partition: Partition, fetched: Fetched, at: int, rules: MappingRules) -> DeadLetter:
+def dead_letter(
+    partition: Partition, fetched: Fetched, at: int, rules: MappingRules, reason: str | None = None
+) -> DeadLetter:
     """Return a record that cannot become a row, with the reason why.
 
     Args:
@@ -74,10 +84,11 @@ def dead_letter(partition: Partition, fetched: Fetched, at: int, rules: MappingR
         fetched: What it was fetched with.
         at: Where it lies in that.
         rules: How records become rows.
+        reason: Why, if its value is; else what of the record is not as rules say.
     """
     key, value = _bytes_at(fetched.keys, at), _bytes_at(fetched.values, at)
     return DeadLetter(
-        _reason(fetched, at, key, value, rules),
+        reason or _reason(fetched, at, key, value, rules),
         partition.topic,
         partition.number,
         int(fetched.offsets[at]),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from connectors.ingest.avro_values import FramedValues
 from connectors.ingest.counts import WorkerCounts
 from connectors.ingest.mapping import ShardRecords, map_partitions
 from connectors.ingest.shard_feed import ShardFeed
@@ -33,10 +34,21 @@ class Gathering:
         """How many rounds the records would fill."""
         return max(self.count / self._records_max, self._bytes / self._bytes_max)
 
-    def add(self, fetched: Fetched, feeds: Mapping[Partition, ShardFeed], now_s: float) -> None:
+    def has(self, partition: Partition) -> bool:
+        """Tell whether records of a partition are here."""
+        return partition in self._parts
+
+    def add(
+        self,
+        fetched: Fetched,
+        feeds: Mapping[Partition, ShardFeed],
+        now_s: float,
+        framed: FramedValues | None = None,
+    ) -> None:
         """Map records and keep those of partitions owned; the owner of others fetches them.
 
-        Each stream's by its own rules, in one pass where all have the same.
+        Each stream's by its own rules, in one pass where all have the same. `framed` is what is
+        known of their values, where those have schemas.
         """
         alike: dict[MappingRules, list[Partition]] = {}
         for partition, (start, end) in fetched.runs.items():
@@ -48,7 +60,7 @@ class Gathering:
         if alike and not self.count:
             self.since_s = now_s
         for rules, partitions in alike.items():
-            for partition, records in map_partitions(fetched, partitions, rules):
+            for partition, records in map_partitions(fetched, partitions, rules, framed):
                 self._parts.setdefault(partition, []).append(records)
                 self.count += records.count
                 self._bytes += records.size

@@ -2,9 +2,11 @@
 
 Records are mapped as they come, a call's worth at a time; most columns are handed on as they are.
 
-    primary      the record's timestamp, or its offset
-    secondary    the key as a 4-byte big-endian integer; -1 where there is none. In a stream with a
-                 key dictionary null: the shard has numbers of its own for its keys
+    primary      the record's timestamp, its offset, or a field of an Avro value
+    secondary    the key as a 4-byte big-endian integer, or a field of an Avro value; -1 where there
+                 is none. In a stream with a key dictionary null: the shard has numbers of its own
+                 for its keys
+    schema       of Avro values, the number of the schema that wrote it; null of a tombstone
     payload      the value's bytes untouched; null is a tombstone, empty stays empty
     key, headers, timestamp, timestamp_type
                  as Kafka has them; timestamp_type in Java's numbers (-1, 0, 1)
@@ -14,7 +16,7 @@ reason, while its neighbours are stored.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +28,13 @@ from connectors.dead_letters.record import (
     NO_TIMESTAMP_TYPE,
     dead_letter,
     encode_dead_letter,
+)
+from connectors.ingest.avro_values import (
+    NO_SCHEMA,
+    FramedValues,
+    MappedValues,
+    WriterSchema,
+    map_values,
 )
 from connectors.kafka_client import Fetched, Partition
 from connectors.settings.stream_settings import MappingRules
@@ -43,7 +52,8 @@ _BASE_FIELDS: Final[Any] = [
     pa.field("timestamp_type", pa.int8()),
 ]
 SCHEMA: Final = pa.schema(_BASE_FIELDS)
-_SCHEMA_WITH_HEADERS: Final = SCHEMA.append(pa.field("headers", HEADERS_TYPE))
+_SCHEMA_OF_AVRO: Final = SCHEMA.append(pa.field("schema", pa.int32()))
+_HEADERS_FIELD: Final[Any] = pa.field("headers", HEADERS_TYPE)
 
 # Of a row without the bytes of its key, payload and headers.
 _ROW_BYTES: Final = 8 + 4 + 4 + 4 + 8 + 1
@@ -65,6 +75,7 @@ class ShardRecords:
         end: The offset behind the last record, stored or not.
         epoch: The leader epoch of the last record.
         size: About how many bytes they are.
+        schemas: The schemas that rows name in column `schema`, by number.
     """
 
     rows: pa.RecordBatch
@@ -74,6 +85,7 @@ class ShardRecords:
     end: int
     epoch: int | None
     size: int
+    schemas: Mapping[int, WriterSchema] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -82,7 +94,10 @@ class ShardRecords:
 
 
 def map_partitions(
-    fetched: Fetched, partitions: Iterable[Partition], rules: MappingRules
+    fetched: Fetched,
+    partitions: Iterable[Partition],
+    rules: MappingRules,
+    framed: FramedValues | None = None,
 ) -> Iterator[tuple[Partition, ShardRecords]]:
     """Yield partitions with their records, mapped in one pass over all that was fetched.
 
@@ -90,10 +105,24 @@ def map_partitions(
         fetched: Records of these partitions, and of others.
         partitions: Those that are wanted.
         rules: How their records become rows.
+        framed: What is known of their values, where rules say that they have schemas.
     """
+    told = None
+    if rules.value_format == "avro":
+        assert framed is not None, "values of a format are framed"
+        told = map_values(fetched, framed, rules)
+    own_keys = fetched.keys
+    if told is not None and told.keys is not None:
+        fetched = replace(fetched, keys=told.keys)
     secondaries, is_refused = _secondaries(fetched.keys, rules)
+    if told is not None and told.secondary is not None:
+        secondaries = told.secondary
     is_refused |= _is_unfit(fetched, rules)
-    rows = _rows(fetched, secondaries, rules)
+    faults: Mapping[int, str] = {} if told is None else told.faults
+    is_refused[list(faults)] = True
+    rows = _rows(fetched, secondaries, rules, told)
+    # A dead letter is the record as it came.
+    fetched = replace(fetched, keys=own_keys)
     key_bounds, value_bounds = _bounds(fetched.keys), _bounds(fetched.values)
     for partition in partitions:
         start, end = fetched.runs[partition]
@@ -108,13 +137,14 @@ def map_partitions(
         refused = is_refused[start:end]
         if refused.any():
             for at in (np.flatnonzero(refused) + start).tolist():
-                letter = dead_letter(partition, fetched, at, rules)
+                letter = dead_letter(partition, fetched, at, rules, faults.get(at))
                 dead[letter.offset] = encode_dead_letter(letter)
             kept = np.flatnonzero(~refused)
             own, offsets = own.take(kept), offsets[kept]
             size = own.nbytes + sum(map(len, dead.values()))
         epoch = fetched.epochs[partition]
-        yield partition, ShardRecords(own, offsets, dead, first, last + 1, epoch, size)
+        schemas = {} if told is None else told.schemas
+        yield partition, ShardRecords(own, offsets, dead, first, last + 1, epoch, size, schemas)
 
 
 def join_records(parts: Sequence[ShardRecords]) -> ShardRecords:
@@ -131,7 +161,8 @@ def join_records(parts: Sequence[ShardRecords]) -> ShardRecords:
         kept = np.flatnonzero(np.concatenate(([True], offsets[1:] > before)))
         rows, offsets = rows.take(kept), offsets[kept]
     size = sum(part.size for part in parts)
-    return ShardRecords(rows, offsets, dead, parts[0].start, last.end, last.epoch, size)
+    schemas = {number: each for part in parts for number, each in part.schemas.items()}
+    return ShardRecords(rows, offsets, dead, parts[0].start, last.end, last.epoch, size, schemas)
 
 
 def concat_rows(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
@@ -154,15 +185,23 @@ def _with_headers(batch: pa.RecordBatch) -> pa.RecordBatch:
     if "headers" in batch.schema.names:
         return batch
     nothing = pa.nulls(batch.num_rows, HEADERS_TYPE)
-    return pa.RecordBatch.from_arrays([*batch.columns, nothing], schema=_SCHEMA_WITH_HEADERS)
+    schema = batch.schema.append(_HEADERS_FIELD)
+    return pa.RecordBatch.from_arrays([*batch.columns, nothing], schema=schema)
 
 
 def _rows(
-    fetched: Fetched, secondaries: npt.NDArray[np.int32], rules: MappingRules
+    fetched: Fetched,
+    secondaries: npt.NDArray[np.int32],
+    rules: MappingRules,
+    told: MappedValues | None,
 ) -> pa.RecordBatch:
     timestamps = _numbers(fetched.timestamps)
+    if told is not None and told.primary is not None:
+        primary = _numbers(told.primary)
+    else:
+        primary = timestamps if rules.primary == "timestamp" else _numbers(fetched.offsets)
     columns: list[Any] = [
-        timestamps if rules.primary == "timestamp" else _numbers(fetched.offsets),
+        primary,
         pa.nulls(len(secondaries), pa.int32())
         if rules.key_mode == "dictionary"
         else _numbers(secondaries),
@@ -171,9 +210,16 @@ def _rows(
         timestamps,
         _numbers(fetched.kinds - np.int8(1)),
     ]
-    if fetched.headers is None:
-        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
-    return pa.RecordBatch.from_arrays([*columns, fetched.headers], schema=_SCHEMA_WITH_HEADERS)
+    schema = SCHEMA
+    if told is not None:
+        schema = _SCHEMA_OF_AVRO
+        is_none = told.numbers == NO_SCHEMA
+        numbers: Any = _numbers(told.numbers)
+        columns.append(_untyped.array(told.numbers, mask=is_none) if is_none.any() else numbers)
+    if fetched.headers is not None:
+        columns.append(fetched.headers)
+        schema = schema.append(_HEADERS_FIELD)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _numbers(values: Any) -> Any:  # noqa: ANN401 - a numpy array; an array of its type

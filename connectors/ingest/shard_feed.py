@@ -1,17 +1,18 @@
 """One partition on its way into its shard: the open shard, and where it stands."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from connectors.ingest.avro_values import NO_SCHEMA, WriterSchema
 from connectors.ingest.mapping import SCHEMA, ShardRecords
 from connectors.ingest.standing import ShardStanding
 from connectors.ingest.start_place import HomeMark
 from connectors.kafka_client import Partition, Place
 from connectors.settings.stream_settings import MappingRules
-from storage_core import AppendReport, Stream
+from storage_core import AppendReport, SchemaEntry, Stream
 
 _NO_ROWS: Final = pa.RecordBatch.from_pylist([], schema=SCHEMA)
 _NO_OFFSETS: Final = np.empty(0, dtype=np.int64)
@@ -64,14 +65,21 @@ class ShardFeed:
         self.next, self.epoch = place.offset, place.epoch
 
     def append(self, records: ShardRecords, next_offset: int) -> AppendReport:
-        """Write rows, dead letters and the next offset as one; not yet durable."""
+        """Write rows, their schemas, dead letters and the next offset as one; not yet durable."""
+        rows, schemas = stored_rows(records)
         return self.stream.append_batch(
-            records.rows,
+            rows,
             shard=self.partition.number,
             addresses=records.offsets,
             dead_letters=records.dead_letters,
             source={"next": next_offset, "epoch": records.epoch},
+            schemas=schemas,
         )
+
+    def schema_text(self, registry_id: int) -> str | None:
+        """Return the newest schema of this id of the registry's that the shard has, if any."""
+        found = [each for each in self.stream.schemas() if each.registry_id == registry_id]
+        return found[-1].text if found else None
 
     def nothing_until(self, next_offset: int) -> ShardRecords:
         """Return what stands for offsets that carry no records."""
@@ -80,3 +88,21 @@ class ShardFeed:
     def commit(self) -> int:
         """Make everything appended durable and return the end of it."""
         return self.stream.commit()[self.partition.number]
+
+
+def stored_rows(records: ShardRecords) -> tuple[pa.RecordBatch, tuple[SchemaEntry, ...]]:
+    """Return rows that name their schemas by place, and those schemas."""
+    if not records.schemas:
+        return records.rows, ()
+    at = records.rows.schema.get_field_index("schema")
+    column: Any = records.rows.column(at)
+    numbers = column.fill_null(NO_SCHEMA).to_numpy()
+    used = [number for number in np.unique(numbers).tolist() if number != NO_SCHEMA]
+    entries = tuple(_entry(records.schemas[number]) for number in used)
+    places = np.searchsorted(used, numbers).astype(np.int32)
+    shown = pa.array(places, mask=numbers == NO_SCHEMA) if column.null_count else pa.array(places)
+    return records.rows.set_column(at, records.rows.schema.field(at), shown), entries
+
+
+def _entry(known: WriterSchema) -> SchemaEntry:
+    return SchemaEntry(known.registry_id, known.schema.fingerprint, known.schema.text)

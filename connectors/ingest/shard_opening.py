@@ -83,7 +83,15 @@ class ShardOpening:
             stream = describe_stream(self._options.root, topic)
         except InvalidRequestError:
             self._check_home(partition, None, 0)
-            origin = StreamOrigin("kafka", topic, topic_id, wanted.key_mode, wanted.primary)
+            origin = StreamOrigin(
+                "kafka",
+                topic,
+                topic_id,
+                wanted.origin_key_mode,
+                wanted.primary,
+                wanted.value_format,
+                wanted.secondary,
+            )
             stream = self._made_stream(topic, origin)
         found = stream.origin
         if found is None:
@@ -91,6 +99,12 @@ class ShardOpening:
             raise InvalidRequestError(message, stream=topic)
         if found.topic_id != topic_id:
             raise topic_recreated(topic, found.topic_id, topic_id)
+        if found.value_format == "avro" and not self._options.value_schemas.registry:
+            message = (
+                "its values are Avro with schemas, and no registry is named: set [schema.registry] "
+                'url = "http://..."'
+            )
+            raise InvalidRequestError(message, stream=topic)
         self._tell_idle_settings(topic, stream.options, found)
         return stream.shards, found
 

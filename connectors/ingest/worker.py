@@ -31,6 +31,7 @@ from connectors.ingest.pace import WAIT_MOST_S, CallSize, Pace
 from connectors.ingest.partition_faults import PartitionFaults, refusal_of
 from connectors.ingest.progress import Progress
 from connectors.ingest.rounds import Rounds
+from connectors.ingest.schema_waits import schema_waits
 from connectors.ingest.set_aside import WHOLE_TOPIC, SetAside
 from connectors.ingest.set_aside_notes import SetAsideNotes
 from connectors.ingest.shard_opening import ShardOpening, stream_mark
@@ -73,6 +74,9 @@ class Worker:
             clock,
             log,
             self.standings.alive,
+        )
+        self._schemas = schema_waits(
+            options.value_schemas, self._holdings.feeds, self._consumer, clock, log
         )
         self._faults = PartitionFaults(log)
         self._watch = AssignmentWatch(options.topics, self._topics_there, log)
@@ -199,6 +203,9 @@ class Worker:
             self._hold_back()
         if self._rounds.in_flight is None:
             self._holdings.try_waiting(now_s)
+            stuck = self._schemas.go_on(self._holdings.feeds, self._gathered)
+            for partition, error in stuck.items():
+                self._holdings.set_aside([partition], error)
             self._rounds.begin_if_due(self._holdings.feeds, now_s)
         self._group.tell_if_due(self._holdings.feeds, now_s)
         self._dead_letters.tell_if_due(now_s)
@@ -247,9 +254,13 @@ class Worker:
             if fault is not None:
                 self._act_on(fault, now_s)
         self._holdings.fetch_again(left_out)
+        self._schemas.hold()
 
     def _keep(self, fetched: Fetched, now_s: float) -> set[Partition]:
-        """Keep records but for those of touched partitions, which are returned."""
+        """Keep records but for those of touched partitions, which are returned.
+
+        Those that have to wait for their schemas are left out too; `hold` has them fetched again.
+        """
         self.counts.brought += fetched.count
         touched = self._holdings.touched_of(fetched)
         if touched:
@@ -259,7 +270,11 @@ class Worker:
             kept = fetched.without(touched)
             self.counts.drop(fetched.count - kept.count)
             fetched = kept
-        self._gathered.add(fetched, self._holdings.feeds, now_s)
+        admitted = 0
+        for part, framed in self._schemas.admit(fetched, self._holdings.feeds):
+            self._gathered.add(part, self._holdings.feeds, now_s, framed)
+            admitted += part.count
+        self.counts.drop(fetched.count - admitted)
         return touched
 
     def _act_on(self, fault: PartitionFault, now_s: float) -> None:
@@ -376,6 +391,7 @@ class Worker:
         self.standings.is_over = True
         self._gathered.drop_all()
         self._letters.settle(_UNPOLLED_MAX_S)
+        self._schemas.close()
         self._expiry.settle(_UNPOLLED_MAX_S)
         self.is_left_hanging = self._rounds.end(_UNPOLLED_MAX_S)
         has_left = True

@@ -57,6 +57,30 @@ class Fetched:
         kept = {at: run for at, run in self.runs.items() if at not in partitions}
         return replace(self, runs=kept)
 
+    def only(self, partitions: Collection[Partition]) -> "Fetched":
+        """Return the records that belong to some partitions by themselves, copied."""
+        runs: dict[Partition, tuple[int, int]] = {}
+        places, first = [], 0
+        for at, (start, end) in self.runs.items():
+            if at in partitions:
+                runs[at] = first, first + end - start
+                places.append(np.arange(start, end))
+                first += end - start
+        chosen = np.concatenate(places) if places else np.empty(0, np.int64)
+        taken: Any = pa.array(chosen)
+        columns: Any = self
+        return replace(
+            self,
+            runs=runs,
+            offsets=self.offsets[chosen],
+            timestamps=self.timestamps[chosen],
+            kinds=self.kinds[chosen],
+            keys=columns.keys.take(taken),
+            values=columns.values.take(taken),
+            headers=None if columns.headers is None else columns.headers.take(taken),
+            misnamed=None if self.misnamed is None else self.misnamed[chosen],
+        )
+
 
 # Each with the fault that follows it, if one does; one without records only stands before a fault.
 Stretches = list[tuple[Fetched, PartitionFault | None]]

@@ -8,13 +8,15 @@
     [stream]                            # of streams that are not there yet
     primary = "timestamp"
     retention_hours = 168
+    [schema.registry]                   # names of Confluent's clients, passed through
+    url = "http://localhost:8081"
     [on_fault]                          # or: on_fault = "stop", for all kinds
     foreign = "stop"
 
 Environment: SHARDLOG_ROOT, SHARDLOG_STREAM__JITTER_MS, SHARDLOG_KAFKA__GROUP_ID and so on. Two
-underscores lead into a section; in names of librdkafka's an underscore stands for a dot. A section
-as JSON, such as SHARDLOG_KAFKA, adds to what stands below it. KAFKA_BOOTSTRAP stands for
-kafka."bootstrap.servers".
+underscores lead into a section; in names of librdkafka's, and of those below schema.registry, an
+underscore stands for a dot. A section as JSON, such as SHARDLOG_KAFKA, adds to what stands below
+it. KAFKA_BOOTSTRAP stands for kafka."bootstrap.servers".
 
 An unknown key is an error, and so is a variable of our prefix that is no setting: one that is
 ignored without a word is found only when it was needed. What other purposes use the prefix for is
@@ -41,15 +43,28 @@ from connectors.settings.checks import BOOTSTRAP
 from connectors.settings.dead_letter_settings import DeadLetterSettings
 from connectors.settings.operations_settings import LogSettings, MetricsSettings
 from connectors.settings.options import ENVIRONMENT_BOOTSTRAP, FaultSettings, WorkerOptions
+from connectors.settings.schema_settings import SchemaSettings
 from connectors.settings.stream_settings import StreamSettings
 from storage_core import InvalidRequestError
 
 _ON_FAULT: Final = "on_fault"
 # Sections whose keys come together from file, environment and command line.
-_ADDED_TO: Final = ("kafka", "stream", "metrics", "log", "levels", "dead_letters", _ON_FAULT)
+_SCHEMA: Final = "schema"
+_REGISTRY: Final = "registry"
+_ADDED_TO: Final = (
+    "kafka",
+    "stream",
+    "metrics",
+    "log",
+    "levels",
+    "dead_letters",
+    _SCHEMA,
+    _REGISTRY,
+    _ON_FAULT,
+)
 _OF_ANY_KEYS: Final = ("kafka", "partitions")
-_TABLES: Final = ("kafka", "stream", "metrics", "log", "dead_letters", "partitions")
-_TABLE_WITHIN: Final = ("log", "levels")
+_TABLES: Final = ("kafka", "stream", "metrics", "log", "dead_letters", _SCHEMA, "partitions")
+_TABLES_WITHIN: Final = (("log", "levels"), (_SCHEMA, _REGISTRY))
 # Those that take a table, a list or a word.
 _MIXED: Final = (_ON_FAULT, "topics")
 # What is said of kinds of faults for which pydantic has words of its own.
@@ -117,6 +132,9 @@ def load_options(
         section, dot, rest = name.partition(".")
         has_dots = section in _OF_ANY_KEYS
         keys = [section, rest] if dot and has_dots else name.split(".")
+        if section == _SCHEMA:
+            # Names of the registry's have dots of their own.
+            keys = name.split(".", 2)
         _put(given, keys, _parsed(keys, text, f"--set {name}"))
     try:
         return WorkerOptions.model_validate(given)
@@ -158,10 +176,12 @@ def _known_keys() -> list[str]:
         "metrics": MetricsSettings,
         "log": LogSettings,
         "dead_letters": DeadLetterSettings,
+        _SCHEMA: SchemaSettings,
         "on_fault": FaultSettings,
     }
     inner = [f"{key}.{name}" for key, section in sections.items() for name in section.model_fields]
-    return [*WorkerOptions.model_fields, *inner]
+    names = [each.alias or name for name, each in WorkerOptions.model_fields.items()]
+    return [*names, *inner]
 
 
 def _one_line(error: ValidationError) -> str:
@@ -188,7 +208,7 @@ def _settings_of(
             continue
         keys = _keys(name)
         is_of_table = keys[0] in _OF_ANY_KEYS and len(keys) > 1
-        if ".".join(keys) in known or is_of_table or tuple(keys[:2]) == _TABLE_WITHIN:
+        if ".".join(keys) in known or is_of_table or tuple(keys[:2]) in _TABLES_WITHIN:
             yield variable, keys, text
         elif not any(fnmatchcase(name, other) for other in _OTHER_PURPOSES):
             raise _no_setting(variable, known)
@@ -199,6 +219,9 @@ def _keys(name: str) -> list[str]:
     section, between, rest = name.lower().partition(_BETWEEN)
     if section == _DOTTED and between:
         return [section, rest.replace(_BETWEEN, ".").replace("_", ".")]
+    inner, between, rest = rest.partition(_BETWEEN)
+    if [section, inner] == [_SCHEMA, _REGISTRY] and between:
+        return [section, inner, rest.replace(_BETWEEN, ".").replace("_", ".")]
     return name.lower().split(_BETWEEN)
 
 
@@ -228,7 +251,8 @@ def _parsed(keys: Sequence[str], text: str, where: str) -> object:
         found = json.loads(text)
     except ValueError as error:
         found = _written_as_in_the_file(keys, text, where, error)
-    if len(keys) > 1 and keys[0] == _DOTTED:
+    is_of_registry = tuple(keys[:-1]) == (_SCHEMA, _REGISTRY)
+    if is_of_registry or (keys[0] == _DOTTED and len(keys) > 1):
         is_number = type(found) is int and str(found) == text
         return found if is_number or isinstance(found, str) else text
     if _is_one_of(keys, _TABLES) and not isinstance(found, dict):
@@ -251,4 +275,4 @@ def _written_as_in_the_file(
 
 def _is_one_of(keys: Sequence[str], names: Collection[str]) -> bool:
     """Tell whether a setting is one of these, or the table within a section."""
-    return (len(keys) == 1 and keys[0] in names) or tuple(keys) == _TABLE_WITHIN
+    return (len(keys) == 1 and keys[0] in names) or tuple(keys) in _TABLES_WITHIN

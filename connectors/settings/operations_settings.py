@@ -25,6 +25,7 @@ LOGGERS: Final = (
     "letter_policy",
     "partition_faults",
     "progress",
+    "schema_waits",
     "set_aside",
     "shard_opening",
     "worker",

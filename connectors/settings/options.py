@@ -22,6 +22,7 @@ from connectors.settings.checks import (
 )
 from connectors.settings.dead_letter_settings import DeadLetterSettings
 from connectors.settings.operations_settings import LogSettings, MetricsSettings
+from connectors.settings.schema_settings import SchemaSettings
 from connectors.settings.stream_settings import Section, StreamSettings
 
 ENVIRONMENT_BOOTSTRAP: Final = "KAFKA_BOOTSTRAP"
@@ -105,6 +106,7 @@ class WorkerOptions(Section):
             (`auto`) by the library where it can be had.
         kafka: Settings of librdkafka, by its names.
         stream: How streams are made that are not there yet.
+        value_schemas: In the file `schema`: where the schemas of Avro values are asked for.
         metrics: Where operators are told how the worker gets on.
         log: Where its lines go, and which are told.
     """
@@ -136,6 +138,7 @@ class WorkerOptions(Section):
         default_factory=dict
     )
     stream: StreamSettings = StreamSettings()
+    value_schemas: Annotated[SchemaSettings, Field(alias="schema")] = SchemaSettings()
     metrics: MetricsSettings = MetricsSettings()
     log: LogSettings = LogSettings()
 
@@ -156,6 +159,12 @@ class WorkerOptions(Section):
                 message = f"partitions.{topic}: is empty; name partitions, or leave the topic out"
                 raise ValueError(message)
         self.dead_letters.refuse_circle((*self.topics, *self.partitions), self.topic_pattern)
+        if self.stream.value_format == "avro" and not self.value_schemas.registry:
+            message = (
+                'stream.value_format: "avro" asks a schema registry; name it, as '
+                '[schema.registry] url = "http://localhost:8081"'
+            )
+            raise ValueError(message)
         if BOOTSTRAP not in self.kafka:
             message = f'kafka: "{BOOTSTRAP}" is missing (or set {ENVIRONMENT_BOOTSTRAP})'
             raise ValueError(message)
@@ -185,4 +194,5 @@ class WorkerOptions(Section):
         Of librdkafka's settings those that shardlog sets are there, and those that were given.
         """
         kafka = shown_consumer_settings(self.kafka_settings)
-        return {**self.model_dump(mode="json"), "kafka": kafka}
+        known = {**self.model_dump(mode="json", by_alias=True), "kafka": kafka}
+        return {**known, "schema": self.value_schemas.shown()}

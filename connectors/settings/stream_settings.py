@@ -5,23 +5,49 @@ that are there. Whoever changes a line and starts the worker again would otherwi
 holds; `idle_settings` says which do not.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from storage_core import StreamOptions, StreamOrigin
 
 KeyMode = Literal["integer", "dictionary", "none"]
-PrimaryFrom = Literal["timestamp", "offset"]
+ValueFormat = Literal["raw", "avro"]
 NullKey = Literal["keep", "dead-letter"]
+TimeUnit = Literal["s", "ms", "us", "ns", "sequence"]
 Count = Annotated[int, Field(ge=1)]
 
 _FIXED: Final = "it is fixed: to have it otherwise, `shardlog drop` the stream and take it again"
 _PAYLOAD_BYTES_MAX: Final = 16 * 2**20
 _RETENTION_HOURS_MAX: Final = 24 * 365 * 1000
+_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_FIELD: Final = "field:"
+_FIELD_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def field_of(source: str) -> str | None:
+    """Return the name of the value's field that a primary or a secondary is, None if it is none."""
+    return source.removeprefix(_FIELD) if source.startswith(_FIELD) else None
+
+
+def _check_primary(source: str) -> str:
+    return _check_source(source, ("timestamp", "offset"))
+
+
+def _check_secondary(source: str) -> str:
+    return _check_source(source, ("key",))
+
+
+def _check_source(source: str, others: tuple[str, ...]) -> str:
+    field = field_of(source)
+    if source not in others and (field is None or not _FIELD_NAME.match(field)):
+        message = f'{source!r} is neither {", ".join(others)} nor a field, as "field:name"'
+        raise ValueError(message)
+    return source
 
 
 class Section(BaseModel):
@@ -34,7 +60,14 @@ class StreamSettings(Section):
     """How a topic's stream is made, and how its records become rows.
 
     Attributes:
-        primary: `timestamp` (milliseconds) or `offset` (a sequence).
+        value_format: `avro`: values are framed by a schema registry's serializer, and a record
+            whose value is not what its schema says is a dead letter; `raw`: any bytes.
+        primary: `timestamp` (milliseconds), `offset` (a sequence), or `field:name`: a field of Avro
+            values, a time or a number.
+        secondary: `key`, or `field:name`: a field of Avro values; an integer, or with key_mode
+            `dictionary` a text or bytes, which stand in place of the record's key then.
+        unit: What a primary from a field counts; None means ms. Times are converted to it, and
+            numbers are taken as they are.
         key_mode: `integer`: keys are 4-byte big-endian ids; `dictionary`: records belong to keys of
             any bytes; `none`: keys are only carried.
         null_key: In mode `integer`, `keep` a record without a key under id -1, in mode `dictionary`
@@ -45,7 +78,10 @@ class StreamSettings(Section):
         payload_bytes_max: A larger value is a dead letter.
     """
 
-    primary: PrimaryFrom = "timestamp"
+    value_format: ValueFormat = "raw"
+    primary: Annotated[str, AfterValidator(_check_primary)] = "timestamp"
+    secondary: Annotated[str, AfterValidator(_check_secondary)] = "key"
+    unit: TimeUnit | None = None
     key_mode: KeyMode = "integer"
     null_key: NullKey = "keep"
     jitter_ms: Annotated[int, Field(ge=0)] = 0
@@ -55,17 +91,49 @@ class StreamSettings(Section):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        of_fields = [name for name in ("primary", "secondary") if field_of(getattr(self, name))]
+        if of_fields and self.value_format == "raw":
+            message = f'{of_fields[0]}: only values in a format have fields; value_format = "avro"'
+            raise ValueError(message)
+        if self.unit is not None and field_of(self.primary) is None:
+            message = "unit: is for a primary from a field; others have one"
+            raise ValueError(message)
+        if field_of(self.secondary) and self.key_mode == "none":
+            message = (
+                'secondary: with key_mode = "none" rows belong to no id; a field needs "integer", '
+                'or "dictionary" for texts and bytes'
+            )
+            raise ValueError(message)
+        if self.jitter_ms and self.stream_unit == "s" and self.jitter_ms % 1000:
+            message = "jitter_ms: is no whole second, the stream's unit"
+            raise ValueError(message)
         self.stream_options()
         return self
 
+    @property
+    def stream_unit(self) -> TimeUnit:
+        """What the stream's primaries count."""
+        if field_of(self.primary) is not None:
+            return self.unit or "ms"
+        return "ms" if self.primary == "timestamp" else "sequence"
+
+    @property
+    def origin_key_mode(self) -> KeyMode:
+        """What a record's key means to the stream; where a field is the id, it is only carried."""
+        if field_of(self.secondary) and self.key_mode == "integer":
+            return "none"
+        return self.key_mode
+
     def stream_options(self) -> StreamOptions:
         """Return the options a stream is made with."""
-        is_time = self.primary == "timestamp"
+        unit = self.stream_unit
         hours = self.retention_hours
         return StreamOptions(
-            unit="ms" if is_time else "sequence",
-            jitter=self.jitter_ms,
-            ahead_max=self.ahead_max_ms if is_time else None,
+            unit=unit,
+            jitter=_in_unit(self.jitter_ms, unit),
+            ahead_max=None
+            if unit == "sequence" or self.ahead_max_ms is None
+            else _in_unit(self.ahead_max_ms, unit),
             retention=None if hours is None else timedelta(hours=hours),
             payload_bytes_max=self.payload_bytes_max,
             key_mode="dictionary" if self.key_mode == "dictionary" else "none",
@@ -81,12 +149,28 @@ class MappingRules:
         key_mode: What a key means.
         null_key: What becomes of a record without a key, where keys are not only carried.
         payload_bytes_max: A larger value is a dead letter.
+        value_format: Whether values have a schema.
+        secondary: Where what rows belong to comes from.
+        unit: What primaries count.
     """
 
-    primary: PrimaryFrom = "timestamp"
+    primary: str = "timestamp"
     key_mode: KeyMode = "integer"
     null_key: NullKey = "keep"
     payload_bytes_max: int = _PAYLOAD_BYTES_MAX
+    value_format: ValueFormat = "raw"
+    secondary: str = "key"
+    unit: TimeUnit = "ms"
+
+    @property
+    def primary_field(self) -> str | None:
+        """The field of the value that is the primary, if one is."""
+        return field_of(self.primary)
+
+    @property
+    def secondary_field(self) -> str | None:
+        """The field of the value that rows belong to, if they belong to one."""
+        return field_of(self.secondary)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +198,13 @@ def rules_of(
     Only what becomes of records without a key is not kept with the stream.
     """
     return MappingRules(
-        origin.primary, origin.key_mode, settings.null_key, options.payload_bytes_max
+        origin.primary,
+        origin.key_mode,
+        settings.null_key,
+        options.payload_bytes_max,
+        origin.value_format,
+        origin.secondary,
+        options.unit,
     )
 
 
@@ -126,27 +216,45 @@ def idle_settings(
     What is fixed is compared with defaults too; what may be altered only if the file names it:
     where it does not, the stream is meant to say.
     """
+    key_mode: str = origin.key_mode
+    if field_of(origin.secondary) and key_mode == "none":
+        key_mode = "integer"
     fixed: dict[str, float | str] = {
+        "value_format": origin.value_format,
         "primary": origin.primary,
-        "key_mode": origin.key_mode,
-        "jitter_ms": options.jitter,
+        "secondary": origin.secondary,
+        "unit": options.unit,
+        "key_mode": key_mode,
+        "jitter_ms": _in_ms(options.jitter, options.unit),
     }
     for name, made_with in fixed.items():
-        wanted = getattr(settings, name)
+        wanted = settings.stream_unit if name == "unit" else getattr(settings, name)
+        if name == "unit" and field_of(origin.primary) is None:
+            # It follows from the primary.
+            continue
         if wanted != made_with:
             yield IdleSetting(name, wanted, made_with, _FIXED)
     alterable = {
         "retention_hours": _hours(options.retention),
         "payload_bytes_max": options.payload_bytes_max,
     }
-    if options.unit == "ms":
-        alterable["ahead_max_ms"] = options.ahead_max
+    if options.unit != "sequence":
+        ahead = options.ahead_max
+        alterable["ahead_max_ms"] = None if ahead is None else _in_ms(ahead, options.unit)
     for name, in_force in alterable.items():
         wanted = getattr(settings, name)
         if name in settings.model_fields_set and wanted != in_force:
             value = "none" if wanted is None else str(wanted).removesuffix(".0")
             advice = f"`shardlog alter ROOT STREAM {name}={value}` changes it"
             yield IdleSetting(name, wanted, in_force, advice)
+
+
+def _in_unit(milliseconds: int, unit: TimeUnit) -> int:
+    return milliseconds * _PER_SECOND.get(unit, 1000) // 1000
+
+
+def _in_ms(count: int, unit: TimeUnit) -> int:
+    return count * 1000 // _PER_SECOND.get(unit, 1000)
 
 
 def _hours(span: timedelta | None) -> float | None:

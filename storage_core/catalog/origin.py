@@ -10,7 +10,7 @@ The log never asks the origin anything; whoever feeds the stream compares it wit
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, Final, Literal, TypeGuard, get_args
 
 from storage_core.catalog.options import check_choice
@@ -18,9 +18,14 @@ from storage_core.errors import InvalidRequestError
 
 OriginKind = Literal["kafka"]
 OriginKeyMode = Literal["integer", "dictionary", "none"]
-PrimaryOf = Literal["timestamp", "offset"]
+ValueFormat = Literal["raw", "avro"]
 
 KIND_PLAIN: Final = "stream"
+# What a primary or a secondary begins with that is a field of the value.
+FIELD: Final = "field:"
+_PRIMARIES: Final = ("timestamp", "offset")
+_SECONDARIES: Final = ("key",)
+_FIELD_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 _TOPIC_ID_MAX: Final = 64
 
@@ -35,20 +40,28 @@ class StreamOrigin:
         topic_id: The topic's id; a topic made anew under the name has another.
         key_mode: `integer`: the record's key is the secondary; `dictionary`: rows belong to keys
             of any bytes; `none`: keys are only carried.
-        primary: What the primary is: the record's timestamp, or its offset.
+        primary: What the primary is: the record's `timestamp`, its `offset`, or a field of its
+            value, as `field:name`.
+        value_format: `avro`: values are framed and have schemas; `raw`: bytes.
+        secondary: What rows belong to, as `key_mode` says: the record's `key`, or a field of its
+            value; with `dictionary` that field's bytes are the row's key then.
     """
 
     kind: OriginKind
     topic: str
     topic_id: str
     key_mode: OriginKeyMode
-    primary: PrimaryOf
+    primary: str
+    value_format: ValueFormat = "raw"
+    secondary: str = "key"
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning, naming the field."""
         check_choice("kind", self.kind, get_args(OriginKind))
         check_choice("key_mode", self.key_mode, get_args(OriginKeyMode))
-        check_choice("primary", self.primary, get_args(PrimaryOf))
+        check_choice("value_format", self.value_format, get_args(ValueFormat))
+        self._check_source("primary", self.primary, _PRIMARIES)
+        self._check_source("secondary", self.secondary, _SECONDARIES)
         topic: object = self.topic
         if not is_stream_name(topic):
             message = f"topic: {topic!r} is not a topic's name"
@@ -58,8 +71,24 @@ class StreamOrigin:
             message = f"topic_id: {topic_id!r} is not a text of 1 to {_TOPIC_ID_MAX} letters"
             raise InvalidRequestError(message)
 
+    def _check_source(self, name: str, source: object, others: tuple[str, ...]) -> None:
+        if field_of(source) is None:
+            check_choice(name, source, others)
+        elif self.value_format == "raw":
+            message = f"{name}: {source!r} is a field, and values in format raw have none"
+            raise InvalidRequestError(message)
 
-_FIELDS: Final = tuple(one.name for one in fields(StreamOrigin))
+
+def field_of(source: object) -> str | None:
+    """Return the name of the field that a primary or a secondary is, None if it is none."""
+    if not isinstance(source, str) or not source.startswith(FIELD):
+        return None
+    name = source.removeprefix(FIELD)
+    return name if _FIELD_NAME.match(name) else None
+
+
+_FIELDS: Final = tuple(one.name for one in fields(StreamOrigin) if one.default is MISSING)
+_FIELDS_OF_VALUES: Final = ("value_format", "secondary")
 
 
 def is_stream_name(name: object) -> TypeGuard[str]:
@@ -71,7 +100,12 @@ def encode_origin(origin: StreamOrigin | None) -> dict[str, object]:
     """Return the fields of stream.json that tell of an origin, or that there is none."""
     if origin is None:
         return dict.fromkeys(_FIELDS) | {"kind": KIND_PLAIN}
-    return asdict(origin)
+    found = asdict(origin)
+    if origin.value_format == "raw":
+        # The document of a stream that was made before there were formats.
+        for name in _FIELDS_OF_VALUES:
+            del found[name]
+    return found
 
 
 def decode_origin(document: Mapping[str, Any]) -> StreamOrigin | None:
@@ -82,4 +116,5 @@ def decode_origin(document: Mapping[str, Any]) -> StreamOrigin | None:
     """
     if document.get("kind") == KIND_PLAIN:
         return None
-    return StreamOrigin(*map(document.get, _FIELDS))  # type: ignore[arg-type]  # __post_init__ checks the values
+    of_values = {name: document[name] for name in _FIELDS_OF_VALUES if name in document}
+    return StreamOrigin(*map(document.get, _FIELDS), **of_values)  # type: ignore[arg-type]  # __post_init__ checks the values

@@ -40,7 +40,8 @@ FORMAT_VERSION: Final = 3
 _FORMAT_VERSIONS: Final = (1, 2, FORMAT_VERSION)
 KEY_DICTIONARY: Final = "key_dictionary"
 SCHEMA_DICTIONARY: Final = "schema_dictionary"
-FEATURES: Final[frozenset[str]] = frozenset({KEY_DICTIONARY, SCHEMA_DICTIONARY})
+AVRO_VALUES: Final = "avro_values"
+FEATURES: Final[frozenset[str]] = frozenset({KEY_DICTIONARY, SCHEMA_DICTIONARY, AVRO_VALUES})
 
 OPTIONS_FILE: Final = "options.json"
 _META_FIELDS: Final = ("name", "incarnation", "unit", "window", "jitter", "shards")
@@ -79,7 +80,8 @@ class StreamMeta:
     @property
     def features(self) -> tuple[str, ...]:
         """What a program must know beside the format version to read or write the stream."""
-        return (KEY_DICTIONARY,) if self.has_keys else ()
+        has_avro = self.origin is not None and self.origin.value_format == "avro"
+        return (KEY_DICTIONARY,) * self.has_keys + (AVRO_VALUES,) * has_avro
 
     @property
     def scheme(self) -> WindowScheme:

@@ -1,6 +1,6 @@
 """A stream with an origin: made without shards, routed by nobody, refused where it is unknown."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -12,6 +12,7 @@ from storage_core import (
     StreamOrigin,
     StreamReader,
     UnsupportedFormatError,
+    describe_stream,
 )
 from tests.log.on_disk import document, rewrite
 from tests.log.topics import NAME, TOPIC
@@ -31,6 +32,10 @@ from tests.log.workbench import batch_of
         ("topic_id", "x" * 65),
         ("key_mode", "text"),
         ("primary", "field"),
+        ("primary", "field:at"),
+        ("secondary", "field:device"),
+        ("secondary", "offset"),
+        ("value_format", "json"),
     ],
 )
 def test_origin_that_means_nothing_is_refused_by_field(field, value):
@@ -56,8 +61,18 @@ def test_plain_stream_has_no_origin(bench):
 
 def test_stream_file_tells_the_origin(copy):
     told = document(copy.directory / "stream.json")
-    assert {**told, **asdict(TOPIC)} == told
+    of_raw_values = asdict(TOPIC)
+    assert (of_raw_values.pop("value_format"), of_raw_values.pop("secondary")) == ("raw", "key")
+    assert {**told, **of_raw_values} == told
+    assert told["required_to_read"] == []
     assert (told["shards"], told["format_version"]) == (0, 3)
+
+
+def test_origin_of_avro_values_is_kept_and_names_a_feature(root):
+    made = replace(TOPIC, value_format="avro", primary="field:at", secondary="field:device")
+    Stream.create(root, NAME, origin=made).close()
+    assert document(root / NAME / "stream.json")["required_to_write"] == ["avro_values"]
+    assert describe_stream(root, NAME).origin == made
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,8 @@ def test_check_shows_which_way_records_would_be_fetched(worker):
 
 def test_check_shows_defaults_too(worker):
     shown = json.loads(worker("kafka.fetch.min.bytes=7", options=["--check"]).out)
-    assert set(shown) == {*WorkerOptions.model_fields, "fetches_by"}
+    names = {each.alias or name for name, each in WorkerOptions.model_fields.items()}
+    assert set(shown) == {*names, "fetches_by"}
     assert set(shown["stream"]) == set(StreamSettings.model_fields)
     in_force = shown["kafka"]
     assert (in_force["group.id"], in_force["fetch.min.bytes"]) == ("shardlog", 7)

@@ -1,0 +1,183 @@
+"""The schemas that values name: asked of the registry once each, beside the worker's thread.
+
+A schema is kept for as long as the worker runs; that there is none for seconds. A registry that
+cannot be reached is asked again and again, and what the store knows of a schema stands in for its
+answer meanwhile: a schema never changes. Who waits for an answer, and how long, schema_waits.py
+says.
+
+Belongs to the worker's thread; those that ask hand back what they found, and share nothing.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Final
+
+from connectors.ingest.avro_values import WriterSchema
+from connectors.ingest.framing import ID, SchemaName, shown
+from connectors.registry import RegistryClient, RegistryRefusedError
+from storage_core import Clock, InvalidRequestError, ShardlogError
+from storage_core.fields import AvroSchema
+
+_ASKERS: Final = 4
+_RETRY_AFTER_S: Final = 1.0
+_UNKNOWN_FOR_S: Final = 5.0
+_GIVEN_UP_FOR_S: Final = 60.0
+_UNKNOWN_MAX: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What somebody knows of a schema."""
+
+    registry_id: int
+    schema: AvroSchema
+
+
+@dataclass(slots=True)
+class _Question:
+    """A schema that is asked for."""
+
+    future: "Future[_Found | str | ShardlogError] | None"
+    next_ask_s: float = 0.0
+    trouble: ShardlogError | None = None
+
+
+# The text of a schema with this id of the registry's, as a shard has it.
+InStore = Callable[[int], str | None]
+
+
+class SchemaLookup:
+    """Answers by name, and the questions that are open."""
+
+    def __init__(self, client: RegistryClient | None, in_store: InStore, clock: Clock) -> None:
+        """Know nothing.
+
+        Args:
+            client: Who asks the registry; None where no stream has schemas.
+            in_store: What the store knows, where the registry says nothing.
+            clock: Whose time it is.
+        """
+        self._client = client
+        self._in_store = in_store
+        self._clock = clock
+        self._askers = ThreadPoolExecutor(_ASKERS, "shardlog-schema")
+        self._open: dict[SchemaName, _Question] = {}
+        self._numbers: dict[tuple[int, str], WriterSchema] = {}
+        self._answers: dict[SchemaName, WriterSchema | str] = {}
+        self._unknown_until_s: dict[SchemaName, float] = {}
+
+    @property
+    def answers(self) -> Mapping[SchemaName, WriterSchema | str]:
+        """What is known: a schema, or why there is none."""
+        return self._answers
+
+    def unanswered(self, names: Iterable[SchemaName]) -> set[SchemaName]:
+        """Return which of some names have no answer yet; each is asked for from here on."""
+        now_s = self._clock.monotonic_s()
+        self._forget_unknown(now_s)
+        lacking = {name for name in names if name not in self._answers}
+        for name in lacking - self._open.keys():
+            self._open[name] = _Question(self._asked(name))
+        return lacking
+
+    def await_answers(self, names: Iterable[SchemaName], most_s: float) -> None:
+        """Wait for answers for a moment; not at all for what is in trouble already."""
+        questions = [self._open[name] for name in names if name in self._open]
+        asked = [one.future for one in questions if one.future and one.trouble is None]
+        if asked and len(asked) == len(questions):
+            wait(asked, most_s)
+            self.collect()
+
+    def collect(self) -> None:
+        """Take the answers that have come, and ask again where that is due."""
+        now_s = self._clock.monotonic_s()
+        for name, question in list(self._open.items()):
+            if question.future is None:
+                if now_s >= question.next_ask_s:
+                    question.future = self._asked(name)
+            elif question.future.done():
+                found, question.future = question.future.result(), None
+                self._take(name, question, found, now_s)
+
+    def trouble_of(self, names: Iterable[SchemaName]) -> ShardlogError | None:
+        """Return why some schema cannot be asked for, None if nothing says so."""
+        found = (self._open[name].trouble for name in names if name in self._open)
+        return next(filter(None, found), None)
+
+    def give_up(self, names: Iterable[SchemaName], why: str) -> None:
+        """Take schemas for unknown for a while that nobody could be asked for."""
+        now_s = self._clock.monotonic_s()
+        for name in names:
+            if self._open.pop(name, None) is not None:
+                self._note_unknown(name, f"{shown(name)}: {why}", now_s + _GIVEN_UP_FOR_S)
+
+    def close(self) -> None:
+        """Ask no more; what hangs is left to itself."""
+        self._askers.shutdown(wait=False, cancel_futures=True)
+
+    def _asked(self, name: SchemaName) -> "Future[_Found | str | ShardlogError]":
+        assert self._client is not None, "streams of schemas are not opened without a registry"
+        return self._askers.submit(_ask, self._client, name)
+
+    def _take(
+        self,
+        name: SchemaName,
+        question: _Question,
+        found: _Found | str | ShardlogError,
+        now_s: float,
+    ) -> None:
+        if isinstance(found, ShardlogError | str):
+            # Whatever the registry says: what was stored by a schema can be read by it.
+            stored = self._stored(name)
+            found = found if stored is None else stored
+        if isinstance(found, _Found):
+            del self._open[name]
+            self._answers[name] = self._numbered(found)
+        elif isinstance(found, ShardlogError):
+            question.trouble, question.next_ask_s = found, now_s + _RETRY_AFTER_S
+        else:
+            del self._open[name]
+            self._note_unknown(name, found, now_s + _UNKNOWN_FOR_S)
+
+    def _stored(self, name: SchemaName) -> _Found | None:
+        if name[:1] != ID:
+            return None
+        registry_id = int.from_bytes(name[1:], "big")
+        text = self._in_store(registry_id)
+        return None if text is None else _Found(registry_id, AvroSchema.parse(text))
+
+    def _numbered(self, found: _Found) -> WriterSchema:
+        key = found.registry_id, found.schema.text
+        if key not in self._numbers:
+            self._numbers[key] = WriterSchema(len(self._numbers), found.registry_id, found.schema)
+        return self._numbers[key]
+
+    def _note_unknown(self, name: SchemaName, why: str, until_s: float) -> None:
+        self._answers[name] = why
+        self._unknown_until_s[name] = until_s
+
+    def _forget_unknown(self, now_s: float) -> None:
+        """Forget that there are no such schemas once that was long ago; or of too many, some."""
+        known = self._unknown_until_s
+        over = max(len(known) - _UNKNOWN_MAX, 0)
+        for at, (name, until_s) in enumerate(list(known.items())):
+            if at < over or now_s >= until_s:
+                del known[name], self._answers[name]
+
+
+def _ask(client: RegistryClient, name: SchemaName) -> _Found | str | ShardlogError:
+    """Return a schema, why there is none, or why nobody says; on a thread of its own."""
+    try:
+        if name[:1] == ID:
+            found = client.schema_by_id(int.from_bytes(name[1:], "big"))
+        else:
+            found = client.schema_by_guid(shown(name).removeprefix("schema GUID "))
+        return _Found(found.id, AvroSchema.parse(found.text, found.references))
+    except RegistryRefusedError as error:
+        return error
+    except InvalidRequestError as error:
+        # There is none, or what the registry has under this name is no Avro schema.
+        return error.message
+    except ShardlogError as error:
+        return error

@@ -1,0 +1,232 @@
+"""Partitions whose next record names a schema that nobody has told yet.
+
+Records before it are gathered; from it on the partition is paused, its neighbours and the other
+partitions go on. Once the registry has answered, one way or the other, it goes on where its shard
+stands. Where the registry says nothing for too long, the settings say what becomes of it.
+
+What is left out never counts as passed: the partition is sought to the first record that was left
+out, and behind that it has no position until it is fetched again. Belongs to the worker's thread.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from connectors.ingest.avro_values import FramedValues
+from connectors.ingest.framing import SchemaName, read_frames, shown
+from connectors.ingest.gathering import Gathering
+from connectors.ingest.schema_lookup import SchemaLookup
+from connectors.ingest.shard_feed import ShardFeed
+from connectors.kafka_client import Consumer, Fetched, Partition, Place
+from connectors.registry import RegistryClient, RegistrySettings
+from connectors.settings.schema_settings import SchemaSettings
+from storage_core import Clock, InvalidRequestError, ShardlogError
+
+# A registry that is well answers within that, and a pause costs a partition far more.
+_WAIT_HERE_S: Final = 0.2
+
+Feeds = Mapping[Partition, ShardFeed]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """What a partition waits for, and since when."""
+
+    names: frozenset[SchemaName]
+    since_s: float
+
+
+def schema_waits(
+    settings: SchemaSettings,
+    feeds: Feeds,
+    consumer: Consumer,
+    clock: Clock,
+    log: Any,  # noqa: ANN401 - a structlog logger has no better type
+) -> "SchemaWaits":
+    """Return what a worker with these settings waits by; `feeds` are the shards it has open."""
+    registry = settings.registry
+    client = RegistryClient(RegistrySettings.parse(registry), clock) if registry else None
+
+    def in_store(registry_id: int) -> str | None:
+        for feed in list(feeds.values()):
+            text = feed.schema_text(registry_id)
+            if text is not None:
+                return text
+        return None
+
+    return SchemaWaits(SchemaLookup(client, in_store, clock), settings, consumer, clock, log)
+
+
+class SchemaWaits:
+    """Takes what can be mapped out of what was fetched, and lets partitions go on again."""
+
+    def __init__(
+        self,
+        lookup: SchemaLookup,
+        settings: SchemaSettings,
+        consumer: Consumer,
+        clock: Clock,
+        log: Any,  # noqa: ANN401 - a structlog logger has no better type
+    ) -> None:
+        """Have none wait."""
+        self._lookup = lookup
+        self._settings = settings
+        self._consumer = consumer
+        self._clock = clock
+        self._log = log
+        self._waits: dict[Partition, _Wait] = {}
+        # The first record that was left out of each, since the last call of `hold`.
+        self._left_out: dict[Partition, int] = {}
+
+    @property
+    def partitions(self) -> Collection[Partition]:
+        """Those that wait."""
+        return self._waits.keys()
+
+    def admit(
+        self, fetched: Fetched, feeds: Feeds
+    ) -> Iterator[tuple[Fetched, FramedValues | None]]:
+        """Yield what can be mapped, values that have schemas by themselves."""
+        has_schemas = {
+            at for at in fetched.runs if at in feeds and feeds[at].rules.value_format == "avro"
+        }
+        if not has_schemas:
+            yield fetched, None
+            return
+        others = fetched.without(has_schemas)
+        if others.runs:
+            yield others, None
+            fetched = fetched.only(has_schemas)
+        yield self._framed(fetched)
+
+    def close(self) -> None:
+        """Ask for nothing more."""
+        self._lookup.close()
+
+    def hold(self) -> None:
+        """Stop fetching what was left out of; before anybody asks for positions."""
+        for partition, offset in self._left_out.items():
+            self._consumer.pause([partition])
+            self._consumer.seek(partition, Place(offset))
+        self._left_out.clear()
+
+    def go_on(self, feeds: Feeds, gathered: Gathering) -> dict[Partition, ShardlogError]:
+        """Fetch partitions again whose answers have come; while no round is in flight.
+
+        Returns:
+            Those that cannot go on, and why.
+        """
+        if not self._waits:
+            return {}
+        self._lookup.collect()
+        now_s = self._clock.monotonic_s()
+        stuck: dict[Partition, ShardlogError] = {}
+        for partition, waits in list(self._waits.items()):
+            if partition not in feeds:
+                # Whoever opens its shard again fetches it too.
+                del self._waits[partition]
+                continue
+            if gathered.has(partition):
+                # What comes before it is not durable yet, and so it has no place to go on from.
+                continue
+            lacking = self._lookup.unanswered(waits.names)
+            if lacking:
+                error = self._given_up(partition, waits, lacking, now_s)
+                if error is not None:
+                    stuck[partition] = error
+                    del self._waits[partition]
+                continue
+            refused = self._refused(partition, waits)
+            del self._waits[partition]
+            if refused is not None:
+                stuck[partition] = refused
+                continue
+            self._consumer.seek(partition, feeds[partition].place)
+            self._consumer.resume([partition])
+        return stuck
+
+    def _framed(self, fetched: Fetched) -> tuple[Fetched, FramedValues]:
+        frames = read_frames(fetched.values, fetched.headers)
+        lacking = self._lookup.unanswered(frames.names)
+        if lacking:
+            self._lookup.await_answers(lacking, _WAIT_HERE_S)
+            lacking = self._lookup.unanswered(frames.names)
+        answers = self._lookup.answers
+        known = {name: answers[name] for name in frames.names if name in answers}
+        stops = set(lacking)
+        if self._settings.unknown == "set-aside":
+            stops |= {name for name, answer in known.items() if isinstance(answer, str)}
+        if stops or self._waits:
+            fetched = self._cut(fetched, frames.names, frames.which, stops)
+        return fetched, FramedValues(frames, known)
+
+    def _cut(
+        self,
+        fetched: Fetched,
+        names: tuple[SchemaName, ...],
+        which: "np.ndarray[Any, np.dtype[np.int32]]",
+        stops: Collection[SchemaName],
+    ) -> Fetched:
+        """Leave out records from the first on that cannot be mapped yet, of each partition."""
+        numbers = [at for at, name in enumerate(names) if name in stops]
+        is_stop = np.isin(which, numbers)
+        runs = dict(fetched.runs)
+        now_s = self._clock.monotonic_s()
+        for partition, (start, end) in fetched.runs.items():
+            stopping = np.flatnonzero(is_stop[start:end])
+            if partition in self._waits:
+                first = start
+            elif len(stopping):
+                first = start + int(stopping[0])
+                wanted = {names[at] for at in np.unique(which[start:end][stopping]).tolist()}
+                self._waits[partition] = _Wait(frozenset(wanted), now_s)
+                self._tell(partition, int(fetched.offsets[first]), wanted)
+            else:
+                continue
+            self._left_out.setdefault(partition, int(fetched.offsets[first]))
+            runs[partition] = (start, first)
+        return replace(fetched, runs={at: run for at, run in runs.items() if run[0] < run[1]})
+
+    def _tell(self, partition: Partition, offset: int, names: Collection[SchemaName]) -> None:
+        self._log.info(
+            "waiting for schemas",
+            topic=partition.topic,
+            shard=partition.number,
+            offset=offset,
+            schemas=sorted(map(shown, names)),
+        )
+
+    def _given_up(
+        self, partition: Partition, waits: _Wait, lacking: Collection[SchemaName], now_s: float
+    ) -> ShardlogError | None:
+        """Return why a partition waits no longer; None while it may, or goes on without."""
+        trouble = self._lookup.trouble_of(lacking)
+        if trouble is None or (trouble.retriable and now_s < waits.since_s + self._settings.wait_s):
+            return None
+        if trouble.retriable and self._settings.unreachable == "dead-letter":
+            self._log.warning(
+                "schemas given up",
+                topic=partition.topic,
+                shard=partition.number,
+                reason=str(trouble),
+            )
+            self._lookup.give_up(lacking, trouble.message)
+            return None
+        return trouble
+
+    def _refused(self, partition: Partition, waits: _Wait) -> ShardlogError | None:
+        """Return the error over a schema that nobody knows, where that stops its partition."""
+        if self._settings.unknown == "dead-letter":
+            return None
+        answers = self._lookup.answers
+        whys = (answers[name] for name in waits.names)
+        why = next((each for each in whys if isinstance(each, str)), None)
+        if why is None:
+            return None
+        message = (
+            f'unknown schema: {why}; register it, or set schema.unknown = "dead-letter" to keep '
+            "such records aside"
+        )
+        return InvalidRequestError(message, stream=partition.topic, shard=partition.number)
