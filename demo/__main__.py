@@ -1,6 +1,7 @@
-"""The demo: Kafka, two workers of which one is killed, Spark, and a ledger that must balance.
+"""The demo: Kafka, a registry, two workers of which one is killed, Spark, and a balanced ledger.
 
-python -m demo                    200,000 records of 500 devices, some late, some to expire
+python -m demo                    200,000 records of 500 devices: Avro of two versions of a schema,
+                                  some late, some to expire, some that no schema wrote
 python -m demo --records 50000    less
 """
 
@@ -14,15 +15,17 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from connectors.dev_stack.broker import BROKER
 from connectors.dev_stack.process import Process
+from connectors.dev_stack.registry import REGISTRY
 from connectors.dev_stack.stack import DevStack
 from connectors.kafka_client import Admin
-from demo.job import COUNTS, TELEMETRY
-from demo.ledger import read_ledger, what_became
+from demo.job import COUNTS, EXPECTED, TELEMETRY
+from demo.ledger import LETTERS, dead_letters, read_ledger, what_became
 from storage_core import (
     InvalidRequestError,
     LostRangeError,
@@ -41,9 +44,20 @@ _KEPT_HOURS: Final = 1
 # Of so many records one is older than the stream keeps.
 _OLD_ONE_IN: Final = 50
 _OLD_MS: Final = 3 * 3_600_000
+# Of so many records of the rest, this share no schema wrote.
+_BAD_SHARE: Final = 0.01
+_SCHEMAS: Final = Path(__file__).parents[1] / "schemas" / "avro" / "devices"
 _SHARDLOG: Final = "connectors.cli.main"
 
 _Running = subprocess.Popen[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Servers:
+    """Where broker and registry answer."""
+
+    bootstrap: str
+    registry: str
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -64,58 +78,90 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(place: Path, records: int, rate: int) -> bool:
-    root = place / "root"
+    root, job_place = place / "root", place / "spark"
+    job_place.mkdir()
     with ExitStack() as running:
-        _say("starting a Kafka broker (the first time its jars are fetched, 45 MB)")
-        stack = DevStack(place / "broker", owner=Process.current())
-        running.callback(stack.stop)
-        bootstrap = stack.address(BROKER)
+        servers = _servers(place / "servers", running)
+        _register(servers, version=1)
         old = records // _OLD_ONE_IN
-        _say(f"producing {old:,} records that are three hours old")
-        then_ms = _CLOCK.now_ns() // 10**6 - _OLD_MS
-        with _producing(bootstrap, old, f"--start-ms={then_ms}") as producer:
-            _await_topic(bootstrap)
-            _say("starting two workers on one root; the group shares out four partitions")
-            workers = [
-                running.enter_context(
-                    _process(_SHARDLOG, "worker", *_worker(bootstrap, root), is_answering=False)
-                )
-                for _ in range(2)
-            ]
-            acknowledged = _acknowledged(producer)
-        _await_stored(root, acknowledged, workers)
-        left = records - old
-        _say(f"producing {left:,} records of 500 devices at {rate:,} a second, 3 % of them late")
-        producer = running.enter_context(_producing(bootstrap, left, f"--rate={rate}"))
-        _say(f"the stream keeps {_KEPT_HOURS} hour: waiting until the old ones have expired")
-        _await(lambda: _expired(root) >= acknowledged, "what is old did not expire")
-        _say(f"starting Spark: a job tails the shards and writes counts into stream {COUNTS!r}")
-        job_place = place / "spark"
-        job_place.mkdir()
-        job = running.enter_context(
-            _process("demo.job", os.fspath(root), os.fspath(job_place), str(left))
+        workers, acknowledged = _store_old(servers, root, old, running)
+        half, rest = (records - old) // 2, (records - old + 1) // 2
+        more = (f"--rate={rate}", f"--bad-share={_BAD_SHARE}")
+        _say(
+            f"producing {half:,} records of 500 devices at {rate:,} a second, 3 % of them late; "
+            f"one in {1 / _BAD_SHARE:.0f} is no Avro"
         )
+        producer = running.enter_context(_producing(servers, half, *more))
+        _say(f"the stream keeps {_KEPT_HOURS} hour: waiting until the old ones have expired")
+        _await(lambda: _expired(root) >= old, "what is old did not expire")
+        _say(f"starting Spark: a job tails the shards and writes counts into stream {COUNTS!r}")
+        job = running.enter_context(_process("demo.job", os.fspath(root), os.fspath(job_place)))
         _await_stored(root, records // 3, workers)
         _say("kill -9 of one worker")
         workers[0].kill()
         workers[0].wait()
         acknowledged += _acknowledged(producer)
+        _register(servers, version=2)
+        _say(f"producing {rest:,} more by it")
+        producer = running.enter_context(_producing(servers, rest, *more))
+        acknowledged += _acknowledged(producer)
         _say(f"all {acknowledged:,} produced; waiting until worker and Spark have what is left")
         _await_stored(root, acknowledged, workers[1:])
+        _await(lambda: not dead_letters(root).waiting, "the dead letters were not forwarded")
+        (job_place / EXPECTED).write_text(str(what_became(root)[1].sum()))
         seen = _answer(job)
         _say("stopping the other worker")
         workers[1].send_signal(signal.SIGTERM)
         workers[1].wait(_WAIT_MAX_S)
-        ledger = read_ledger(root, acknowledged, seen)
+        ledger = read_ledger(root, servers.bootstrap, acknowledged, seen)
     _say("the ledger:")
     for line in ledger.lines():
         sys.stdout.write(line + "\n")
     return ledger.is_balanced
 
 
-def _producing(bootstrap: str, records: int, *more: str) -> AbstractContextManager[_Running]:
+def _servers(place: Path, running: ExitStack) -> _Servers:
+    _say(
+        "starting a Kafka broker and a schema registry (the first time 184 MB of jars are fetched)"
+    )
+    stack = DevStack(place, owner=Process.current())
+    running.callback(stack.stop)
+    return _Servers(stack.address(BROKER), stack.address(REGISTRY))
+
+
+def _store_old(
+    servers: _Servers, root: Path, records: int, running: ExitStack
+) -> tuple[list[_Running], int]:
+    """Start workers on records that are too old to be kept; return those and how many it are."""
+    _say(f"producing {records:,} records that are three hours old")
+    then_ms = _CLOCK.now_ns() // 10**6 - _OLD_MS
+    with _producing(servers, records, f"--start-ms={then_ms}") as producer:
+        _await_topic(servers.bootstrap)
+        _say("starting two workers on one root; the group shares out four partitions")
+        workers = [
+            running.enter_context(_process(_SHARDLOG, "worker", *_worker(servers, root)))
+            for _ in range(2)
+        ]
+        acknowledged = _acknowledged(producer)
+    _await_stored(root, acknowledged, workers)
+    return workers, acknowledged
+
+
+def _register(servers: _Servers, version: int) -> None:
+    file = _SCHEMAS / f"{TELEMETRY}.v{version}.avsc"
+    _say(f"registering version {version} of the schema, schemas/avro/devices/{file.name}")
+    told = [os.fspath(file), f"--registry={servers.registry}"]
+    with _process(_SHARDLOG, "schema", "register", *told) as registering:
+        if registering.wait(_WAIT_MAX_S):
+            message = f"{file.name} was not registered"
+            raise InvalidRequestError(message)
+
+
+def _producing(servers: _Servers, records: int, *more: str) -> AbstractContextManager[_Running]:
     given = [
-        f"--bootstrap={bootstrap}",
+        f"--bootstrap={servers.bootstrap}",
+        "--avro",
+        f"--registry={servers.registry}",
         f"--records={records}",
         "--devices=500",
         "--late-share=0.03",
@@ -125,13 +171,18 @@ def _producing(bootstrap: str, records: int, *more: str) -> AbstractContextManag
     return _process(_SHARDLOG, "produce", TELEMETRY, *given, *more)
 
 
-def _worker(bootstrap: str, root: Path) -> list[str]:
+def _worker(servers: _Servers, root: Path) -> list[str]:
     settings = {
         "root": os.fspath(root),
         "topics": json.dumps([TELEMETRY]),
+        "stream.value_format": "avro",
+        "stream.primary": "field:at",
         "stream.retention_hours": str(_KEPT_HOURS),
+        "schema.registry.url": servers.registry,
+        "dead_letters.policy": "forward",
+        "dead_letters.topic": LETTERS,
         "expire_every_s": "1",
-        "kafka.bootstrap.servers": bootstrap,
+        "kafka.bootstrap.servers": servers.bootstrap,
         "kafka.session.timeout.ms": "6000",
         "kafka.heartbeat.interval.ms": "500",
     }

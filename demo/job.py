@@ -1,8 +1,8 @@
 """The Spark job of the demo: tail the telemetry, count per device and minute, write the counts.
 
 Every micro-batch writes its counts with the query's own version, so that a batch that is done
-again changes nothing. The job ends when it has seen what it was told to wait for, and says how
-many records it saw.
+again changes nothing. The job ends when it has seen what it is told to wait for, once a file says
+so, and says how many records it saw.
 """
 
 import json
@@ -18,6 +18,8 @@ from pyspark.sql import functions as f
 
 TELEMETRY: Final = "telemetry"
 COUNTS: Final = "counts"
+# The file in the job's place that says how many records there are to see.
+EXPECTED: Final = "expected"
 _APP: Final = "demo-counts"
 _TRIGGER: Final = "1 second"
 _MINUTE_MS: Final = 60_000
@@ -86,28 +88,37 @@ def counting(root: str, seen: Seen) -> Callable[[DataFrame, int], None]:
     return count
 
 
-def run(root: str, place: str, records: int | None) -> int:
-    """Count until so many records were seen, or (None) all that there are; return how many."""
+def run(root: str, place: str, *, is_endless: bool = True) -> int:
+    """Count until as many records were seen as are expected, or all there are; return how many.
+
+    Args:
+        root: Where the streams are.
+        place: The job's own directory.
+        is_endless: Whether to wait for more; else it ends with what is there.
+    """
     spark = session(Path(place))
     seen = Seen({})
     source = spark.readStream.format("shardlog").option("path", root)
     stream = source.option("stream", TELEMETRY).option("startingOffsets", "earliest").load()
     writer = stream.writeStream.foreachBatch(counting(root, seen))
     writer = writer.option("checkpointLocation", str(Path(place) / "checkpoint"))
-    if records is None:
+    if not is_endless:
         writer.trigger(availableNow=True).start().awaitTermination(_WAIT_MAX_S)
         return seen.records
     query = writer.trigger(processingTime=_TRIGGER).start()
+    expected = Path(place) / EXPECTED
     for _ in range(_WAIT_MAX_S):
-        if seen.records >= records or query.awaitTermination(_LOOK_S):
+        if (
+            expected.exists() and seen.records >= int(expected.read_text() or -1)
+        ) or query.awaitTermination(_LOOK_S):
             break
     query.stop()
     return seen.records
 
 
-def main(root: str, place: str, records: str) -> None:
-    """Run the job and answer in one line; `all` in place of a number ends with what is there."""
-    seen = run(root, place, None if records == "all" else int(records))
+def main(root: str, place: str, until: str = EXPECTED) -> None:
+    """Run the job and answer in one line; `all` ends with what is there."""
+    seen = run(root, place, is_endless=until != "all")
     sys.stdout.write(json.dumps({"seen": seen}) + "\n")
 
 

@@ -1,15 +1,22 @@
-"""What must be equal in the end: produced, stored, seen by Spark, counted and read back."""
+"""What must be equal in the end: produced, stored, set aside, seen by Spark, counted, read back."""
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connectors.dead_letters.origin import split_origin
+from connectors.kafka_client import Consumer, Partition, Place
 from demo.job import COUNTS, TELEMETRY
 from storage_core import State, StreamReader
+
+LETTERS: Final = "telemetry.dlq"
+_FETCH_RECORDS: Final = 10_000
+_FETCH_WAIT_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +27,9 @@ class Ledger:
         produced: Acknowledged by the broker.
         stored: In the shards, and shown.
         expired: Gone from the shards by their age, or too old as they came.
+        letters: Records that no schema wrote: dead letters, by what the shards have counted.
+        forwarded: Those of them in the dead-letter topic, each origin once.
+        schemas: Schemas that the shards keep.
         late: Of those stored, the ones that came late.
         seen: Brought to Spark by the source.
         counted: The sum of the counts that went through the sink, read back.
@@ -28,6 +38,9 @@ class Ledger:
     produced: int
     stored: int
     expired: int
+    letters: int
+    forwarded: int
+    schemas: int
     late: int
     seen: int
     counted: int
@@ -36,7 +49,9 @@ class Ledger:
     def is_balanced(self) -> bool:
         """Tell whether no record was lost or doubled on the way."""
         return (
-            self.produced == self.stored + self.expired and self.stored == self.seen == self.counted
+            self.produced == self.stored + self.expired + self.letters
+            and self.letters == self.forwarded
+            and self.stored == self.seen == self.counted
         )
 
     def lines(self) -> list[str]:
@@ -45,7 +60,10 @@ class Ledger:
             ("produced, acknowledged by the broker", self.produced),
             ("stored in the shards", self.stored),
             ("  of them late, in their right place", self.late),
+            ("  by so many versions of a schema", self.schemas),
             ("expired, older than the stream keeps", self.expired),
+            ("dead letters, that no schema wrote", self.letters),
+            (f"  forwarded to {LETTERS}", self.forwarded),
             ("seen by Spark through the source", self.seen),
             ("counted, through the sink, read back", self.counted),
         )
@@ -54,15 +72,64 @@ class Ledger:
         return [*(f"  {text:<{width}}  {count:>9,}" for text, count in rows), f"  {verdict}"]
 
 
-def read_ledger(root: Path, produced: int, seen: int) -> Ledger:
-    """Count what lies in the streams, row by row."""
+@dataclass(frozen=True, slots=True)
+class Letters:
+    """Dead letters, as the shards count them: ever kept, and kept still."""
+
+    ever: int
+    waiting: int
+
+
+def read_ledger(root: Path, bootstrap: str, produced: int, seen: int) -> Ledger:
+    """Count what lies in the streams, row by row, and in the dead-letter topic."""
     counted = 0
     expired, states = what_became(root)
     with StreamReader.open(root, COUNTS) as reader:
         for batch in reader.scan(columns=["payload"]):
             counts = pc.cast(pc.cast(batch.column("payload"), pa.string()), pa.int64())
             counted += pc.sum(counts).as_py() or 0
-    return Ledger(produced, int(states.sum()), expired, int(states[State.LATE]), seen, counted)
+    with StreamReader.open(root, TELEMETRY) as reader:
+        schemas = len(reader.schemas())
+    return Ledger(
+        produced,
+        int(states.sum()),
+        expired,
+        dead_letters(root).ever,
+        _forwarded(bootstrap),
+        schemas,
+        int(states[State.LATE]),
+        seen,
+        counted,
+    )
+
+
+def dead_letters(root: Path) -> Letters:
+    """Return what the shards have counted."""
+    with StreamReader.open(root, TELEMETRY) as reader:
+        stats = reader.stats()
+    return Letters(stats.dead_letters, stats.dead_letters - stats.dead_letters_cleared)
+
+
+def _forwarded(bootstrap: str) -> int:
+    """Return how many records lie in the dead-letter topic, each origin once."""
+    origins = set()
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "demo"})
+    try:
+        partition = Partition(LETTERS, 0)
+        consumer.begin({partition: Place(0)})
+        _, end = consumer.watermarks(partition)
+        read = 0
+        while read < end:
+            for fetched, _ in consumer.fetch(_FETCH_RECORDS, _FETCH_WAIT_S):
+                read += fetched.count
+                headers = [] if fetched.headers is None else fetched.headers.to_pylist()
+                for one in headers:
+                    found = split_origin([(each["key"], each["value"]) for each in one or ()])
+                    if found is not None:
+                        origins.add((found[1].partition, found[1].offset))
+    finally:
+        consumer.close()
+    return len(origins)
 
 
 def what_became(root: Path) -> tuple[int, npt.NDArray[np.int64]]:

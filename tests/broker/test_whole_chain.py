@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from demo.job import COUNTS
+from demo.job import COUNTS, EXPECTED
 from storage_core import InvalidRequestError, StreamReader
 from tests.broker.lab import Lab, Topic
 from tests.waiting import await_that
@@ -23,12 +23,12 @@ DRIVER_MAX_S = 120.0
 
 
 @contextmanager
-def driver(lab: Lab, topic: Topic, place: Path, records: str) -> Iterator[subprocess.Popen[bytes]]:
+def driver(lab: Lab, topic: Topic, place: Path, until: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run the demo's job on a topic's stream."""
     command = (
         "import sys, demo.job as job; job.TELEMETRY = sys.argv.pop(1); job.main(*sys.argv[1:])"
     )
-    arguments = [topic.name, os.fspath(lab.root), os.fspath(place), records]
+    arguments = [topic.name, os.fspath(lab.root), os.fspath(place), until]
     process = subprocess.Popen(
         [sys.executable, "-c", command, *arguments],
         stdout=subprocess.PIPE,
@@ -62,7 +62,7 @@ def test_chain_balances_though_a_worker_and_the_driver_are_killed(lab: Lab, tmp_
     with lab.producing(topic, RECORDS):
         workers = [lab.worker(topic), lab.worker(topic)]
         lab.await_committed(topic, 500)
-        with driver(lab, topic, place, str(RECORDS)) as job:
+        with driver(lab, topic, place, EXPECTED) as job:
             workers[0].kill()
             await_that(lambda: counted(lab).total() > 0, "the job writes counts", DRIVER_MAX_S)
             job.kill()
