@@ -32,7 +32,7 @@ def test_what_is_written_is_read_back():
         {"device": "seven"},
         {"device": 2**40},
         {},
-        {"device": 7, "devcie": 8},
+        {"device": 7, "gadget": 8},
         {"device": 7, "note": 9},
         "seven",
         None,
