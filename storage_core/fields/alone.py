@@ -62,9 +62,12 @@ class _Writer:
             message = f"this is no Avro schema: {given!r}"
             raise InvalidRequestError(message)
         kind = given.get("type")
+        if isinstance(kind, dict | list):
+            # What stands around a type that is written out says nothing.
+            return self.written(kind, namespace, nesting + 1)
         if kind in NAMED:
             return self._named(given, namespace, nesting)
-        inner = _INNER.get(kind, "type") if isinstance(kind, str) else "type"
+        inner = _INNER.get(str(kind), "type")
         made = dict(given)
         if inner in made:
             made[inner] = self.written(made[inner], namespace, nesting + 1)
@@ -79,7 +82,8 @@ class _Writer:
         return self.written(self._known[name], "", nesting + 1)
 
     def _named(self, given: Mapping[str, Json], namespace: str, nesting: int) -> Json:
-        name = full_name(str(given.get("name", "")), str(given.get("namespace", namespace)))
+        own = given.get("namespace")
+        name = full_name(str(given.get("name", "")), namespace if own is None else str(own))
         made = {**given, "name": name}
         made.pop("namespace", None)
         self._noted[name] = made

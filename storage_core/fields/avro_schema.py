@@ -37,7 +37,9 @@ from storage_core.fields.avro_types import (
     arrow_type,
     logical_of,
 )
+from storage_core.fields.extent import check_extent
 
+_FIXED_BYTES_MAX: Final = 2**31 - 1
 # The field's name of a schema that is no record.
 VALUE: Final = "value"
 
@@ -72,6 +74,7 @@ class AvroSchema:
             judged = json.loads(whole, object_hook=_without_logical)
             canonical = to_parsing_canonical_form(parse_schema(judged, _write_hint=False))
             root = _Tree().type_of(alone, 0)
+            check_extent(root)
         except UnknownType as error:
             message = f"the schema refers to {error.name}, which is not given; add it as reference"
             raise InvalidRequestError(message) from error
@@ -141,6 +144,9 @@ class _Tree:
             message = f"a schema of more than {NESTING_MAX} types in each other"
             raise InvalidRequestError(message)
         if isinstance(parsed, list):
+            if not parsed:
+                message = "this is no Avro schema: a union without branches"
+                raise InvalidRequestError(message)
             return Union(tuple(self.type_of(one, nesting + 1) for one in parsed))
         given = {"type": parsed} if isinstance(parsed, str) else parsed
         kind = given["type"]
@@ -161,9 +167,12 @@ class _Tree:
         inside = name.rpartition(".")[0]
         aliases = frozenset(full_name(one, inside) for one in parsed.get("aliases", ()))
         if kind == "enum":
+            if not parsed["symbols"]:
+                message = f"this is no Avro schema: enum {name} without symbols"
+                raise InvalidRequestError(message)
             made: Named = Enum(name, aliases, tuple(parsed["symbols"]), parsed.get("default"))
         elif kind == "fixed":
-            size = int(parsed["size"])
+            size = _fixed_size(name, parsed.get("size"))
             made = Fixed(name, aliases, size, _decimal(parsed, _digits_of(size)))
         else:
             made = Record(name, aliases)
@@ -180,6 +189,16 @@ class _Tree:
             "default" in parsed,
             parsed.get("default"),
         )
+
+
+def _fixed_size(name: str, given: object) -> int:
+    if type(given) is not int or not 0 <= given <= _FIXED_BYTES_MAX:
+        message = (
+            f"this is no Avro schema: the size of fixed {name} is {given!r}, and no integer from 0 "
+            f"to {_FIXED_BYTES_MAX}"
+        )
+        raise InvalidRequestError(message)
+    return given
 
 
 def _primitive(kind: str) -> PrimitiveKind:

@@ -1,7 +1,8 @@
 """Avro's types as a tree, and the Arrow type that shows each.
 
     null boolean int long float double bytes string    their own kind
-    fixed        fixed-size binary          enum       string
+    fixed        fixed-size binary, of more than 256 bytes binary
+    enum         string
     array        list                       map        map of strings
     record       struct                     union      of null and one other: that one, with nulls
     union        of int and long: long; of float and double: double; any other: a struct of
@@ -47,6 +48,10 @@ _WIDENED: Final[dict[frozenset[str], PrimitiveKind]] = {
     frozenset({"int", "long"}): "long",
     frozenset({"float", "double"}): "double",
 }
+# Bytes of what has as many, always.
+WIDTHS: Final[dict[str, int]] = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+# A wider fixed is shown as bytes of any length: in Arrow's fixed width nulls take it, too.
+FIXED_SHOWN_MAX: Final = 256
 DECIMAL_DIGITS_MAX: Final = 76
 _NARROW_DIGITS_MAX: Final = 38
 
@@ -174,7 +179,7 @@ def _arrow(shown: AvroType, inside: tuple[Record, ...]) -> pa.DataType:
     if isinstance(shown, Primitive):
         found = _TIMES.get((shown.kind, shown.logical or ""), _PLAIN[shown.kind])
     elif isinstance(shown, Fixed):
-        found = pa.binary(shown.size)
+        found = pa.binary(shown.size if shown.size <= FIXED_SHOWN_MAX else -1)
     elif isinstance(shown, Array):
         found = pa.list_(_arrow(shown.items, inside))
     elif isinstance(shown, Map):
@@ -208,12 +213,3 @@ def _struct(shown: Record, inside: tuple[Record, ...]) -> pa.DataType:
 def logical_of(kind: PrimitiveKind, logical: str) -> str | None:
     """Return a logical type's name where Arrow has a type for it on this kind."""
     return logical if (kind, logical) in _TIMES else None
-
-
-def takes_no_bytes(what: AvroType) -> bool:
-    """Whether a value of a type takes no bytes, so that a few bytes can claim any number of it."""
-    if isinstance(what, Record):
-        return all(
-            not isinstance(each.type, Record) and takes_no_bytes(each.type) for each in what.fields
-        )
-    return what == NULL or (isinstance(what, Fixed) and what.size == 0)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from storage_core.fields.avro_types import Decimal, Map, Primitive, arrow_type
+from storage_core.fields.avro_types import FIXED_SHOWN_MAX, Decimal, Map, Primitive, arrow_type
 from storage_core.fields.cursor import Bytes, Cursor, Numbers
 from storage_core.fields.resolution import Choice, Fields, Items, Plain, Plan, Sized, Symbols
 from storage_core.fields.skipping import find_items, skip, truths
@@ -65,10 +65,15 @@ def _record(cursor: Cursor, plan: Fields, places: Numbers, rows: Numbers) -> tup
 
 
 def _sized(cursor: Cursor, plan: Sized, places: Numbers, rows: Numbers) -> tuple[_Array, Numbers]:
-    raw, behind = cursor.of_size(places, rows, plan.kind.size)
-    if plan.shown.decimal is not None:
-        sizes = np.full(len(rows), plan.kind.size)
-        return _decimals(cursor, plan.shown.decimal, places, sizes, rows), behind
+    size = plan.kind.size
+    if plan.shown.decimal is not None or size > FIXED_SHOWN_MAX:
+        behind = places + size
+        cursor.hold(rows, behind)
+        sizes = np.where(cursor.is_bad[rows], 0, size)
+        if plan.shown.decimal is not None:
+            return _decimals(cursor, plan.shown.decimal, places, sizes, rows), behind
+        return _bytes(cursor, places, sizes, rows, is_text=False), behind
+    raw, behind = cursor.of_size(places, rows, size)
     return _made(pa.binary(plan.kind.size), len(rows), raw), behind
 
 

@@ -28,7 +28,8 @@ class Limits:
     """What a body may claim before it counts as corrupt.
 
     Attributes:
-        items: Items of all its arrays and maps together.
+        items: Items of all its arrays and maps together; never more than it has bytes, and
+            `EMPTY_ITEMS_MAX` that take none.
         nesting: Types in each other, as of a record that holds itself.
     """
 
@@ -36,24 +37,23 @@ class Limits:
     nesting: int = 64
 
 
-# Items that take no bytes, of one array: a few bytes can claim any number of them.
+# Items of a body beyond its bytes: an item takes a byte, but for nulls and the like.
 EMPTY_ITEMS_MAX: Final = 256
 
 
-def too_many(limits: Limits, *, is_of_nothing: bool) -> str:
+def too_many(limits: Limits) -> str:
     """Return why an array or map is refused."""
-    if is_of_nothing:
-        return f"more than {EMPTY_ITEMS_MAX} items that take no bytes"
-    return f"more than {limits.items} items"
+    return f"more than {limits.items} items, or than its bytes can be"
 
 
 class Cursor:
     """The bytes of some bodies, and which of them turned out corrupt."""
 
-    def __init__(self, data: Bytes, ends: Numbers, limits: Limits) -> None:
+    def __init__(self, data: Bytes, begins: Numbers, ends: Numbers, limits: Limits) -> None:
         """Read `data`, of which the last byte is a zero that is no body's."""
         self.data, self.ends, self.limits = data, ends, limits
-        self.items_left = np.full(len(ends), limits.items, np.int64)
+        self.view = data.data
+        self.items_left = np.minimum(ends - begins + EMPTY_ITEMS_MAX, limits.items)
         self.is_bad = np.zeros(len(ends), np.bool_)
         self.reasons: dict[int, str] = {}
         self._behind = len(data) - 1
@@ -70,6 +70,10 @@ class Cursor:
         self.is_bad[rows[which]] = True
         places[which] = self._behind
         return True
+
+    def are_all_bad(self, rows: Numbers) -> bool:
+        """Tell whether nothing is left to read of any of some rows."""
+        return bool(self.reasons) and bool(self.is_bad[rows].all())
 
     def hold(self, rows: Numbers, places: Numbers) -> None:
         """Note the rows that were read over their end."""

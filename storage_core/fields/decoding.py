@@ -22,6 +22,8 @@ from storage_core.fields.resolution import Fields, plan_of
 # As many as stay in a processor's cache; twice as many are slower, and so are half as many.
 _ROWS_AT_ONCE: Final = 8192
 _BYTES_AT_ONCE: Final = 2**22
+# Behind the end of any body.
+_START_MAX: Final = 2**40
 _untyped: Any = pa  # the stubs want to know what an array holds
 Bodies = Any
 _ZERO: Final = np.zeros(1, np.uint8)
@@ -54,7 +56,7 @@ def decode_batch(  # noqa: PLR0913 - options by name
     *,
     reader: AvroSchema | None = None,
     columns: Iterable[str] | None = None,
-    starts: int | npt.NDArray[np.integer[Any]] = 0,
+    starts: int | np.integer[Any] | npt.NDArray[np.integer[Any]] = 0,
     limits: Limits | None = None,
 ) -> Decoded:
     """Decode bodies that one schema wrote.
@@ -68,14 +70,16 @@ def decode_batch(  # noqa: PLR0913 - options by name
         limits: What a body may claim.
 
     Raises:
-        InvalidRequestError: The schemas do not resolve, or a column is not there.
+        InvalidRequestError: The schemas do not resolve, a column is not there, or `starts` are
+            none.
     """
+    begin = _checked_starts(starts, len(bodies))
     plan = plan_of(writer, reader or writer, columns)
     schema = pa.schema(
         [pa.field(name, kind) for name, kind in zip(plan.names, plan.types, strict=True)]
     )
     batches, faults, first = [], [], 0
-    for piece, data, begins, ends, is_there in _pieces(bodies, starts):
+    for piece, data, begins, ends, is_there in _pieces(bodies, begin):
         table, reasons = _decoded(plan, schema, data, begins, ends, is_there, limits or Limits())
         batches.append(table)
         faults += [Fault(first + row, reasons[row]) for row in sorted(reasons)]
@@ -84,8 +88,23 @@ def decode_batch(  # noqa: PLR0913 - options by name
     return Decoded(table, tuple(faults))
 
 
+def _checked_starts(given: object, count: int) -> int | Numbers:
+    """Return where bodies begin as the pieces take it; behind any end where that is meant."""
+    message = f"starts are an integer from 0 on, or {count} of them, and not {given!r}"
+    if isinstance(given, int | np.integer) and not isinstance(given, bool):
+        if given < 0:
+            raise InvalidRequestError(message)
+        return min(int(given), _START_MAX)
+    if not isinstance(given, np.ndarray) or given.dtype.kind not in "iu":
+        raise InvalidRequestError(message)
+    if given.shape != (count,) or (count and given.min() < 0):
+        raise InvalidRequestError(message)
+    most = min(_START_MAX, np.iinfo(given.dtype).max)
+    return np.minimum(given, most).astype(np.int64)
+
+
 def _pieces(
-    bodies: Bodies, starts: int | npt.NDArray[np.integer[Any]]
+    bodies: Bodies, starts: int | Numbers
 ) -> Iterator[tuple[int, npt.NDArray[np.uint8], Numbers, Numbers, npt.NDArray[np.bool_]]]:
     """Yield some bodies at a time: how many, bytes, where they begin and end, what is there."""
     given = bodies
@@ -126,7 +145,7 @@ def _decoded(  # noqa: PLR0913 - what a piece is
     limits: Limits,
 ) -> tuple[pa.RecordBatch, dict[int, str]]:
     rows = np.flatnonzero(is_there)
-    cursor = Cursor(data, ends, limits)
+    cursor = Cursor(data, begins, ends, limits)
     places = begins[rows]
     short = places > ends[rows]
     cursor.refuse(short, rows, places, "the body ends too early")

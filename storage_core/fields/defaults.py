@@ -83,8 +83,8 @@ def _primitive(what: Primitive, given: Any) -> Any:  # noqa: ANN401 - JSON
     fits = {
         "null": given is None,
         "boolean": isinstance(given, bool),
-        "int": isinstance(given, int) and not isinstance(given, bool),
-        "long": isinstance(given, int) and not isinstance(given, bool),
+        "int": _is_integer(given, 32),
+        "long": _is_integer(given, 64),
         "float": isinstance(given, int | float) and not isinstance(given, bool),
         "double": isinstance(given, int | float) and not isinstance(given, bool),
         "string": isinstance(given, str),
@@ -102,3 +102,7 @@ def _raw(given: str, kind: Decimal | None) -> bytes | decimal.Decimal:
         return raw
     unscaled = int.from_bytes(raw, "big", signed=True)
     return decimal.Decimal(unscaled).scaleb(-kind.scale, decimal.Context(prec=100))
+
+
+def _is_integer(given: object, bits: int) -> bool:
+    return type(given) is int and -(2 ** (bits - 1)) <= given < 2 ** (bits - 1)

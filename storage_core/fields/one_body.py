@@ -1,6 +1,7 @@
 """One body, read value after value: for the items of arrays and maps that few bodies have."""
 
 from storage_core.fields.avro_types import (
+    WIDTHS,
     Array,
     AvroType,
     Enum,
@@ -9,11 +10,9 @@ from storage_core.fields.avro_types import (
     Primitive,
     Record,
     Union,
-    takes_no_bytes,
 )
-from storage_core.fields.cursor import EMPTY_ITEMS_MAX, Bytes, Limits, too_many
+from storage_core.fields.cursor import Limits, too_many
 
-_SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _BITS = 64
 _INT_MAX = 2**31
 
@@ -25,12 +24,15 @@ class BodyError(Exception):
 class Body:
     """Where one body is read, and how many items it may still claim."""
 
-    def __init__(self, data: Bytes, place: int, end: int, limits: Limits) -> None:
-        """Read from `place` on, not beyond `end`."""
-        self._bytes = data[place:end].tobytes()
+    def __init__(
+        self, data: memoryview, place: int, end: int, limits: Limits, items_left: int
+    ) -> None:
+        """Read from `place` on, not beyond `end`, and no more items than are left."""
+        # Not copied: of arrays in each other each is read by a body of its own.
+        self._bytes = data[place:end]
         self._from, self._at = place, 0
         self._limits = limits
-        self.items_left = limits.items
+        self.items_left = items_left
 
     @property
     def place(self) -> int:
@@ -40,27 +42,25 @@ class Body:
     def items(self, what: Array | Map, left: int, nesting: int) -> list[int]:
         """Pass over an array or map, `left` items of a block first; return where items start."""
         found: list[int] = []
-        is_of_nothing = takes_no_bytes(what.items) if isinstance(what, Array) else False
         while True:
             for _ in range(left):
                 found.append(self.place)
                 if isinstance(what, Map):
                     self._over(self._long())
                 self._skip(what.items if isinstance(what, Array) else what.values, nesting + 1)
-            left = self._block(is_of_nothing)
+            left = self._block()
             if not left:
                 return found
 
-    def _block(self, is_of_nothing: bool) -> int:  # noqa: FBT001 - of the items
+    def _block(self) -> int:
         count = self._long()
         if count < 0:
             count = -count
             if self._long() < 0:
                 message = "a block of no size"
                 raise BodyError(message)
-        if count > (EMPTY_ITEMS_MAX if is_of_nothing else self.items_left):
-            message = too_many(self._limits, is_of_nothing=is_of_nothing)
-            raise BodyError(message)
+        if count > self.items_left:
+            raise BodyError(too_many(self._limits))
         self.items_left -= count
         return count
 
@@ -94,7 +94,7 @@ class Body:
                 raise BodyError(message)
         else:
             at = self._at
-            self._over(_SIZES[what.kind])
+            self._over(WIDTHS[what.kind])
             if what.kind == "boolean" and self._bytes[at] > 1:
                 message = "a boolean that is neither 0 nor 1"
                 raise BodyError(message)

@@ -157,7 +157,7 @@ def plan_of(writer: AvroSchema, reader: AvroSchema, columns: Iterable[str] | Non
     asked = reader.chosen(columns)
     try:
         if isinstance(writer.root, Record) and isinstance(reader.root, Record):
-            return _fields(writer.root, asked)
+            return _fields(writer.root, asked, reader.root.fields)
         plan = _plan(writer.root, reader.root)
     except _MismatchError as error:
         message = (
@@ -182,7 +182,7 @@ def _plan(writer: AvroType, reader: AvroType) -> Plan:
     elif isinstance(writer, Record) and isinstance(reader, Record):
         # One that holds itself ends here, before its fields are looked into.
         arrow_type(reader)
-        plan = _fields(writer, reader.fields)
+        plan = _fields(writer, reader.fields, reader.fields)
     elif isinstance(writer, Enum) and isinstance(reader, Enum):
         there = frozenset(reader.symbols)
         shown = (each if each in there else reader.default for each in writer.symbols)
@@ -220,12 +220,30 @@ def _short(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _fields(writer: Record, asked: list[Field]) -> Fields:
+def _written_names(writer: Record, reader: list[Field]) -> dict[str, str]:
+    """Return by which of the writer's fields each of the reader's is filled, each by its own.
+
+    One of the same name stands before one that has it among its aliases.
+    """
+    left = {each.name for each in writer.fields}
+    found = {each.name: each.name for each in reader if each.name in left}
+    left -= found.keys()
+    for each in reader:
+        name = next((one for one in sorted(each.aliases) if one in left), None)
+        if each.name not in found and name is not None:
+            found[each.name] = name
+            left.remove(name)
+    return found
+
+
+def _fields(writer: Record, asked: list[Field], reader: list[Field]) -> Fields:
+    """Return how some of the reader's fields are read, all of which are `reader`."""
     theirs = {each.name: each for each in writer.fields}
+    written = _written_names(writer, reader)
     columns: dict[str, tuple[int, Plan]] = {}
     defaults: dict[int, Any] = {}
     for at, each in enumerate(asked):
-        name = next((one for one in (each.name, *sorted(each.aliases)) if one in theirs), None)
+        name = written.get(each.name)
         if name is not None:
             try:
                 columns[name] = at, _plan(theirs[name].type, each.type)
@@ -267,10 +285,10 @@ def _branch(
     if writer == NULL:
         has_null = reader == NULL or (isinstance(reader, Union) and NULL in reader.branches)
         return Branch(None, None, not has_null, name)
-    # The same type first, then one that it is promoted to.
-    for is_same in (True, False):
+    # The one of its full name first, then the same type, then one that it is promoted to.
+    for fits in (_has_its_name, _is_same, _is_any):
         for at, each in enumerate(shown):
-            if is_same and not _is_same(writer, each):
+            if not fits(writer, each):
                 continue
             try:
                 plan = _plan(writer, each)
@@ -280,6 +298,14 @@ def _branch(
                 continue
             return Branch(plan, at, is_fault=False, name=name)
     return Branch(None, None, is_fault=True, name=name)
+
+
+def _has_its_name(writer: AvroType, reader: AvroType) -> bool:
+    return isinstance(writer, Named) and isinstance(reader, Named) and writer.name == reader.name
+
+
+def _is_any(_writer: AvroType, _reader: AvroType) -> bool:
+    return True
 
 
 def _is_same(writer: AvroType, reader: AvroType) -> bool:

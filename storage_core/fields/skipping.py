@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from storage_core.fields.avro_types import (
+    WIDTHS,
     Array,
     AvroType,
     Enum,
@@ -18,12 +19,10 @@ from storage_core.fields.avro_types import (
     Primitive,
     Record,
     Union,
-    takes_no_bytes,
 )
-from storage_core.fields.cursor import EMPTY_ITEMS_MAX, Cursor, Numbers, each_branch, too_many
+from storage_core.fields.cursor import Cursor, Numbers, each_branch, too_many
 from storage_core.fields.one_body import Body, BodyError
 
-_SIZES: Final = {"null": 0, "float": 4, "double": 8}
 # Fewer than these are cheaper one after the other.
 _FEW: Final = 16
 _STRING: Final = Primitive("string")
@@ -31,7 +30,8 @@ _STRING: Final = Primitive("string")
 
 def skip(cursor: Cursor, what: AvroType, places: Numbers, rows: Numbers, nesting: int) -> Numbers:
     """Return the places behind a type's value."""
-    if not len(rows):
+    if not len(rows) or cursor.are_all_bad(rows):
+        # Behind the end of all a type that holds itself has no end.
         return places
     if nesting > cursor.limits.nesting:
         places = places.copy()
@@ -67,7 +67,7 @@ def _skip_primitive(cursor: Cursor, what: Primitive, places: Numbers, rows: Numb
         return (cursor.ints if what.kind == "int" else cursor.longs)(places, rows)[1]
     if what.kind == "boolean":
         return truths(cursor, places, rows)[1]
-    return _over(cursor, places, rows, _SIZES[what.kind])
+    return _over(cursor, places, rows, WIDTHS[what.kind])
 
 
 def truths(cursor: Cursor, places: Numbers, rows: Numbers) -> tuple[Numbers, Numbers]:
@@ -108,7 +108,6 @@ def find_items(
 ) -> Items:
     """Find the items of an array or map of each."""
     of_item = what.items if isinstance(what, Array) else what.values
-    is_of_nothing = isinstance(what, Array) and takes_no_bytes(of_item)
     places = places.copy()
     counts = np.zeros(len(rows), np.int64)
     left = np.zeros(len(rows), np.int64)
@@ -124,7 +123,7 @@ def find_items(
             break
         new = active[left[active] == 0]
         if len(new):
-            left[new] = _block(cursor, places, rows, new, is_of_nothing=is_of_nothing)
+            left[new] = _block(cursor, places, rows, new)
             active = active[left[active] > 0]
         if not len(active):
             break
@@ -140,9 +139,7 @@ def find_items(
     return _in_order(owners, starts, counts, places, rows)
 
 
-def _block(
-    cursor: Cursor, places: Numbers, rows: Numbers, new: Numbers, *, is_of_nothing: bool
-) -> Numbers:
+def _block(cursor: Cursor, places: Numbers, rows: Numbers, new: Numbers) -> Numbers:
     """Read how many items the next block of each has; 0 ends them."""
     counts, behind = cursor.longs(places[new], rows[new])
     sized = np.flatnonzero(counts < 0)
@@ -154,11 +151,11 @@ def _block(
         cursor.refuse(wrong & ~cursor.is_bad[rows[new]], rows[new], behind, "a block of no size")
         counts[wrong] = 0
         np.negative(counts, out=counts, where=counts < 0)
-    most = EMPTY_ITEMS_MAX if is_of_nothing else cursor.limits.items
+    most = cursor.limits.items
     # Several arrays of one body may be among them.
     np.subtract.at(cursor.items_left, rows[new], np.minimum(counts, most + 1))
     over = (counts > most) | (cursor.items_left[rows[new]] < 0)
-    message = too_many(cursor.limits, is_of_nothing=is_of_nothing)
+    message = too_many(cursor.limits)
     cursor.refuse(over & ~cursor.is_bad[rows[new]], rows[new], behind, message)
     counts[cursor.is_bad[rows[new]]] = 0
     places[new] = behind
@@ -177,8 +174,8 @@ def _one_by_one(
     row = int(rows[at])
     if cursor.is_bad[row]:
         return np.empty(0, np.int64)
-    body = Body(cursor.data, int(places[at]), int(cursor.ends[row]), cursor.limits)
-    body.items_left = int(cursor.items_left[row])
+    left_of_body = int(cursor.items_left[row])
+    body = Body(cursor.view, int(places[at]), int(cursor.ends[row]), cursor.limits, left_of_body)
     try:
         found = body.items(what, left, nesting)
     except BodyError as error:

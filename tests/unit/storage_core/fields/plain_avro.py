@@ -242,7 +242,8 @@ def read(schema: Schema, body: bytes) -> Value:
 
 class _Reading:
     def __init__(self, body: bytes) -> None:
-        self.body, self.place, self.items_left = body, 0, ITEMS_MAX
+        self.body, self.place = body, 0
+        self.items_left = min(ITEMS_MAX, len(body) + EMPTY_ITEMS_MAX)
 
     def value(self, schema: Schema) -> Value:  # noqa: PLR0911 - one way a type
         kind = kind_of(schema)
@@ -256,8 +257,7 @@ class _Reading:
         if kind == "fixed":
             return self.bytes(schema["size"])
         if kind == "array":
-            empty = _takes_no_bytes(schema["items"])
-            return [self.value(schema["items"]) for _ in self.items(is_of_nothing=empty)]
+            return [self.value(schema["items"]) for _ in self.items()]
         if kind == "map":
             each = ((self.value("string"), schema["values"]) for _ in self.items())
             return [(name, self.value(of)) for name, of in each]
@@ -285,14 +285,14 @@ class _Reading:
         except UnicodeDecodeError as error:
             raise CorruptError from error
 
-    def items(self, *, is_of_nothing: bool = False) -> Iterator[None]:
+    def items(self) -> Iterator[None]:
         while some := self.long():
             if some < 0:
                 some = -some
                 if self.long() < 0:
                     raise CorruptError
             self.items_left -= some
-            if self.items_left < 0 or (is_of_nothing and some > EMPTY_ITEMS_MAX):
+            if self.items_left < 0:
                 raise CorruptError
             for _ in range(some):
                 yield
@@ -321,11 +321,3 @@ class _Reading:
         if number >= 2**64:
             raise CorruptError
         return (number >> 1) ^ -(number & 1)
-
-
-def _takes_no_bytes(schema: Schema) -> bool:
-    kind = kind_of(schema)
-    if kind == "record":
-        inner = [each["type"] for each in schema["fields"]]
-        return all(kind_of(each) != "record" and _takes_no_bytes(each) for each in inner)
-    return kind == "null" or (kind == "fixed" and schema["size"] == 0)

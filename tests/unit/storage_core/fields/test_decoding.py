@@ -250,7 +250,7 @@ def test_items_of_all_arrays_of_a_body_are_bounded_together():
     found = decode_batch(
         bodies_of(of, sound, greedy), schema_of(("c", of)), limits=Limits(items=12)
     )
-    assert found.faults == (Fault(1, "more than 12 items"),)
+    assert found.faults == (Fault(1, "more than 12 items, or than its bytes can be"),)
     assert found.table.column("c").to_pylist() == [sound, None]
 
 

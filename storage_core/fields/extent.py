@@ -1,0 +1,62 @@
+"""How large a schema is once each type is written out where it is used.
+
+Few lines can stand for very many types: records each of which holds the one before it twice. Nobody
+could read, pass over or show what such a schema says.
+"""
+
+from typing import Final
+
+from storage_core.errors import InvalidRequestError
+from storage_core.fields.alone import NESTING_MAX
+from storage_core.fields.avro_types import Array, AvroType, Map, Record, Union
+
+_TYPES_MAX: Final = 100_000
+
+
+def check_extent(root: AvroType) -> None:
+    """Refuse a schema of too many types, or with too many in each other.
+
+    Raises:
+        InvalidRequestError: It is one.
+    """
+    _Extent().of(root, 0)
+
+
+class _Extent:
+    """What is known of records: how deep they are, and how many types they are."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[int, int]] = {}
+
+    def of(self, what: AvroType, nesting: int) -> tuple[int, int]:
+        """Return how many types stand in each other below a type, and how many they are."""
+        found = self._known.get(id(what))
+        if found is None:
+            if nesting > NESTING_MAX:
+                raise _too_deep()
+            # Of one that holds itself, what is inside it.
+            self._known[id(what)] = 0, 1
+            parts = [self.of(each, nesting + 1) for each in _parts(what)]
+            depth = max((each for each, _ in parts), default=-1) + 1
+            found = self._known[id(what)] = depth, 1 + sum(each for _, each in parts)
+        depth, count = found
+        if nesting + depth > NESTING_MAX:
+            raise _too_deep()
+        if count > _TYPES_MAX:
+            message = f"a schema of more than {_TYPES_MAX} types, each counted where it is used"
+            raise InvalidRequestError(message)
+        return found
+
+
+def _parts(what: AvroType) -> list[AvroType]:
+    if isinstance(what, Record):
+        return [each.type for each in what.fields]
+    if isinstance(what, Union):
+        return list(what.branches)
+    if isinstance(what, Array):
+        return [what.items]
+    return [what.values] if isinstance(what, Map) else []
+
+
+def _too_deep() -> InvalidRequestError:
+    return InvalidRequestError(f"a schema of more than {NESTING_MAX} types in each other")
