@@ -454,11 +454,11 @@ class Stream(StreamReads[Shard]):
 
 
 def _fingerprint_of(text: str) -> bytes | None:
-    """Return the fingerprint of a schema's text, None where it is none."""
+    """Return what tells a schema's text from others, None where it is none."""
     # Only who verifies needs it, and it takes 70 ms.
     from storage_core.fields import AvroSchema  # noqa: PLC0415
 
     try:
-        return AvroSchema.parse(text).fingerprint
+        return AvroSchema.parse(text).identity
     except InvalidRequestError:
         return None

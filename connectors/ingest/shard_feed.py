@@ -105,4 +105,4 @@ def stored_rows(records: ShardRecords) -> tuple[pa.RecordBatch, tuple[SchemaEntr
 
 
 def _entry(known: WriterSchema) -> SchemaEntry:
-    return SchemaEntry(known.registry_id, known.schema.fingerprint, known.schema.text)
+    return SchemaEntry(known.registry_id, known.schema.identity, known.schema.text)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
+import xxhash
 from fastavro.schema import (
     SchemaParseException,
     UnknownType,
@@ -51,7 +52,7 @@ class AvroSchema:
     Attributes:
         text: JSON; what it refers to is in it.
         fingerprint: CRC-64-AVRO of the parsing canonical form, 8 bytes as Avro writes them. Schemas
-            that differ in defaults, aliases or logical types only have the same.
+            that differ in defaults, aliases or logical types only have the same; see `identity`.
         full_name: The name with its namespace; of a schema without name, its kind.
         root: Its type.
     """
@@ -86,6 +87,11 @@ class AvroSchema:
         mark = bytes.fromhex(fingerprint(canonical, "CRC-64-AVRO"))
         name = root.name if isinstance(root, Named) else _kind(alone)
         return cls(whole, mark, name, root)
+
+    @property
+    def identity(self) -> bytes:
+        """What tells it from any other schema: its fingerprint, and the xxh3-64 of its text."""
+        return self.fingerprint + xxhash.xxh3_64_digest(self.text.encode())
 
     @property
     def fields(self) -> list[Field]:

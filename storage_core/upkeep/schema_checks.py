@@ -24,7 +24,8 @@ from storage_core.read.columns import block_columns
 from storage_core.read.view import ShardView
 from storage_core.upkeep.findings import Findings
 
-# The fingerprint of a schema's text; None where it is no schema.
+# The fingerprint of a schema's text, longer than who keeps a short one has it; None where it is no
+# schema.
 FingerprintOf = Callable[[str], bytes | None]
 
 
@@ -88,7 +89,7 @@ class SchemaCheck:
         if fingerprint is None:
             what = f"the text of schema {entry.registry_id} cannot be read as a schema"
             self._findings.tell("schema", what, key=key)
-        elif fingerprint != entry.fingerprint:
+        elif not fingerprint.startswith(entry.fingerprint):
             what = (
                 f"the text of schema {entry.registry_id} has fingerprint {fingerprint.hex()}, and "
                 f"{entry.fingerprint.hex()} is kept with it"

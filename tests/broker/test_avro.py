@@ -61,7 +61,7 @@ def test_fields_of_values_become_primary_and_id(lab: Lab, registry: str) -> None
     with StreamReader.open(lab.root, topic.name) as reader:
         assert len(reader.read([3])) == 2 * len(range(3, 100, 7))
         (entry,) = reader.schemas()
-        assert entry.fingerprint == AvroSchema.parse(READING).fingerprint
+        assert entry.fingerprint == AvroSchema.parse(READING).identity
     assert worker.stop() == 0
 
 

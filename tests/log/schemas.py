@@ -7,7 +7,7 @@ from storage_core.fields import AvroSchema
 def schema_entry(registry_id: int, text: str) -> SchemaEntry:
     """Return a schema under the id of a registry."""
     schema = AvroSchema.parse(text)
-    return SchemaEntry(registry_id, schema.fingerprint, schema.text)
+    return SchemaEntry(registry_id, schema.identity, schema.text)
 
 
 LONG, STRING, BYTES = (

@@ -76,6 +76,15 @@ def test_same_registry_id_with_another_fingerprint_is_another_schema(bench):
     assert bench.stream.schemas() == [LONG, LONG_ANEW]
 
 
+def test_same_registry_id_with_another_logical_type_is_another_schema(bench):
+    moments = schema_entry(7, '{"type": "long", "logicalType": "timestamp-millis"}')
+    bench.stream.append_batch(batch_of([0], schema=[0]), schemas=[LONG])
+    bench.stream.append_batch(batch_of([1], schema=[0]), schemas=[moments])
+    assert bench.stream.schemas() == [LONG, moments]
+    shown = bench.stream.read(columns=["schema_fingerprint"]).column(0).to_pylist()
+    assert shown == [LONG.fingerprint, moments.fingerprint]
+
+
 def test_schema_that_no_row_has_is_not_kept(bench):
     put(bench, [2, None, 2])
     assert bench.stream.schemas() == [BYTES]

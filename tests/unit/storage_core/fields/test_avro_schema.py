@@ -90,3 +90,16 @@ def test_logical_type_that_does_not_fit_is_none():
     on_text = {"type": "string", "logicalType": "date"}
     schema = AvroSchema.parse(record({"name": "a", "type": wide}, {"name": "b", "type": on_text}))
     assert schema.arrow_schema().types == [pa.binary(4), pa.string()]
+
+
+def test_identity_begins_with_the_fingerprint_and_knows_logical_types_and_defaults():
+    def at(kind, default):
+        field = {"name": "at", "type": kind, "default": default}
+        return AvroSchema.parse(json.dumps({"type": "record", "name": "R", "fields": [field]}))
+
+    plain = at("long", 0)
+    others = [at({"type": "long", "logicalType": "timestamp-millis"}, 0), at("long", 1)]
+    assert {one.fingerprint for one in others} == {plain.fingerprint}
+    assert len({one.identity for one in (plain, *others)}) == 3
+    assert all(one.identity[:8] == plain.fingerprint for one in (plain, *others))
+    assert at("long", 0).identity == AvroSchema.parse(plain.text).identity == plain.identity
