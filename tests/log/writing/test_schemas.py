@@ -78,8 +78,8 @@ def test_same_registry_id_with_another_fingerprint_is_another_schema(bench):
 
 def test_same_registry_id_with_another_logical_type_is_another_schema(bench):
     moments = schema_entry(7, '{"type": "long", "logicalType": "timestamp-millis"}')
-    bench.stream.append_batch(batch_of([0], schema=[0]), schemas=[LONG])
-    bench.stream.append_batch(batch_of([1], schema=[0]), schemas=[moments])
+    put(bench, [0], [LONG])
+    put(bench, [0], [moments], first=1)
     assert bench.stream.schemas() == [LONG, moments]
     shown = bench.stream.read(columns=["schema_fingerprint"]).column(0).to_pylist()
     assert shown == [LONG.fingerprint, moments.fingerprint]
