@@ -80,6 +80,7 @@ def test_same_registry_id_with_another_logical_type_is_another_schema(bench):
     moments = schema_entry(7, '{"type": "long", "logicalType": "timestamp-millis"}')
     put(bench, [0], [LONG])
     put(bench, [0], [moments], first=1)
+    bench.stream.commit()
     assert bench.stream.schemas() == [LONG, moments]
     shown = bench.stream.read(columns=["schema_fingerprint"]).column(0).to_pylist()
     assert shown == [LONG.fingerprint, moments.fingerprint]
