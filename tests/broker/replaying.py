@@ -1,18 +1,48 @@
-"""A replay in a process of its own, which a test may kill at any moment."""
+"""A replay in a process of its own, which a test may kill at any moment, or at a certain one."""
 
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.broker.lab import Topic
 
+DIED = 9
+# The process is gone in place of one call of the client library, or right behind it.
+_DEATHS = {
+    "before": "os._exit(9)",
+    "behind": "super().commit_transaction(*given); os._exit(9)",
+}
+_DYING = """
+import os, sys
+import confluent_kafka
+from connectors.cli.main import run
+class Dying(confluent_kafka.Producer):
+    def commit_transaction(self, *given):
+        {death}
+confluent_kafka.Producer = Dying
+sys.argv[0] = "shardlog"
+run()
+"""
+
 
 def start_replay(dlq: Topic, *options: str) -> subprocess.Popen[str]:
     """Start `shardlog dlq replay` of a topic."""
-    command = [sys.executable, "-m", "connectors.cli.main", "dlq", "replay", dlq.name]
+    return _start(dlq, "-m", "connectors.cli.main", options=options)
+
+
+def die_at_commit(dlq: Topic, when: str) -> int:
+    """Have a replay die right before, or right behind, its first transaction's commit."""
+    process = _start(dlq, "-c", _DYING.format(death=_DEATHS[when]))
+    process.communicate(timeout=60)
+    return process.returncode
+
+
+def _start(dlq: Topic, *program: str, options: Sequence[str] = ()) -> subprocess.Popen[str]:
+    command = ["dlq", "replay", dlq.name, "--bootstrap", dlq.bootstrap, *options]
     return subprocess.Popen(
-        [*command, "--bootstrap", dlq.bootstrap, *options],
+        [sys.executable, *program, *command],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -8,11 +8,12 @@ from collections import Counter
 
 import pytest
 
+from connectors.cli.exit_codes import EXIT_CLIENT_FAILED
 from connectors.dead_letters.origin import with_origin
 from connectors.dead_letters.record import DeadLetter
 from connectors.dead_letters.replay import REPLAY_HEADER
 from tests.broker.lab import CLOCK, Lab, Topic
-from tests.broker.replaying import replay, start_replay
+from tests.broker.replaying import DIED, die_at_commit, replay, start_replay
 from tests.faults.campaign import campaigns
 from tests.unit.connectors.records import Plain
 from tests.waiting import await_that
@@ -105,6 +106,30 @@ def test_origin_that_is_not_there_is_told_and_nothing_behind_it_is_sent(lab: Lab
     assert f"comes from {topic.name}/1, which is not there" in err
     assert len(err.splitlines()) == 1
     assert not replayed(topic)
+
+
+@pytest.mark.parametrize(("when", "sent"), [("before", 0), ("behind", 20)])
+def test_records_and_how_far_the_topic_was_gone_through_are_one_commit(
+    lab: Lab, when: str, sent: int
+) -> None:
+    topic, dlq = lab.topic(partitions=2), lab.topic(partitions=1)
+    forward(lab, topic, dlq, range(20))
+    assert die_at_commit(dlq, when) == DIED
+    assert replay(dlq).startswith(f"{20 - sent} records replayed")
+    assert replayed(topic) == Counter(place(number, topic) for number in range(20))
+
+
+def test_later_of_two_replays_goes_on_and_the_first_is_told_that_it_was_fenced(lab: Lab) -> None:
+    topic, dlq = lab.topic(partitions=2), lab.topic(partitions=2)
+    forward(lab, topic, dlq, range(20_000))
+    before, first = topic.ends(), start_replay(dlq)
+    await_that(lambda: topic.ends() != before, "a transaction of the first")
+    replay(dlq)
+    _, err = first.communicate(timeout=60)
+    # It may have come to its end before.
+    assert first.returncode in (0, EXIT_CLIENT_FAILED), err
+    assert "Traceback" not in err
+    assert replayed(topic) == Counter(place(number, topic) for number in range(20_000))
 
 
 def kill_once_it_has_sent_some(lab: Lab, topic: Topic, dlq: Topic) -> None:
