@@ -15,6 +15,7 @@ import typer
 from connectors.cli.exit_codes import EXIT_AT_ONCE, exit_code_for, one_line
 from connectors.cli.shown import installed_version
 from connectors.ingest.log_lines import LogFormat, open_log, tell_library_lines_left_out
+from connectors.ingest.schema_checks import untried_topics
 from connectors.ingest.start_checks import check_files, check_writable, raise_file_limit
 from connectors.ingest.worker import Worker
 from connectors.kafka_client import check_settings
@@ -62,6 +63,8 @@ def worker(
         check_log_file(options.log.file)
     check_files(sum(len(set(numbers)) for numbers in options.partitions.values()))
     if check:
+        for line in untried_topics(options):
+            typer.echo(f"shardlog: {line}", err=True)
         typer.echo(json.dumps({**options.shown(), "fetches_by": fetches_by}, indent=2))
         return 0
     tune_process()
