@@ -21,7 +21,7 @@ from connectors.cli.avro_values import as_avro, some_bad
 from connectors.cli.made_up_records import TelemetryPlan, made_up_records
 from connectors.cli.progress_bar import progress_bar
 from connectors.cli.record_lines import Outgoing, records_from
-from connectors.registry import RegisteredSchema, RegistryClient, RegistrySettings
+from connectors.cli.schema_arguments import registry_client
 from storage_core import BrokerUnavailableError, Environment, InvalidRequestError
 
 _BATCH_RECORDS: Final = 1000
@@ -96,6 +96,13 @@ Registry = Annotated[
         help="Address of the schema registry, for --avro.",
     ),
 ]
+RegistryConfig = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="TOML file whose table [schema.registry] says how to reach it, for --avro.",
+    ),
+]
 Subject = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="The subject, for --avro; TOPIC-value unless given."),
@@ -124,6 +131,7 @@ def produce(  # noqa: PLR0913 - one parameter an option
     lines: Lines = None,
     avro: Avro = False,
     registry: Registry = None,
+    config: RegistryConfig = None,
     subject: Subject = None,
     bad_share: BadShare = 0.0,
     kafka: KafkaSettings = None,
@@ -134,9 +142,11 @@ def produce(  # noqa: PLR0913 - one parameter an option
     """
     schema_from = None
     if avro:
-        schema_from = _schema_from(topic, registry, subject)
-    elif subject is not None or bad_share:
-        message = "--subject and --bad-share go with --avro"
+        client = registry_client(registry, config, None)
+        # Nobody is asked yet: the other options are looked at first.
+        schema_from = partial(client.latest, subject or f"{topic}-value")
+    elif subject is not None or config is not None or bad_share:
+        message = "--subject, --config and --bad-share go with --avro"
         raise InvalidRequestError(message)
     if not 0 <= bad_share <= 1:
         message = f"--bad-share: {bad_share} is not from 0 to 1"
@@ -170,19 +180,6 @@ def produce(  # noqa: PLR0913 - one parameter an option
         if notice is not None:
             typer.echo(f"shardlog: {notice}", err=True)
         run.through(producer, outgoing, plan.records if lines is None else None)
-
-
-def _schema_from(
-    topic: str, registry: str | None, subject: str | None
-) -> Callable[[], RegisteredSchema]:
-    """Return what asks for the schema; nobody is asked yet."""
-    if registry is None:
-        message = (
-            "--avro needs the schema registry: give --registry URL, or set SCHEMA_REGISTRY_URL"
-        )
-        raise InvalidRequestError(message)
-    client = RegistryClient(RegistrySettings.parse({"url": registry}))
-    return partial(client.latest, subject or f"{topic}-value")
 
 
 def notice_of_missing(

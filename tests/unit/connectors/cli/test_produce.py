@@ -24,6 +24,8 @@ from connectors.cli.produce import notice_of_missing, notice_of_partitions
         (["--avro", "--registry", "http://127.0.0.1:1", "--bad-share", "1.5"], "--bad-share"),
         (["--bad-share", "0.1"], "--avro"),
         (["--subject", "a"], "--avro"),
+        (["--config", "nowhere.toml"], "--avro"),
+        (["--avro", "--config", "nowhere/at-all.toml"], "nowhere/at-all.toml"),
         (["--partitions", "0"], "--partitions"),
         (["--partitions", "-3"], "--partitions"),
         (["--partitions", "99999999999999"], "--partitions"),
@@ -34,6 +36,16 @@ def test_what_cannot_be_meant_is_one_line_and_exit_code_2(shardlog, options, com
     assert (ran.code, ran.out) == (2, "")
     assert complaint in ran.err
     assert ran.err.count("\n") == 1
+
+
+def test_registry_is_what_the_table_of_a_file_says(shardlog, tmp_path):
+    file = tmp_path / "shardlog.toml"
+    file.write_text(
+        '[schema.registry]\nurl = "http://127.0.0.1:1"\n"ssl.ca.location" = "gone.pem"\n'
+    )
+    ran = shardlog("produce", "topic", "--avro", "--config", str(file))
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "gone.pem" in ran.err
 
 
 def test_without_a_topic_it_is_wrong_usage(shardlog):
