@@ -1,13 +1,14 @@
 """What becomes of the dead letters that the worker's shards keep, by the policy.
 
     keep       they stay; beyond `records_max` of a shard the oldest go, counted and told
-    forward    they are published and cleared; at `records_max` of a shard a topic that takes none
-               stops the worker
+    forward    they are published and cleared; at `records_max` of a shard the worker waits for a
+               topic that takes them, and stops over one that takes none
     stop       any that waits stops the worker
 
 Whether a shard keeps any is known from its counters, so that a worker without dead letters pays a
 comparison a shard and second. Forwarding and dropping run on a thread of their own, one turn at a
-time. Belongs to the worker's thread; its own thread touches streams only.
+time; only at the limit does the worker's thread wait for it, so that no more come than go. Belongs
+to the worker's thread; its own thread touches streams only.
 """
 
 import threading
@@ -30,6 +31,8 @@ from storage_core import (
 
 _LOOK_EVERY_S: Final = 1.0
 _TELL_EVERY_S: Final = 10.0
+# Between two waits the worker polls, and the group does not take it for dead.
+_HOLD_MAX_S: Final = 2.0
 _AGAIN_AFTER_S: Final = 5.0
 _AGAIN_AFTER_MAX_S: Final = 60.0
 
@@ -78,6 +81,8 @@ class LetterKeeper:
         self._untold: Counter[tuple[str, str]] = Counter()
         self.forwarded = 0
         self.dropped = 0
+        # Whether a shard keeps as many as it may, and the topic has to take some first.
+        self.is_full = False
 
     def look_soon(self) -> None:
         """Look in the next call: dead letters have come."""
@@ -102,14 +107,18 @@ class LetterKeeper:
         }
         for at, count in waiting.items():
             self._refuse_to_go_on(at, count)
-        if self.is_under_way or now_s < self._again_s:
-            return
-        if self._settings.policy == "forward":
-            self._forwarder.keep(set(shards))
-            self._begin({at: shards[at] for at in waiting})
-        elif self._settings.records_max:
-            over = [at for at, count in waiting.items() if count > self._settings.records_max]
-            self._begin({at: shards[at] for at in over})
+        limit = self._settings.records_max
+        if not self.is_under_way and now_s >= self._again_s:
+            if self._settings.policy == "forward":
+                self._forwarder.keep(set(shards))
+                self._begin({at: shards[at] for at in waiting})
+            elif limit:
+                over = [at for at, count in waiting.items() if count > limit]
+                self._begin({at: shards[at] for at in over})
+        most = max(waiting.values(), default=0)
+        self.is_full = self._settings.policy == "forward" and 0 < limit <= most
+        if self.is_full:
+            self._hold_back()
 
     @property
     def is_under_way(self) -> bool:
@@ -142,6 +151,12 @@ class LetterKeeper:
                 "mend the topic and start again, or raise the limit"
             )
             raise UnavailableError(message, stream=at.topic, shard=at.number)
+
+    def _hold_back(self) -> None:
+        """Wait for the turn under way, a moment at most, and look again before more has come."""
+        if self._thread is not None:
+            self._thread.join(_HOLD_MAX_S)
+        self.look_soon()
 
     # --- turns -----------------------------------------------------------------------------
 

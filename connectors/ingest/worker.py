@@ -193,6 +193,9 @@ class Worker:
         asked_s = self._clock.monotonic_s()
         is_round_out = self._rounds.in_flight is not None
         most, wait_s = self._pace.next_call(self._gathered, asked_s, is_round_out=is_round_out)
+        if self._letters.is_full:
+            # Fetching is polling, which must go on; what it brings may be letters.
+            most = 1
         stretches = self._consumer.fetch(most, wait_s)
         now_s = self._clock.monotonic_s()
         self._pace.note_call(sum(each.count for each, _ in stretches), now_s - asked_s)

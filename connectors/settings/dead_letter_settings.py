@@ -23,7 +23,7 @@ class DeadLetterSettings(Section):
         policy: `keep` them in the store, `forward` them to a topic, or `stop` at the first.
         topic: Where they are forwarded to; `{topic}` in it stands for the topic they come from.
         records_max: How many a shard may keep; 0 for any number. Beyond it the oldest go
-            (`keep`), or the worker stops (`forward`, where the topic takes none).
+            (`keep`), or the worker waits for the topic and stops where it takes none (`forward`).
     """
 
     policy: LetterPolicy = "keep"

@@ -127,6 +127,30 @@ def test_topic_that_takes_no_letters_stops_the_worker_at_the_limit_and_loses_non
     assert len(expect_all_told_apart(lab, topic, other)) == 10
 
 
+def test_worker_fetches_no_faster_than_letters_go_once_a_shard_keeps_its_limit(lab: Lab) -> None:
+    topic = lab.topic(partitions=1)
+    dlq = dlq_of(lab, topic)
+    produce(lab, topic, 100_000, bad_every=1)
+    settings = {**FORWARD, "dead_letters__topic": dlq.name, "dead_letters__records_max": 500}
+    worker = lab.worker(topic, dead_letters_only_max=0, round_records_max=2000, **settings)
+    worker.await_event("owned")
+    most = 0
+    while lab.committed(topic) != {0: 100_000}:
+        most = max(most, letters_kept(lab, topic))
+    # A round in flight, and what is gathered and fetched beside it.
+    assert most < 30_000, most
+    await_that(lambda: waiting(lab, topic) == 0, "no dead letter that waits")
+    assert worker.stop() == 0
+
+
+def letters_kept(lab: Lab, topic: Topic) -> int:
+    """Return how many a store has counted and not let go."""
+    with StreamReader.open(lab.root, topic.name) as reader:
+        reader.refresh()
+        stats = reader.stats()
+        return stats.dead_letters - stats.dead_letters_cleared
+
+
 def test_letter_that_is_too_large_for_the_topic_stands_in_the_way_of_no_other(lab: Lab) -> None:
     topic = lab.topic(partitions=1)
     dlq = dlq_of(lab, topic, max_message_bytes="40000")
