@@ -1,9 +1,13 @@
 """A topic of Avro behind a registry: fields understood, schemas kept, what is bad set aside."""
 
 from collections.abc import Iterator
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from connectors.dead_letters.record import decode_dead_letter, reason_word
 from storage_core import StreamReader
@@ -38,6 +42,26 @@ def door(registry: str) -> Iterator[RegistryDoor]:
     opened = RegistryDoor(registry)
     yield opened
     opened.shut()
+
+
+@pytest.fixture
+def refusing() -> Iterator[str]:
+    """An address that lets nobody in."""
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(HTTPStatus.UNAUTHORIZED)
+
+        @override
+        def log_message(self, *_args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        serving = Thread(target=server.serve_forever)
+        serving.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        serving.join()
 
 
 def words_of(lab: Lab, topic: Topic, shard: int = 0) -> dict[int, str]:
@@ -176,7 +200,7 @@ def test_registry_that_stays_away_is_the_policys_matter(
         assert set(words_of(lab, topic).values()) == {"unknown_schema"}
         assert worker.stop() == 0
     else:
-        assert worker.exit_code() != 0
+        assert worker.exit_code() == 3
         assert "schema registry" in worker.complaint()
         assert lab.committed(topic) == {0: 0}
     door.open()
@@ -190,6 +214,18 @@ def test_schema_that_nobody_knows_can_stop_its_partition(lab: Lab, registry: str
     worker = lab.worker(
         topic, **avro_settings(registry, schema__unknown="set-aside", on_fault="stop")
     )
-    assert worker.exit_code() != 0
+    assert worker.exit_code() == 2
     assert "set schema.unknown = " in worker.complaint()
     assert lab.committed(topic) == {0: 20}
+
+
+def test_registry_that_refuses_the_worker_is_told_with_the_setting(
+    lab: Lab, registry: str, refusing: str
+) -> None:
+    topic = lab.topic(partitions=1)
+    schema_id = register(registry, f"{topic.name}-value", READING)
+    send(lab, topic, {at: reading(schema_id, at) for at in range(20)})
+    worker = lab.worker(topic, **avro_settings(refusing), on_fault="stop")
+    assert worker.exit_code() == 2
+    assert "see basic.auth.user.info" in worker.complaint()
+    assert lab.committed(topic) == {0: 0}
