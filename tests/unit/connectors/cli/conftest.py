@@ -7,5 +7,6 @@ from tests.unit.connectors.command import Shardlog, runner
 
 @pytest.fixture
 def shardlog(capsys, monkeypatch) -> Shardlog:
-    monkeypatch.delenv("KAFKA_BOOTSTRAP", raising=False)
+    for name in ("KAFKA_BOOTSTRAP", "SCHEMA_REGISTRY_URL"):
+        monkeypatch.delenv(name, raising=False)
     return runner(capsys)
