@@ -15,6 +15,7 @@ N ?=
 FAULTS_spark := tests/spark/test_source_kill.py tests/spark/test_sink_kill.py
 FAULTS_ingest := $(addprefix tests/broker/test_,worker_faults.py broker_faults.py transactions.py)
 FAULTS_letters := $(addprefix tests/broker/test_,letters.py replay.py)
+FAULTS_poison := tests/broker/test_poison.py
 FAULTS_expiry := $(addprefix tests/faults/test_,expiry.py expiry_calls.py)
 FAULTS_properties := tests/unit tests/log
 
@@ -101,7 +102,7 @@ faults: $(STAMP) ## Run the fault tests: N=500 sets every count, KIND=damage run
 		SHARDLOG_FAULT_NATIVE=$(N) SHARDLOG_EXAMPLES=$(N) SHARDLOG_FAULT_INDEX=$(N) \
 		SHARDLOG_FAULT_EXPIRY=$(N) SHARDLOG_FAULT_AVRO=$(N) \
 		SHARDLOG_BROKER_KILLS=$(N) SHARDLOG_BROKER_REBALANCES=$(N) \
-		SHARDLOG_BROKER_LETTERS=$(N) \
+		SHARDLOG_BROKER_LETTERS=$(N) SHARDLOG_FAULT_POISON=$(N) \
 		SHARDLOG_BROKER_RESTARTS=$(N) SHARDLOG_BROKER_TRANSACTIONS=$(N)) $(PYTEST) -v --durations=0 \
 		$(if $(KIND),$(or $(FAULTS_$(KIND)),tests/faults/test_$(KIND).py),tests/faults)
 

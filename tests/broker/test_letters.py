@@ -48,7 +48,8 @@ def forwarded(dlq: Topic) -> Forwarded:
         split = split_origin(record.headers)
         assert split is not None, record
         own, origin = split
-        found.append((origin, record._replace(headers=own)))
+        # To Kafka no headers and headers without one are the same.
+        found.append((origin, record._replace(headers=own or None)))
     return found
 
 
