@@ -41,6 +41,7 @@ def up(registry: WithRegistry = False, foreground: InForeground = False) -> None
     The first start fetches the broker (45 MB), and with --registry the registry (139 MB). What
     already runs is left alone and its address printed again. Where KAFKA_BOOTSTRAP is set already
     (for the registry SCHEMA_REGISTRY_URL), that server is used and none is started.
+    All who have the same SHARDLOG_STATE, a directory, share its servers.
 
     Example: eval "$(shardlog dev up --registry)"
     """
@@ -57,6 +58,8 @@ def up(registry: WithRegistry = False, foreground: InForeground = False) -> None
 def down() -> None:
     """Stop what `shardlog dev up` started, and remove its data.
 
+    It stops them for all who share them: those of the same SHARDLOG_STATE, a directory.
+
     Example: eval "$(shardlog dev down)"
     """
     ended = DevStack(dev_directory()).stop()
@@ -70,6 +73,8 @@ def down() -> None:
 @app.command("status")
 def status() -> None:
     """Show what runs, and whether it answers; the exit code is 3 when something does not.
+
+    It looks at the servers of SHARDLOG_STATE, a directory.
 
     Example: shardlog dev status
     """

@@ -12,7 +12,9 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
+from typer.testing import CliRunner
 
+from connectors.cli.main import app
 from connectors.dev_stack.fetch import Bundle, bytes_below, fetched, ivy_jar, locked
 from connectors.dev_stack.places import dev_directory, jars_directory
 from storage_core import CorruptionError, InvalidRequestError, UnavailableError
@@ -175,3 +177,10 @@ def test_bytes_below_a_directory_count_though_a_file_goes_meanwhile(tmp_path):
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "jar").write_bytes(bytes(1_000_000))
     assert bytes_below(tmp_path) >= 1_000_000
+
+
+@pytest.mark.parametrize("command", ["up", "down", "status"])
+def test_help_names_the_variable_that_gives_a_stack_of_ones_own(command):
+    told = CliRunner().invoke(app, ["dev", command, "--help"])
+    assert told.exit_code == 0
+    assert "SHARDLOG_STATE" in told.output
