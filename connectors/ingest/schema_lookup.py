@@ -24,6 +24,7 @@ _RETRY_AFTER_S: Final = 1.0
 _UNKNOWN_FOR_S: Final = 5.0
 _GIVEN_UP_FOR_S: Final = 60.0
 _UNKNOWN_MAX: Final = 10_000
+_ID_MAX: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,10 @@ def _ask(client: RegistryClient, name: SchemaName) -> _Found | str | ShardlogErr
     """Return a schema, why there is none, or why nobody says; on a thread of its own."""
     try:
         if name[:1] == ID:
-            found = client.schema_by_id(int.from_bytes(name[1:], "big"))
+            number = int.from_bytes(name[1:], "big")
+            if number > _ID_MAX:
+                return f"{shown(name)}: is more than any registry gives"
+            found = client.schema_by_id(number)
         else:
             found = client.schema_by_guid(shown(name).removeprefix("schema GUID "))
         return _Found(found.id, AvroSchema.parse(found.text, found.references))

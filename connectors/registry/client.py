@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Any, Final
 from urllib.parse import quote
 
-from connectors.registry.errors import RegistryRefusedError, SchemaNotFoundError
+from connectors.registry.errors import NoSuchPathError, RegistryRefusedError, SchemaNotFoundError
 from connectors.registry.exchange import Exchange
 from connectors.registry.registered import Compatibility, Reference, RegisteredSchema
 from connectors.registry.settings import RegistrySettings
@@ -20,6 +20,7 @@ from storage_core import Clock, SystemClock
 
 _KEPT_MAX: Final = 10_000
 _KEPT_MISSING_S: Final = 1.0
+_NO_GUIDS_FOR_S: Final = 60.0
 _REFERENCES_MAX: Final = 1000
 _NESTING_MAX: Final = 50
 _AVRO: Final = "AVRO"
@@ -37,6 +38,7 @@ class RegistryClient:
         self._clock = SystemClock() if clock is None else clock
         self._exchange = Exchange(settings, self._clock)
         self._kept = _Kept(self._clock)
+        self._no_guids_until_s = float("-inf")
 
     @property
     def place(self) -> str:
@@ -59,7 +61,20 @@ class RegistryClient:
         """Return the schema of a GUID, with its id; errors as for an id."""
         asked = f"schema guid {guid}"
         path = f"/schemas/guids/{quote(guid, safe='')}"
-        return self._kept.get(asked, lambda: self._schema(asked, self._ask(asked, path)))
+
+        def ask() -> RegisteredSchema:
+            message = f"schema registry {self.place}: {asked}: this registry has no GUIDs"
+            if self._clock.monotonic_s() < self._no_guids_until_s:
+                raise SchemaNotFoundError(message)
+            try:
+                return self._schema(asked, self._ask(asked, path))
+            except NoSuchPathError as error:
+                # Older registries, and others', have no GUIDs; else the address is a wrong one.
+                self.subjects()
+                self._no_guids_until_s = self._clock.monotonic_s() + _NO_GUIDS_FOR_S
+                raise SchemaNotFoundError(message) from error
+
+        return self._kept.get(asked, ask)
 
     def latest(self, subject: str) -> RegisteredSchema:
         """Return the latest version of a subject; errors as for an id."""

@@ -11,6 +11,10 @@ class RegistryRefusedError(InvalidRequestError):
     """The registry, or what stands before it, will not do it: credentials, rights, address."""
 
 
+class NoSuchPathError(RegistryRefusedError):
+    """Whoever answers at the address has nothing there that a registry has."""
+
+
 class IncompatibleSchemaError(RegistryRefusedError):
     """The schema breaks the compatibility that its subject asks for."""
 

@@ -27,6 +27,7 @@ from urllib.request import (
 
 from connectors.registry.errors import (
     IncompatibleSchemaError,
+    NoSuchPathError,
     RegistryRefusedError,
     RegistryUnavailableError,
     SchemaNotFoundError,
@@ -179,9 +180,8 @@ def _of_answer(error: HTTPError, about: str) -> ShardlogError:
     if status == _CONFLICT:
         return IncompatibleSchemaError(f"{about}: incompatible: {said}")
     advice = _ADVICE.get(status)
-    return RegistryRefusedError(
-        f"{about}: refused: HTTP {status} {said}" + (f"; {advice}" if advice else "")
-    )
+    kind = NoSuchPathError if status == _NOT_FOUND else RegistryRefusedError
+    return kind(f"{about}: refused: HTTP {status} {said}" + (f"; {advice}" if advice else ""))
 
 
 def _said(error: HTTPError) -> tuple[int, str]:

@@ -72,6 +72,27 @@ def test_schema_of_a_guid_comes_with_its_id(script, clock) -> None:
     assert client(script, clock).schema_by_guid("ab-cd").id == 9
 
 
+def test_registry_without_guids_has_no_schema_of_one_and_is_asked_once_a_minute(
+    script, clock
+) -> None:
+    script.answer("/schemas/guids/ab-cd", {"message": "no resource"}, 404)
+    script.answer("/subjects", [])
+    there = client(script, clock)
+    for _ in range(2):
+        for guid in ("ab-cd", "ab-ce"):
+            with pytest.raises(SchemaNotFoundError, match=f"schema guid {guid}: .* has no GUIDs"):
+                there.schema_by_guid(guid)
+        assert len(script.asked) == 2
+        clock.advance(2)
+
+
+def test_wrong_address_is_no_registry_without_guids(script, clock) -> None:
+    for path in ("/schemas/guids/ab-cd", "/subjects"):
+        script.answer(path, {"message": "no resource"}, 404)
+    with pytest.raises(RegistryRefusedError, match="its path included"):
+        client(script, clock).schema_by_guid("ab-cd")
+
+
 def test_missing_id_is_asked_for_again_after_a_second(script, clock) -> None:
     there = client(script, clock)
     for _ in range(3):
