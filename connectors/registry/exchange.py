@@ -107,7 +107,7 @@ class Exchange:
                         return self._answer(url, path, body, method)
                 except RegistryUnavailableError as error:
                     failure = error
-        message = f"{failure}; asked {attempts} times"
+        message = f"{failure}; asked {attempts} times" if attempts > 1 else f"{failure}; asked once"
         raise RegistryUnavailableError(message) from failure
 
     def _answer(self, url: str, path: str, body: object, method: Method | None) -> Any:  # noqa: ANN401 - as above
