@@ -22,14 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage_core import InvalidRequestError, SchemaEntry
-from storage_core.fields import AvroSchema, decode_batch
+from storage_core.fields import AvroSchema, decode_batch, starts_of
 
 # What a value is in text: JSON, or the bytes of one that is not decoded; neither for none.
 VALUE_TYPE: Final = pa.struct([pa.field("json", pa.string()), pa.field("raw", pa.binary())])
 _BESIDE: Final = ("schema_id", "schema_fingerprint", "headers")
-_HEADER: Final = "__value_schema_id"
-# The first byte of a framed payload, and how many bytes stand before the body.
-_FRAMES: Final = ((0, 5), (1, 17))
 _untyped: Any = pa  # the stubs lack what is made from parts
 _compute: Any = pc
 _Array = Any
@@ -109,7 +106,7 @@ class DecodedValues:
             return []
         number = ids.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         code = marks.indices.fill_null(0).to_numpy(zero_copy_only=False)
-        starts = _starts(payload, batch.column("headers"))
+        starts = starts_of(payload, batch.column("headers"))
         pairs = number << 32 | code
         found = []
         for pair in np.unique(pairs[with_schema]):
@@ -183,21 +180,6 @@ def latest_schema(schemas: Iterable[SchemaEntry]) -> AvroSchema | None:
         if newest is None or one.registry_id >= newest.registry_id:
             newest = one
     return None if newest is None else AvroSchema.parse(newest.text)
-
-
-def _starts(payload: _Array, headers: _Array) -> Places:
-    """Return where each body begins: at once where a header has the id, else behind its frame."""
-    edges = np.frombuffer(payload.buffers()[1], np.int32, len(payload) + 1, payload.offset * 4)
-    data = np.frombuffer(payload.buffers()[2] or b"", np.uint8)
-    starts = np.zeros(len(payload), np.int64)
-    filled = np.flatnonzero(edges[1:] > edges[:-1])
-    for magic, size in _FRAMES:
-        starts[filled[data[edges[filled]] == magic]] = size
-    names = _compute.struct_field(_compute.list_flatten(headers), [0])
-    rows = _compute.list_parent_indices(headers)
-    at = rows.filter(_compute.equal(names, _HEADER)).to_numpy()
-    starts[at] = 0
-    return starts
 
 
 def _in_text(

@@ -4,5 +4,15 @@ from storage_core.fields.avro_schema import AvroSchema
 from storage_core.fields.cursor import Limits
 from storage_core.fields.decoding import Decoded, Fault, decode_batch
 from storage_core.fields.encoding import BodyEncoder
+from storage_core.fields.framing import frame_of, starts_of
 
-__all__ = ["AvroSchema", "BodyEncoder", "Decoded", "Fault", "Limits", "decode_batch"]
+__all__ = [
+    "AvroSchema",
+    "BodyEncoder",
+    "Decoded",
+    "Fault",
+    "Limits",
+    "decode_batch",
+    "frame_of",
+    "starts_of",
+]
