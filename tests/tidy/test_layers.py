@@ -47,6 +47,8 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("moments", "open_streams", "option_values", "spark_errors", "stream_place"),
         ("source", "sink"),
         ("data_source",),
+        # They reach the source and the sink as everybody does, by their format's name.
+        ("jobs",),
         ("__init__",),
     ),
 }
@@ -68,7 +70,12 @@ BESIDE_THE_LOG = {
     "xxhash",
 }
 SIBLINGS = {"connectors": "streaming_jobs", "streaming_jobs": "connectors"}
-OPEN_TO_SIBLINGS = ("storage_core", "storage_core.fields", "storage_core.testing")
+OPEN_TO_SIBLINGS = (
+    "storage_core",
+    "storage_core.fields",
+    "storage_core.ground.durable_file",
+    "storage_core.testing",
+)
 
 
 def module_of(path: str) -> str:

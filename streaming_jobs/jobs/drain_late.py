@@ -1,0 +1,244 @@
+"""`drain_late`: the late rows of a stream, and how late each was, as a stream of corrections.
+
+    query = drain_late(spark, root, "telemetry", checkpoint="/var/lib/jobs/late", once=True)
+    python -m streaming_jobs.jobs.drain_late ROOT STREAM --checkpoint DIR --once
+
+Each row that came behind its id's newest (`state` 1) is written to `<stream>-late` as it is, with
+two headers more: `shardlog.late_by`, how far its primary lay below the largest that its id had by
+then, in the stream's unit; and `shardlog.origin`, its topic, shard and offset. So a job that keeps
+something up to date by windows, or by id, subscribes to what it has to mend, and reads no more.
+
+How late a row was stands nowhere in the log. It is found among the rows of that time: those from
+the least late primary on, up to the late row, so the cost follows from how late rows are. Where
+retention has taken the newest row by then, there is no `shardlog.late_by`.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.query import StreamingQuery
+
+from storage_core import StreamReader
+from streaming_jobs.jobs.command import (
+    Master,
+    Once,
+    Root,
+    RowsMax,
+    Settings,
+    StreamName,
+    Trigger,
+    conduct,
+    run,
+)
+
+NAME: Final = "drain_late"
+LATE_BY: Final = "shardlog.late_by"
+ORIGIN: Final = "shardlog.origin"
+_STATE_NORMAL: Final = 0
+_STATE_LATE: Final = 1
+_TRIGGER: Final = "30 seconds"
+_LATEST: Final = -1
+_QUERY_ID: Final = "sql.streaming.queryId"
+# More are not named one by one: all rows of the time are read.
+_IDS_MAX: Final = 1000
+_CARRIED: Final = ("key", "value", "version", "headers", "timestamp", "timestampType")
+_PLACE: Final = ("partition", "offset", "state", "primary")
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """A stream whose late rows are wanted.
+
+    Attributes:
+        root: Where it is.
+        stream: Its name.
+        unit: What its primaries count.
+        shards: How many its corrections are dealt to.
+        who: The column that says whose a row is: `secondary`, or `key` where ids are a shard's own.
+    """
+
+    root: str
+    stream: str
+    unit: str
+    shards: int
+    who: str
+
+    @staticmethod
+    def of(root: Path, stream: str) -> "Drained":
+        """Look at a stream.
+
+        Raises:
+            InvalidRequestError: There is no such stream.
+        """
+        with StreamReader.open(root, stream) as reader:
+            origin, options = reader.origin, reader.options
+            mode = options.key_mode if origin is None else origin.key_mode
+            has_ids = mode == "integer" if origin is not None else mode != "dictionary"
+            who = "secondary" if has_ids and options.key_mode != "dictionary" else "key"
+            count = len(reader.committed())
+        shards = 1 << max(0, (count - 1).bit_length())
+        return Drained(str(root), stream, options.unit, shards, who)
+
+
+def drain_late(  # noqa: PLR0913 - what a job is asked for
+    spark: SparkSession,
+    root: str | Path,
+    stream: str,
+    into: str | None = None,
+    *,
+    checkpoint: str | Path,
+    once: bool = False,
+    trigger: str = _TRIGGER,
+    max_rows: int | None = None,
+) -> StreamingQuery:
+    """Begin to drain a stream's late rows, or go on; the query ends by itself with `once`.
+
+    Args:
+        spark: The session.
+        root: The directory that holds the streams.
+        stream: The stream.
+        into: The stream of corrections; `<stream>-late` without it. It is made if need be.
+        checkpoint: Where Spark keeps how far it came.
+        once: Whether to end with what is there.
+        trigger: How often to look for rows.
+        max_rows: How many rows a batch takes at most.
+
+    Raises:
+        InvalidRequestError: It cannot be done as asked.
+    """
+    drained = Drained.of(Path(root), stream)
+    columns = (*_PLACE, "topic", *dict.fromkeys((drained.who, *_CARRIED)))
+    source = spark.readStream.format("shardlog").option("path", drained.root)
+    source = source.option("stream", stream).option("startingOffsets", "earliest")
+    source = source.option("columns", ",".join(columns))
+    if max_rows is not None:
+        source = source.option("maxOffsetsPerTrigger", str(max_rows))
+    correct = _correcting(drained, into or f"{stream}-late")
+    writer = source.load().writeStream.foreachBatch(correct)
+    writer = writer.option("checkpointLocation", str(checkpoint)).queryName(f"{NAME} {stream}")
+    if once:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=trigger).start()
+
+
+def with_lateness(late: DataFrame, drained: Drained) -> DataFrame:
+    """Return late rows with a column `late_by`, null where the log does not tell any more.
+
+    They need columns partition, offset, state, primary, and who they are of.
+    """
+    who = drained.who
+    ids = [row[0] for row in late.select(who).distinct().limit(_IDS_MAX + 1).collect()]
+    least = late.agg(f.min("primary")).first()
+    ends = {row[0]: row[1] + 1 for row in late.groupBy("partition").agg(f.max("offset")).collect()}
+    before = _rows_of_the_time(late.sparkSession, drained, ids, int(least[0]) if least else 0, ends)
+    both = before.unionByName(late, allowMissingColumns=True)
+    at = Window.partitionBy("partition", who).orderBy("offset")
+    moving = f.when(f.col("state") == _STATE_NORMAL, f.col("primary"))
+    newest = f.max(moving).over(at.rowsBetween(Window.unboundedPreceding, -1))
+    judged = both.withColumn("late_by", newest - f.col("primary"))
+    return judged.where(f.col("state") == _STATE_LATE)
+
+
+def _rows_of_the_time(
+    spark: SparkSession, drained: Drained, ids: list[object], least: int, ends: dict[int, int]
+) -> DataFrame:
+    """Return the normal rows among which the newest of each late row's time is."""
+    with StreamReader.open(drained.root, drained.stream) as reader:
+        # Of shards without late rows all is read and left out, which has no bound to be overtaken.
+        bounds = {str(shard): ends.get(shard, _LATEST) for shard in reader.committed()}
+    source = spark.read.format("shardlog").option("path", drained.root)
+    source = source.option("stream", drained.stream).option("startPrimary", str(least))
+    source = source.option("endingOffsets", json.dumps({drained.stream: bounds}))
+    source = source.option("columns", ",".join((*_PLACE, drained.who)))
+    if drained.who == "secondary" and len(ids) <= _IDS_MAX:
+        source = source.option("ids", ",".join(str(one) for one in ids))
+    is_there = f.col("partition").isin(list(ends))
+    return source.load().where((f.col("state") == _STATE_NORMAL) & is_there)
+
+
+def _correcting(drained: Drained, into: str) -> Callable[[DataFrame, int], None]:
+    """Return what is done with each batch: its late rows are written, once."""
+
+    def correct(batch: DataFrame, number: int) -> None:
+        late = batch.where(f.col("state") == _STATE_LATE).persist()
+        try:
+            if not late.isEmpty():
+                _write(with_lateness(late, drained), drained, into, number)
+        finally:
+            late.unpersist()
+
+    return correct
+
+
+def _write(late: DataFrame, drained: Drained, into: str, number: int) -> None:
+    query = late.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+    rows = late.withColumn("headers", _headers()).select(
+        "primary", *dict.fromkeys((drained.who, *_CARRIED))
+    )
+    writer = rows.write.format("shardlog").mode("append").option("path", drained.root)
+    writer = writer.option("stream", into).option("unit", drained.unit)
+    if drained.who == "key":
+        writer = writer.option("keyMode", "dictionary")
+    # How late a row was is lost with the rows of its time: then a batch that comes again differs.
+    writer = writer.option("onChangedBatch", "skip").option("txnAppId", f"{NAME}:{query}")
+    writer.option("txnVersion", str(number)).save()
+
+
+def _headers() -> Column:
+    own = f.coalesce(f.col("headers"), f.array())
+    late_by = f.when(f.col("late_by").isNotNull(), f.array(_header(LATE_BY, f.col("late_by"))))
+    place = f.concat_ws("/", "topic", "partition", "offset")
+    return f.concat(own, f.coalesce(late_by, f.array()), f.array(_header(ORIGIN, place)))
+
+
+def _header(name: str, value: Column) -> Column:
+    text = f.encode(value.cast("string"), "UTF-8")
+    return f.struct(f.lit(name).alias("key"), text.alias("value"))
+
+
+def command(  # noqa: PLR0913 - a verb's arguments
+    root: Root,
+    stream: StreamName,
+    checkpoint: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where the job keeps how far it came.")
+    ],
+    into: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STREAM", help="The stream of corrections.", show_default="<stream>-late"
+        ),
+    ] = None,
+    once: Once = False,
+    trigger: Trigger = _TRIGGER,
+    max_rows: RowsMax = None,
+    master: Master = "local[*]",
+    conf: Settings = None,
+) -> None:
+    """Write the late rows of a stream, and how late each was, to a stream of corrections.
+
+    Example: python -m streaming_jobs.jobs.drain_late ./data telemetry --checkpoint ./late --once
+    """
+
+    def begin(spark: SparkSession) -> StreamingQuery:
+        return drain_late(
+            spark,
+            root,
+            stream,
+            into,
+            checkpoint=checkpoint,
+            once=once,
+            trigger=trigger,
+            max_rows=max_rows,
+        )
+
+    conduct(NAME, master, conf, begin)
+
+
+if __name__ == "__main__":
+    run(command, NAME)

@@ -1,0 +1,244 @@
+"""`land_topic`: a stream into a directory of Parquet with typed columns, parted by time.
+
+    query = land_topic(spark, root, "telemetry", "/lake/telemetry", once=True)
+    python -m streaming_jobs.jobs.land_topic ROOT STREAM INTO --once
+
+Each record lands once, whatever is killed (landing.py); small files are joined (small_files.py).
+Values of Avro are columns by one schema, the one that was named, or the newest that the stream had
+when the first batch landed; it is kept with the directory, so that a restart reads by it too.
+Raw streams land with their values as bytes.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Final, Literal, get_args
+
+import typer
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.query import StreamingQuery
+
+from storage_core import InvalidRequestError, StreamReader
+from streaming_jobs.jobs.command import (
+    Checkpoint,
+    Master,
+    Once,
+    Root,
+    RowsMax,
+    Settings,
+    StreamName,
+    Trigger,
+    conduct,
+    run,
+)
+from streaming_jobs.jobs.landing import OWN, Landing, Owner
+from streaming_jobs.jobs.small_files import SIZE_WANTED, join_small, sweep
+
+NAME: Final = "land_topic"
+Partition = Literal["hour", "day", "month", "none"]
+Mode = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
+_ALL: Final = "all"
+_FORMATS: Final = {"hour": "yyyy-MM-dd-HH", "day": "yyyy-MM-dd", "month": "yyyy-MM"}
+_TRIGGER: Final = "30 seconds"
+_ONE_A_FILE: Final = 2_000_000
+_CONF: Final = {
+    # As all other tools read times; Spark's own default is a type that Parquet has given up.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+def land_topic(  # noqa: PLR0913 - what a job is asked for
+    spark: SparkSession,
+    root: str | Path,
+    stream: str,
+    into: str | Path,
+    *,
+    schema: str | None = None,
+    columns: str | None = None,
+    mode: Mode = "FAILFAST",
+    partition: Partition = "day",
+    once: bool = False,
+    trigger: str = _TRIGGER,
+    max_rows: int | None = None,
+    checkpoint: str | Path | None = None,
+    size_wanted: int = SIZE_WANTED,
+) -> StreamingQuery:
+    """Begin to land a stream, or go on; the query ends by itself with `once`.
+
+    Args:
+        spark: The session.
+        root: The directory that holds the streams.
+        stream: The stream.
+        into: The directory that rows land in.
+        schema: The schema to read values by, as the source's option `readerSchema`.
+        columns: The columns to land, with commas between; all without it.
+        mode: What to do with values that cannot be read.
+        partition: Which part of a row's time names its directory.
+        once: Whether to end with what is there.
+        trigger: How often to look for rows.
+        max_rows: How many rows a batch takes at most.
+        checkpoint: Where Spark keeps how far it came; within `into` without it.
+        size_wanted: Bytes from which on a file is no longer joined with others.
+
+    Raises:
+        InvalidRequestError: It cannot be done as asked.
+        ForeignDataError: Something else lands in the directory.
+    """
+    place = Path(into).absolute()
+    landing = Landing(place)
+    owner = _claimed(landing, Path(root), stream, partition, schema)
+    landing.recover()
+    sweep(place)
+    source = spark.readStream.format("shardlog").option("path", str(root)).option("stream", stream)
+    source = source.option("startingOffsets", "earliest")
+    if owner.schema is not None:
+        source = source.option("valueFormat", "avro").option("readerSchema", owner.schema)
+        source = source.option("mode", mode)
+    if columns is not None:
+        source = source.option("columns", columns)
+    if max_rows is not None:
+        source = source.option("maxOffsetsPerTrigger", str(max_rows))
+    frame = source.load()
+    if partition != "none":
+        _refuse_clash(frame, partition)
+    land = _landing_of(landing, partition, size_wanted)
+    where = str(checkpoint or place / OWN / "checkpoint")
+    writer = frame.writeStream.foreachBatch(land).option("checkpointLocation", where)
+    writer = writer.queryName(f"{NAME} {stream}")
+    if once:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=trigger).start()
+
+
+def _claimed(
+    landing: Landing, root: Path, stream: str, partition: Partition, schema: str | None
+) -> Owner:
+    """Make the directory this stream's; return by which schema its values are read."""
+    if partition not in get_args(Partition):
+        message = f"partition {partition!r} is not {', '.join(get_args(Partition))}"
+        raise InvalidRequestError(message)
+    there = landing.owner()
+    with StreamReader.open(root, stream) as reader:
+        if partition != "none" and reader.options.unit == "sequence" and reader.origin is None:
+            message = (
+                f"stream {stream!r} counts a sequence, so its rows have no time to be parted by: "
+                "use partition none"
+            )
+            raise InvalidRequestError(message)
+        if schema is None:
+            schema = there.schema if there is not None else _newest(reader)
+        owner = Owner(stream, reader.position().incarnation, partition, schema)
+    landing.claim(owner)
+    return owner
+
+
+def _newest(reader: StreamReader) -> str | None:
+    """Return the text of the newest schema that a stream has; None if its values are raw."""
+    newest = None
+    for one in reader.schemas():
+        if newest is None or one.registry_id >= newest.registry_id:
+            newest = one
+    return None if newest is None else newest.text
+
+
+def _refuse_clash(frame: DataFrame, partition: str) -> None:
+    names = {name.lower() for name in frame.columns}
+    if "timestamp" not in names:
+        message = f"columns must have timestamp, by which rows are parted into a {partition} each"
+        raise InvalidRequestError(message)
+    if partition in names:
+        message = (
+            f"a column is called {partition}, as the directories would be: leave it out with "
+            "columns, or use another partition"
+        )
+        raise InvalidRequestError(message)
+
+
+def _landing_of(
+    landing: Landing, partition: Partition, size_wanted: int
+) -> Callable[[DataFrame, int], None]:
+    """Return what is done with each batch."""
+
+    def land(batch: DataFrame, number: int) -> None:
+        if not landing.is_decided(number):
+            _stage(batch, landing.staging(number), partition)
+        landed = landing.publish(number)
+        join_small(landing.into, (file.parent for file in landed), size_wanted)
+
+    return land
+
+
+def _stage(batch: DataFrame, place: Path, partition: Partition) -> None:
+    # The session of a query's batches is the query's own.
+    for name, value in _CONF.items():
+        batch.sparkSession.conf.set(name, value)
+    if partition == "none":
+        # A directory of their own, as the others have.
+        writer, place = batch.write, place / _ALL
+    else:
+        writer = batch.withColumn(partition, _time(partition)).write.partitionBy(partition)
+    writer.mode("overwrite").option("maxRecordsPerFile", _ONE_A_FILE).parquet(str(place))
+
+
+def _time(partition: Partition) -> Column:
+    return f.date_format("timestamp", _FORMATS[partition])
+
+
+def command(  # noqa: PLR0913 - a verb's arguments
+    root: Root,
+    stream: StreamName,
+    into: Annotated[
+        Path, typer.Argument(metavar="INTO", help="Directory of Parquet.", show_default=False)
+    ],
+    schema: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SCHEMA",
+            help="Schema to read values by: its JSON, a file, or a subject with a version, as the "
+            "source's readerSchema.",
+            show_default="the newest of the stream, at the first start",
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Columns to land, with commas between.")
+    ] = None,
+    mode: Annotated[Mode, typer.Option(help="What to do with values that cannot be read.")] = (
+        "FAILFAST"
+    ),
+    partition: Annotated[
+        Partition, typer.Option(help="Which part of a row's time names its directory, in UTC.")
+    ] = "day",
+    once: Once = False,
+    trigger: Trigger = _TRIGGER,
+    max_rows: RowsMax = None,
+    checkpoint: Checkpoint = None,
+    master: Master = "local[*]",
+    conf: Settings = None,
+) -> None:
+    """Land a stream in a directory of Parquet, each record once.
+
+    Example: python -m streaming_jobs.jobs.land_topic ./data telemetry ./lake --once
+    """
+
+    def begin(spark: SparkSession) -> StreamingQuery:
+        return land_topic(
+            spark,
+            root,
+            stream,
+            into,
+            schema=schema,
+            columns=columns,
+            mode=mode,
+            partition=partition,
+            once=once,
+            trigger=trigger,
+            max_rows=max_rows,
+            checkpoint=checkpoint,
+        )
+
+    conduct(NAME, master, conf, begin)
+
+
+if __name__ == "__main__":
+    run(command, NAME)

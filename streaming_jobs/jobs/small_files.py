@@ -1,0 +1,136 @@
+"""Small files of a directory joined into larger ones, all of them at once for whoever looks.
+
+A file's tier is the power of eight that its size is near. Once a tier of a partition has eight
+files they become one of the next; so each row is written again once a tier, and no file that has
+reached the size wanted is touched. Only files of one schema are joined.
+
+Readers must never see a row twice, nor miss one: the new partition is made beside the old one, of
+hard links and the joined file, and the two directories are exchanged in one step, which Linux has
+and most local file systems do. Where they do not, files are left as they are, and it is told once.
+A reader that has listed the old files and opens them later finds them gone, as with any directory
+of Parquet that is rewritten; it lists again.
+"""
+
+import ctypes
+import errno
+import logging
+import os
+import shutil
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from storage_core.ground.durable_file import file_errors, make_directories, sync_directory
+from streaming_jobs.jobs.landing import OWN
+
+SIZE_WANTED: Final = 128 * 2**20
+_LOG: Final = logging.getLogger("shardlog")
+_JOINED: Final = "joined"
+_FILES: Final = 8
+_TIER_BITS: Final = 3
+_GROUP_ROWS: Final = 2**20
+_AT_CWD: Final = -100
+_EXCHANGE: Final = 2
+# What a kernel or a file system without the exchange answers.
+_NOT_HERE: Final = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
+_untyped: Any = pq
+
+
+def join_small(into: Path, folders: Iterable[Path], size_wanted: int = SIZE_WANTED) -> int:
+    """Join small files of some partitions; return how many files became fewer.
+
+    Raises:
+        UnavailableError: The disk refuses; all files are still there.
+    """
+    fewer = 0
+    for folder in sorted(set(folders)):
+        while (chosen := _chosen(folder, size_wanted)) and _join(into, folder, chosen):
+            fewer += len(chosen) - 1
+    return fewer
+
+
+def sweep(into: Path) -> None:
+    """Take away what a kill in the middle of a join has left."""
+    shutil.rmtree(into / OWN / _JOINED, ignore_errors=True)
+
+
+def _chosen(folder: Path, size_wanted: int) -> list[Path]:
+    """Return files of one tier and schema, enough to be joined; none if there are not."""
+    tiers: dict[int, list[Path]] = defaultdict(list)
+    for file in folder.glob("*.parquet"):
+        size = file.stat().st_size
+        if size < size_wanted:
+            tiers[size.bit_length() // _TIER_BITS].append(file)
+    for tier in sorted(tiers):
+        if len(tiers[tier]) < _FILES:
+            continue
+        alike: dict[bytes, list[Path]] = defaultdict(list)
+        for file in sorted(tiers[tier], key=_age):
+            alike[_untyped.read_schema(file).serialize().to_pybytes()].append(file)
+        for files in alike.values():
+            if len(files) >= _FILES:
+                return files
+    return []
+
+
+def _age(file: Path) -> tuple[int, str]:
+    return file.stat().st_mtime_ns, file.name
+
+
+def _join(into: Path, folder: Path, chosen: list[Path]) -> bool:
+    """Put one file in the place of several; False where directories cannot be exchanged."""
+    beside = into / OWN / _JOINED / "partition"
+    with file_errors(folder, "small files cannot be joined"):
+        shutil.rmtree(beside, ignore_errors=True)
+        make_directories(beside)
+        for file in folder.iterdir():
+            if file not in chosen:
+                os.link(file, beside / file.name)
+        _write(chosen, beside / f"joined-{chosen[0].stem}-{len(chosen)}.parquet")
+        sync_directory(beside)
+        is_done = _exchange(beside, folder)
+        if is_done:
+            sync_directory(folder.parent)
+        shutil.rmtree(beside)
+    return is_done
+
+
+def _write(files: list[Path], place: Path) -> None:
+    schema = _untyped.read_schema(files[0])
+    with place.open("xb") as sink:
+        with _untyped.ParquetWriter(sink, schema, compression="snappy") as writer:
+            for batch in _batches(files):
+                writer.write_batch(batch, row_group_size=_GROUP_ROWS)
+        sink.flush()
+        os.fsync(sink.fileno())
+
+
+def _batches(files: list[Path]) -> Iterable[pa.RecordBatch]:
+    for file in files:
+        yield from _untyped.ParquetFile(file).iter_batches(batch_size=2**16)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two directories take each other's place in one step; False if that is not to be had."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(libc, "renameat2"):
+        _tell_once("this system's C library has no renameat2")
+        return False
+    names = os.fsencode(one), os.fsencode(other)
+    if libc.renameat2(_AT_CWD, names[0], _AT_CWD, names[1], _EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code not in _NOT_HERE:
+        raise OSError(code, os.strerror(code), str(other))
+    _tell_once(f"the file system cannot exchange directories ({os.strerror(code)})")
+    return False
+
+
+@cache
+def _tell_once(why: str) -> None:
+    _LOG.warning("small files stay as they are: %s", why)

@@ -1,0 +1,190 @@
+"""A directory that batches land in: each once, wherever its publication stops."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from storage_core import CorruptionError, ForeignDataError, InvalidRequestError, UnavailableError
+from streaming_jobs.jobs.landing import OWN, Landing, Owner
+
+OWNER = Owner("events", "one", "day", None)
+DAYS = ("day=2026-11-22", "day=2026-11-23")
+# The calls of the file system that a publication is made of.
+CALLS = ("fsync", "rename", "unlink")
+REPOSITORY = Path(__file__).parents[4]
+
+
+def stage(landing: Landing, batch: int, rows: int = 4) -> None:
+    """Stage rows of two days as Spark's writer does, a file of each."""
+    for number, day in enumerate(DAYS):
+        folder = landing.staging(batch) / day
+        folder.mkdir(parents=True, exist_ok=True)
+        numbers = [batch * 1000 + number * 100 + at for at in range(rows)]
+        pq.write_table(pa.table({"number": numbers}), folder / f"part-{number}.parquet")
+
+
+def landed(into: Path) -> list[Any]:
+    """Return the numbers that a reader finds."""
+    files = [file for file in into.glob("*/*.parquet") if not file.parent.name.startswith("_")]
+    return sorted(n for file in files for n in pq.read_table(file).column("number").to_pylist())
+
+
+def numbers(batches: int, rows: int = 4) -> list[int]:
+    return sorted(
+        batch * 1000 + number * 100 + at
+        for batch in range(batches)
+        for number in range(len(DAYS))
+        for at in range(rows)
+    )
+
+
+@pytest.fixture
+def landing(tmp_path: Path) -> Landing:
+    made = Landing(tmp_path / "lake")
+    made.claim(OWNER)
+    return made
+
+
+def test_batch_lands_in_the_directories_of_its_days(landing):
+    stage(landing, 0)
+    files = landing.publish(0)
+    assert [file.parent.name for file in files] == list(DAYS)
+    assert landed(landing.into) == numbers(1)
+    assert landing.done() == 0
+
+
+def test_batch_that_comes_again_changes_nothing(landing):
+    for batch in range(3):
+        stage(landing, batch)
+        landing.publish(batch)
+    assert landing.is_decided(2)
+    stage(landing, 2, rows=9)
+    assert landing.publish(2) == []
+    assert landed(landing.into) == numbers(3)
+
+
+def test_nothing_is_left_of_a_batch_beside_its_files(landing):
+    stage(landing, 0)
+    landing.publish(0)
+    assert not landing.staging(0).exists()
+    assert list((landing.into / OWN / "batches").iterdir()) == []
+
+
+def test_batch_of_no_rows_lands_too(landing):
+    landing.staging(0).mkdir(parents=True)
+    assert landing.publish(0) == []
+    assert landing.is_decided(0)
+
+
+def test_what_was_staged_and_not_decided_is_swept(landing):
+    stage(landing, 0)
+    landing.recover()
+    assert not landing.staging(0).exists()
+    assert not landing.is_decided(0)
+    assert landed(landing.into) == []
+
+
+def killed_at(into: Path, call: str, number: int) -> bool:
+    """Publish batch 1 in a process that is killed before a call; tell whether it came so far."""
+    script = f"""
+import os, signal
+from pathlib import Path
+from tests.unit.streaming_jobs.jobs.test_landing import stage
+from streaming_jobs.jobs.landing import Landing
+landing = Landing(Path({str(into)!r}))
+stage(landing, 1)
+count = 0
+usual = getattr(os, {call!r})
+def counted(*args, **options):
+    global count
+    if count == {number}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    count += 1
+    return usual(*args, **options)
+setattr(os, {call!r}, counted)
+landing.publish(1)
+"""
+    ended = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, check=False)
+    assert ended.returncode in (0, -9)
+    return ended.returncode == -9
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_kill_before_any_call_of_the_file_system_lands_a_batch_once(tmp_path, call):
+    for number in range(40):
+        landing = Landing(tmp_path / f"{call}-{number}")
+        landing.claim(OWNER)
+        stage(landing, 0)
+        landing.publish(0)
+        was_killed = killed_at(landing.into, call, number)
+        # As the next start does it, and Spark: what is not decided comes again.
+        landing.recover()
+        if not landing.is_decided(1):
+            stage(landing, 1)
+            landing.publish(1)
+        assert landed(landing.into) == numbers(2)
+        assert landing.done() == 1
+        if not was_killed:
+            assert number > 0, f"a publication calls {call}"
+            return
+    pytest.fail(f"a publication calls {call} forty times")
+
+
+def test_file_of_a_decided_batch_that_is_gone_is_told(landing):
+    stage(landing, 0)
+    lists = landing.into / OWN / "batches"
+    landing._decide(0)
+    assert (lists / "0.json").exists()
+    next(landing.staging(0).rglob("*.parquet")).unlink()
+    with pytest.raises(CorruptionError, match="batch 0 was decided, and its file is gone"):
+        landing.recover()
+
+
+def test_directory_of_another_stream_is_refused(landing):
+    with pytest.raises(ForeignDataError, match="where stream 'events' lands; name another"):
+        landing.claim(Owner("orders", "two", "day", None))
+    with pytest.raises(ForeignDataError, match="made anew since"):
+        landing.claim(Owner("events", "two", "day", None))
+
+
+def test_directory_parted_otherwise_is_refused(landing):
+    with pytest.raises(InvalidRequestError, match="parted by day, not by hour"):
+        landing.claim(Owner("events", "one", "hour", None))
+
+
+def test_directory_with_other_files_is_refused(tmp_path):
+    (tmp_path / "mine.txt").touch()
+    with pytest.raises(InvalidRequestError, match=r"holds 'mine.txt', which did not land here"):
+        Landing(tmp_path).claim(OWNER)
+
+
+def test_other_schema_is_noted(landing):
+    landing.claim(Owner("events", "one", "day", '"int"'))
+    assert landing.owner() == Owner("events", "one", "day", '"int"')
+
+
+def test_note_that_was_damaged_is_told(landing):
+    note = landing.into / OWN / "landing.json"
+    note.write_text(json.dumps(json.loads(note.read_text()) | {"stream": "orders"}))
+    with pytest.raises(CorruptionError, match="does not match its checksum"):
+        landing.owner()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_directory_that_may_not_be_written_is_told(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(UnavailableError, match="the directory cannot be made"):
+        Landing(tmp_path / "lake").claim(OWNER)
+
+
+def test_place_that_is_a_file_is_told(tmp_path):
+    (tmp_path / "lake").touch()
+    with pytest.raises(UnavailableError, match="the directory cannot be"):
+        Landing(tmp_path / "lake").claim(OWNER)

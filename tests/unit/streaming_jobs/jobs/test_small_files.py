@@ -1,0 +1,116 @@
+"""Small files become larger ones; whoever looks sees each row once, before and after."""
+
+import queue
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from streaming_jobs.jobs.landing import OWN
+from streaming_jobs.jobs.small_files import join_small, sweep
+
+DAY = "day=2026-11-23"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    (tmp_path / DAY).mkdir()
+    return tmp_path
+
+
+def put(lake: Path, first: int, count: int, kind: pa.DataType | None = None) -> None:
+    for number in range(first, first + count):
+        table = pa.table({"number": pa.array([number], kind or pa.int64())})
+        pq.write_table(table, lake / DAY / f"batch-{number}-0.parquet")
+
+
+def seen(lake: Path) -> list[Any]:
+    """Return the numbers in the files of one listing; taken again where a file has gone."""
+    while True:
+        try:
+            files = list((lake / DAY).glob("*.parquet"))
+            tables = [pq.read_table(file) for file in files]
+        except FileNotFoundError:
+            continue
+        return sorted(n for table in tables for n in table.column("number").to_pylist())
+
+
+def test_eight_files_of_a_size_become_one(lake):
+    put(lake, 0, 8)
+    assert join_small(lake, [lake / DAY]) == 7
+    assert len(list((lake / DAY).iterdir())) == 1
+    assert seen(lake) == list(range(8))
+
+
+def test_seven_files_stay(lake):
+    put(lake, 0, 7)
+    assert join_small(lake, [lake / DAY]) == 0
+    assert len(list((lake / DAY).iterdir())) == 7
+
+
+def test_files_of_another_schema_are_not_joined(lake):
+    put(lake, 0, 7)
+    put(lake, 7, 7, pa.int32())
+    assert join_small(lake, [lake / DAY]) == 0
+    put(lake, 14, 1)
+    assert join_small(lake, [lake / DAY]) == 7
+    assert seen(lake) == list(range(15))
+
+
+def test_files_that_are_large_enough_are_left(lake):
+    put(lake, 0, 20)
+    assert join_small(lake, [lake / DAY], size_wanted=10) == 0
+
+
+def test_files_stay_few_and_rows_are_all_there_over_many_batches(lake):
+    for number in range(0, 300, 5):
+        put(lake, number, 5)
+        join_small(lake, [lake / DAY])
+    assert len(list((lake / DAY).iterdir())) < 24
+    assert seen(lake) == list(range(300))
+
+
+def test_reader_beside_sees_each_row_once_at_any_moment(lake):
+    put(lake, 0, 64)
+    known = 64
+    looks: queue.SimpleQueue[tuple[int, list[int]]] = queue.SimpleQueue()
+    is_done = threading.Event()
+
+    def look() -> None:
+        while not is_done.is_set():
+            looks.put((known, seen(lake)))
+
+    reader = threading.Thread(target=look)
+    reader.start()
+    for first in range(64, 128, 8):
+        join_small(lake, [lake / DAY])
+        put(lake, first, 8)
+        known = first + 8
+        # At least one look begins beside each join.
+        looked = looks.get(timeout=60)
+        assert set(range(looked[0])) <= set(looked[1])
+        assert len(set(looked[1])) == len(looked[1])
+    is_done.set()
+    reader.join()
+    assert seen(lake) == list(range(128))
+
+
+def test_metadata_of_a_schema_is_kept(lake):
+    for number in range(8):
+        schema = pa.schema([("number", pa.int64())], metadata={"spark": "its own"})
+        pq.write_table(
+            pa.table({"number": [number]}, schema=schema), lake / DAY / f"batch-{number}-0.parquet"
+        )
+    join_small(lake, [lake / DAY])
+    (file,) = (lake / DAY).iterdir()
+    assert pq.read_schema(file).metadata[b"spark"] == b"its own"
+
+
+def test_what_a_kill_has_left_is_swept(lake):
+    left = lake / OWN / "joined" / "partition"
+    left.mkdir(parents=True)
+    sweep(lake)
+    assert not left.exists()
