@@ -12,7 +12,7 @@ JOBS ?= 2
 # empty for all but the last three) and how often.
 KIND ?=
 N ?=
-FAULTS_spark := tests/spark/test_source_kill.py tests/spark/test_sink_kill.py
+FAULTS_spark := $(addprefix tests/spark/test_,source_kill.py sink_kill.py land_topic.py)
 FAULTS_ingest := $(addprefix tests/broker/test_,worker_faults.py broker_faults.py transactions.py)
 FAULTS_letters := $(addprefix tests/broker/test_,letters.py replay.py)
 FAULTS_poison := tests/broker/test_poison.py

@@ -1,0 +1,51 @@
+"""A driver of its own, to be killed: it runs `land_topic`.
+
+    python -m tests.spark.landing_driver ROOT PLACE PHASE BATCH
+
+At a phase of a batch (staged: not decided; decided: no file in place; landed: all are, not yet
+committed) it says so and waits for its end. It ends by itself once all rows have landed.
+"""
+
+import sys
+from pathlib import Path
+
+from typing_extensions import override
+
+from streaming_jobs.jobs import land_topic as job
+from streaming_jobs.jobs.landing import Landing
+from tests.spark.session import make_session
+from tests.spark.source_driver import OFFSETS_A_BATCH
+from tests.unit.streaming_jobs.source.source_lab import NAME
+
+
+def main(root: str, place: Path, phase: str, batch: int) -> None:
+    """Land all there is, up to the phase asked for."""
+
+    def reach(reached: str, number: int) -> None:
+        if (reached, number) == (phase, batch):
+            print("reached", flush=True)  # noqa: T201 - the test waits for it
+            sys.stdin.read()
+
+    class Told(Landing):
+        @override
+        def publish(self, batch: int) -> list[Path]:
+            reach("staged", batch)
+            landed = super().publish(batch)
+            reach("landed", batch)
+            return landed
+
+        @override
+        def _finish(self, batch: int) -> list[Path]:
+            reach("decided", batch)
+            return super()._finish(batch)
+
+    # The job's own, told of its steps.
+    setattr(job, "Landing", Told)  # noqa: B010 - its types do not export it
+    query = job.land_topic(
+        make_session(place), root, NAME, place / "lake", once=True, max_rows=OFFSETS_A_BATCH
+    )
+    query.awaitTermination()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]))

@@ -1,0 +1,113 @@
+"""`drain_late`: late rows come out once each, as they are, with how late each was."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from storage_core import InvalidRequestError, StreamReader
+from streaming_jobs.jobs.drain_late import LATE_BY, ORIGIN, drain_late
+from tests.spark.lab import NAME
+from tests.unit.streaming_jobs.source.source_lab import FIRST_MS
+
+SECONDS_MAX = 180
+IDS = 20
+ROWS = 400
+
+
+@pytest.fixture
+def job(lab, tmp_path):
+    """The job's run over what is there, and what it has written."""
+
+    def run(**options):
+        options = {"checkpoint": tmp_path / "job", "once": True, **options}
+        query = drain_late(lab.spark, lab.log.root, NAME, **options)
+        assert query.awaitTermination(SECONDS_MAX), "the query goes on"
+
+    return run
+
+
+def corrections(lab, columns=("primary", "payload", "headers")):
+    with StreamReader.open(lab.log.root, f"{NAME}-late") as reader:
+        return reader.read(columns=list(columns)).to_pylist()
+
+
+def header(row, name):
+    return {one["key"]: one["value"] for one in row["headers"]}.get(name)
+
+
+def append_rows(log, rng, number, who=None):
+    """Append rows of which some are late; return how late each of these is, by its value."""
+    times = FIRST_MS + number * ROWS * 10 + np.arange(ROWS) * 10
+    times -= (rng.random(ROWS) < 0.05) * rng.integers(1, 30_000, ROWS)
+    ids = rng.integers(0, IDS, ROWS).astype(np.int32)
+    values = [b"%d-%d" % (number, at) for at in range(ROWS)]
+    columns = {"primary": pa.array(times), "payload": pa.array(values, pa.binary())}
+    if who is None:
+        columns["secondary"] = pa.array(ids)
+    else:
+        columns["key"] = pa.array([b"device-%d" % one for one in ids], pa.binary())
+    log.writer.append_batch(pa.RecordBatch.from_pydict(columns))
+    log.writer.commit()
+    return list(zip(ids.tolist(), times.tolist(), values, strict=True))
+
+
+def lateness(rows):
+    """Return how late rows are, by value: what plain Python finds in order of arrival."""
+    newest: dict[int, int] = {}
+    late = {}
+    for one, time, value in rows:
+        if time < newest.get(one, time):
+            late[value] = newest[one] - time
+        newest[one] = max(time, newest.get(one, time))
+    return late
+
+
+@pytest.mark.parametrize("who", [None, "key"])
+def test_late_rows_come_out_once_with_how_late_they_were(lab, job, who):
+    rng = np.random.default_rng(7)
+    lab.log.create(shards=4, key_mode="none" if who is None else "dictionary")
+    rows = []
+    for run in range(3):
+        for number in range(2):
+            rows += append_rows(lab.log, rng, 2 * run + number, who)
+        lab.log.close()
+        job(max_rows=ROWS)
+        lab.log.open()
+    expected = lateness(rows)
+    assert len(expected) > 20
+    found = corrections(lab)
+    assert {row["payload"]: int(header(row, LATE_BY)) for row in found} == expected
+    assert len(found) == len(expected)
+    times = {value: time for _, time, value in rows}
+    assert all(row["primary"] == times[row["payload"]] for row in found)
+
+
+def test_correction_says_where_its_row_lies(lab, job):
+    lab.log.create(shards=2)
+    lab.log.append(10)
+    lab.log.writer.append(FIRST_MS, 3, b"late")
+    lab.log.writer.commit()
+    job()
+    (row,) = corrections(lab)
+    assert header(row, ORIGIN) == b"events/1/5"
+    assert header(row, LATE_BY) == b"3"
+
+
+def test_stream_without_late_rows_gets_no_corrections(lab, job):
+    lab.log.create()
+    lab.log.append(10)
+    job()
+    with pytest.raises(InvalidRequestError, match="no such stream"):
+        corrections(lab)
+
+
+def test_batch_that_comes_again_writes_no_correction_twice(lab, job, tmp_path):
+    lab.log.create(shards=2)
+    lab.log.append(10)
+    lab.log.writer.append(FIRST_MS, 3, b"late")
+    lab.log.writer.commit()
+    job()
+    for name in ("0", ".0.crc"):
+        (tmp_path / "job" / "commits" / name).unlink()
+    job()
+    assert len(corrections(lab)) == 1

@@ -1,0 +1,142 @@
+"""`land_topic`: a stream lands in Parquet, each record once, whoever reads it."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+
+from storage_core import ForeignDataError, InvalidRequestError
+from streaming_jobs.jobs.land_topic import land_topic
+from tests.spark.kills import kills
+from tests.spark.lab import NAME
+from tests.spark.source_driver import OFFSETS_A_BATCH
+from tests.spark.test_source_kill import kill_when_reached, run_to_its_end
+from tests.unit.streaming_jobs.source.source_lab import FIRST_MS, SourceLab
+
+REPOSITORY = Path(__file__).parents[2]
+PHASES = ("staged", "decided", "landed")
+SECONDS_MAX = 180
+DAY_MS = 86_400_000
+SMALLEST = 1
+
+
+def landed(into):
+    """Return the numbers that a reader of Parquet without Spark finds."""
+    table = ds.dataset(into, partitioning="hive").to_table(columns=["value"])
+    return sorted(int(value) for value in table.column("value").to_pylist())
+
+
+def run(lab, into, **options):
+    query = land_topic(lab.spark, lab.log.root, NAME, into, once=True, **options)
+    assert query.awaitTermination(SECONDS_MAX), "the query goes on"
+
+
+@pytest.fixture
+def into(tmp_path):
+    return tmp_path / "lake"
+
+
+def test_rows_land_once_over_runs_and_small_files_are_joined(lab, into):
+    lab.log.create(shards=2)
+    for batch in range(3):
+        lab.log.append(50, first=50 * batch)
+        run(lab, into, max_rows=12)
+    assert landed(into) == list(range(150))
+    frame = lab.spark.read.parquet(str(into))
+    assert sorted(int(row.value) for row in frame.collect()) == list(range(150))
+    files = [file.name for file in into.glob("*/*.parquet")]
+    assert any(name.startswith("joined-") for name in files)
+    assert len(files) < 14
+    run(lab, into)
+    assert landed(into) == list(range(150))
+
+
+def test_rows_are_parted_by_their_day(lab, into):
+    lab.log.create(shards=2)
+    for number in range(4):
+        lab.log.writer.append(FIRST_MS + number * DAY_MS, number, b"%d" % number)
+    lab.log.writer.commit()
+    run(lab, into)
+    days = sorted(folder.name for folder in into.iterdir() if folder.name != "_landing")
+    assert days == [f"day=2023-11-{day}" for day in (14, 15, 16, 17)]
+
+
+def test_sequence_lands_without_parts_only(lab, into):
+    lab.log.create(unit="sequence")
+    lab.log.append(5)
+    with pytest.raises(InvalidRequestError, match=r"counts a sequence.*use partition none"):
+        run(lab, into)
+    run(lab, into, partition="none")
+    assert landed(into) == list(range(5))
+
+
+def test_directory_of_a_stream_made_anew_is_refused(lab, into, tmp_path):
+    lab.log.create()
+    lab.log.append(5)
+    run(lab, into)
+    other = SourceLab(tmp_path / "other")
+    other.create()
+    with pytest.raises(ForeignDataError, match="made anew since; name another directory"):
+        land_topic(lab.spark, other.root, NAME, into, once=True)
+    other.close()
+
+
+def test_column_called_as_the_directories_is_refused(lab, into):
+    lab.log.create()
+    with pytest.raises(InvalidRequestError, match="columns must have timestamp"):
+        run(lab, into, columns="value")
+    run(lab, into, columns="value,timestamp")
+
+
+def driver(log, place, phase="none", batch=-1):
+    """Start a driver in a process group of its own."""
+    arguments = [str(log.root), str(place), phase, str(batch)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.spark.landing_driver", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=REPOSITORY,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("_number", "phase", "batch"), kills(PHASES, default=1))
+def test_killed_driver_lands_every_row_once(tmp_path, into, _number, phase, batch):
+    log = SourceLab(tmp_path / "root")
+    log.create(shards=2)
+    log.append(4 * OFFSETS_A_BATCH)
+    kill_when_reached(driver(log, tmp_path, phase, batch))
+    log.append(OFFSETS_A_BATCH, first=4 * OFFSETS_A_BATCH)
+    run_to_its_end(driver(log, tmp_path))
+    log.close()
+    assert landed(into) == list(range(5 * OFFSETS_A_BATCH))
+
+
+def test_command_stops_at_a_signal_and_goes_on(tmp_path, into):
+    log = SourceLab(tmp_path / "root")
+    log.create(shards=2)
+    log.append(100)
+    module = "streaming_jobs.jobs.land_topic"
+    arguments = [sys.executable, "-m", module, str(log.root), NAME, str(into)]
+    with subprocess.Popen(
+        [*arguments, "--trigger", "1 second", "--master", "local[2]"],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=REPOSITORY,
+        start_new_session=True,
+    ) as job:
+        assert job.stderr is not None
+        told = [next(line for line in job.stderr if "batch 0: 100 rows" in line)]
+        # To the whole group, as a terminal sends it.
+        os.killpg(job.pid, signal.SIGINT)
+        told += list(job.stderr)
+    assert job.returncode == 0, told
+    assert told[-1] == "land_topic: done, asked to stop: 100 rows in 1 batch\n"
+    assert landed(into) == list(range(100))
+    log.close()
