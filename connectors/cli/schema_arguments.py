@@ -5,14 +5,13 @@ by $SCHEMA_REGISTRY_URL or --registry, by --set. Credentials belong into the fil
 the environment: other users of the machine see what stands on a command line.
 """
 
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
-from connectors.registry import RegistryClient, RegistrySettings, SchemaFile
+from connectors.registry import RegistryClient, RegistrySettings, SchemaFile, settings_in_file
 from storage_core import InvalidRequestError
 
 Naming = Literal["topic", "record"]
@@ -54,7 +53,6 @@ Subject = Annotated[
 ]
 
 _URL: Final = "url"
-_TABLE: Final = ("schema", "registry")
 
 
 def registry_client(
@@ -65,7 +63,7 @@ def registry_client(
     Raises:
         InvalidRequestError: None is named, or a setting is none.
     """
-    settings = {} if config is None else _table(config)
+    settings = {} if config is None else settings_in_file(config)
     if url is not None:
         settings[_URL] = url
     for one in given or ():
@@ -108,18 +106,3 @@ def subject_names(
         return f"{file.name}-value" if naming == "topic" else file.full_name
 
     return {file.path: name_of(file) for file in files}
-
-
-def _table(config: Path) -> dict[str, Any]:
-    try:
-        found: Any = tomllib.loads(config.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        message = f"the configuration cannot be read: {why}"
-        raise InvalidRequestError(message, path=config) from error
-    for key in _TABLE:
-        found = found.get(key, {}) if isinstance(found, dict) else {}
-    if not isinstance(found, dict) or not found:
-        message = "there is no table [schema.registry] in it"
-        raise InvalidRequestError(message, path=config)
-    return dict(found)

@@ -19,7 +19,11 @@ from connectors.registry.errors import (
 )
 from connectors.registry.registered import Compatibility, Reference, RegisteredSchema
 from connectors.registry.schema_files import SchemaFile, read_schema_files
-from connectors.registry.settings import RegistrySettings, shown_registry_settings
+from connectors.registry.settings import (
+    RegistrySettings,
+    settings_in_file,
+    shown_registry_settings,
+)
 
 __all__ = [
     "Compatibility",
@@ -33,5 +37,6 @@ __all__ = [
     "SchemaFile",
     "SchemaNotFoundError",
     "read_schema_files",
+    "settings_in_file",
     "shown_registry_settings",
 ]

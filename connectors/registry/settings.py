@@ -15,10 +15,12 @@
 An unknown name is an error. What is secret is in no text that these settings give of themselves.
 """
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Final, Self
+from pathlib import Path
+from typing import Any, Final, Self
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from storage_core import InvalidRequestError
@@ -45,6 +47,8 @@ _NUMBERS: Final[Mapping[str, tuple[float, float, float]]] = {
     _WAIT_MAX: (5_000, 0, 3_600_000),
 }
 _MASK: Final = "***"
+# Of a configuration file: [schema.registry].
+_TABLE: Final = ("schema", "registry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,26 @@ class RegistrySettings:
             numbers[_WAIT] / 1000,
             numbers[_WAIT_MAX] / 1000,
         )
+
+
+def settings_in_file(config: Path) -> dict[str, object]:
+    """Return the settings in the table [schema.registry] of a TOML file, as they stand there.
+
+    Raises:
+        InvalidRequestError: The file cannot be read, or has no such table.
+    """
+    try:
+        found: Any = tomllib.loads(config.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        message = f"the configuration cannot be read: {why}"
+        raise InvalidRequestError(message, path=config) from error
+    for key in _TABLE:
+        found = found.get(key, {}) if isinstance(found, dict) else {}
+    if not isinstance(found, dict) or not found:
+        message = "there is no table [schema.registry] in it"
+        raise InvalidRequestError(message, path=config)
+    return dict(found)
 
 
 def shown_registry_settings(given: Mapping[str, object]) -> dict[str, object]:

@@ -2,7 +2,8 @@
 
 A package is a house of rooms, its folders and the files that stand in it beside them. A room
 imports only rooms of lower ranks of its own package, and of the log other packages import
-public names alone. connectors and streaming_jobs never import each other. Every import is
+public names alone. connectors and streaming_jobs never import each other, but for the registry's
+client, which stands on the log alone and which Spark's readers need as well. Every import is
 absolute, and one that is for type checkers only counts like any other.
 """
 
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import PurePosixPath
+from subprocess import run
 
 import pytest
 
@@ -45,6 +47,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "streaming_jobs": (
         ("moments", "open_streams", "option_values", "spark_errors", "stream_place"),
+        ("schemas",),
         ("source", "sink"),
         ("data_source",),
         # They reach the source and the sink as everybody does, by their format's name.
@@ -70,6 +73,8 @@ BESIDE_THE_LOG = {
     "xxhash",
 }
 SIBLINGS = {"connectors": "streaming_jobs", "streaming_jobs": "connectors"}
+# Of a sibling package: what stands on the log alone, and brings no Kafka client along.
+LENT = {"streaming_jobs": ("connectors.registry",)}
 OPEN_TO_SIBLINGS = (
     "storage_core",
     "storage_core.fields",
@@ -117,7 +122,7 @@ def breaches(path: str, source: str, modules: Iterable[str] = ()) -> list[str]:
             complaints += arrows_upward(path, module)
         elif package == "storage_core" and library not in BESIDE_THE_LOG | sys.stdlib_module_names:
             complaints.append(f"{path}: storage_core does not stand on {library}")
-        elif library == SIBLINGS.get(package):
+        elif library == SIBLINGS.get(package) and module not in LENT.get(package, ()):
             complaints.append(f"{path}: {package} and {library} do not know each other")
         elif package in SIBLINGS and library == "storage_core" and module not in OPEN_TO_SIBLINGS:
             complaints.append(f"{path}: {module} is not public")
@@ -157,6 +162,12 @@ def test_every_import_keeps_to_the_layers() -> None:
     modules = {module_of(path) for path in sources}
     found = [line for path, source in sources.items() for line in breaches(path, source, modules)]
     assert found == []
+
+
+def test_what_is_lent_brings_no_kafka_client_along() -> None:
+    program = "import sys, connectors.registry; print('confluent_kafka' in sys.modules)"
+    asked = [sys.executable, "-c", program]
+    assert run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 def test_no_files_stand_in_a_circle() -> None:
@@ -240,6 +251,8 @@ MODULES = {"storage_core", "storage_core.format.block", "storage_core.write.shar
         ("connectors/ingest/worker.py", "from storage_core.write.shard import Shard"),
         ("connectors/ingest/worker.py", "from storage_core.write import shard"),
         ("streaming_jobs/source/options.py", "from connectors import options"),
+        ("streaming_jobs/schemas.py", "from connectors.registry.client import RegistryClient"),
+        ("connectors/registry/client.py", "import streaming_jobs.schemas"),
         ("streaming_jobs/source/options.py", "import rocksdict"),
         ("streaming_jobs/sink/options.py", "from streaming_jobs.source.options import Mode"),
         ("streaming_jobs/open_streams.py", "import streaming_jobs.source.task"),
@@ -264,6 +277,7 @@ def test_breach_of_the_layers_is_found(path: str, source: str) -> None:
             "from storage_core import Stream\nfrom storage_core.testing import ManualClock",
         ),
         ("streaming_jobs/source/options.py", "import pyspark\nfrom storage_core import Stream"),
+        ("streaming_jobs/schemas.py", "from connectors.registry import RegistryClient"),
     ],
 )
 def test_import_within_the_layers_passes(path: str, source: str) -> None:

@@ -1,0 +1,161 @@
+"""Schemas as options name them: by text, by file, or as a version of a registry's subject.
+
+    {"type": "record", "name": …}      the schema itself; or "long", in JSON's quotes
+    schemas/avro/telemetry.v2.avsc     a file of the driver's machine, what it refers to beside it
+    telemetry-value --version 3        as one says it to `shardlog schema show`
+
+Read on the driver, once for a query; tasks are sent the schema's text. The registry is reached as
+`shardlog schema` reaches it: by `schemaRegistryUrl` or $SCHEMA_REGISTRY_URL, all else by the table
+[schema.registry] of the TOML file that `schemaRegistryConfig` names. Spark shows options in plans
+and logs, so credentials in the option are refused: they belong into the file or the environment.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from connectors.registry import (
+    RegistryClient,
+    RegistrySettings,
+    read_schema_files,
+    settings_in_file,
+)
+from storage_core import InvalidRequestError
+from storage_core.fields import AvroSchema
+from streaming_jobs.option_values import OptionValues, shortened
+
+REGISTRY_OPTIONS: Final = ("schemaRegistryUrl", "schemaRegistryConfig")
+LATEST_SCHEMA: Final = "latest"
+_URL: Final = "url"
+_URL_IN_ENVIRONMENT: Final = "SCHEMA_REGISTRY_URL"
+_SUFFIX: Final = ".avsc"
+_IN_JSON: Final = ("{", "[", '"')
+_SUBJECT: Final = re.compile(r"(?P<subject>\S.*?)\s+--version[\s=]\s*(?P<version>[1-9][0-9]{0,8})")
+_FORMS: Final = (
+    "inline JSON, a file <name>.avsc, or a version of a registry's subject: SUBJECT --version N"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryAccess:
+    """How a registry is reached, should a schema have to be asked for.
+
+    Attributes:
+        url: What the option says, None if it was not given.
+        config: The file with the settings, None if none is named.
+    """
+
+    url: str | None = None
+    config: str | None = None
+
+    @staticmethod
+    def of(values: OptionValues) -> "RegistryAccess":
+        """Return what the options say.
+
+        Raises:
+            InvalidRequestError: A user or a password stands in the address.
+        """
+        url = values.text("schemaRegistryUrl")
+        if url is not None and any(_has_user(one) for one in url.split(",")):
+            message = (
+                "option schemaRegistryUrl: Spark shows options in its plans and logs, so no user "
+                "or password may stand in it; put them into the file of schemaRegistryConfig "
+                f"(basic.auth.user.info), or the address into ${_URL_IN_ENVIRONMENT}"
+            )
+            raise InvalidRequestError(message)
+        return RegistryAccess(url, values.directory("schemaRegistryConfig"))
+
+
+class NamedSchema(NamedTuple):
+    """A schema that was named, and the id by which a registry has it; None where none said."""
+
+    schema: AvroSchema
+    registry_id: int | None
+
+
+def schema_named(
+    text: str,
+    option: str,
+    registry: RegistryAccess | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> NamedSchema:
+    """Return the schema that the text of an option names.
+
+    Args:
+        text: What the option says.
+        option: Its name, for errors.
+        registry: How a registry is reached, if the text names a subject.
+        environment: Where the registry's address may stand.
+
+    Raises:
+        InvalidRequestError: It names none, or what it names is no schema.
+        UnavailableError: The registry does not answer.
+    """
+    text = text.strip()
+    if text.startswith(_IN_JSON):
+        try:
+            return NamedSchema(AvroSchema.parse(text), None)
+        except InvalidRequestError as error:
+            raise _refused(option, error.message) from error
+    if (subject := _SUBJECT.fullmatch(text)) is not None:
+        client = _client(option, registry or RegistryAccess(), environment)
+        found = client.version(subject["subject"], int(subject["version"]))
+        return NamedSchema(AvroSchema.parse(found.text, found.references), found.id)
+    if text.endswith(_SUFFIX):
+        return NamedSchema(_in_file(Path(text.removeprefix("file://")).expanduser(), option), None)
+    why = f"{shortened(text)!r} is not {_FORMS}"
+    if text and not any(character.isspace() for character in text):
+        why += f"; a subject needs a fixed version, as {text} --version 1"
+    raise _refused(option, why)
+
+
+def _in_file(path: Path, option: str) -> AvroSchema:
+    """Return the schema of a file; what it refers to is looked for in the files beside it."""
+    try:
+        alone = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        raise _refused(option, f"{path} cannot be read: {why}") from error
+    try:
+        return AvroSchema.parse(alone)
+    except InvalidRequestError as error:
+        try:
+            beside = read_schema_files([path.parent])
+        except InvalidRequestError:
+            beside = []
+        found = [one.alone for one in beside if one.path == path]
+        if not found:
+            raise _refused(option, f"{path}: {error.message}") from error
+        return found[0]
+
+
+def _client(
+    option: str, registry: RegistryAccess, environment: Mapping[str, str]
+) -> RegistryClient:
+    settings = {} if registry.config is None else settings_in_file(Path(registry.config))
+    url = registry.url or environment.get(_URL_IN_ENVIRONMENT)
+    if url is not None:
+        settings[_URL] = url
+    if _URL not in settings:
+        message = (
+            f"no schema registry is named: give option schemaRegistryUrl, set {_URL_IN_ENVIRONMENT}"
+            ", or name a file with [schema.registry] by option schemaRegistryConfig"
+        )
+        raise _refused(option, message)
+    return RegistryClient(RegistrySettings.parse(settings))
+
+
+def _has_user(url: str) -> bool:
+    try:
+        return urlsplit(url.strip()).username is not None
+    except ValueError:
+        # What is no address at all is told by whoever has to use it, if it has no user in it.
+        return "@" in url
+
+
+def _refused(option: str, why: str) -> InvalidRequestError:
+    return InvalidRequestError(f"option {option}: {why}")
