@@ -1,6 +1,7 @@
 """What is in a payload: Avro schemas, bodies decoded into Arrow columns, values as bodies."""
 
 from storage_core.fields.avro_schema import AvroSchema
+from storage_core.fields.bodies import encode_batch
 from storage_core.fields.cursor import Limits
 from storage_core.fields.decoding import Decoded, Fault, decode_batch
 from storage_core.fields.encoding import BodyEncoder
@@ -13,6 +14,7 @@ __all__ = [
     "Fault",
     "Limits",
     "decode_batch",
+    "encode_batch",
     "frame_of",
     "starts_of",
 ]
