@@ -94,6 +94,11 @@ class AvroSchema:
         return self.fingerprint + xxhash.xxh3_64_digest(self.text.encode())
 
     @property
+    def is_record(self) -> bool:
+        """Whether it has fields of its own."""
+        return isinstance(self.root, Record)
+
+    @property
     def fields(self) -> list[Field]:
         """The columns' fields; of a schema that is no record one, `value`."""
         if isinstance(self.root, Record):

@@ -46,7 +46,10 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("cli",),
     ),
     "streaming_jobs": (
-        ("moments", "open_streams", "option_values", "spark_errors", "stream_place"),
+        (
+            *("moments", "open_streams", "option_values", "spark_errors", "stream_place"),
+            "field_columns",
+        ),
         ("schemas",),
         ("source", "sink"),
         ("data_source",),
