@@ -162,5 +162,5 @@ def _row(shard: int, offset: int, raw: bytes) -> dict[str, Any]:
 def _decoded(raw: bytes) -> DeadLetter | None:
     try:
         return decode_dead_letter(raw)
-    except (ValueError, KeyError, TypeError):
+    except ValueError:
         return None

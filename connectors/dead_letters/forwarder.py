@@ -168,7 +168,7 @@ class Forwarder:
         """Hand a letter over; once it is acknowledged it is open no more."""
         try:
             letter = decode_dead_letter(raw)
-        except (ValueError, KeyError, TypeError):
+        except ValueError:
             open_[address] = "it was not written by a worker, and nobody knows its record"
             return
         headers = with_origin(letter, reason_word(raw), topic_id, self._group)

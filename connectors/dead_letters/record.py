@@ -149,13 +149,29 @@ def encode_dead_letter(letter: DeadLetter) -> bytes:
 
 
 def decode_dead_letter(data: bytes) -> DeadLetter:
-    """Return what `encode_dead_letter` was given."""
-    fields: dict[str, Any] = json.loads(data)
-    headers = fields["headers"]
-    fields["key"], fields["value"] = _bytes(fields["key"]), _bytes(fields["value"])
-    if headers is not None:
-        fields["headers"] = [(name, _bytes(value)) for name, value in headers]
-    return DeadLetter(**fields)
+    """Return what `encode_dead_letter` was given.
+
+    Raises:
+        ValueError: The bytes are others; whoever appended them was no worker.
+    """
+    try:
+        fields: dict[str, Any] = json.loads(data)
+        headers = fields["headers"]
+        fields["key"], fields["value"] = _bytes(fields["key"]), _bytes(fields["value"])
+        if headers is not None:
+            fields["headers"] = [(name, _bytes(value)) for name, value in headers]
+        letter = DeadLetter(**fields)
+        texts = letter.topic, letter.reason, *(name for name, _ in letter.headers or ())
+        # What is no text, or has no UTF-8, is nothing that a worker wrote.
+        "".join(texts).encode()
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        message = f"no dead letter of a worker: {error}"
+        raise ValueError(message) from error
+    numbers = letter.partition, letter.offset, letter.timestamp, letter.timestamp_type
+    if any(type(one) is not int for one in numbers):
+        message = "no dead letter of a worker: its fields are of other types"
+        raise ValueError(message)
+    return letter
 
 
 def _bytes_at(column: pa.BinaryArray, at: int) -> bytes | None:
