@@ -132,7 +132,7 @@ class Exchange:
                     raise TimeoutError
         try:
             return json.loads(b"".join(parts))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             message = "the answer is no JSON"
             raise _NoRegistryError(message) from error
 
@@ -193,7 +193,7 @@ def _said(error: HTTPError) -> tuple[int, str]:
     try:
         found = json.loads(body)
         code, text = int(found["error_code"]), str(found["message"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return 0, error.reason
     line = " ".join(text.split())
     return code, line if len(line) <= _SAID_MAX else f"{line[:_SAID_MAX]}..."

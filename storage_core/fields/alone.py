@@ -9,7 +9,7 @@ from storage_core.errors import InvalidRequestError
 NESTING_MAX: Final = 64
 PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 NAMED: Final = ("record", "error", "enum", "fixed")
-_TEXT_MAX: Final = 2**20
+TEXT_MAX: Final = 2**20
 # Where the type stands that another is made of.
 _INNER: Final = {"array": "items", "map": "values"}
 
@@ -34,8 +34,8 @@ def full_name(name: str, namespace: str) -> str:
 
 
 def _parsed(text: str) -> Json:
-    if len(text) > _TEXT_MAX:
-        message = f"a schema of {len(text)} characters; {_TEXT_MAX} are the most"
+    if len(text) > TEXT_MAX:
+        message = f"a schema of {len(text)} characters; {TEXT_MAX} are the most"
         raise InvalidRequestError(message)
     try:
         return json.loads(text)

@@ -20,7 +20,14 @@ from fastavro.schema import (
 )
 
 from storage_core.errors import InvalidRequestError
-from storage_core.fields.alone import NAMED, NESTING_MAX, PRIMITIVES, full_name, stands_alone
+from storage_core.fields.alone import (
+    NAMED,
+    NESTING_MAX,
+    PRIMITIVES,
+    TEXT_MAX,
+    full_name,
+    stands_alone,
+)
 from storage_core.fields.avro_types import (
     DECIMAL_DIGITS_MAX,
     Array,
@@ -67,15 +74,24 @@ class AvroSchema:
         """Read a schema's text, with the texts of the schemas that it refers to.
 
         Raises:
-            InvalidRequestError: The text is no schema, or refers to one that is not given.
+            InvalidRequestError: The text is no schema, refers to one that is not given, or is too
+                long with those that it refers to.
         """
         alone = stands_alone(text, references)
         whole = json.dumps(alone, separators=(",", ":"))
+        if len(whole) > TEXT_MAX:
+            # It could not be read again by itself.
+            message = (
+                f"a schema of {len(whole)} characters, with those that it refers to and as ASCII; "
+                f"{TEXT_MAX} are the most"
+            )
+            raise InvalidRequestError(message)
         try:
             judged = json.loads(whole, object_hook=_without_logical)
             canonical = to_parsing_canonical_form(parse_schema(judged, _write_hint=False))
             root = _Tree().type_of(alone, 0)
             check_extent(root)
+            mark = bytes.fromhex(fingerprint(canonical, "CRC-64-AVRO"))
         except UnknownType as error:
             message = f"the schema refers to {error.name}, which is not given; add it as reference"
             raise InvalidRequestError(message) from error
@@ -84,7 +100,6 @@ class AvroSchema:
         except (SchemaParseException, ValueError, TypeError, AttributeError, KeyError) as error:
             message = f"this is no Avro schema: {error}"
             raise InvalidRequestError(message) from error
-        mark = bytes.fromhex(fingerprint(canonical, "CRC-64-AVRO"))
         name = root.name if isinstance(root, Named) else _kind(alone)
         return cls(whole, mark, name, root)
 

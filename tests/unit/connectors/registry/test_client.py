@@ -153,8 +153,9 @@ def test_next_address_is_asked_where_one_does_not_answer(script, clock) -> None:
     ("status", "said"),
     [(401, "see basic.auth.user.info"), (403, "may not"), (404, "its path included"), (422, "422")],
 )
-def test_refusal_is_told_in_one_line_and_not_asked_again(script, clock, status, said) -> None:
-    script.answer("/schemas/ids/7", b"<html>\nno</html>", status)
+@pytest.mark.parametrize("body", [b"<html>\nno</html>", b"[" * 50_000])
+def test_refusal_is_told_in_one_line_and_not_asked_again(script, clock, status, said, body) -> None:
+    script.answer("/schemas/ids/7", body, status)
     with pytest.raises(RegistryRefusedError, match=f"{script.url}: schema id 7: .*{said}") as told:
         client(script, clock).schema_by_id(7)
     assert "\n" not in str(told.value)
@@ -162,7 +163,8 @@ def test_refusal_is_told_in_one_line_and_not_asked_again(script, clock, status, 
 
 
 @pytest.mark.parametrize(
-    "body", [b"<html>", [], {}, {"schema": 1}, {"schema": INT, "references": [1]}]
+    "body",
+    [b"<html>", b"[" * 100_000, [], {}, {"schema": 1}, {"schema": INT, "references": [1]}],
 )
 def test_what_does_not_answer_like_a_registry_is_refused(script, clock, body) -> None:
     script.answer("/schemas/ids/7", body)

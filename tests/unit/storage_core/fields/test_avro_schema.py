@@ -78,11 +78,20 @@ def test_fingerprint_knows_nothing_of_docs_but_all_of_names():
         "[" * 5_000 + "]" * 5_000,
         '{"type": "array", "items": ' * 100 + '"int"' + "}" * 100,
         '"' + "x" * 2**20 + '"',
+        record({"name": "\ud800", "type": "int"}),
+        record({"name": "x", "type": "int", "doc": "ä" * 2**18}).replace("\\u00e4", "ä"),
     ],
 )
 def test_what_is_no_schema_is_refused(text):
     with pytest.raises(InvalidRequestError, match="schema"):
         AvroSchema.parse(text)
+
+
+def test_what_could_not_be_read_again_alone_is_refused():
+    place = json.dumps({**PLACE, "doc": "x" * 2**19})
+    text = record({"name": "at", "type": "geo.Place"}, doc="x" * 2**19)
+    with pytest.raises(InvalidRequestError, match="with those that it refers to"):
+        AvroSchema.parse(text, [place])
 
 
 def test_logical_type_that_does_not_fit_is_none():
