@@ -5,6 +5,7 @@ Spark does not tell names apart by case, so nor does this. The value of a schema
 is the column `value`, in which other rows have their bytes.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from storage_core import InvalidRequestError
@@ -24,24 +25,33 @@ def column_of(field: str) -> str:
     return f"value_{field}" if field.lower() in _TAKEN else field
 
 
-def fields_by_column(schema: AvroSchema) -> dict[str, str]:
+def fields_by_column(schema: AvroSchema, wanted: Iterable[str] | None = None) -> dict[str, str]:
     """Return the columns of a schema's fields, and the field that each of them shows.
 
+    Args:
+        schema: The schema.
+        wanted: The columns that are asked for, in this order; all if None.
+
     Raises:
-        InvalidRequestError: Two fields would be the same column.
+        InvalidRequestError: One is no field's, or two fields would be the same column.
     """
-    if not schema.is_record:
-        return {each.name: each.name for each in schema.fields}
+    named = column_of if schema.is_record else str
+    columns = [(named(each.name), each.name) for each in schema.fields]
+    if wanted is not None:
+        there = [name for name, _ in columns]
+        if unknown := [name for name in wanted if name not in there]:
+            message = f"no {', '.join(unknown)} among the columns of {schema.full_name}"
+            raise InvalidRequestError(message)
+        columns = [each for name in wanted for each in columns if each[0] == name]
     found: dict[str, str] = {}
     seen: dict[str, str] = {}
-    for each in schema.fields:
-        column = column_of(each.name)
-        other = seen.setdefault(column.lower(), each.name)
-        if other != each.name:
+    for column, field in columns:
+        other = seen.setdefault(column.lower(), field)
+        if other != field:
             message = (
-                f"fields {other} and {each.name} of {schema.full_name} would both be the column "
+                f"fields {other} and {field} of {schema.full_name} would both be the column "
                 f"{column}, which Spark does not tell apart: name one of them otherwise"
             )
             raise InvalidRequestError(message)
-        found[column] = each.name
+        found[column] = field
     return found

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage_core import InvalidRequestError, SchemaEntry
-from storage_core.fields import AvroSchema, decode_batch, starts_of
+from storage_core.fields import AvroSchema, decode_batch, newest_schema, starts_of
 
 # What a value is in text: JSON, or the bytes of one that is not decoded; neither for none.
 VALUE_TYPE: Final = pa.struct([pa.field("json", pa.string()), pa.field("raw", pa.binary())])
@@ -174,11 +174,8 @@ def is_value(value: object) -> bool:
 
 
 def latest_schema(schemas: Iterable[SchemaEntry]) -> AvroSchema | None:
-    """Return the schema with the highest id, of one id the last; None if there is none."""
-    newest: SchemaEntry | None = None
-    for one in schemas:
-        if newest is None or one.registry_id >= newest.registry_id:
-            newest = one
+    """Return the newest of some schemas; None if there is none."""
+    newest = newest_schema(schemas)
     return None if newest is None else AvroSchema.parse(newest.text)
 
 

@@ -6,6 +6,7 @@ from storage_core.fields.cursor import Limits
 from storage_core.fields.decoding import Decoded, Fault, decode_batch
 from storage_core.fields.encoding import BodyEncoder
 from storage_core.fields.framing import frame_of, starts_of
+from storage_core.fields.newest import newest_schema
 
 __all__ = [
     "AvroSchema",
@@ -16,5 +17,6 @@ __all__ = [
     "decode_batch",
     "encode_batch",
     "frame_of",
+    "newest_schema",
     "starts_of",
 ]

@@ -50,7 +50,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
             *("moments", "open_streams", "option_values", "spark_errors", "stream_place"),
             "field_columns",
         ),
-        ("schemas",),
+        ("schemas", "field_types"),
         ("source", "sink"),
         ("data_source",),
         # They reach the source and the sink as everybody does, by their format's name.

@@ -31,5 +31,18 @@ def test_fields_that_would_be_one_column_are_refused(names):
         fields_by_column(schema_of(*names))
 
 
+def test_field_that_is_not_asked_for_is_in_nobodys_way():
+    assert fields_by_column(schema_of("heat", "HEAT"), ["HEAT"]) == {"HEAT": "HEAT"}
+    with pytest.raises(InvalidRequestError, match="would both be the column"):
+        fields_by_column(schema_of("key", "value_key"), ["value_key"])
+
+
+def test_columns_come_in_the_order_asked_for():
+    found = fields_by_column(schema_of("a", "key", "c"), ["c", "value_key"])
+    assert list(found.items()) == [("c", "c"), ("value_key", "key")]
+    with pytest.raises(InvalidRequestError, match=r"no key, d among the columns of a\.R"):
+        fields_by_column(schema_of("a", "key", "c"), ["c", "key", "d"])
+
+
 def test_all_columns_of_the_source_are_known():
     assert set(known_columns()) <= set(OWN_COLUMNS)
