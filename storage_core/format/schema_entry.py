@@ -32,7 +32,7 @@ class SchemaEntry:
     """A schema as the log keeps it.
 
     Attributes:
-        registry_id: The id under which its registry has it, and rows show it.
+        registry_id: The id under which its registry has it, and rows show it; 0 where none has.
         fingerprint: Tells it from another under the same id, as a registry made anew gives.
         text: The schema; it can be read alone.
     """

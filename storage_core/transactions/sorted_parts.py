@@ -23,9 +23,10 @@ import pyarrow as pa
 
 from storage_core.catalog.options import PAYLOAD_BYTES_MAX
 from storage_core.errors import CorruptionError, UnavailableError
-from storage_core.format.record import Rows, rows_from_arrow
+from storage_core.format.record import SCHEMA, Rows, rows_from_arrow
+from storage_core.format.schema_entry import SchemaEntry
 from storage_core.ground.arrow import concat, int_array
-from storage_core.transactions.staged_rows import BATCH_BYTES_TARGET, StagedPart
+from storage_core.transactions.staged_rows import BATCH_BYTES_TARGET, StagedPart, schemas_of_part
 
 # IMPORTANT: part of the format, as BATCH_BYTES_TARGET is: both decide the order of rows where a
 # shard's parts are more. Once one is changed, an unfinished transaction goes on behind wrong rows.
@@ -36,8 +37,10 @@ _GIVEN_BYTES_TARGET: Final = 16 * 2**20
 def read_sorted(directory: Path, parts: Sequence[StagedPart]) -> Iterator[Rows]:
     """Yield the rows of a shard's sorted parts that are whole."""
     for group in merge_groups(parts):
-        for batch in _merged(directory, group):
-            yield rows_from_arrow(batch, PAYLOAD_BYTES_MAX)
+        known: dict[SchemaEntry, int] = {}
+        for batch in _merged(directory, group, known):
+            schemas = tuple(known) if SCHEMA in batch.schema.names else ()
+            yield rows_from_arrow(batch, PAYLOAD_BYTES_MAX, schemas=schemas)
 
 
 def merge_groups(parts: Iterable[StagedPart]) -> list[tuple[StagedPart, ...]]:
@@ -54,9 +57,12 @@ def merge_groups(parts: Iterable[StagedPart]) -> list[tuple[StagedPart, ...]]:
     return groups
 
 
-def _merged(directory: Path, parts: Sequence[StagedPart]) -> Iterator[pa.RecordBatch]:
+def _merged(
+    directory: Path, parts: Sequence[StagedPart], known: dict[SchemaEntry, int]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of parts, whose schemas count through those that are known of all parts."""
     with ExitStack() as files:
-        runs = [_Run(directory, part, files) for part in parts]
+        runs = [_Run(directory, part, files, known) for part in parts]
         while runs:
             taken = _taken(runs)
             runs = [run for run in runs if run.goes_on()]
@@ -109,11 +115,16 @@ class _Run:
     times: npt.NDArray[np.int64]
     _batch: pa.RecordBatch
 
-    def __init__(self, directory: Path, part: StagedPart, files: ExitStack) -> None:
+    def __init__(
+        self, directory: Path, part: StagedPart, files: ExitStack, known: dict[SchemaEntry, int]
+    ) -> None:
         self._path = directory / part.file
         file = files.enter_context(pa.OSFile(str(self._path), "rb"))
         file.seek(part.start)
-        self._batches = iter(files.enter_context(pa.ipc.open_stream(file)))
+        batches = files.enter_context(pa.ipc.open_stream(file))
+        schemas = schemas_of_part(batches.schema)
+        self._schemas = np.array([known.setdefault(one, len(known)) for one in schemas], np.int32)
+        self._batches = iter(batches)
         self.rows_left = part.rows
         self._read()
 
@@ -135,7 +146,7 @@ class _Run:
         Raises:
             CorruptionError: It does not.
         """
-        self._batch = next(self._batches)
+        self._batch = self._placed(next(self._batches))
         self.times = self._batch.column("primary").to_numpy()
         self.rows_left -= len(self.times)
         if not len(self.times) or bool((self.times[1:] < self.times[:-1]).any()):
@@ -143,3 +154,11 @@ class _Run:
                 "staged rows that are called sorted are not; whoever wrote them sorts otherwise"
             )
             raise CorruptionError(message, path=self._path)
+
+    def _placed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch whose schemas count through those of all parts."""
+        if (self._schemas == np.arange(len(self._schemas))).all():
+            return batch
+        at = batch.schema.get_field_index(SCHEMA)
+        column = int_array(self._schemas).take(batch.column(at))
+        return batch.set_column(at, SCHEMA, column)

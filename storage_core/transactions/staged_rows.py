@@ -13,7 +13,7 @@ text], through which the column `schema` counts.
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ import xxhash
 
 from storage_core.catalog.options import PAYLOAD_BYTES_MAX
 from storage_core.dictionaries.routing import shards_of_keys
+from storage_core.dictionaries.schemas import checked_schemas
 from storage_core.errors import UnavailableError
 from storage_core.format.record import ENVELOPE, SCHEMA, Rows, rows_from_arrow
 from storage_core.format.schema_entry import SchemaEntry
@@ -229,17 +230,20 @@ class StagingWriter:
         self._payload_bytes_max = payload_bytes_max
         self._home = forking.Home(stream)
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Take a batch with the columns of `Stream.append_batch`.
+    def write(self, batch: pa.RecordBatch, *, schemas: Sequence[SchemaEntry] = ()) -> None:
+        """Take a batch, its rows and schemas as those of `Stream.append_batch`.
 
         Its memory must stay as it is until `finish`; rows are gathered without a copy.
 
         Raises:
             InvalidRequestError: A column is missing, unknown, null where it may not be, or
-                does not cast without loss; or a payload is too large.
+                does not cast without loss; a payload is too large, or a schema is none.
         """
         self._home.refuse_elsewhere()
-        rows = rows_from_arrow(batch, self._payload_bytes_max, has_keys=self._has_keys)
+        known = checked_schemas(schemas)
+        rows = rows_from_arrow(
+            batch, self._payload_bytes_max, has_keys=self._has_keys, schemas=known
+        )
         self._writer.gather(rows)
 
     def finish(self) -> dict[int, tuple[StagedPart, ...]]:
@@ -280,9 +284,17 @@ def read_part(directory: Path, part: StagedPart) -> Iterator[Rows]:
     with pa.OSFile(str(directory / part.file), "rb") as file:
         file.seek(part.start)
         with pa.ipc.open_stream(file) as batches:
-            schemas = _decode_schemas(batches.schema)
+            schemas = schemas_of_part(batches.schema)
             for batch in batches:
                 yield rows_from_arrow(batch, PAYLOAD_BYTES_MAX, schemas=schemas)
+
+
+def schemas_of_part(schema: pa.Schema) -> tuple[SchemaEntry, ...]:
+    """Return what the column `schema` of a part's batches counts through."""
+    if SCHEMA not in schema.names:
+        return ()
+    listed = json.loads((schema.metadata or {})[_SCHEMAS])
+    return tuple(SchemaEntry(id_, bytes.fromhex(mark), text) for id_, mark, text in listed)
 
 
 def rows_of(parts: Mapping[int, tuple[StagedPart, ...]]) -> int:
@@ -306,10 +318,3 @@ def _as_batch(rows: Rows) -> pa.RecordBatch:
 def _encode_schemas(schemas: Iterable[SchemaEntry]) -> bytes:
     listed = [[one.registry_id, one.fingerprint.hex(), one.text] for one in schemas]
     return json.dumps(listed).encode()
-
-
-def _decode_schemas(schema: pa.Schema) -> tuple[SchemaEntry, ...]:
-    if SCHEMA not in schema.names:
-        return ()
-    listed = json.loads((schema.metadata or {})[_SCHEMAS])
-    return tuple(SchemaEntry(id_, bytes.fromhex(mark), text) for id_, mark, text in listed)

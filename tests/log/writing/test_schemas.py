@@ -13,6 +13,7 @@ from storage_core import (
     InvalidRequestError,
     SchemaEntry,
     ShardPoisonedError,
+    StagedPart,
     StagingArea,
     Stream,
     StreamReader,
@@ -183,10 +184,38 @@ def test_transaction_that_an_opener_finishes_has_its_schemas(make_bench):
     assert bench.stream.verify().is_clean
 
 
-def test_staged_rows_of_jobs_bring_no_schemas(bench):
+def staged(bench: Workbench, transaction: TransactionId, *tasks: Sequence[SchemaEntry]) -> Any:
+    """Stage a row of each schema by each task, in turns; return the parts of all tasks."""
+    area = StagingArea.open(bench.root, bench.name)
+    parts: dict[int, tuple[StagedPart, ...]] = {}
+    for task, schemas in enumerate(tasks):
+        writer = area.writer(transaction)
+        rows = batch_of([10 * at + task for at in range(len(schemas))], schema=range(len(schemas)))
+        writer.write(rows, schemas=schemas)
+        writer.write(batch_of([100 + task]))
+        for shard, of_shard in writer.finish().items():
+            parts[shard] = (*parts.get(shard, ()), *of_shard)
+    return parts
+
+
+def test_rows_that_tasks_staged_have_the_schemas_of_their_own_task(bench):
+    for number in range(2):
+        transaction = TransactionId("spark", number)
+        parts = staged(bench, transaction, [LONG, STRING], [STRING, LONG_ANEW, BYTES])
+        StagingArea.open(bench.root, bench.name).publish(transaction, parts)
+        bench.stream.finish_transactions()
+    once = [7, 8, 8, 7, 9, None, None]
+    assert column_of(bench.stream.scan(columns=["schema_id"]), "schema_id") == once * 2
+    assert bench.stream.schemas() == [LONG, STRING, LONG_ANEW, BYTES]
+    assert bench.stream.verify().is_clean
+
+
+def test_staged_rows_whose_schemas_are_not_given_are_refused(bench):
     writer = StagingArea.open(bench.root, bench.name).writer(TransactionId("spark", 1))
     with pytest.raises(InvalidRequestError, match="column 'schema' has 0, and 0 schemas"):
         writer.write(batch_of([1], schema=[0]))
+    with pytest.raises(InvalidRequestError, match="schemas are SchemaEntry values"):
+        writer.write(batch_of([1], schema=[0]), schemas=["long"])  # type: ignore[list-item]  # what a caller mistakes
 
 
 def test_newest_rows_show_their_schemas(bench):
