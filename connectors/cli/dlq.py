@@ -155,7 +155,9 @@ def _row(shard: int, offset: int, raw: bytes) -> dict[str, Any]:
         pairs = letter.headers
         headers = None if pairs is None else [{"key": key, "value": value} for key, value in pairs]
         word = reason_word(raw)
-        fields = (letter.timestamp, word, letter.reason, letter.key, letter.value, headers)
+        # Most reasons of a value begin with their word, which has a column of its own.
+        reason = letter.reason.removeprefix(f"{word.replace('_', ' ')}: ")
+        fields = (letter.timestamp, word, reason, letter.key, letter.value, headers)
     return dict(zip(_COLUMNS, (shard, offset, *fields), strict=True))
 
 

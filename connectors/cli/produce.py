@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, BinaryIO, Final
 
@@ -173,6 +174,8 @@ def produce(  # noqa: PLR0913 - one parameter an option
         admin = kafka_client.Admin({**settings, "bootstrap.servers": bootstrap})
         notice = None
         admin.await_broker(_BROKER_WAIT_S)
+        # Made before the topic is: values that cannot be written at all leave none behind.
+        outgoing = chain(list(islice(outgoing, 1)), outgoing)
         if not create:
             notice = notice_of_missing(topic, admin.partitions(), settings, run.now_ms)
         elif not admin.create_topic(topic, partitions or _PARTITIONS_DEFAULT, {}) and partitions:

@@ -9,7 +9,9 @@ import pytest
 
 from connectors.cli.made_up_records import TelemetryPlan, made_up_records
 from connectors.kafka_client import Admin, Consumer, Partition, Place
+from connectors.registry import RegistryClient, RegistrySettings
 from storage_core import SystemClock
+from tests.tidy.tree import ROOT
 from tests.unit.connectors.command import runner
 from tests.unit.connectors.records import plain
 
@@ -64,6 +66,21 @@ def test_lines_arrive_with_key_timestamp_and_headers(shardlog, broker, topic, tm
     (found,) = consumed(broker, topic, 1, partitions=1)
     assert (found.key, found.value, found.timestamp) == (b"\0\0\0\7", None, NOW_MS)
     assert found.headers == [("a", b"b"), ("c", None)]
+
+
+def test_values_that_the_schema_cannot_write_leave_no_topic_behind(
+    shardlog, broker, registry, topic, tmp_path
+):
+    client = RegistryClient(RegistrySettings.parse({"url": registry}))
+    client.register(topic, (ROOT / "schemas/avro/devices/alarm.v1.avsc").read_text())
+    told = ("produce", topic, "--bootstrap", broker, "--avro", "--registry", registry)
+    lines = tmp_path / "lines"
+    lines.write_text('{"value": {"device": 7}}\n')
+    for more in ((), ("--lines", lines)):
+        ran = shardlog(*told, "--subject", topic, *more)
+        assert ran.code == 2
+        assert "does not fit schema devices.Alarm" in ran.err
+    assert topic not in Admin({"bootstrap.servers": broker}).partitions()
 
 
 def test_a_bad_line_is_named_and_those_before_it_arrive(shardlog, broker, topic, tmp_path):

@@ -5,6 +5,7 @@ import io
 
 import pytest
 
+from connectors.dead_letters.record import DeadLetter, encode_dead_letter
 from connectors.kafka_client import Partition
 from storage_core import Stream
 from tests.unit.connectors.feeds import TOPIC, open_feeds
@@ -92,6 +93,27 @@ def test_shard_that_is_not_there_is_refused(shardlog, root):
     ran = shardlog("dlq", "show", root, TOPIC, "--shard=9")
     assert (ran.code, ran.out) == (2, "")
     assert "no shard 9" in ran.err
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv"])
+@pytest.mark.parametrize(
+    ("word", "rest"),
+    [
+        ("framing", "value is empty"),
+        ("unknown_schema", "id 9 is not there"),
+        ("body", "Reading: the body ends too early"),
+        ("mapping", "field at is null"),
+    ],
+)
+def test_word_of_a_reason_is_shown_once(shardlog, root, word, rest, form):
+    reason = f"{word.replace('_', ' ')}: {rest}"
+    letter = encode_dead_letter(DeadLetter(reason, TOPIC, 0, 5, 1, 0, None, b"v", None))
+    with Stream.open(root, TOPIC, shards=[0]) as stream:
+        ((_, rows),) = shard_records([record(0)])
+        none = rows.rows.slice(0, 0)
+        stream.append_batch(none, shard=0, addresses=[], dead_letters={5: letter})
+    shown = shardlog("dlq", "show", root, TOPIC, "--shard=0", f"--format={form}").out
+    assert (word in shown, rest in shown, reason in shown) == (True, True, False)
 
 
 def test_dead_letter_in_another_encoding_is_shown_whole(shardlog, root):
