@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from connectors.registry import (
     RegistryClient,
     RegistrySettings,
-    read_schema_files,
+    schema_in_file,
     settings_in_file,
 )
 from storage_core import InvalidRequestError
@@ -114,23 +114,10 @@ def schema_named(
 
 
 def _in_file(path: Path, option: str) -> AvroSchema:
-    """Return the schema of a file; what it refers to is looked for in the files beside it."""
     try:
-        alone = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
-        raise _refused(option, f"{path} cannot be read: {why}") from error
-    try:
-        return AvroSchema.parse(alone)
+        return schema_in_file(path)
     except InvalidRequestError as error:
-        try:
-            beside = read_schema_files([path.parent])
-        except InvalidRequestError:
-            beside = []
-        found = [one.alone for one in beside if one.path == path]
-        if not found:
-            raise _refused(option, f"{path}: {error.message}") from error
-        return found[0]
+        raise _refused(option, error.message) from error
 
 
 def _client(

@@ -100,8 +100,8 @@ SchemaFile = Annotated[
     typer.Option(
         "--schema",
         metavar="FILE",
-        help="Read Avro values by this schema. Without it each is read by its own, and in Parquet "
-        "and Arrow all by the latest.",
+        help="Read Avro values by this schema; what it refers to is looked for beside it. Without "
+        "it each is read by its own, and in Parquet and Arrow all by the latest.",
     ),
 ]
 Execute = Annotated[

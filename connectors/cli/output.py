@@ -23,6 +23,7 @@ from connectors.outputs.progress import Progress
 from connectors.outputs.typed_files import TypedForm, TypedRows, typed_schema
 from connectors.outputs.values import DecodedValues, latest_schema
 from connectors.outputs.whole_file import WholeFile
+from connectors.registry import schema_in_file
 from storage_core import InvalidRequestError, StreamReader, SystemClock, Unit
 from storage_core.fields import AvroSchema
 
@@ -241,9 +242,9 @@ def _values_of(
 
 def _schema_of(path: Path) -> AvroSchema:
     try:
-        return AvroSchema.parse(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        message = f"--schema {path}: {error}"
+        return schema_in_file(path)
+    except InvalidRequestError as error:
+        message = f"--schema {error.message}"
         raise InvalidRequestError(message) from error
 
 

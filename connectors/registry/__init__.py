@@ -18,7 +18,7 @@ from connectors.registry.errors import (
     SchemaNotFoundError,
 )
 from connectors.registry.registered import Compatibility, Reference, RegisteredSchema
-from connectors.registry.schema_files import SchemaFile, read_schema_files
+from connectors.registry.schema_files import SchemaFile, read_schema_files, schema_in_file
 from connectors.registry.settings import (
     RegistrySettings,
     settings_in_file,
@@ -37,6 +37,7 @@ __all__ = [
     "SchemaFile",
     "SchemaNotFoundError",
     "read_schema_files",
+    "schema_in_file",
     "settings_in_file",
     "shown_registry_settings",
 ]

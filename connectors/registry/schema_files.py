@@ -88,6 +88,32 @@ def read_schema_files(paths: Iterable[Path]) -> list[SchemaFile]:
     return list(made.values())
 
 
+def schema_in_file(path: Path) -> AvroSchema:
+    """Return the schema of a file; what it refers to is looked for in the files beside it.
+
+    Raises:
+        InvalidRequestError: The file cannot be read, is no schema, or refers to what is not there.
+    """
+    try:
+        alone = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        message = f"{path} cannot be read: {why}"
+        raise InvalidRequestError(message) from error
+    try:
+        return AvroSchema.parse(alone)
+    except InvalidRequestError as error:
+        try:
+            beside = read_schema_files([path.parent])
+        except InvalidRequestError:
+            beside = []
+        found = [one.alone for one in beside if one.path == path]
+        if not found:
+            message = f"{path}: {error.message}"
+            raise InvalidRequestError(message) from error
+        return found[0]
+
+
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
         inside = sorted(path.rglob(f"*{_SUFFIX}")) if path.is_dir() else [path]

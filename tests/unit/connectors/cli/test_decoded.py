@@ -138,6 +138,20 @@ def test_a_schema_can_be_chosen(shardlog, root, tmp_path):
     assert ran.json_lines[1] == {"payload": {"device": 2, "temperature": 2.5}}
 
 
+def test_what_a_chosen_schema_refers_to_is_looked_for_beside_it(shardlog, root, tmp_path):
+    place = {"type": "record", "name": "Place", "fields": [{"name": "site", "type": "string"}]}
+    at = {"name": "place", "type": ["null", "Place"], "default": None}
+    schema = tmp_path / "telemetry.v3.avsc"
+    schema.write_text(json.dumps(OLD | {"fields": [*OLD["fields"], at]}))
+    told = ("read", root, NAME, "--schema", schema, "--columns", "payload", "-o", "json")
+    alone = shardlog(*told)
+    assert (alone.code, alone.out, alone.err.count("\n")) == (2, "", 1)
+    assert "refers to Place" in alone.err
+    (tmp_path / "place.v1.avsc").write_text(json.dumps(place))
+    ran = shardlog(*told)
+    assert ran.json_lines[1] == {"payload": {"device": 2, "temperature": 2.5, "place": None}}
+
+
 def test_a_schema_that_does_not_fit_shows_bytes_and_says_so(shardlog, root, tmp_path):
     schema = tmp_path / "other.avsc"
     schema.write_text('"string"')
