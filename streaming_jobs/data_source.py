@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from storage_core import InvalidRequestError
 from streaming_jobs.option_values import warn_of_idle_options
-from streaming_jobs.source.look import opened
+from streaming_jobs.source.look import check_streams
 from streaming_jobs.source.offsets import SourceOffset
 from streaming_jobs.source.options import (
     Mode,
@@ -46,11 +46,10 @@ class ShardlogSource(DataSource):
         """Return the columns that the options ask for, once they are found to be sound."""
         with plain_errors():
             options = parse_source_options(self.options)
-            with opened(options) as reader:
-                warn_of_idle_options(self.options, "Kafka's source")
-                if options.takes_snapshot:
-                    bounds = (options.starting, options.ending)
-                    self._taken = take(reader, options.path, options.stream, bounds)
+            check_streams(options)
+            warn_of_idle_options(self.options, "Kafka's source")
+            if options.takes_snapshot:
+                self._taken = take(options)
             return spark_schema(options.rules.columns)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:

@@ -49,7 +49,7 @@ STARTING: Final = (
 ENDING: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 LIMITS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 SOURCE_OPTIONS: Final = (
-    *("path", "stream", "subscribe"),
+    *("path", "stream", "subscribe", "subscribePattern", "assign"),
     *(*STARTING, *ENDING, "snapshot", *LIMITS, "minPartitions", "maxRecordsPerPartition"),
     *("columns", "includeHeaders", "ids", "keys", "startPrimary", "endPrimary"),
     *("includeLate", "includeExpired", "failOnDataLoss"),
@@ -157,12 +157,17 @@ class OptionValues:
             refuse(name, text, f"a span of time like {like}")
         return span
 
-    def place(self, also: str) -> tuple[str, str]:
-        """Return the root and the name of the stream, which may stand under another option too."""
-        path, named, other = self.directory("path"), self.text("stream"), self.text(also)
+    def root(self) -> str:
+        """Return the root that has to be given."""
+        path = self.directory("path")
         if not path:
             message = 'option path is missing: the root directory, .option("path", …)'
             raise InvalidRequestError(message)
+        return path
+
+    def place(self, also: str) -> tuple[str, str]:
+        """Return the root and the name of the stream, which may stand under another option too."""
+        path, named, other = self.root(), self.text("stream"), self.text(also)
         if named and other and named != other:
             message = f"options stream {named!r} and {also} {other!r} name different streams"
             raise InvalidRequestError(message)

@@ -7,11 +7,14 @@ but up where it is below one, so that a small shard is not starved beside a larg
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import TypeVar
 
 from storage_core import Clock, SystemClock
 
+S = TypeVar("S")
 
-def share_out(limit: int, begins: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
+
+def share_out(limit: int, begins: Mapping[S, int], ends: Mapping[S, int]) -> dict[S, int]:
     """Return how far each shard is read when a batch takes about `limit` offsets in all."""
     sizes = {shard: end - begins[shard] for shard, end in ends.items() if end > begins[shard]}
     total = sum(sizes.values())

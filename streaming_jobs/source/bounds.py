@@ -1,7 +1,8 @@
 """Where reading begins or ends, as options say it in Kafka's words.
 
     startingOffsets, endingOffsets            earliest, latest, or {"<stream>":{"0":n,"1":-2}}
-                                              with -2 for earliest and -1 for latest
+                                              with -2 for earliest and -1 for latest; of several
+                                              streams each
     startingTimestamp, endingTimestamp        ms: the first record of that time or later
     …OffsetsByTimestamp                       the same for each shard
 
@@ -20,6 +21,7 @@ from streaming_jobs.option_values import (
     shortened,
     whole_number,
 )
+from streaming_jobs.source.subscription import Subscription
 
 Side = Literal["starting", "ending"]
 Strategy = Literal["error", "latest"]
@@ -39,17 +41,21 @@ class Bound:
     Attributes:
         everywhere: An offset (or EARLIEST, LATEST), or a timestamp, that holds for all shards;
             None where each has its own.
-        by_shard: Those of each shard.
+        by_stream: Those of each stream's shards.
         is_time: Whether they are timestamps in ms and not offsets.
         without_match: What to do where no record is as late as a timestamp.
         identity: The `@` that came with offsets taken from a query.
     """
 
     everywhere: int | None = None
-    by_shard: Mapping[int, int] | None = None
+    by_stream: Mapping[str, Mapping[int, int]] | None = None
     is_time: bool = False
     without_match: Strategy = "error"
     identity: Mapping[str, Any] | None = None
+
+    def tells_of(self, stream: str) -> bool:
+        """Tell whether the bound says where it lies in a stream."""
+        return self.everywhere is not None or stream in (self.by_stream or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,26 +86,31 @@ class Edge:
     expired_until: int = 0
 
 
-def parse_bound(options: OptionValues, side: Side, stream: str, default: int) -> Bound:
+def parse_bound(
+    options: OptionValues, side: Side, subscription: Subscription, default: int
+) -> Bound:
     """Return the bound that options ask for on one side."""
     strategy: Strategy = "latest"
     if side == "starting":
         name = "startingOffsetsByTimestampStrategy"
         strategy = options.choice(name, ("error", "latest"), "error")
     everywhere = options.whole(f"{side}Timestamp", 0)
-    times = options.document(f"{side}OffsetsByTimestamp", dict, _SHAPE_TIME % stream)
-    offsets = _parse_offsets(options, side, stream, default)
+    wanted = _SHAPE_TIME % _example(subscription)
+    times = options.document(f"{side}OffsetsByTimestamp", dict, wanted)
+    offsets = _parse_offsets(options, side, subscription, default)
     if everywhere is not None:
         return Bound(everywhere, is_time=True, without_match=strategy)
     if times is not None:
         name = f"{side}OffsetsByTimestamp"
-        shards = _by_shard(name, times, stream, 0, _SHAPE_TIME % stream)
-        return Bound(by_shard=shards, is_time=True, without_match=strategy)
+        shards = _by_stream(name, times, subscription, 0, wanted)
+        return Bound(by_stream=shards, is_time=True, without_match=strategy)
     return offsets
 
 
-def _parse_offsets(options: OptionValues, side: Side, stream: str, default: int) -> Bound:
-    name, wanted = f"{side}Offsets", _SHAPE % stream
+def _parse_offsets(
+    options: OptionValues, side: Side, subscription: Subscription, default: int
+) -> Bound:
+    name, wanted = f"{side}Offsets", _SHAPE % _example(subscription)
     text = options.text(name)
     if text is None:
         return Bound(default)
@@ -109,20 +120,36 @@ def _parse_offsets(options: OptionValues, side: Side, stream: str, default: int)
     identity = document.pop("@", None)
     if identity is not None and not isinstance(identity, dict):
         refuse(name, text, wanted)
-    shards = _by_shard(name, document, stream, EARLIEST, wanted)
-    return Bound(by_shard=shards, identity=identity)
+    shards = _by_stream(name, document, subscription, EARLIEST, wanted)
+    return Bound(by_stream=shards, identity=identity)
 
 
-def _by_shard(
-    name: str, document: Mapping[str, Any], stream: str, least: int, wanted: str
-) -> dict[int, int]:
-    if not all(isinstance(v, dict) for v in document.values()):
+def _example(subscription: Subscription) -> str:
+    return subscription.names[0] if subscription.names else "telemetry"
+
+
+def _by_stream(
+    name: str, document: Mapping[str, Any], subscription: Subscription, least: int, wanted: str
+) -> dict[str, dict[int, int]]:
+    if not all(isinstance(value, dict) for value in document.values()):
         refuse(name, str(document), wanted)
-    if set(document) != {stream}:
-        message = f"option {name}: it speaks of {sorted(document)}; the stream is {stream!r}"
+    # Which streams match a pattern is known only where the root is read.
+    is_whole = subscription.pattern is not None or set(document) == set(subscription.names)
+    if not is_whole or not all(subscription.takes(stream) for stream in document):
+        is_one = len(subscription.names) == 1
+        has = (
+            f"the stream is {subscription.names[0]!r}"
+            if is_one
+            else f"it reads {subscription.shown()}"
+        )
+        message = f"option {name}: it speaks of {sorted(document)}; {has}"
         raise InvalidRequestError(message)
+    return {stream: _by_shard(name, document[stream], least, wanted) for stream in document}
+
+
+def _by_shard(name: str, document: Mapping[str, Any], least: int, wanted: str) -> dict[int, int]:
     found: dict[int, int] = {}
-    for shard, value in document[stream].items():
+    for shard, value in document.items():
         number, place = whole_number(shard), whole_number(value)
         if number is None or number < 0:
             refuse(name, f"{shard}: {value}", wanted)

@@ -1,16 +1,24 @@
-"""The offset of a query: how far each shard was read, of which stream exactly, and since where.
+"""The offset of a query: how far each shard was read, of which streams exactly, and since where.
 
     {"<stream>": {"0": n, …},
      "@": {"v": 1, "incarnation": …, "lineage": {"0": …}, "birth": {"0": n},
            "expired": {"0": g}, "schema": null}}
 
-Without `@` it is as Kafka's source has it, and a user may write it so. Spark keeps the text
-verbatim and compares texts, so equal offsets are always written alike: shards by number.
+is of one stream. Of several, and of none that match a pattern yet,
 
-`birth` is where the query began. `initialOffset` has none; the first `latestOffset` copies its
-start there, and every later one carries it on. Spark asks for the initial offset again before
-batch 0 is committed, each time the log may have grown; the range of a batch whose start has no
-birth begins at its end's birth, so that no answer but the first counts.
+    {"<stream>": {"0": n, …}, "<other>": {…},
+     "@": {"v": 2, "streams": {"<stream>": {"incarnation": …, "lineage": …, "birth": …,
+           "expired": …}, "<other>": {…}}, "schema": null}}
+
+Without `@` it is as Kafka's source has it, and a user may write it so. Spark keeps the text
+verbatim and compares texts, so equal offsets are always written alike: streams by name, shards by
+number.
+
+`birth` is where a query began to read a stream. `initialOffset` has none; the first `latestOffset`
+copies its start there, and every later one carries it on. Spark asks for the initial offset again
+before batch 0 is committed, each time the log may have grown; the range of a batch whose start has
+no birth begins at its end's birth, so that no answer but the first counts. A stream that joins
+later has its birth in the first offset that tells of it.
 
 `expired` is each shard's generation at that time, where the query began with what was there: what
 had expired by then is no loss. It goes the way of `birth`; an offset without it owes every row.
@@ -23,12 +31,13 @@ from typing import Any, Final
 from storage_core import InvalidRequestError, UnsupportedFormatError
 
 _IDENTITY: Final = "@"
-_VERSION: Final = 1
+_OF_ONE: Final = 1
+_OF_SEVERAL: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class SourceOffset:
-    """How far a query has come.
+class StreamOffset:
+    """How far a query has come in one stream.
 
     Attributes:
         ends: For each shard the next offset to read.
@@ -45,10 +54,73 @@ class SourceOffset:
     expired: Mapping[int, int] = field(default_factory=dict)
 
 
-def encode_offset(stream: str, offset: SourceOffset) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class SourceOffset:
+    """How far a query has come.
+
+    Attributes:
+        streams: In each stream, by name.
+        schema: The identity of the schema by which values are read; None where they are not.
+    """
+
+    streams: Mapping[str, StreamOffset]
+    schema: str | None = None
+
+
+def encode_offset(offset: SourceOffset) -> dict[str, Any]:
     """Return an offset as Spark keeps it."""
+    identity: dict[str, Any]
+    if len(offset.streams) == 1:
+        (one,) = offset.streams.values()
+        identity = {"v": _OF_ONE, **_identity(one)}
+    else:
+        several = {name: _identity(offset.streams[name]) for name in sorted(offset.streams)}
+        identity = {"v": _OF_SEVERAL, "streams": several}
+    identity["schema"] = offset.schema
+    ends = encode_ends({name: one.ends for name, one in offset.streams.items()})
+    return {**ends, _IDENTITY: identity}
+
+
+def encode_ends(ends: Mapping[str, Mapping[int, int]]) -> dict[str, Any]:
+    """Return offsets alone, as Kafka's source writes them."""
+    return {stream: _by_number(ends[stream]) for stream in sorted(ends)}
+
+
+def decode_offset(document: Mapping[str, Any]) -> SourceOffset:
+    """Return what `encode_offset` was given.
+
+    Raises:
+        InvalidRequestError: It is not an offset.
+        UnsupportedFormatError: A newer shardlog wrote it.
+    """
+    identity = document.get(_IDENTITY)
+    ends = {name: value for name, value in document.items() if name != _IDENTITY}
+    try:
+        told, schema = _told(ends, identity)
+        streams = {name: _stream_offset(ends[name], told[name]) for name in ends}
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        message = f"not an offset of this source: {document}"
+        raise InvalidRequestError(message) from error
+    return SourceOffset(streams, schema)
+
+
+def batch_ranges(
+    start: StreamOffset | None, end: StreamOffset
+) -> dict[int, tuple[int | None, int]]:
+    """Return what a batch reads of each shard as (begin, end); begin None where neither says.
+
+    Whatever the start is, the same end after a start without a birth, or without the stream, gives
+    the same ranges.
+    """
+    birth = end.birth or {}
+    begins: Mapping[int, int] = {} if start is None else start.ends
+    if start is not None and start.birth is None and end.birth is not None:
+        begins = {}
+    return {shard: (begins.get(shard, birth.get(shard)), stop) for shard, stop in end.ends.items()}
+
+
+def _identity(offset: StreamOffset) -> dict[str, Any]:
     identity: dict[str, Any] = {
-        "v": _VERSION,
         "incarnation": offset.incarnation,
         "lineage": _by_number(offset.lineages or {}),
     }
@@ -57,61 +129,40 @@ def encode_offset(stream: str, offset: SourceOffset) -> dict[str, Any]:
     expired = {shard: generation for shard, generation in offset.expired.items() if generation}
     if expired:
         identity["expired"] = _by_number(expired)
-    identity["schema"] = None
-    return {**encode_ends(stream, offset.ends), _IDENTITY: identity}
+    return identity
 
 
-def encode_ends(stream: str, ends: Mapping[int, int]) -> dict[str, Any]:
-    """Return offsets alone, as Kafka's source writes them."""
-    return {stream: _by_number(ends)}
+def _told(
+    ends: Mapping[str, Any], identity: Mapping[str, Any] | None
+) -> tuple[Mapping[str, Any], str | None]:
+    """Return what is told of each stream beside its ends, and the schema."""
+    if identity is None:
+        return dict.fromkeys(ends), None
+    version, schema = identity.get("v"), identity.get("schema")
+    if version == _OF_ONE:
+        (name,) = ends
+        return {name: identity}, schema
+    if version != _OF_SEVERAL:
+        message = f"the offset has version {version}; this shardlog reads 1 and {_OF_SEVERAL}"
+        raise UnsupportedFormatError(message)
+    streams = identity["streams"]
+    if set(streams) != set(ends):
+        message = "it tells of other streams than it has ends of"
+        raise ValueError(message)
+    return streams, schema
 
 
-def decode_offset(stream: str, document: Mapping[str, Any]) -> SourceOffset:
-    """Return what `encode_offset` was given.
-
-    Raises:
-        InvalidRequestError: It is not an offset, or one of another stream.
-        UnsupportedFormatError: A newer shardlog wrote it.
-    """
-    identity = document.get(_IDENTITY)
-    named = [name for name in document if name != _IDENTITY]
-    if named != [stream]:
-        message = (
-            f"the checkpoint tells of {named}, not of stream {stream!r}; "
-            "a query on another stream needs a checkpoint of its own"
-        )
-        raise InvalidRequestError(message)
-    if identity is not None and identity.get("v") != _VERSION:
-        version = identity.get("v")
-        message = f"the offset has version {version}; this shardlog reads {_VERSION}"
-        raise UnsupportedFormatError(message, stream=stream)
-    try:
-        ends = _numbers(document[stream])
-        if identity is None:
-            return SourceOffset(ends)
-        birth = identity.get("birth")
-        return SourceOffset(
-            ends,
-            str(identity["incarnation"]),
-            {int(shard): str(lineage) for shard, lineage in identity["lineage"].items()},
-            None if birth is None else _numbers(birth),
-            _numbers(identity.get("expired", {})),
-        )
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        message = f"not an offset of this source: {document}"
-        raise InvalidRequestError(message) from error
-
-
-def batch_ranges(start: SourceOffset, end: SourceOffset) -> dict[int, tuple[int | None, int]]:
-    """Return what a batch reads of each shard as (begin, end); begin None where neither says.
-
-    Whatever the start is, the same end after a start without a birth gives the same ranges.
-    """
-    birth = end.birth or {}
-    begins: Mapping[int, int] = start.ends
-    if start.birth is None and end.birth is not None:
-        begins = {}
-    return {shard: (begins.get(shard, birth.get(shard)), stop) for shard, stop in end.ends.items()}
+def _stream_offset(ends: Mapping[str, Any], told: Mapping[str, Any] | None) -> StreamOffset:
+    if told is None:
+        return StreamOffset(_numbers(ends))
+    birth = told.get("birth")
+    return StreamOffset(
+        _numbers(ends),
+        str(told["incarnation"]),
+        {int(shard): str(lineage) for shard, lineage in told["lineage"].items()},
+        None if birth is None else _numbers(birth),
+        _numbers(told.get("expired", {})),
+    )
 
 
 def _by_number(values: Mapping[int, Any]) -> dict[str, Any]:

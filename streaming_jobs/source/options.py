@@ -25,12 +25,11 @@ from streaming_jobs.source.bounds import EARLIEST, LATEST, Bound, parse_bound
 from streaming_jobs.source.offsets import SourceOffset, decode_offset
 from streaming_jobs.source.requests import RowRules
 from streaming_jobs.source.spark_columns import HEADERS, default_columns, known_columns
+from streaming_jobs.source.subscription import Subscription, parse_subscription
 
 _LOG: Final = logging.getLogger("shardlog")
 _SNAPSHOT_NOW: Final = "now"
 _INSTEAD: Final = {
-    "assign": "name the stream with subscribe, and choose shards with where('partition in (0, 1)')",
-    "subscribepattern": "name one stream with subscribe; over several, a source for each",
     "pushdown": (
         "Spark keeps one set of pushed filters for all uses of a frame, so that a second use has "
         "the rows of the first; name what is wanted with ids, keys, startPrimary, endPrimary, "
@@ -67,7 +66,7 @@ class SourceOptions:
 
     Attributes:
         path: The root.
-        stream: The stream.
+        subscription: Which of its streams.
         starting: Where reading begins.
         ending: Where it ends.
         admission: How much a batch of a stream takes.
@@ -79,7 +78,7 @@ class SourceOptions:
     """
 
     path: str
-    stream: str
+    subscription: Subscription
     starting: Bound
     ending: Bound
     admission: Admission
@@ -96,9 +95,7 @@ def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -
     `load` does not know yet whether they are for a stream or a batch; then the mode is None.
     """
     values = OptionValues(options, SOURCE_OPTIONS, _INSTEAD, _there(mode))
-    path, stream = values.place("subscribe")
-    if "," in stream:
-        refuse("stream", stream, "one stream; a query over several has a source for each")
+    path, subscription = values.root(), parse_subscription(values)
     default = LATEST if mode == "stream" else EARLIEST
     delay = values.span(
         "maxTriggerDelay", "500ms, 90s, 15m, 1h, 7d", timedelta(0), bare="ms", is_endless=True
@@ -114,14 +111,14 @@ def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -
         raise InvalidRequestError(message)
     parsed = SourceOptions(
         path,
-        stream,
-        parse_bound(values, "starting", stream, default),
-        parse_bound(values, "ending", stream, LATEST),
+        subscription,
+        parse_bound(values, "starting", subscription, default),
+        parse_bound(values, "ending", subscription, LATEST),
         admission,
         Splitting(values.whole("minPartitions", 1), values.whole("maxRecordsPerPartition", 1)),
         _rules(values),
         values.truth("failOnDataLoss", default=True),
-        _snapshot(values, stream),
+        _snapshot(values, subscription),
         _takes_snapshot(values),
     )
     _check_mode(values, mode, parsed)
@@ -144,13 +141,20 @@ def _takes_snapshot(values: OptionValues) -> bool:
     return (values.text("snapshot") or "").strip().lower() == _SNAPSHOT_NOW
 
 
-def _snapshot(values: OptionValues, stream: str) -> SourceOffset | None:
+def _snapshot(values: OptionValues, subscription: Subscription) -> SourceOffset | None:
     """Return the snapshot that was handed over, None if none was."""
     wanted = "now, or the text that snapshot(root, stream) gave"
     if not values.has("snapshot") or _takes_snapshot(values):
         return None
-    taken = decode_offset(stream, values.document("snapshot", dict, wanted) or {})
-    if taken.birth is None or set(taken.birth) != set(taken.ends):
+    document = values.document("snapshot", dict, wanted) or {}
+    taken = decode_offset(document)
+    is_whole = subscription.pattern is not None or set(taken.streams) == set(subscription.names)
+    if not is_whole or not all(subscription.takes(stream) for stream in taken.streams):
+        of, asked = sorted(taken.streams), subscription.shown()
+        message = f"option snapshot: it is of streams {of}, not of {asked}"
+        raise InvalidRequestError(message)
+    births = [(one.birth or {}).keys() == one.ends.keys() for one in taken.streams.values()]
+    if "@" not in document or not all(births):
         refuse("snapshot", str(values.text("snapshot")), wanted)
     given = [name for name in (*STARTING, *ENDING) if values.has(name)]
     if given:
@@ -250,8 +254,13 @@ def _check_mode(values: OptionValues, mode: Mode | None, parsed: SourceOptions) 
 
 def _check_leaves_rows(name: str, bound: Bound, idle: int, word: str) -> None:
     """Refuse a batch that reads nothing of a shard, as Kafka's source does."""
-    shards = [shard for shard, place in (bound.by_shard or {}).items() if place == idle]
+    shards = [
+        f"shard {shard} at {word}, {idle}, of stream {stream!r}"
+        for stream, places in (bound.by_stream or {}).items()
+        for shard, place in places.items()
+        if place == idle
+    ]
     if bound.everywhere == idle or shards:
-        where = f"shard {shards[0]} at {word}, {idle}," if shards else word
+        where = shards[0] if shards else word
         message = f"option {name}: {where} leaves nothing to read in a batch"
         raise InvalidRequestError(message)

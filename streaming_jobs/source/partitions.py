@@ -12,12 +12,13 @@ from typing import Final
 
 from pyspark.sql.datasource import InputPartition
 
-from streaming_jobs.source.bounds import Bound, Edge, Move
-from streaming_jobs.source.look import StreamLook
-from streaming_jobs.source.options import Splitting
+from streaming_jobs.source.bounds import Edge, Move
+from streaming_jobs.source.look import ShardName, StreamLook
+from streaming_jobs.source.options import SourceOptions, Splitting
 from streaming_jobs.stream_place import StreamPlace
 
-OffsetRange = tuple[int, int, int]
+OffsetRange = tuple[ShardName, int, int]
+Edges = Mapping[ShardName, tuple[Edge, Edge]]
 
 # A task costs Spark some 30 ms of a slot, as much as it takes to hand over this many.
 _PACKED_RECORDS: Final = 10_000
@@ -40,20 +41,17 @@ class ShardRange:
 
 
 @dataclass(frozen=True, slots=True)
-class AddedShards:
-    """Shards that were not there when tasks were planned.
+class Added:
+    """What was not there when tasks were planned: shards of streams, and streams that match.
 
     Attributes:
-        place: The stream.
-        known: The shards that other tasks read.
-        starting: Where each of the others is read from.
-        ending: To where.
+        options: What the frame was asked for.
+        known: The streams that were, each with the shards that other tasks read; none for one
+            that gets no others.
     """
 
-    place: StreamPlace
-    known: frozenset[int]
-    starting: Bound
-    ending: Bound
+    options: SourceOptions
+    known: Mapping[StreamPlace, frozenset[int] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +59,13 @@ class SourceTask(InputPartition):
     """Ranges that one task reads, one after the other, and perhaps all of later shards."""
 
     ranges: tuple[ShardRange, ...]
-    added: AddedShards | None = None
+    added: Added | None = None
 
 
-def split_ranges(ranges: Mapping[int, tuple[int, int]], splitting: Splitting) -> list[OffsetRange]:
-    """Return ranges as (shard, begin, end), cut as options ask, by shard and offset.
+def split_ranges(
+    ranges: Mapping[ShardName, tuple[int, int]], splitting: Splitting
+) -> list[OffsetRange]:
+    """Return ranges as (shard, begin, end), cut as options ask, by stream, shard and offset.
 
     Without options a shard is one range. Enough are cut that none holds more offsets than
     `records_max`; and where that leaves fewer than `partitions_min`, large ones are cut in
@@ -104,27 +104,29 @@ def pack_ranges(ranges: Iterable[OffsetRange], splitting: Splitting) -> list[lis
 
 
 def tasks_of(
-    seen: StreamLook,
-    edges: Mapping[int, tuple[Edge, Edge]],
+    looks: Mapping[str, StreamLook],
+    edges: Edges,
     splitting: Splitting,
-    added: AddedShards | None = None,
+    added: Added | None = None,
 ) -> list[InputPartition]:
     """Return what lies between edges as tasks."""
     ranges = {shard: (begin.offset, end.offset) for shard, (begin, end) in edges.items()}
     growing = {shard for shard, (_, end) in edges.items() if end.move is not None}
     cut = split_ranges(ranges, splitting)
     # A shard that holds nothing yet may do so when it is read.
-    bare = [(n, *ranges[n]) for n in growing - {shard for shard, _, _ in cut}]
+    bare = [(shard, *ranges[shard]) for shard in growing - {shard for shard, _, _ in cut}]
     cut = sorted([*cut, *bare])
     last = {shard: (begin, end) for shard, begin, end in cut}
     tasks = []
     for each in pack_ranges(cut, splitting):
         own = []
-        for n, begin, end in each:
-            first, final = edges[n]
-            moves = (first.move, final.move if (begin, end) == last[n] else None)
-            lineage, until = seen.lineages[n], first.expired_until
-            own.append(ShardRange(seen.place, n, lineage, begin, end, moves, until))
+        for shard, begin, end in each:
+            first, final = edges[shard]
+            moves = (first.move, final.move if (begin, end) == last[shard] else None)
+            stream, number = shard
+            seen, until = looks[stream], first.expired_until
+            lineage = seen.lineages[number]
+            own.append(ShardRange(seen.place, number, lineage, begin, end, moves, until))
         tasks.append(SourceTask(tuple(own)))
     if added is not None:
         tail = tasks.pop() if tasks else SourceTask(())

@@ -13,6 +13,7 @@ row or behind it, was never owed to whoever begins; each such edge carries the s
 since which whatever expires is a loss.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
@@ -26,7 +27,7 @@ from storage_core import (
 )
 from streaming_jobs.source.bounds import EARLIEST, LATEST, Bound, Edge, Move
 from streaming_jobs.source.look import StreamLook, check_same_stream
-from streaming_jobs.source.offsets import decode_offset
+from streaming_jobs.source.offsets import StreamOffset, decode_offset
 from streaming_jobs.source.partitions import ShardRange
 from streaming_jobs.source.requests import replay_request
 
@@ -40,19 +41,41 @@ def resolve(reader: StreamReader, seen: StreamLook, bound: Bound) -> dict[int, E
         ForeignDataError: It comes from a query on a stream that was made anew since.
     """
     stream = seen.place.stream
+    if not bound.tells_of(stream):
+        message = "no offsets are given for the stream; give those of each that is read"
+        raise InvalidRequestError(message, stream=stream)
     if bound.everywhere is not None:
         asked = dict.fromkeys(seen.ends, bound.everywhere)
     else:
-        asked = dict(bound.by_shard or {})
+        asked = dict((bound.by_stream or {})[stream])
     if bound.identity is not None:
-        whole = {stream: {str(n): at for n, at in asked.items()}, "@": bound.identity}
-        check_same_stream(decode_offset(stream, whole), seen)
+        check_same_stream(_known(bound, stream), seen)
     if set(asked) != set(seen.ends):
         message = f"offsets are given for shards {sorted(asked)}; there are {sorted(seen.ends)}"
         raise InvalidRequestError(message, stream=stream)
     if bound.is_time:
         return {n: _at_time(reader, seen, bound, n, at) for n, at in sorted(asked.items())}
     return {n: _at_offset(reader, seen, n, at) for n, at in sorted(asked.items())}
+
+
+def require_streams(bound: Bound, found: Collection[str]) -> None:
+    """Refuse a bound that tells of streams there are not.
+
+    Raises:
+        InvalidRequestError: It does.
+    """
+    for stream in sorted(set(bound.by_stream or {}) - set(found)):
+        message = "there is no such stream, but offsets are given for it"
+        raise InvalidRequestError(message, stream=stream)
+
+
+def _known(bound: Bound, stream: str) -> StreamOffset:
+    """Return what the offset that a bound was taken from tells of a stream."""
+    ends = {
+        name: {str(shard): at for shard, at in shards.items()}
+        for name, shards in (bound.by_stream or {}).items()
+    }
+    return decode_offset({**ends, "@": bound.identity}).streams[stream]
 
 
 def resolve_range(
@@ -124,7 +147,7 @@ def _at_time(
             f"no record has timestamp {timestamp_ms} or a later one; "
             "startingOffsetsByTimestampStrategy=latest begins at the end instead"
         )
-        raise InvalidRequestError(message, shard=shard)
+        raise InvalidRequestError(message, stream=seen.place.stream, shard=shard)
     return Edge(end, Move(timestamp_ms))
 
 

@@ -1,51 +1,51 @@
-"""A snapshot: where all shards of a stream stand at one moment, for reads that share the moment.
+"""A snapshot: where all shards of streams stand at one moment, for reads that share the moment.
 
     text = snapshot(root, stream)            option("snapshot", text): these rows, every time
+    text = snapshot(root, "a,b")             of several streams, as option subscribe names them
     option("snapshot", "now")                taken when the frame is loaded, for this frame
 
 It is written as the offset of a query that began at the log's start (offsets.py: `birth` is where
 it begins), so a stream may go on from it: option("startingOffsets", text). Frames over one
-snapshot show the same rows in every action, however they are joined; shards that are added later
-are no part of it. What has expired since is a loss, not fewer rows.
+snapshot show the same rows in every action, however they are joined; shards and streams that are
+added later are no part of it. What has expired since is a loss, not fewer rows.
 """
 
 import json
 from os import PathLike, fspath
-from typing import Final
 
 from storage_core import InvalidRequestError, StreamReader
-from streaming_jobs.source.bounds import EARLIEST, LATEST, Bound, Edge
-from streaming_jobs.source.look import StreamLook, check_same_stream, look
-from streaming_jobs.source.offsets import SourceOffset, encode_offset
+from streaming_jobs.source.bounds import Edge
+from streaming_jobs.source.look import StreamLook, ask_each, check_same_stream
+from streaming_jobs.source.offsets import SourceOffset, StreamOffset, encode_offset
+from streaming_jobs.source.options import SourceOptions, parse_source_options
 from streaming_jobs.source.resolving import resolve_range
-
-_ALL: Final = (Bound(EARLIEST), Bound(LATEST))
 
 
 def snapshot(path: str | PathLike[str], stream: str) -> str:
-    """Return where a stream begins and ends now; for `option("snapshot", …)`.
+    """Return where a stream, or several parted by commas, begin and end now.
 
     Raises:
         InvalidRequestError: There is no such root or stream.
     """
-    with StreamReader.open(path, stream) as reader:
-        return json.dumps(encode_offset(stream, take(reader, fspath(path), stream)))
+    options = parse_source_options({"path": fspath(path), "subscribe": stream})
+    return json.dumps(encode_offset(take(options)))
 
 
-def take(
-    reader: StreamReader, path: str, stream: str, bounds: tuple[Bound, Bound] = _ALL
-) -> SourceOffset:
-    """Return what lies between two bounds of an open stream at this moment."""
-    seen = look(reader, path, stream)
-    edges = resolve_range(reader, seen, *bounds)
-    begins = {shard: begin.offset for shard, (begin, _) in edges.items()}
-    ends = {shard: end.offset for shard, (_, end) in edges.items()}
-    expired = {shard: begin.expired_until for shard, (begin, _) in edges.items()}
-    return SourceOffset(ends, seen.place.incarnation, seen.lineages, begins, expired)
+def take(options: SourceOptions) -> SourceOffset:
+    """Return what lies between the bounds of options at this moment."""
+
+    def taken(reader: StreamReader, seen: StreamLook) -> StreamOffset:
+        edges = resolve_range(reader, seen, options.starting, options.ending)
+        begins = {shard: begin.offset for shard, (begin, _) in edges.items()}
+        ends = {shard: end.offset for shard, (_, end) in edges.items()}
+        expired = {shard: begin.expired_until for shard, (begin, _) in edges.items()}
+        return StreamOffset(ends, seen.place.incarnation, seen.lineages, begins, expired)
+
+    return SourceOffset(ask_each(options, taken))
 
 
-def edges_of(taken: SourceOffset, seen: StreamLook) -> dict[int, tuple[Edge, Edge]]:
-    """Return the edges of a snapshot, once it is known to be of this stream.
+def edges_of(taken: StreamOffset, seen: StreamLook) -> dict[int, tuple[Edge, Edge]]:
+    """Return the edges of a stream in a snapshot, once it is known to be of this stream.
 
     Raises:
         ForeignDataError: It was taken of another stream, or of another log of a shard.

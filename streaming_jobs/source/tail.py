@@ -8,8 +8,10 @@ It is called, for a query: `prepareForTriggerAvailableNow` (if so triggered), `i
 `latestOffset`, `partitions`, and `commit` of the batch before. `stop` may never come.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -21,46 +23,44 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from storage_core import CorruptionError, StreamReader
+from storage_core import InvalidRequestError, StreamReader, list_streams
 from streaming_jobs.source.admission import BatchDelay, share_out
+from streaming_jobs.source.backlog import Backlog, StreamEnds, ends_of
 from streaming_jobs.source.bounds import Edge
-from streaming_jobs.source.look import StreamLook, check_same_stream, look, opened
+from streaming_jobs.source.look import StreamLook, ask_each, check_same_stream, opened
 from streaming_jobs.source.offsets import (
     SourceOffset,
+    StreamOffset,
     batch_ranges,
     decode_offset,
     encode_ends,
     encode_offset,
 )
 from streaming_jobs.source.options import SourceOptions
-from streaming_jobs.source.partitions import tasks_of
-from streaming_jobs.source.resolving import resolve
+from streaming_jobs.source.partitions import Edges, tasks_of
+from streaming_jobs.source.resolving import require_streams, resolve
 from streaming_jobs.source.task import TaskRules, read_partition
 from streaming_jobs.spark_errors import plain_errors
 
+_LOG: Final = logging.getLogger("shardlog")
+
 
 class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Tails all shards of a stream. One thread at a time."""
+    """Tails all shards of the streams that are subscribed. One thread at a time."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._tasks = TaskRules(options.rules, options.fails_on_loss)
         self._initial: dict[str, Any] | None = None
-        self._target: Mapping[int, int] | None = None
-        self._latest: Mapping[int, int] | None = None
+        self._target: StreamEnds | None = None
+        self._latest: StreamEnds | None = None
         self._delay: BatchDelay | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         """Return where the query begins; resolved once, since `latest` moves on."""
         if self._initial is None:
-            with plain_errors(), opened(self._options) as reader:
-                seen = look(reader, self._options.path, self._options.stream)
-                begins = resolve(reader, seen, self._options.starting)
-                ends = {shard: edge.offset for shard, edge in begins.items()}
-                expired = {shard: edge.expired_until for shard, edge in begins.items()}
-                incarnation = seen.place.incarnation
-                offset = SourceOffset(ends, incarnation, seen.lineages, expired=expired)
-                self._initial = encode_offset(self._options.stream, offset)
+            with plain_errors():
+                self._initial = encode_offset(SourceOffset(_beginning(self._options)))
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -74,64 +74,27 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Take what is there now as the end of the run."""
-        with plain_errors(), opened(self._options) as reader:
-            self._target = look(reader, self._options.path, self._options.stream).ends
+        with plain_errors():
+            self._target = ask_each(self._options, lambda _, seen: seen.ends)
 
     @plain_errors()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return the end of the next batch; the start itself, verbatim, if there is none."""
-        known = decode_offset(self._options.stream, start)
-        with opened(self._options) as reader:
-            seen = look(reader, self._options.path, self._options.stream)
-            check_same_stream(known, seen)
-            self._latest = seen.ends
-            begins = self._begins(known, seen, reader)
-        ends = self._ends(begins, seen)
+        known = decode_offset(start)
+        found = Backlog.of(self._options, known.streams, self._target)
+        self._latest = found.latest
         if isinstance(limit, ReadMaxRows):
-            reached = share_out(limit.max_rows, begins, ends)
+            reached = share_out(limit.max_rows, found.begins, found.ends)
         else:
-            reached = ends
-        is_held_back = self._is_held_back(limit, begins, ends)
-        if known.birth is not None and (is_held_back or reached == known.ends):
+            reached = dict(found.ends)
+        # What is passed by is told and left out at once, not at each look until there is enough.
+        is_held_back = self._is_held_back(limit, found) and not found.gone
+        is_begun = all(one.birth is not None for one in known.streams.values())
+        if is_begun and (is_held_back or reached == ends_of(known.streams)):
             return start
-        birth = known.ends if known.birth is None else known.birth
-        births = {shard: birth.get(shard, begin) for shard, begin in begins.items()}
-        return encode_offset(
-            self._options.stream,
-            SourceOffset(reached, seen.place.incarnation, seen.lineages, births, known.expired),
-        )
+        return encode_offset(replace(known, streams=found.reached(reached)))
 
-    def _begins(
-        self, known: SourceOffset, seen: StreamLook, reader: StreamReader
-    ) -> dict[int, int]:
-        """Return where each shard of the next batch begins; new ones with their first record."""
-        there = seen.ends if self._target is None else self._target
-        return {
-            shard: known.ends[shard] if shard in known.ends else reader.born(shard)
-            for shard in sorted({*there, *known.ends})
-        }
-
-    def _ends(self, begins: Mapping[int, int], seen: StreamLook) -> dict[int, int]:
-        """Return how far each shard could be read; never less than it was."""
-        ends = seen.ends if self._target is None else self._target
-        for shard, begin in begins.items():
-            if seen.ends[shard] < begin and self._options.fails_on_loss:
-                message = (
-                    "the log ends below what the query has read: the shard was set back; "
-                    "failOnDataLoss=false waits until it is there again"
-                )
-                raise CorruptionError(
-                    message,
-                    stream=self._options.stream,
-                    shard=shard,
-                    start=seen.ends[shard],
-                    end=begin,
-                )
-        return {shard: max(begin, ends.get(shard, begin)) for shard, begin in begins.items()}
-
-    def _is_held_back(
-        self, limit: ReadLimit, begins: Mapping[int, int], ends: Mapping[int, int]
-    ) -> bool:
+    def _is_held_back(self, limit: ReadLimit, found: Backlog) -> bool:
         """Tell whether the batch waits for more; a run with an end never waits."""
         admission = self._options.admission
         is_all = isinstance(limit, ReadAllAvailable) or self._target is not None
@@ -139,31 +102,61 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return False
         if self._delay is None:
             self._delay = BatchDelay(admission.offsets_min, admission.delay_max)
-        return self._delay.holds_back(sum(ends[shard] - begins[shard] for shard in ends))
+        return self._delay.holds_back(found.records)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Return where the stream stood at the last look."""
-        if self._latest is None:
-            return None
-        return encode_ends(self._options.stream, self._latest)
+        """Return where the streams stood at the last look."""
+        return None if self._latest is None else encode_ends(self._latest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the tasks of the batch from one offset to another."""
-        options, stream = self._options, self._options.stream
-        with plain_errors(), opened(options) as reader:
-            until = decode_offset(stream, end)
-            seen = look(reader, options.path, stream)
-            check_same_stream(until, seen)
-            ranges = batch_ranges(decode_offset(stream, start), until)
-            edges = {
-                n: (
-                    Edge(reader.born(n) if begin is None else begin, None, until.expired.get(n, 0)),
-                    Edge(stop),
-                )
-                for n, (begin, stop) in ranges.items()
-            }
-            return tasks_of(seen, edges, options.splitting)
+        with plain_errors():
+            looks, edges = _planned(self._options, decode_offset(start), decode_offset(end))
+            return tasks_of(looks, edges, self._options.splitting)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's rows; called on executors, with nothing open."""
         return read_partition(partition, self._tasks)
+
+
+def _beginning(options: SourceOptions) -> dict[str, StreamOffset]:
+    """Return where a query begins in each stream that is there.
+
+    Offsets are given of every stream that is named; one that matches a pattern and that they do
+    not tell of joins later, with its first record.
+    """
+    starting = options.starting
+
+    def begin(reader: StreamReader, seen: StreamLook) -> StreamOffset | None:
+        if options.subscription.pattern is not None and not starting.tells_of(seen.place.stream):
+            return None
+        begins = resolve(reader, seen, starting)
+        ends = {shard: edge.offset for shard, edge in begins.items()}
+        expired = {shard: edge.expired_until for shard, edge in begins.items()}
+        return StreamOffset(ends, seen.place.incarnation, seen.lineages, expired=expired)
+
+    found = ask_each(options, begin)
+    require_streams(starting, found)
+    return {stream: offset for stream, offset in found.items() if offset is not None}
+
+
+def _planned(
+    options: SourceOptions, since: SourceOffset, until: SourceOffset
+) -> tuple[dict[str, StreamLook], Edges]:
+    """Return what a batch reads, of every stream that its end tells of, subscribed or not."""
+    looks: dict[str, StreamLook] = {}
+    edges: dict[tuple[str, int], tuple[Edge, Edge]] = {}
+    for stream, end in until.streams.items():
+        try:
+            with opened(options, stream) as (reader, seen):
+                check_same_stream(end, seen)
+                looks[stream] = seen
+                for n, (begin, stop) in batch_ranges(since.streams.get(stream), end).items():
+                    first = reader.born(n) if begin is None else begin
+                    edges[stream, n] = Edge(first, None, end.expired.get(n, 0)), Edge(stop)
+        except InvalidRequestError:
+            is_named = stream in options.subscription.names
+            if options.fails_on_loss or is_named or stream in list_streams(options.path):
+                raise
+            _LOG.warning("stream %r was dropped: a batch that comes again lacks its rows", stream)
+    return looks, edges

@@ -25,9 +25,9 @@ from storage_core import (
     StreamReader,
     UnavailableError,
 )
-from streaming_jobs.source.look import look
+from streaming_jobs.source.look import StreamLook, ask_each, look
 from streaming_jobs.source.open_readers import OPEN_READERS, OpenReaders
-from streaming_jobs.source.partitions import AddedShards, ShardRange, SourceTask
+from streaming_jobs.source.partitions import Added, ShardRange, SourceTask
 from streaming_jobs.source.requests import RowRules, replay_request
 from streaming_jobs.source.resolving import resolve_range, settled
 from streaming_jobs.source.row_batches import RowBatches, StreamShape
@@ -67,20 +67,27 @@ def read_partition(partition: InputPartition, rules: TaskRules) -> Iterator[pa.R
             yield from read_range(one, rules, OPEN_READERS)
 
 
-def added_ranges(added: AddedShards) -> list[ShardRange]:
-    """Return what is read of shards that were not there when the tasks were planned."""
-    with added.place.reader() as reader:
-        seen = look(reader, added.place.path, added.place.stream)
-        ends = {n: end for n, end in seen.ends.items() if n not in added.known}
-        seen = replace(seen, ends=ends)
-        edges = resolve_range(reader, seen, added.starting, added.ending)
-    return [
-        ShardRange(
-            *(added.place, n, seen.lineages[n], begin.offset, end.offset),
-            expired_until=begin.expired_until,
-        )
-        for n, (begin, end) in edges.items()
-    ]
+def added_ranges(added: Added) -> list[ShardRange]:
+    """Return what is read of what was not there when the tasks were planned."""
+    options = added.options
+    ranges = []
+
+    def take(reader: StreamReader, seen: StreamLook, known: frozenset[int]) -> None:
+        ends = {n: end for n, end in seen.ends.items() if n not in known}
+        edges = resolve_range(reader, replace(seen, ends=ends), options.starting, options.ending)
+        for n, (begin, end) in edges.items():
+            bounds = (begin.offset, end.offset)
+            one = ShardRange(seen.place, n, seen.lineages[n], *bounds)
+            ranges.append(replace(one, expired_until=begin.expired_until))
+
+    for place, shards in added.known.items():
+        if shards is not None:
+            with place.reader() as reader:
+                take(reader, look(reader, place.path, place.stream), shards)
+    if options.subscription.pattern is not None:
+        names = {place.stream for place in added.known}
+        ask_each(options, lambda reader, seen: take(reader, seen, frozenset()), names)
+    return ranges
 
 
 def read_range(one: ShardRange, rules: TaskRules, readers: OpenReaders) -> Iterator[pa.RecordBatch]:

@@ -15,13 +15,15 @@ from streaming_jobs.source.tail import TailReader
 
 NAME = "events"
 FIRST_MS = 1_700_000_000_000
+_CHOICES = {"subscribe", "subscribepattern", "assign"}
 
 
 class SourceLab:
     """One stream, its writer, and readers of the source over it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, name: str = NAME) -> None:
         self.root = root
+        self.name = name
         self._writer: Stream | None = None
 
     @property
@@ -30,17 +32,17 @@ class SourceLab:
         return self._writer
 
     def create(self, shards=2, **options) -> None:
-        self._writer = Stream.create(self.root, NAME, StreamOptions(shards=shards, **options))
+        self._writer = Stream.create(self.root, self.name, StreamOptions(shards=shards, **options))
 
     def create_topic(self, starts=None, key_mode="integer", primary="timestamp") -> None:
         options = StreamOptions(unit="ms" if primary == "timestamp" else "sequence")
         origin = StreamOrigin("kafka", "orders", "id", key_mode, primary)
-        Stream.create(self.root, NAME, options, origin=origin).close()
+        Stream.create(self.root, self.name, options, origin=origin).close()
         self.add_shards(starts or {0: 0})
 
     def add_shards(self, starts) -> None:
         self.close()
-        Stream.add_shards(self.root, NAME, starts)
+        Stream.add_shards(self.root, self.name, starts)
         self.open()
 
     def put(self, shard, offsets, **columns) -> None:
@@ -67,7 +69,7 @@ class SourceLab:
             self.writer.commit()
 
     def open(self) -> None:
-        self._writer = Stream.open(self.root, NAME)
+        self._writer = Stream.open(self.root, self.name)
 
     def close(self) -> None:
         if self._writer is not None:
@@ -76,7 +78,7 @@ class SourceLab:
 
     def reopen(self) -> None:
         """Open the stream for writing and close it, so that readers look again."""
-        Stream.open(self.root, NAME).close()
+        Stream.open(self.root, self.name).close()
 
     def lose(self, shard, start, end) -> None:
         """Write down that a range is lost; nobody has the stream open for writing."""
@@ -87,7 +89,7 @@ class SourceLab:
         self._alter(shard, KEY_START, encode_int(start))
 
     def _alter(self, shard, key, value) -> None:
-        store = open_store(self.root / NAME / f"shard-{shard:04d}" / "db", "strict")
+        store = open_store(self.root / self.name / f"shard-{shard:04d}" / "db", "strict")
         batch = Batch()
         batch.put(key, value)
         store.write(batch)
@@ -99,7 +101,11 @@ class SourceLab:
 
     def options(self, **options) -> dict[str, str]:
         values = {name.lower(): _text(value) for name, value in options.items()}
-        return {"path": str(self.root), "stream": NAME, **values}
+        return {
+            "path": str(self.root),
+            **({} if _CHOICES & set(values) else {"stream": self.name}),
+            **values,
+        }
 
 
 def rows_of(reader, partitions) -> list[dict]:

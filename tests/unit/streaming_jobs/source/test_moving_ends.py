@@ -2,10 +2,16 @@
 
 import pytest
 
-from storage_core import ForeignDataError
+from storage_core import ForeignDataError, InvalidRequestError
 from streaming_jobs.source.options import parse_source_options
 from streaming_jobs.source.ranges import RangeReader
-from tests.unit.streaming_jobs.source.source_lab import FIRST_MS, NAME, numbers_of, rows_of
+from tests.unit.streaming_jobs.source.source_lab import (
+    FIRST_MS,
+    NAME,
+    SourceLab,
+    numbers_of,
+    rows_of,
+)
 
 BEYOND = FIRST_MS + 15
 
@@ -115,6 +121,65 @@ def test_shards_added_later_are_none_of_a_frame_with_given_offsets(lab):
     lab.add_shards({1: 40})
     lab.put(1, [40])
     assert frame.offsets() == [(0, 1)]
+
+
+@pytest.fixture
+def other(full):
+    """Another stream of the root, `events2`, with the numbers 20 and 21."""
+    made = SourceLab(full.root, "events2")
+    made.create()
+    made.append(2, 20)
+    yield made
+    made.close()
+
+
+def test_frame_over_several_streams_shows_what_is_committed_in_each_by_then(full, other):
+    frame = Frame(full, subscribe="events,events2", minPartitions="4")
+    full.append(1, 10)
+    other.append(1, 22)
+    assert frame.numbers() == [*range(11), 20, 21, 22]
+
+
+@pytest.mark.usefixtures("other")
+def test_stream_that_matches_later_is_read_too(full):
+    frame = Frame(full, subscribePattern="^events")
+    third = SourceLab(full.root, "events3")
+    third.create()
+    third.append(2, 30)
+    third.close()
+    assert frame.numbers() == [*range(10), 20, 21, 30, 31]
+    named = Frame(full, subscribe="events,events2")
+    assert named.numbers() == [*range(10), 20, 21]
+
+
+def test_frame_over_no_stream_yet_shows_the_first_that_matches(full):
+    frame = Frame(full, subscribePattern="2$")
+    assert frame.numbers() == []
+    late = SourceLab(full.root, "events2")
+    late.create()
+    late.append(2)
+    late.close()
+    assert frame.numbers() == [0, 1]
+
+
+@pytest.mark.usefixtures("other")
+def test_offsets_of_a_frame_are_given_of_every_stream_that_matches(full):
+    with pytest.raises(InvalidRequestError, match=r"no offsets are given .*'events2'"):
+        Frame(full, subscribePattern="^events", startingOffsets=offsets(1, 1))
+    both = {**offsets(4, 5), "events2": {"0": 1, "1": 0}}
+    frame = Frame(full, subscribePattern="^events", startingOffsets=both)
+    assert frame.numbers() == [8, 21]
+
+
+def test_shards_added_later_are_none_of_a_frame_of_assigned_ones(lab):
+    lab.create_topic({0: 0, 1: 0})
+    lab.put(0, [0, 1])
+    lab.put(1, [5])
+    frame = Frame(lab, assign={NAME: [0]})
+    lab.add_shards({2: 40})
+    lab.put(2, [40])
+    lab.put(0, [2])
+    assert frame.offsets() == [(0, 0), (0, 1), (0, 2)]
 
 
 def test_stream_made_anew_is_told_instead_of_rows_of_the_old_one(full, tmp_path):

@@ -1,6 +1,7 @@
 """Tasks are cut from ranges and options alone, and cover every offset once."""
 
 import pickle
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,8 @@ from streaming_jobs.source.partitions import (
 from streaming_jobs.stream_place import StreamPlace
 
 RANGES = st.dictionaries(
-    st.integers(0, 20), st.tuples(st.integers(0, 10**6), st.integers(0, 10**6))
+    st.tuples(st.sampled_from("st"), st.integers(0, 20)),
+    st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)),
 )
 PLACE = StreamPlace("/r", "s", "root", "inc")
 SPLITTINGS = st.builds(
@@ -45,9 +47,9 @@ def test_no_task_is_larger_than_asked(ranges, most):
 
 
 def test_large_shards_are_cut_until_there_are_enough_tasks():
-    tasks = split_ranges({0: (0, 900), 1: (50, 150)}, Splitting(partitions_min=10))
+    tasks = split_ranges({("s", 0): (0, 900), ("s", 1): (50, 150)}, Splitting(partitions_min=10))
     assert len(tasks) == 10
-    assert tasks[-1] == (1, 50, 150)
+    assert tasks[-1] == (("s", 1), 50, 150)
 
 
 @given(RANGES, SPLITTINGS)
@@ -62,35 +64,36 @@ def sizes(tasks):
 
 
 def test_small_ranges_share_a_task():
-    tasks = pack_ranges([(n, 0, 3_000) for n in range(7)], Splitting())
+    tasks = pack_ranges([(("s", n), 0, 3_000) for n in range(7)], Splitting())
     assert sizes(tasks) == [9_000, 9_000, 3_000]
 
 
 def test_large_range_has_a_task_of_its_own():
-    tasks = pack_ranges([(0, 0, 10), (1, 0, 10**6), (2, 0, 10)], Splitting())
+    tasks = pack_ranges([(("s", 0), 0, 10), (("s", 1), 0, 10**6), (("s", 2), 0, 10)], Splitting())
     assert sizes(tasks) == [10, 10**6, 10]
 
 
 def test_shared_task_is_no_larger_than_asked():
-    tasks = pack_ranges([(n, 0, 300) for n in range(5)], Splitting(records_max=700))
+    tasks = pack_ranges([(("s", n), 0, 300) for n in range(5)], Splitting(records_max=700))
     assert sizes(tasks) == [600, 600, 300]
 
 
 def test_where_a_number_of_tasks_is_asked_for_none_is_shared():
-    assert len(pack_ranges([(n, 0, 10) for n in range(5)], Splitting(partitions_min=2))) == 5
+    assert len(pack_ranges([(("s", n), 0, 10) for n in range(5)], Splitting(partitions_min=2))) == 5
 
 
 def test_empty_ranges_make_no_task():
-    assert split_ranges({0: (5, 5), 1: (9, 3)}, Splitting(4, 10)) == []
+    assert split_ranges({("s", 0): (5, 5), ("s", 1): (9, 3)}, Splitting(4, 10)) == []
 
 
 @given(RANGES, SPLITTINGS)
 def test_one_range_of_each_shard_reads_on_where_its_end_moves(ranges, splitting):
-    edges = {n: (Edge(at), Edge(at + size, Move())) for n, (at, size) in ranges.items()}
-    seen = StreamLook(PLACE, dict.fromkeys(ranges, "lin"), {})
-    tasks = tasks_of(seen, edges, splitting)
+    edges = {name: (Edge(at), Edge(at + size, Move())) for name, (at, size) in ranges.items()}
+    lineages = {shard: "lin" for _, shard in ranges}
+    looks = {name: StreamLook(replace(PLACE, stream=name), lineages, {}) for name in ("s", "t")}
+    tasks = tasks_of(looks, edges, splitting)
     found = [one for task in tasks for one in task.ranges]  # type: ignore[attr-defined]  # ours
-    reading_on = [(one.shard, one.end) for one in found if one.moves[1]]
+    reading_on = [((one.place.stream, one.shard), one.end) for one in found if one.moves[1]]
     assert sorted(reading_on) == sorted((n, at + size) for n, (at, size) in ranges.items())
 
 

@@ -9,7 +9,7 @@ import pyspark_shardlog
 from pyspark_shardlog import snapshot
 from storage_core import ForeignDataError, InvalidRequestError, LostRangeError
 from streaming_jobs.source.options import parse_source_options
-from tests.unit.streaming_jobs.source.source_lab import FIRST_MS, NAME
+from tests.unit.streaming_jobs.source.source_lab import FIRST_MS, NAME, SourceLab
 from tests.unit.streaming_jobs.source.test_moving_ends import Frame
 
 
@@ -38,6 +38,35 @@ def test_shards_added_later_are_no_part_of_a_snapshot(lab):
 def test_snapshot_says_which_rows_and_other_options_choose_among_them(full):
     text = snapshot(full.root, NAME)
     assert Frame(full, snapshot=text, ids="3,4", startPrimary=str(FIRST_MS + 4)).numbers() == [4]
+
+
+@pytest.fixture
+def two(full):
+    """Another stream of the root, `events2`, with the numbers 20 and 21."""
+    made = SourceLab(full.root, "events2")
+    made.create()
+    made.append(2, 20)
+    made.close()
+    return full
+
+
+def test_snapshot_of_several_streams_shows_the_moment_of_each(two):
+    text = snapshot(two.root, "events,events2")
+    two.append(3, 10)
+    by_name, by_pattern = {"subscribe": "events2,events"}, {"subscribePattern": "^events"}
+    for subscribed in (by_name, by_pattern):
+        assert Frame(two, snapshot=text, **subscribed).numbers() == [*range(10), 20, 21]
+    began = two.tail(startingOffsets=text, **by_name).initialOffset()
+    assert (began[NAME], began["events2"]) == ({"0": 5, "1": 5}, {"0": 1, "1": 1})
+
+
+def test_streams_that_match_later_are_no_part_of_a_snapshot(two):
+    text = snapshot(two.root, "events2")
+    assert Frame(two, snapshot=text, subscribePattern="^events").numbers() == [20, 21]
+    with pytest.raises(
+        InvalidRequestError, match=r"of streams \['events2'\], not of stream 'events'"
+    ):
+        Frame(two, snapshot=text)
 
 
 def test_what_has_expired_since_is_a_loss(full):
