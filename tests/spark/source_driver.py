@@ -1,6 +1,6 @@
 """A driver of its own, to be killed: it notes each batch of a query in a ledger, a file a batch.
 
-    python -m tests.spark.source_driver ROOT PLACE PHASE BATCH
+    python -m tests.spark.source_driver ROOT PLACE PHASE BATCH SUBSCRIPTION
 
 At a phase of a batch (planned: nothing read; seen: rows read; noted: in the ledger, not yet
 committed) it says so and waits for its end. It ends by itself once the query has seen all.
@@ -16,9 +16,11 @@ from tests.spark.session import make_session
 from tests.unit.streaming_jobs.source.source_lab import NAME
 
 OFFSETS_A_BATCH = 100
+ONE = f"subscribe={NAME}"
+PATTERN = f"subscribePattern=^{NAME}"
 
 
-def main(root: str, place: Path, phase: str, batch: int) -> None:
+def main(root: str, place: Path, phase: str, batch: int, subscription: str) -> None:
     """Run the query to its end, or to the phase asked for."""
     ledger = place / "ledger"
     ledger.mkdir(parents=True, exist_ok=True)
@@ -37,7 +39,8 @@ def main(root: str, place: Path, phase: str, batch: int) -> None:
         part.replace(ledger / f"{number}.json")
         reach("noted", number)
 
-    options = {"path": root, "stream": NAME, "startingOffsets": "earliest"}
+    choice, _, chosen = subscription.partition("=")
+    options = {"path": root, choice: chosen, "startingOffsets": "earliest"}
     options["maxOffsetsPerTrigger"] = str(OFFSETS_A_BATCH)
     frame = make_session(place).readStream.format("shardlog").options(**options).load()
     query = frame.writeStream.foreachBatch(note).option(
@@ -47,4 +50,4 @@ def main(root: str, place: Path, phase: str, batch: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]))
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), sys.argv[5])

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.kills import kills
-from tests.spark.source_driver import OFFSETS_A_BATCH
+from tests.spark.source_driver import OFFSETS_A_BATCH, ONE
 from tests.unit.streaming_jobs.source.source_lab import SourceLab
 
 PHASES = ("noted", "seen", "planned")
@@ -23,9 +23,9 @@ REPOSITORY = Path(__file__).parents[2]
 SECONDS_MAX = 240
 
 
-def driver(log, place, phase="none", batch=-1):
+def driver(log, place, phase="none", batch=-1, subscription=ONE):
     """Start a driver in a process group of its own."""
-    arguments = [str(log.root), str(place), phase, str(batch)]
+    arguments = [str(log.root), str(place), phase, str(batch), subscription]
     return subprocess.Popen(
         [sys.executable, "-m", "tests.spark.source_driver", *arguments],
         stdin=subprocess.PIPE,
