@@ -153,6 +153,11 @@ def _translated(url: str, asked: str) -> Iterator[None]:
     except _NoRegistryError as error:
         message = f"{about}: {error}; {_LEADS}"
         raise RegistryRefusedError(message) from error
+    except ValueError:
+        # NOTE: so http.client and urllib refuse names, headers and proxies, and show them whole,
+        # with whatever is secret in them: neither the text nor the traceback may be told.
+        message = f"{about}: cannot be asked over HTTP; see the url, and proxies in the environment"
+        raise RegistryRefusedError(message) from None
     except (OSError, HTTPException) as error:
         reason = error.reason if isinstance(error, URLError) else error
         if isinstance(reason, ssl.SSLCertVerificationError):

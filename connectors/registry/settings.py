@@ -49,6 +49,7 @@ _NUMBERS: Final[Mapping[str, tuple[float, float, float]]] = {
 _MASK: Final = "***"
 # Of a configuration file: [schema.registry].
 _TABLE: Final = ("schema", "registry")
+_SPACE, _DELETE = 0x20, 0x7F
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,11 @@ class RegistrySettings:
             raise _refused(_USER, "credentials are given twice; give one of them")
         if users and ":" not in users[0]:
             raise _refused(_USER, "write user:password")
+        # What no header can say; a value that was read from a file may have the end of its line.
+        if any(ord(each) < _SPACE or ord(each) == _DELETE for each in "".join(users)):
+            raise _refused(_USER, "has a control character, as a line's end; leave it out")
+        if not _is_plain(texts.get(_TOKEN, "")):
+            raise _refused(_TOKEN, "has a space, a line's end or what is no ASCII; leave it out")
         if _CERTIFICATE not in texts and (_KEY in texts or _KEY_PASSWORD in texts):
             raise _refused(_CERTIFICATE, f"is missing; {_KEY} and {_KEY_PASSWORD} are of one")
         return cls(
@@ -166,12 +172,21 @@ def _whole(url: str) -> SplitResult:
         parts = urlsplit(url)
         # A port that is none is found by asking for it.
         _ = parts.port
+        # Nor is a part of a name that is empty or too long.
+        _ = (parts.hostname or "").encode("idna")
     except ValueError as error:
         # What it says may show a password.
         raise _refused(_URL, message) from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise _refused(_URL, message)
+    if not _is_plain(_bare(parts)):
+        message = "has a space or what is no ASCII; write a path with %20, a name as xn--..."
+        raise _refused(_URL, message)
     return parts
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable() and " " not in text
 
 
 def _bare(parts: SplitResult) -> str:

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from traceback import format_exception
 
 import pytest
 
@@ -170,6 +171,14 @@ def test_what_does_not_answer_like_a_registry_is_refused(script, clock, body) ->
     script.answer("/schemas/ids/7", body)
     with pytest.raises(RegistryRefusedError, match="schema id 7: "):
         client(script, clock).schema_by_id(7)
+
+
+def test_proxy_that_is_none_is_refused_and_its_password_not_told(clock, monkeypatch) -> None:
+    monkeypatch.setenv("http_proxy", "http:/jo:canary@proxy")
+    there = RegistryClient(RegistrySettings.parse({"url": "http://registry.example"}), clock)
+    with pytest.raises(RegistryRefusedError, match=r"schema id 7: .*proxies") as told:
+        there.schema_by_id(7)
+    assert "canary" not in "".join(format_exception(told.value))
 
 
 def test_incompatible_schema_is_told_with_the_registrys_words(script, clock) -> None:
