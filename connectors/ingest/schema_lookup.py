@@ -2,8 +2,9 @@
 
 A schema is kept for as long as the worker runs; that there is none for seconds. A registry that
 cannot be reached is asked again and again, and what the store knows of a schema stands in for its
-answer meanwhile: a schema never changes. Who waits for an answer, and how long, schema_waits.py
-says.
+answer meanwhile: a schema never changes. What one question has met, those that wait behind it are
+told too, since few are asked at once and each may take all its attempts. Who waits for an answer,
+and how long, schema_waits.py says.
 
 Belongs to the worker's thread; those that ask hand back what they found, and share nothing.
 """
@@ -15,7 +16,11 @@ from typing import Final
 
 from connectors.ingest.avro_values import WriterSchema
 from connectors.ingest.framing import ID, SchemaName, shown
-from connectors.registry import RegistryClient, RegistryRefusedError
+from connectors.registry import (
+    RegistryClient,
+    RegistryRefusedError,
+    RegistryUnavailableError,
+)
 from storage_core import Clock, InvalidRequestError, ShardlogError
 from storage_core.fields import AvroSchema
 
@@ -93,13 +98,33 @@ class SchemaLookup:
     def collect(self) -> None:
         """Take the answers that have come, and ask again where that is due."""
         now_s = self._clock.monotonic_s()
+        silence: ShardlogError | None = None
         for name, question in list(self._open.items()):
             if question.future is None:
                 if now_s >= question.next_ask_s:
                     question.future = self._asked(name)
             elif question.future.done():
                 found, question.future = question.future.result(), None
+                if isinstance(found, RegistryUnavailableError):
+                    silence = found
                 self._take(name, question, found, now_s)
+        if silence is not None:
+            for name, question in self._open.items():
+                if question.trouble is None:
+                    message = f"{shown(name)}: waits behind others; {silence.message}"
+                    question.trouble = RegistryUnavailableError(message)
+
+    def take_stored(self, names: Iterable[SchemaName]) -> set[SchemaName]:
+        """Ask no longer for what the store knows; return those of some names that it does not."""
+        lacking = set()
+        for name in names:
+            stored = self._stored(name) if name in self._open else None
+            if stored is None:
+                lacking.add(name)
+            else:
+                del self._open[name]
+                self._answers[name] = self._numbered(stored)
+        return lacking
 
     def trouble_of(self, names: Iterable[SchemaName]) -> ShardlogError | None:
         """Return why some schema cannot be asked for, None if nothing says so."""

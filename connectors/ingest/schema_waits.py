@@ -205,6 +205,11 @@ class SchemaWaits:
         trouble = self._lookup.trouble_of(lacking)
         if trouble is None or (trouble.retriable and now_s < waits.since_s + self._settings.wait_s):
             return None
+        if trouble.retriable:
+            # What waited behind others had no turn; the store stands in for the registry here too.
+            lacking = self._lookup.take_stored(lacking)
+            if not lacking:
+                return None
         if trouble.retriable and self._settings.unreachable == "dead-letter":
             self._log.warning(
                 "schemas given up",
