@@ -65,13 +65,20 @@ def _set_limits(limits: Limits) -> None:
 
 def names_open_now() -> list[str]:
     """Return what this process has open; each name that is gone meanwhile as an empty one."""
-    names = []
-    for entry in os.listdir(_OPEN_NOW):  # noqa: PTH208 - a descriptor a name, no paths wanted
-        try:
-            names.append(os.readlink(_OPEN_NOW / entry))  # noqa: PTH115
-        except OSError:
-            names.append("")
-    return names
+    return [_name_of(descriptor) for descriptor in _open_now()]
+
+
+def _open_now() -> list[str]:
+    """Return the descriptors that this process has open."""
+    return os.listdir(_OPEN_NOW)  # noqa: PTH208 - a descriptor a name, no paths wanted
+
+
+def _name_of(descriptor: str) -> str:
+    """Return the name of what a descriptor has open, empty if it is gone."""
+    try:
+        return os.readlink(f"{_OPEN_NOW}/{descriptor}")  # noqa: PTH115 - half of its time
+    except OSError:
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +96,14 @@ class OpenFiles:
         self,
         limits: Callable[[], Limits] = _limits,
         set_limits: Callable[[Limits], None] = _set_limits,
-        names_open_now: Callable[[], list[str]] = names_open_now,
+        open_now: Callable[[], list[str]] = _open_now,
+        name_of: Callable[[str], str] = _name_of,
     ) -> None:
         """Start with no store open."""
         self._limits = limits
         self._set_limits = set_limits
-        self._names_open_now = names_open_now
+        self._open_now = open_now
+        self._name_of = name_of
         self._promises: WeakKeyDictionary[object, _Promise] = WeakKeyDictionary()
         self._lock = threading.Lock()
         forking.register(self)
@@ -187,12 +196,16 @@ class OpenFiles:
         for promise in self._promises.values():
             promised[promise.directory] += promise.files
         try:
-            names = self._names_open_now()
+            descriptors = self._open_now()
         except OSError:
             # Not even the directory can be listed: the limit is met.
             return soft
-        found = Counter(_shard_of(name, promised) for name in set(names)) if promised else Counter()
-        return len(names) - sum(min(found[shard], files) for shard, files in promised.items())
+        if not promised:
+            # Readers alone need no names: one is asked for by each shard that they open.
+            return len(descriptors)
+        names = {self._name_of(descriptor) for descriptor in descriptors}
+        found = Counter(_shard_of(name, promised) for name in names)
+        return len(descriptors) - sum(min(found[shard], files) for shard, files in promised.items())
 
 
 def _shard_of(name: str, shards: Container[str]) -> str:

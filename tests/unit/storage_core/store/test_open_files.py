@@ -34,7 +34,7 @@ class Process:
     def __init__(self, soft: int, hard: int, *names: str) -> None:
         self.limits = (soft, hard)
         self.names = list(names)
-        self.ledger = OpenFiles(lambda: self.limits, self._set, lambda: self.names)
+        self.ledger = OpenFiles(lambda: self.limits, self._set, lambda: self.names, str)
 
     def _set(self, limits: tuple[int, int]) -> None:
         self.limits = limits
@@ -155,6 +155,16 @@ def test_directory_that_cannot_be_listed_is_the_limit_met():
     ledger = OpenFiles(lambda: (1024, 1024), lambda _: None, refuse)
     with pytest.raises(InvalidRequestError):
         ledger.require_for_writer(1, "s")
+
+
+def test_readers_alone_read_no_names_of_what_is_open():
+    def refuse(_descriptor: str) -> str:
+        raise AssertionError
+
+    ledger = OpenFiles(lambda: (1024, 1024), lambda _: None, lambda: ["0"] * 900, refuse)
+    ledger.require_for_reader(READER_FILES, "a shard to read", "s")
+    with pytest.raises(InvalidRequestError, match="need 1032 open files"):
+        ledger.require_for_reader(100, "a shard to read", "s")
 
 
 def test_stream_that_cannot_be_opened_is_not_made(root):
