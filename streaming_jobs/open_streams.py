@@ -129,10 +129,15 @@ class OpenStreams(Generic[H]):
     def _close_some(self) -> None:
         """Close what was idle for long or is waited for, and the oldest beyond the bound."""
         at_s = self._clock.monotonic_s()
+        are_too_many = self._are_too_many()
         for key, (handle, since_s) in list(self._kept.items()):
-            is_beyond = len(self._kept) > self._most or at_s - since_s >= self._idle_s
+            is_beyond = are_too_many or at_s - since_s >= self._idle_s
             if is_beyond or (self._is_wanted is not None and self._is_wanted(handle)):
                 self._kept.pop(key)[0].close()
+                are_too_many = self._are_too_many()
+
+    def _are_too_many(self) -> bool:
+        return len(self._kept) > self._most
 
     def _watch(self) -> None:
         while True:

@@ -22,6 +22,8 @@ Edges = Mapping[ShardName, tuple[Edge, Edge]]
 
 # A task costs Spark some 30 ms of a slot, as much as it takes to hand over this many.
 _PACKED_RECORDS: Final = 10_000
+# … and to read a few rows of each of so many shards that are open.
+_PACKED_RANGES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ def pack_ranges(ranges: Iterable[OffsetRange], splitting: Splitting) -> list[lis
     room = 0
     for one in ranges:
         size = one[2] - one[1]
-        if size > room or not packed:
+        if size > room or not packed or len(packed[-1]) == _PACKED_RANGES:
             packed.append([])
             room = most
         packed[-1].append(one)

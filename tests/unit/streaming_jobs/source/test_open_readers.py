@@ -16,9 +16,9 @@ def place_of(lab):
     """Return the place of the stream that a lab has made."""
     from storage_core import StreamReader, root_id  # noqa: PLC0415 - only here
 
-    with StreamReader.open(lab.root, NAME) as reader:
+    with StreamReader.open(lab.root, lab.name) as reader:
         incarnation = reader.position().incarnation
-    return StreamPlace(str(lab.root), NAME, root_id(lab.root), incarnation)
+    return StreamPlace(str(lab.root), lab.name, root_id(lab.root), incarnation)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_reader_that_was_idle_for_long_is_closed(place, tmp_path):
 
 
 def test_no_more_stay_open_than_the_bound(place, tmp_path):
-    readers = OpenReaders(most=1)
+    readers = OpenReaders(most=1, shards=1)
     other = SourceLab(tmp_path / "other")
     other.create(shards=1)
     with readers.of(place, 0) as first, readers.of(place_of(other), 0) as second:
@@ -70,6 +70,21 @@ def test_no_more_stay_open_than_the_bound(place, tmp_path):
     with pytest.raises(ClosedError):
         second.committed()
     other.close()
+
+
+def test_many_readers_stay_open_while_few_shards_are_read_through_them(tmp_path):
+    readers = OpenReaders(most=2, shards=5)
+    for number in range(6):
+        lab = SourceLab(tmp_path / "root", f"s{number}")
+        lab.create(shards=2)
+        lab.close()
+        for shard in (0, 1) if number == 0 else (0,):
+            with readers.of(place_of(lab), shard):
+                pass
+    # The oldest went: two of its shards were read.
+    assert len(readers) == 5
+    with readers.of(place_of(SourceLab(tmp_path / "root", "s0")), 0):
+        assert len(readers) == 5
 
 
 def test_shard_added_later_is_found(lab):
@@ -119,7 +134,7 @@ def test_fork_has_readers_of_its_own(place):
 
 
 def test_fork_that_leaves_a_lease_of_its_parent_changes_nothing(place):
-    readers = OpenReaders(most=0)
+    readers = OpenReaders(most=0, shards=0)
     lease = readers.of(place, 0)
     reader = lease.__enter__()
     error = LostRangeError("gone")

@@ -68,6 +68,11 @@ def test_small_ranges_share_a_task():
     assert sizes(tasks) == [9_000, 9_000, 3_000]
 
 
+def test_no_task_reads_more_shards_than_it_saves_time_for():
+    tasks = pack_ranges([((f"s{n:03}", 0), 0, 5) for n in range(150)], Splitting())
+    assert sizes(tasks) == [320, 320, 110]
+
+
 def test_large_range_has_a_task_of_its_own():
     tasks = pack_ranges([(("s", 0), 0, 10), (("s", 1), 0, 10**6), (("s", 2), 0, 10)], Splitting())
     assert sizes(tasks) == [10, 10**6, 10]
