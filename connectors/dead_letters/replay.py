@@ -137,8 +137,12 @@ class Replay:
 
     def _send_back(self, letters: list[_Letter]) -> None:
         to_send, found = self._chosen(letters)
-        self._refuse_missing(to_send)
-        if self._producer is not None:
+        homeless = next(filter(self._is_homeless, to_send), None)
+        if homeless is not None:
+            # What comes before it goes; whoever takes it out takes all before it out as well.
+            letters = letters[: letters.index(homeless)]
+            to_send, found = self._chosen(letters)
+        if self._producer is not None and letters:
             with self._producer.transaction(self._consumer) as offsets:  # 2
                 for letter in to_send:
                     self._produce(letter)  # 3
@@ -147,6 +151,8 @@ class Replay:
         self.report.replayed += len(to_send)
         self.report.doubled += len(letters) - len(to_send) - found
         self.report.foreign += found
+        if homeless is not None:
+            raise _refusal(homeless)
 
     def _chosen(self, letters: list[_Letter]) -> tuple[list[_Letter], int]:
         """Return those that were not replayed, and how many have no origin."""
@@ -164,17 +170,9 @@ class Replay:
         chosen, _ = self._chosen(letters)
         return letters if len(chosen) <= room else letters[: letters.index(chosen[room])]
 
-    def _refuse_missing(self, letters: list[_Letter]) -> None:
-        for letter in letters:
-            origin = letter.origin
-            if origin is not None and origin.partition >= self._there.get(origin.topic, 0):
-                message = (
-                    f"record {letter.offset} of {letter.partition.topic}/{letter.partition.number} "
-                    f"comes from {origin.topic}/{origin.partition}, which is not there: make the "
-                    "topic again, or take it out of the dead-letter topic; nothing behind it was "
-                    "sent"
-                )
-                raise InvalidRequestError(message)
+    def _is_homeless(self, letter: _Letter) -> bool:
+        origin = letter.origin
+        return origin is not None and origin.partition >= self._there.get(origin.topic, 0)
 
     def _produce(self, letter: _Letter) -> None:
         origin = letter.origin
@@ -220,6 +218,17 @@ def _letters(fetched: Fetched) -> Iterator[_Letter]:
             own, origin = split_origin(given) or (given or [], None)
             key, value = fetched.keys[at].as_py(), fetched.values[at].as_py()
             yield _Letter(partition, int(fetched.offsets[at]), key, value, own, origin)
+
+
+def _refusal(letter: _Letter) -> InvalidRequestError:
+    origin = letter.origin
+    assert origin is not None, "only what has an origin is missed there"
+    message = (
+        f"record {letter.offset} of {letter.partition.topic}/{letter.partition.number} comes from "
+        f"{origin.topic}/{origin.partition}, which is not there: make the topic again, or take it "
+        "out of the dead-letter topic; neither it nor anything behind it was sent"
+    )
+    return InvalidRequestError(message)
 
 
 def _identity(origin: Origin) -> tuple[str, str, int, int]:

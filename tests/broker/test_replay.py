@@ -97,15 +97,20 @@ def test_records_that_no_forwarder_wrote_are_passed_by(lab: Lab) -> None:
     assert sum(replayed(topic).values()) == 3
 
 
-def test_origin_that_is_not_there_is_told_and_nothing_behind_it_is_sent(lab: Lab) -> None:
+def test_origin_that_is_not_there_is_told_what_is_before_it_sent_and_nothing_behind_it(
+    lab: Lab,
+) -> None:
     topic, dlq = lab.topic(partitions=1), lab.topic(partitions=1)
-    forward(lab, topic, dlq, range(2))
-    process = start_replay(dlq)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 2
-    assert f"comes from {topic.name}/1, which is not there" in err
-    assert len(err.splitlines()) == 1
-    assert not replayed(topic)
+    forward(lab, topic, dlq, range(0, 20, 2))
+    forward(lab, topic, dlq, range(21, 30))
+    for sent in (10, 0):
+        process = start_replay(dlq)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 2
+        assert out.startswith(f"{sent} records replayed")
+        assert f"record 10 of {dlq.name}/0 comes from {topic.name}/1, which is not there" in err
+        assert len(err.splitlines()) == 1
+        assert len(replayed(topic)) == 10
 
 
 @pytest.mark.parametrize(("when", "sent"), [("before", 0), ("behind", 20)])
