@@ -16,8 +16,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from storage_core import InvalidRequestError
+from streaming_jobs.field_types import parsed_schema
 from streaming_jobs.option_values import warn_of_idle_options
-from streaming_jobs.source.look import check_streams
+from streaming_jobs.source.look import check_streams, schemas_of_streams
 from streaming_jobs.source.offsets import SourceOffset
 from streaming_jobs.source.options import (
     Mode,
@@ -36,6 +37,8 @@ class ShardlogSource(DataSource):
 
     # The frame's own snapshot, taken by `load` and pickled with the source from then on.
     _taken: SourceOffset | None = None
+    # The text of the schema that values are read by, kept likewise.
+    _read_by: str | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -50,7 +53,8 @@ class ShardlogSource(DataSource):
             warn_of_idle_options(self.options, "Kafka's source")
             if options.takes_snapshot:
                 self._taken = take(options)
-            return spark_schema(options.rules.columns)
+            options = self._with_fields(options, None)
+            return spark_schema(options.rules.columns, options.rules.fields)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return what tails the stream."""
@@ -81,6 +85,22 @@ class ShardlogSource(DataSource):
             return batch_writer(self.options, schema, overwrite)
 
     def _checked(self, schema: StructType, mode: Mode) -> SourceOptions:
-        options = parse_source_options(self.options, mode)
-        check_schema(schema, options.rules.columns)
+        options = self._with_fields(parse_source_options(self.options, mode), mode)
+        check_schema(schema, options.rules.columns, options.rules.fields)
         return options
+
+    def _with_fields(self, options: SourceOptions, mode: Mode | None) -> SourceOptions:
+        """Return options with the columns of values that are read by fields."""
+        asked = options.asked_fields
+        if asked is None:
+            return options
+        from streaming_jobs.source import field_options as of_fields  # noqa: PLC0415 - as above
+
+        is_stream = mode == "stream"
+        if self._read_by is None or (is_stream and asked.schema is None):
+            found = of_fields.reader_schema(
+                asked, lambda: schemas_of_streams(options), is_stream=is_stream
+            )
+            self._read_by = found.text
+        rules = of_fields.with_fields(options.rules, asked, parsed_schema(self._read_by))
+        return replace(options, rules=rules)

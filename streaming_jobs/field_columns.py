@@ -6,10 +6,13 @@ is the column `value`, in which other rows have their bytes.
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from storage_core import InvalidRequestError
-from storage_core.fields import AvroSchema
+
+if TYPE_CHECKING:
+    # Whoever reads bytes knows these names too, and does without fastavro.
+    from storage_core.fields import AvroSchema
 
 CORRUPT_VALUE: Final = "_corrupt_value"
 # What stands beside fields, and may be asked for beside them.
@@ -25,7 +28,7 @@ def column_of(field: str) -> str:
     return f"value_{field}" if field.lower() in _TAKEN else field
 
 
-def fields_by_column(schema: AvroSchema, wanted: Iterable[str] | None = None) -> dict[str, str]:
+def fields_by_column(schema: "AvroSchema", wanted: Iterable[str] | None = None) -> dict[str, str]:
     """Return the columns of a schema's fields, and the field that each of them shows.
 
     Args:

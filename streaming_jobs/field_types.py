@@ -20,7 +20,8 @@ and equal what PySpark makes of the declared types, to the names of list items.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql.types import (
@@ -43,10 +44,13 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from storage_core.fields import AvroSchema
 from streaming_jobs.field_columns import fields_by_column
 from streaming_jobs.moments import TIMESTAMP_US
 
+if TYPE_CHECKING:
+    from storage_core.fields import AvroSchema
+
+_SCHEMAS_KEPT_MAX: Final = 64
 _DECIMAL_DIGITS_MAX: Final = 38
 _PLAIN: Final[Mapping[pa.DataType, DataType]] = {
     pa.null(): NullType(),
@@ -90,7 +94,15 @@ class FieldColumn:
     arrow: pa.DataType
 
 
-def field_columns(schema: AvroSchema, wanted: Iterable[str] | None = None) -> list[FieldColumn]:
+@lru_cache(maxsize=_SCHEMAS_KEPT_MAX)
+def parsed_schema(text: str) -> "AvroSchema":
+    """Return the schema of a text that stands alone, as tasks are sent it; parsed once."""
+    from storage_core.fields import AvroSchema  # noqa: PLC0415 - who reads bytes does without
+
+    return AvroSchema.parse(text)
+
+
+def field_columns(schema: "AvroSchema", wanted: Iterable[str] | None = None) -> list[FieldColumn]:
     """Return the columns of a schema's fields.
 
     Args:

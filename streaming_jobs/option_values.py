@@ -48,11 +48,13 @@ STARTING: Final = (
 )
 ENDING: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 LIMITS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+FIELD_OPTIONS: Final = ("readerSchema", "mode", "schemaRegistryUrl", "schemaRegistryConfig")
 SOURCE_OPTIONS: Final = (
     *("path", "stream", "subscribe", "subscribePattern", "assign"),
     *(*STARTING, *ENDING, "snapshot", *LIMITS, "minPartitions", "maxRecordsPerPartition"),
     *("columns", "includeHeaders", "ids", "keys", "startPrimary", "endPrimary"),
     *("includeLate", "includeExpired", "failOnDataLoss"),
+    *("valueFormat", *FIELD_OPTIONS),
 )
 _SPANS: Final = {
     "ms": timedelta(milliseconds=1),

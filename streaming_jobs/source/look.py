@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 from storage_core import (
     ForeignDataError,
     InvalidRequestError,
+    SchemaEntry,
     StreamReader,
     list_streams,
     root_id,
@@ -68,6 +69,12 @@ def ask_each(
                 raise
             # It was dropped since the streams were listed.
     return answers
+
+
+def schemas_of_streams(options: SourceOptions) -> list[SchemaEntry]:
+    """Return the schemas by which rows of the streams were written."""
+    told = ask_each(options, lambda reader, _: reader.schemas())
+    return [entry for schemas in told.values() for entry in schemas]
 
 
 def check_streams(options: SourceOptions) -> None:

@@ -22,6 +22,9 @@ later has its birth in the first offset that tells of it.
 
 `expired` is each shard's generation at that time, where the query began with what was there: what
 had expired by then is no loss. It goes the way of `birth`; an offset without it owes every row.
+
+Where values are read by fields, `schema` is the identity of the schema that they are read by, and
+`schemaText` the schema itself, so that another one can be held against it after a restart.
 """
 
 from collections.abc import Mapping
@@ -33,6 +36,7 @@ from storage_core import InvalidRequestError, UnsupportedFormatError
 _IDENTITY: Final = "@"
 _OF_ONE: Final = 1
 _OF_SEVERAL: Final = 2
+_OF_SCHEMA: Final = ("schema", "schemaText")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +65,12 @@ class SourceOffset:
     Attributes:
         streams: In each stream, by name.
         schema: The identity of the schema by which values are read; None where they are not.
+        schema_text: The schema, None as above.
     """
 
     streams: Mapping[str, StreamOffset]
     schema: str | None = None
+    schema_text: str | None = None
 
 
 def encode_offset(offset: SourceOffset) -> dict[str, Any]:
@@ -77,6 +83,8 @@ def encode_offset(offset: SourceOffset) -> dict[str, Any]:
         several = {name: _identity(offset.streams[name]) for name in sorted(offset.streams)}
         identity = {"v": _OF_SEVERAL, "streams": several}
     identity["schema"] = offset.schema
+    if offset.schema_text is not None:
+        identity["schemaText"] = offset.schema_text
     ends = encode_ends({name: one.ends for name, one in offset.streams.items()})
     return {**ends, _IDENTITY: identity}
 
@@ -96,12 +104,13 @@ def decode_offset(document: Mapping[str, Any]) -> SourceOffset:
     identity = document.get(_IDENTITY)
     ends = {name: value for name, value in document.items() if name != _IDENTITY}
     try:
-        told, schema = _told(ends, identity)
+        told = _told(ends, identity)
         streams = {name: _stream_offset(ends[name], told[name]) for name in ends}
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         message = f"not an offset of this source: {document}"
         raise InvalidRequestError(message) from error
-    return SourceOffset(streams, schema)
+    schema, text = (None, None) if identity is None else map(identity.get, _OF_SCHEMA)
+    return SourceOffset(streams, schema, text)
 
 
 def batch_ranges(
@@ -132,24 +141,22 @@ def _identity(offset: StreamOffset) -> dict[str, Any]:
     return identity
 
 
-def _told(
-    ends: Mapping[str, Any], identity: Mapping[str, Any] | None
-) -> tuple[Mapping[str, Any], str | None]:
-    """Return what is told of each stream beside its ends, and the schema."""
+def _told(ends: Mapping[str, Any], identity: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return what is told of each stream beside its ends."""
     if identity is None:
-        return dict.fromkeys(ends), None
-    version, schema = identity.get("v"), identity.get("schema")
+        return dict.fromkeys(ends)
+    version = identity.get("v")
     if version == _OF_ONE:
         (name,) = ends
-        return {name: identity}, schema
+        return {name: identity}
     if version != _OF_SEVERAL:
         message = f"the offset has version {version}; this shardlog reads 1 and {_OF_SEVERAL}"
         raise UnsupportedFormatError(message)
-    streams = identity["streams"]
+    streams: Mapping[str, Any] = identity["streams"]
     if set(streams) != set(ends):
         message = "it tells of other streams than it has ends of"
         raise ValueError(message)
-    return streams, schema
+    return streams
 
 
 def _stream_offset(ends: Mapping[str, Any], told: Mapping[str, Any] | None) -> StreamOffset:

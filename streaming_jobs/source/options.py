@@ -8,11 +8,12 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from storage_core import INT64_MAX, INT64_MIN, InvalidRequestError
 from streaming_jobs.option_values import (
     ENDING,
+    FIELD_OPTIONS,
     LIMITS,
     SOURCE_OPTIONS,
     STARTING,
@@ -26,6 +27,10 @@ from streaming_jobs.source.offsets import SourceOffset, decode_offset
 from streaming_jobs.source.requests import RowRules
 from streaming_jobs.source.spark_columns import HEADERS, default_columns, known_columns
 from streaming_jobs.source.subscription import Subscription, parse_subscription
+
+if TYPE_CHECKING:
+    # It loads the decoder and the registry's client, which queries of bytes do without.
+    from streaming_jobs.source.field_options import FieldsAsked
 
 _LOG: Final = logging.getLogger("shardlog")
 _SNAPSHOT_NOW: Final = "now"
@@ -75,6 +80,8 @@ class SourceOptions:
         fails_on_loss: Whether a loss ends the query, or is told and passed by.
         snapshot: What is read, in place of the two bounds.
         takes_snapshot: Whether one is to be taken of them, once.
+        asked_fields: What is asked of values that are read by fields; None where they are bytes.
+            The rules lack their columns until the schema is known.
     """
 
     path: str
@@ -87,6 +94,7 @@ class SourceOptions:
     fails_on_loss: bool
     snapshot: SourceOffset | None = None
     takes_snapshot: bool = False
+    asked_fields: "FieldsAsked | None" = None
 
 
 def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -> SourceOptions:
@@ -120,6 +128,7 @@ def parse_source_options(options: Mapping[str, str], mode: Mode | None = None) -
         values.truth("failOnDataLoss", default=True),
         _snapshot(values, subscription),
         _takes_snapshot(values),
+        _asked_fields(values),
     )
     _check_mode(values, mode, parsed)
     return parsed
@@ -166,7 +175,7 @@ def _snapshot(values: OptionValues, subscription: Subscription) -> SourceOffset 
 def _rules(values: OptionValues) -> RowRules:
     has_headers = values.truth("includeHeaders", default=False)
     columns = values.names("columns")
-    if columns is None:
+    if columns is None or _is_typed(values):
         columns = default_columns(has_headers=has_headers)
     elif unknown := sorted(set(columns) - set(known_columns())):
         message = f"option columns: no {', '.join(unknown)}; there are {', '.join(known_columns())}"
@@ -187,6 +196,22 @@ def _rules(values: OptionValues) -> RowRules:
         message = f"option startPrimary: {rules.start} is above endPrimary {rules.end}"
         raise InvalidRequestError(message)
     return rules
+
+
+def _is_typed(values: OptionValues) -> bool:
+    return values.choice("valueFormat", ("raw", "avro"), "raw") == "avro"
+
+
+def _asked_fields(values: OptionValues) -> "FieldsAsked | None":
+    if not _is_typed(values):
+        if given := [name for name in FIELD_OPTIONS if values.has(name)]:
+            message = f"option {given[0]}: it is for valueFormat=avro; values are bytes otherwise"
+            raise InvalidRequestError(message)
+        return None
+    from streaming_jobs.source.field_options import parse_fields_asked  # noqa: PLC0415 - as above
+
+    has_headers = values.truth("includeHeaders", default=False)
+    return parse_fields_asked(values, values.names("columns"), has_headers=has_headers)
 
 
 def _ids(values: OptionValues) -> tuple[int, ...] | None:

@@ -5,8 +5,29 @@ same range is always answered alike, or with an error.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from storage_core import INT64_MAX, INT64_MIN, ReadRequest
+
+FieldMode = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRules:
+    """By which schema values are read; plain, since it is sent to every task.
+
+    Attributes:
+        schema: The reader's, a text that stands alone.
+        identity: What tells it from others, in hex.
+        columns: Those of the columns wanted that are fields, in their order.
+        mode: What becomes of a value that cannot be read: its row ends the query, has null fields,
+            or is left out and counted.
+    """
+
+    schema: str
+    identity: str
+    columns: tuple[str, ...]
+    mode: FieldMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +42,7 @@ class RowRules:
         keys: Keys, None among them for records without one; or None for all.
         has_late: Whether rows that came late, or ahead of their time, are shown.
         has_expired: Whether rows that had expired when they came are shown.
+        fields: How values are read by fields; None where they are bytes.
     """
 
     columns: tuple[str, ...]
@@ -30,6 +52,7 @@ class RowRules:
     keys: tuple[bytes | None, ...] | None = None
     has_late: bool = True
     has_expired: bool = False
+    fields: FieldRules | None = None
 
     @property
     def is_empty(self) -> bool:

@@ -7,7 +7,7 @@ lies as Spark wants it is handed on. Small blocks, as quiet shards have them, ar
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage_core import State, StreamReader, Unit
+from streaming_jobs.field_columns import CORRUPT_VALUE
 from streaming_jobs.moments import moments
 from streaming_jobs.source.look import shows_ids
 from streaming_jobs.source.requests import RowRules
@@ -24,7 +25,13 @@ from streaming_jobs.source.spark_columns import (
     stored_columns,
 )
 
+if TYPE_CHECKING:
+    # It loads the decoder, which queries of bytes do without.
+    from streaming_jobs.source.typed_values import TypedValues
+
 _JOIN_ROWS: Final = 2048
+# Values are decoded side by side, best as many at once as the decoder takes.
+_JOIN_ROWS_DECODED: Final = 8192
 _JOIN_BYTES: Final = 16 * 2**20
 _CONSTANT_ROWS: Final = 2**12
 _TIMESTAMP_TYPE_CREATED: Final = 0
@@ -67,17 +74,32 @@ class StreamShape:
 class RowBatches:
     """Makes the rows of one shard as Spark wants them."""
 
-    def __init__(self, shape: StreamShape, shard: int, rules: RowRules) -> None:
-        """Decide what to read."""
+    def __init__(
+        self,
+        shape: StreamShape,
+        shard: int,
+        rules: RowRules,
+        values: "TypedValues | None" = None,
+    ) -> None:
+        """Decide what to read.
+
+        Args:
+            shape: The stream's.
+            shard: The shard's number.
+            rules: Which rows, and with which columns.
+            values: Reads values by fields, where the rules ask for fields.
+        """
         self._shape = shape
         self._shard = shard
         self._rules = rules
-        self._schema = arrow_schema(rules.columns)
+        self._schema = arrow_schema(rules.columns, rules.fields)
+        self._values = None if values is None or not _reads_values(rules) else values
         self._same: dict[str, object] = {"topic": shape.topic, "partition": shard}
         hidden = [] if rules.has_expired else ["state"]
         hidden += [] if rules.has_late else ["late"]
         hidden += [] if rules.keys is None else ["key"]
-        stored = (*stored_columns(rules.columns), *hidden)
+        hidden += [] if self._values is None else self._values.asked
+        stored = (*stored_columns(rules.columns, rules.fields), *hidden)
         self.stored = tuple(dict.fromkeys(name for name in stored if self._is_needed(name)))
         self._keys = None if rules.keys is None else pa.array(rules.keys, pa.binary())
 
@@ -86,7 +108,7 @@ class RowBatches:
 
     def of(self, stored: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield stored batches as Spark wants them, small ones joined."""
-        for batch in _joined(stored):
+        for batch in _joined(stored, _JOIN_ROWS if self._values is None else _JOIN_ROWS_DECODED):
             made = self._made(self._shown(batch))
             if made.num_rows:
                 yield made
@@ -108,8 +130,21 @@ class RowBatches:
         return batch if mask is None or mask.all() else batch.filter(pa.array(mask))
 
     def _made(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        arrays = [self._column(name, batch) for name in self._rules.columns]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        if self._values is None:
+            arrays = [self._column(name, batch) for name in self._rules.columns]
+            return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        values = self._values.of(batch)
+        shown = dict(values.columns)
+        if CORRUPT_VALUE in self._rules.columns:
+            shown[CORRUPT_VALUE] = _where(values.unread, batch.column("payload"))
+        arrays = [
+            shown[name] if name in shown else self._column(name, batch)
+            for name in self._rules.columns
+        ]
+        made = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        if values.unread is None or not self._values.leaves_out:
+            return made
+        return made.filter(pa.array(~values.unread))
 
     def _column(self, name: str, batch: pa.RecordBatch) -> Array:
         if name in ("timestamp", "timestampType"):
@@ -144,6 +179,19 @@ class RowBatches:
         return moments(batch.column("primary"), self._shape.unit)
 
 
+def _reads_values(rules: RowRules) -> bool:
+    """Tell whether a column says anything of values."""
+    of_values = () if rules.fields is None else (*rules.fields.columns, CORRUPT_VALUE)
+    return not set(of_values).isdisjoint(rules.columns)
+
+
+def _where(rows: npt.NDArray[np.bool_] | None, column: Array) -> Array:
+    """Return a column that is null but in some rows."""
+    if rows is None:
+        return _untyped.nulls(len(column), column.type)
+    return _compute.if_else(pa.array(rows), column, pa.scalar(None, column.type))
+
+
 def _stored_time(name: str, stamps: Array, kinds: Array) -> Array:
     if name == "timestampType":
         return _compute.fill_null(kinds.cast(pa.int32()), _NO_TIME_TYPE)
@@ -158,15 +206,15 @@ def _known(stamps: Array, kinds: Array) -> Array:
     return _compute.if_else(has_none, pa.scalar(None, stamps.type), stamps)
 
 
-def _joined(stored: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _joined(stored: Iterable[pa.RecordBatch], rows_min: int) -> Iterator[pa.RecordBatch]:
     """Yield batches, small ones as one: what is done to a batch costs more than its few rows."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in stored:
         waiting.append(batch)
         rows += batch.num_rows
-        size += batch.nbytes if rows < _JOIN_ROWS else 0
-        if rows >= _JOIN_ROWS or size >= _JOIN_BYTES:
+        size += batch.nbytes if rows < rows_min else 0
+        if rows >= rows_min or size >= _JOIN_BYTES:
             yield _as_one(waiting)
             waiting, rows, size = [], 0, 0
     if waiting:

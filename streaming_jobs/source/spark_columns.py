@@ -16,7 +16,11 @@
     version        int                                     never; 0 unless the writer gave one
     late           boolean                                 never; late or ahead
     state          int                                     never; 0 normal 1 late 2 ahead 3 expired
-    schema_id      int                                     null: the value came without a schema
+    schema_id      int                                     null: the value came without a schema,
+                                                           or no registry has it
+
+With `valueFormat=avro` the value's fields stand before them, and `value` only where it is asked
+for; `_corrupt_value`, last, has the bytes of values that cannot be read.
 
 Spark compares the schema of the first batch with what was declared, and reads the rest blindly;
 so there is one table, and both schemas are made from it. All are nullable, as Kafka's are.
@@ -25,7 +29,7 @@ A schema that comes from outside, `.schema(…)` of a query or the columns of a 
 to be the source's own. What a table says beside names and types, as comments, changes no row.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -44,7 +48,10 @@ from pyspark.sql.types import (
 )
 
 from storage_core import InvalidRequestError
+from streaming_jobs.field_columns import CORRUPT_VALUE
+from streaming_jobs.field_types import field_columns, parsed_schema
 from streaming_jobs.moments import TIMESTAMP_US
+from streaming_jobs.source.requests import FieldRules
 
 HEADERS: Final = "headers"
 HEADERS_ARROW: Final = pa.list_(
@@ -78,6 +85,7 @@ _COLUMNS: Final[dict[str, Column]] = {
     "state": Column(IntegerType(), pa.int32(), ("state",)),
     "schema_id": Column(IntegerType(), pa.int32(), ("schema_id",)),
 }
+_CORRUPT: Final = Column(BinaryType(), pa.binary(), ("payload",))
 
 
 def known_columns() -> tuple[str, ...]:
@@ -90,34 +98,46 @@ def default_columns(*, has_headers: bool) -> tuple[str, ...]:
     return tuple(name for name in _COLUMNS if has_headers or name != HEADERS)
 
 
-def spark_schema(columns: Sequence[str]) -> StructType:
+def spark_schema(columns: Sequence[str], fields: FieldRules | None = None) -> StructType:
     """Return the schema that Spark is told."""
-    return StructType([StructField(name, _COLUMNS[name].spark) for name in columns])
+    types = _types(columns, fields)
+    return StructType([StructField(name, one.spark) for name, one in types.items()])
 
 
-def arrow_schema(columns: Sequence[str]) -> pa.Schema:
+def arrow_schema(columns: Sequence[str], fields: FieldRules | None = None) -> pa.Schema:
     """Return the schema that every batch has."""
-    return pa.schema([pa.field(name, _COLUMNS[name].arrow) for name in columns])
+    return pa.schema([pa.field(name, one.arrow) for name, one in _types(columns, fields).items()])
+
+
+def _types(columns: Sequence[str], fields: FieldRules | None) -> dict[str, Column]:
+    own: Mapping[str, Column] = _COLUMNS
+    if fields is not None:
+        shown = field_columns(parsed_schema(fields.schema), fields.columns)
+        typed = {one.name: Column(one.spark, one.arrow) for one in shown}
+        own = {**_COLUMNS, CORRUPT_VALUE: _CORRUPT, **typed}
+    return {name: own[name] for name in columns}
 
 
 def arrow_type(column: str) -> pa.DataType:
-    """Return the Arrow type of a column."""
+    """Return the Arrow type of one of the log's own columns."""
     return _COLUMNS[column].arrow
 
 
-def stored_columns(columns: Sequence[str]) -> tuple[str, ...]:
-    """Return what of the stored rows these columns are made from."""
-    stored = (name for column in columns for name in _COLUMNS[column].stored)
+def stored_columns(columns: Sequence[str], fields: FieldRules | None = None) -> tuple[str, ...]:
+    """Return what of the stored rows these columns are made from; of fields nothing."""
+    stored = (name for one in _types(columns, fields).values() for name in one.stored)
     return tuple(dict.fromkeys(stored))
 
 
-def check_schema(declared: StructType, columns: Sequence[str]) -> None:
+def check_schema(
+    declared: StructType, columns: Sequence[str], fields: FieldRules | None = None
+) -> None:
     """Refuse a schema that is not what the source shows for these columns.
 
     Raises:
         InvalidRequestError: It is another; the message has both, and how to read all the same.
     """
-    own = spark_schema(columns)
+    own = spark_schema(columns, fields)
     if _plain(declared) != _plain(own):
         message = (
             f"columns are declared as ({_shown(declared)}), but the source has ({_shown(own)}): "

@@ -60,7 +60,7 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where the query begins; resolved once, since `latest` moves on."""
         if self._initial is None:
             with plain_errors():
-                self._initial = encode_offset(SourceOffset(_beginning(self._options)))
+                self._initial = self._encoded(SourceOffset(_beginning(self._options)))
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -80,7 +80,7 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @plain_errors()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return the end of the next batch; the start itself, verbatim, if there is none."""
-        known = decode_offset(start)
+        known = self._decoded(start)
         found = Backlog.of(self._options, known.streams, self._target)
         self._latest = found.latest
         if isinstance(limit, ReadMaxRows):
@@ -92,7 +92,7 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         is_begun = all(one.birth is not None for one in known.streams.values())
         if is_begun and (is_held_back or reached == ends_of(known.streams)):
             return start
-        return encode_offset(replace(known, streams=found.reached(reached)))
+        return self._encoded(replace(known, streams=found.reached(reached)))
 
     def _is_held_back(self, limit: ReadLimit, found: Backlog) -> bool:
         """Tell whether the batch waits for more; a run with an end never waits."""
@@ -111,8 +111,28 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the tasks of the batch from one offset to another."""
         with plain_errors():
-            looks, edges = _planned(self._options, decode_offset(start), decode_offset(end))
+            since, until = decode_offset(start), self._decoded(end)
+            looks, edges = _planned(self._options, since, until)
             return tasks_of(looks, edges, self._options.splitting)
+
+    def _encoded(self, offset: SourceOffset) -> dict[str, Any]:
+        """Return an offset as Spark keeps it, with the schema that values are read by."""
+        fields = self._options.rules.fields
+        if fields is None:
+            return encode_offset(replace(offset, schema=None, schema_text=None))
+        read_by = replace(offset, schema=fields.identity, schema_text=fields.schema)
+        return encode_offset(read_by)
+
+    def _decoded(self, document: dict[str, Any]) -> SourceOffset:
+        """Return an offset from which the query can go on by the schema that it has."""
+        offset, fields = decode_offset(document), self._options.rules.fields
+        if fields is not None and offset.schema not in (None, fields.identity):
+            from streaming_jobs.source.field_options import (  # noqa: PLC0415 - as in options
+                check_reads_on,
+            )
+
+            check_reads_on(offset.schema_text, fields)
+        return offset
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's rows; called on executors, with nothing open."""

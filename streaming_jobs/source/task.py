@@ -13,7 +13,7 @@ import logging
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -32,6 +32,10 @@ from streaming_jobs.source.requests import RowRules, replay_request
 from streaming_jobs.source.resolving import resolve_range, settled
 from streaming_jobs.source.row_batches import RowBatches, StreamShape
 from streaming_jobs.spark_errors import plain_errors
+
+if TYPE_CHECKING:
+    # It loads the decoder, which queries of bytes do without.
+    from streaming_jobs.source.typed_values import TypedValues
 
 _LOG: Final = logging.getLogger("shardlog")
 _END_WAIT_S: Final = 30.0
@@ -111,11 +115,25 @@ def read_range(one: ShardRange, rules: TaskRules, readers: OpenReaders) -> Itera
         if rules.rows.is_empty or one.begin == one.end:
             return
         shape = StreamShape.of(reader, one.place.stream)
-        batches = RowBatches(shape, one.shard, rules.rows)
+        values = _values(reader, one, rules.rows)
+        batches = RowBatches(shape, one.shard, rules.rows, values)
         if rules.fails_on_loss:
             yield from batches.of(_whole(reader, one, rules.rows, batches.stored))
         else:
             yield from batches.of(_what_is_left(reader, one, rules.rows, batches.stored))
+        if values is not None:
+            values.tell_left_out(one.begin, one.end)
+
+
+def _values(reader: StreamReader, one: ShardRange, rows: RowRules) -> "TypedValues | None":
+    """Return what reads values by fields, None where they are bytes."""
+    if rows.fields is None:
+        return None
+    from streaming_jobs.source.typed_values import TypedValues  # noqa: PLC0415 - as told above
+    from streaming_jobs.source.writer_schemas import WriterSchemas  # noqa: PLC0415 - as above
+
+    writers = WriterSchemas(one.place, reader.shard(one.shard).schemas, reader.refresh)
+    return TypedValues(rows.fields, writers.find, one.place.stream, one.shard)
 
 
 def _missing(reader: StreamReader, one: ShardRange) -> Ranges:

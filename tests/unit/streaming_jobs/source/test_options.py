@@ -71,7 +71,7 @@ def test_options_of_a_table_of_the_catalog_are_refused_with_what_works():
         ({"foo": "1"}, "unknown option foo"),
         ({"path": "~nobody-at-all/root"}, "there is no such home"),
         ({"path": "s3://bucket/root"}, "a directory of this machine"),
-        ({"valueformat": "avro"}, "unknown option valueformat"),
+        ({"valueformat": "json"}, "option valueFormat: 'json' is not raw or avro"),
         ({"subscribe": "other"}, "different streams"),
         ({"stream": "a,b"}, "one stream"),
         ({"failondataloss": "maybe"}, "true or false"),
