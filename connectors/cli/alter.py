@@ -88,7 +88,7 @@ _SETTINGS: Final[Mapping[str, _Setting]] = {
 Settings = Annotated[
     list[str],
     typer.Argument(
-        metavar="NAME=VALUE...",
+        metavar="NAME=VALUE",
         help=f"What to change, as retention_hours=48; `none` for no bound. There are "
         f"{', '.join([*_SETTINGS, *_INDEX])}.",
         show_default=False,

@@ -32,9 +32,7 @@ StreamName = Annotated[
 ]
 OneStream = Annotated[
     str | None,
-    typer.Argument(
-        metavar="[STREAM]", help="Only this stream; without it, all.", show_default=False
-    ),
+    typer.Argument(metavar="STREAM", help="Only this stream; without it, all.", show_default=False),
 ]
 Ids = Annotated[
     list[int] | None,

@@ -82,7 +82,7 @@ def show(  # noqa: PLR0913 - one parameter an option
 ) -> None:
     """Show dead letters: the place, the reason, and the record byte for byte.
 
-    Example: shardlog dlq show ./data telemetry --shard 0 --limit 10 --format json
+    Example: shardlog dlq show ./data telemetry --shard 0 --format json
     """
     with StreamReader.open(root, stream) as reader:
         there = reader.refresh()

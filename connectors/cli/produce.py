@@ -139,7 +139,7 @@ def produce(  # noqa: PLR0913 - one parameter an option
 ) -> None:
     """Produce telemetry, or JSON lines, to a Kafka topic.
 
-    Example: shardlog produce telemetry --records 1000000 --skew 1 --late-share 0.02
+    Example: shardlog produce telemetry --records 1000000 --late-share 0.02
     """
     schema_from = None
     if avro:

@@ -63,7 +63,7 @@ def accept_loss(  # noqa: PLR0913 - one parameter an option
 
     Refused while a writer holds the shard. Without --execute it only says what would happen.
 
-    Example: shardlog accept-loss ./data telemetry --shard 0 --start 100 --end 200 --execute
+    Example: shardlog accept-loss ./data orders --shard 0 --start 10 --end 20
     """
     where = f"[{start}, {end}) of shard {shard} of stream {stream!r}"
     with Stream.open(root, stream, shards=[shard]) as opened:

@@ -37,6 +37,8 @@ app = typer.Typer(
 )
 
 _COLUMNS: Final = ("file", "subject", "status", "id", "version", "level")
+# A warning stays one line, however many subjects a registry has; the table has the levels.
+_WARN_NAMES_MAX: Final = 5
 _LIST_COLUMNS: Final = ("subject", "versions", "latest", "id", "level")
 
 Offline = Annotated[
@@ -64,7 +66,7 @@ def check(  # noqa: PLR0913 - one parameter an option
 ) -> None:
     """Say of each schema whether it is registered, or could be; change nothing.
 
-    Example: shardlog schema check schemas/avro --registry http://localhost:8081
+    Example: shardlog schema check schemas --registry http://localhost:8081
     """
     files = read_schema_files(paths)
     client = None if offline else registry_client(registry, config, settings)
@@ -85,7 +87,7 @@ def register(  # noqa: PLR0913 - as above
 ) -> None:
     """Register schemas and what they refer to, in their order; none if one is incompatible.
 
-    Example: shardlog schema register schemas/avro --registry http://localhost:8081
+    Example: shardlog schema register schemas --registry http://localhost:8081
     """
     files = read_schema_files(paths)
     client = registry_client(registry, config, settings)
@@ -135,7 +137,7 @@ def show(  # noqa: PLR0913 - as above
 ) -> None:
     """Show a schema: its text, what it refers to, its fingerprint.
 
-    Example: shardlog schema show telemetry-value --registry http://localhost:8081
+    Example: shardlog schema show orders-value --registry http://localhost:8081
     """
     if (subject is None) == (schema_id is None):
         message = "name a SUBJECT, or an --id"
@@ -202,8 +204,11 @@ def _warn(levels: dict[str, Compatibility]) -> None:
     """Say which subjects are held against their last version only."""
     short = [f"{name} ({level.level})" for name, level in levels.items() if not level.is_transitive]
     if short:
+        named = ", ".join(short[:_WARN_NAMES_MAX])
+        more = len(short) - _WARN_NAMES_MAX
+        named += f" and {more} more" if more > 0 else ""
         typer.echo(
-            f"shardlog: not held against all their versions: {', '.join(short)}; rows of every "
+            f"shardlog: not held against all their versions: {named}; rows of every "
             "version lie in a stream: set BACKWARD_TRANSITIVE or FULL_TRANSITIVE",
             err=True,
         )

@@ -19,7 +19,7 @@ Naming = Literal["topic", "record"]
 Paths = Annotated[
     list[Path],
     typer.Argument(
-        metavar="PATH...", help="Files <name>.v<k>.avsc, or folders of them.", show_default=False
+        metavar="PATH", help="Files <name>.v<k>.avsc, or folders of them.", show_default=False
     ),
 ]
 Registry = Annotated[

@@ -54,6 +54,18 @@ def test_help_has_an_example(shardlog, verb):
     assert re.search(rf"Example: .*shardlog {' '.join(verb)}\b", ran.out)
 
 
+@pytest.mark.parametrize("verb", [*verbs_of(typer.main.get_command(app))], ids=" ".join)
+def test_example_is_one_line_of_its_own_and_can_be_copied(shardlog, verb):
+    paragraphs = shardlog(*verb, "--help").out.split("\n\n")
+    assert [each.count("\n") for each in paragraphs if each.startswith("  Example: ")] == [0]
+
+
+@pytest.mark.parametrize("verb", [*verbs_of(typer.main.get_command(app))], ids=" ".join)
+def test_usage_brackets_each_argument_once(shardlog, verb):
+    usage, *_ = shardlog(*verb, "--help").lines
+    assert re.search(r"\[\[|\.\.\.[\]}]", usage) is None
+
+
 @pytest.mark.parametrize("verb", OF_A_STREAM)
 def test_stream_that_is_not_there_is_named(shardlog, root, verb):
     ran = shardlog(*verb.split(), root, "elsewhere", *OF_A_STREAM[verb])

@@ -89,6 +89,21 @@ def test_wrong_credentials_are_told_and_not_shown(shardlog, tmp_path) -> None:
     assert "canary" not in ran.err
 
 
+def test_warning_about_a_thousand_subjects_names_a_few(shardlog) -> None:
+    names = [f"subject-{at:03d}" for at in range(1000)]
+    with scripted() as script:
+        script.answer("/subjects", names)
+        script.answer("/config", {"compatibilityLevel": "BACKWARD"})
+        latest = {"id": 1, "version": 1, "schema": '"int"', "subject": "any"}
+        for name in names:
+            script.answer(f"/subjects/{name}/versions", [1])
+            script.answer(f"/subjects/{name}/versions/latest", latest)
+        ran = shardlog("schema", "list", "--registry", script.url)
+    assert (ran.code, len(ran.lines), ran.err.count("\n")) == (0, 1001, 1)
+    assert "subject-004 (BACKWARD) and 995 more; rows of every version" in ran.err
+    assert "subject-005" not in ran.err
+
+
 def test_subject_that_is_not_there_is_told(shardlog) -> None:
     with scripted() as script:
         ran = shardlog("schema", "show", "nobodys", "--registry", script.url)

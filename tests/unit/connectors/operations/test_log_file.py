@@ -14,6 +14,7 @@ from connectors.ingest.log_lines import LogFormat, open_log, tell_library_lines_
 from connectors.operations.log_file import DailyFile
 from connectors.settings.operations_settings import ALL_LOGGERS, LIBRARY_LOGGER, LOGGERS, LogLevel
 from storage_core import InvalidRequestError, SystemClock, UnavailableError
+from tests.tidy.tree import ROOT
 
 NOW = datetime.fromtimestamp(SystemClock().now_ns() // 10**9, UTC)
 DAY_S = 86_400
@@ -156,3 +157,9 @@ def test_loggers_are_the_files_that_tell_lines():
     places = (*here.glob("*.py"), *(here.parent / "dead_letters").glob("*.py"))
     files = {path.stem for path in places if tells.search(path.read_text())}
     assert files - {"log_lines"} == set(LOGGERS) - {ALL_LOGGERS, LIBRARY_LOGGER}
+
+
+def test_every_logger_is_in_the_handbook():
+    text = (ROOT / "docs/OPERATIONS.md").read_text()
+    (told,) = re.findall(r"by which `log.levels`\s+leaves lines out:([^.]*)\.", text)
+    assert sorted(re.findall(r"`(\w+)`", told)) == sorted({*LOGGERS} - {ALL_LOGGERS})
