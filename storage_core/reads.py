@@ -111,13 +111,18 @@ class StreamReads(Generic[S]):
         """
         return self._shard(shard).dead_letters(start, end)
 
-    def schemas(self) -> list[SchemaEntry]:
+    def schemas(self, registry_id: int | None = None) -> list[SchemaEntry]:
         """Return the schemas of which the open shards have, or had, rows; each once.
 
         They are there without the registry; a schema of a batch that is not committed yet may be
         among them.
+
+        Args:
+            registry_id: Only those of this id, of each shard the newest last; the others are not
+                read.
         """
-        found = (entry for one in self._open_shards().values() for entry in one.schemas())
+        shards = self._open_shards().values()
+        found = (entry for one in shards for entry in one.schemas(registry_id))
         return list({entry.identity: entry for entry in found}.values())
 
     def stats(self, shard: int | None = None) -> StreamStats:

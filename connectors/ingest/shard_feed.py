@@ -78,7 +78,7 @@ class ShardFeed:
 
     def schema_text(self, registry_id: int) -> str | None:
         """Return the newest schema of this id of the registry's that the shard has, if any."""
-        found = [each for each in self.stream.schemas() if each.registry_id == registry_id]
+        found = self.stream.schemas(registry_id)
         return found[-1].text if found else None
 
     def nothing_until(self, next_offset: int) -> ShardRecords:

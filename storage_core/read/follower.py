@@ -126,14 +126,14 @@ class ShardFollower:
                     if tries.failed >= _TRIES_MAX:
                         raise
 
-    def schemas(self) -> tuple[SchemaEntry, ...]:
-        """Return the schemas that rows have or had, in the order in which they came."""
+    def schemas(self, registry_id: int | None = None) -> tuple[SchemaEntry, ...]:
+        """Return the schemas that rows have or had, or those of an id, as they came."""
         tries = _Tries()
         while True:
             view = self._moment(tries)
             with closing(view):
                 try:
-                    return tuple(schemas_in(view))
+                    return tuple(schemas_in(view, registry_id))
                 except CorruptionError:
                     tries.failed += 1
                     if tries.failed >= _TRIES_MAX:

@@ -209,8 +209,8 @@ class ShardReader(Protocol):
         """Yield the committed dead letters of a range by address."""
         ...
 
-    def schemas(self) -> tuple[SchemaEntry, ...]:
-        """Return the schemas that rows have or had, in the order in which they came."""
+    def schemas(self, registry_id: int | None = None) -> tuple[SchemaEntry, ...]:
+        """Return the schemas that rows have or had, or those of an id, as they came."""
         ...
 
     def scan(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:

@@ -12,8 +12,14 @@ import pyarrow as pa
 
 from storage_core.dictionaries.schemas import schema_of
 from storage_core.errors import CorruptionError
+from storage_core.format.keys import INT32_MAX, INT32_MIN
 from storage_core.format.record import SCHEMA, SCHEMA_TYPE
-from storage_core.format.schema_entry import SchemaEntry
+from storage_core.format.schema_entry import (
+    FINGERPRINT_BYTES_MAX,
+    SchemaEntry,
+    decode_schema_number,
+    schema_number_key,
+)
 from storage_core.ground.arrow import Array, distinct, int_array, nulls, repeated
 from storage_core.read.columns import same_number
 from storage_core.read.keyed import Scanned
@@ -47,14 +53,26 @@ def with_schemas(view: ShardView, scanned: Scanned, columns: Sequence[str]) -> S
         yield pa.RecordBatch.from_arrays(arrays, names=list(columns)), reached
 
 
-def schemas_in(view: ShardView) -> Iterator[SchemaEntry]:
-    """Yield the schemas that a view knows, by number.
+def schemas_in(view: ShardView, registry_id: int | None = None) -> Iterator[SchemaEntry]:
+    """Yield the schemas that a view knows, or those of a registry's id, by number.
 
     Raises:
         CorruptionError: One that was given is missing or damaged.
     """
-    for number in range(view.state.schemas):
+    every = range(view.state.schemas)
+    for number in every if registry_id is None else _numbers_of(view, registry_id):
         yield _entry(view, number)
+
+
+def _numbers_of(view: ShardView, registry_id: int) -> list[int]:
+    """Return the numbers of schemas with an id, those that the view does not know yet left out."""
+    given = view.state.schemas
+    if not given or not INT32_MIN <= registry_id <= INT32_MAX:
+        return []
+    start = schema_number_key(registry_id, b"")
+    items = view.meta_items(start, start + b"\xff" * (FINGERPRINT_BYTES_MAX + 1))
+    numbers = (decode_schema_number(value) for _, value in items)
+    return sorted(one for one in numbers if one is not None and 0 <= one < given)
 
 
 def _shown(view: ShardView, name: str, numbers: Array, known: dict[int, SchemaEntry]) -> Array:

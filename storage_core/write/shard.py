@@ -349,10 +349,10 @@ class Shard:
         with closing(self.views.committed(), self.note_lost) as view:
             yield from view.committed_dead_letters(start, end)
 
-    def schemas(self) -> tuple[SchemaEntry, ...]:
+    def schemas(self, registry_id: int | None = None) -> tuple[SchemaEntry, ...]:
         """Return the schemas that rows have or had, written or committed."""
         with closing(self.views.committed(), self.note_lost) as view:
-            return tuple(schemas_in(view))
+            return tuple(schemas_in(view, registry_id))
 
     def note_lost(self, found: Iterable[AddressRange]) -> None:
         """Record the ranges of blocks that cannot be read, so that they are told from now on."""

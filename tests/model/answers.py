@@ -155,7 +155,11 @@ def check_schemas(reads: StreamReads, plain: PlainStream) -> None:
     for batches in (reads.scan(columns=_OF_SCHEMAS), reads.read(columns=_OF_SCHEMAS)):
         found = [(shard, at, (*shown,)) for shard, at, *shown in rows_of(batches)]
         assert sorted(found, key=_place) == expected
-    known = {entry.identity for entry in reads.schemas()}
+    every = reads.schemas()
+    known = {entry.identity for entry in every}
+    for registry_id in {entry.registry_id for entry in every}:
+        of_id = {entry for entry in every if entry.registry_id == registry_id}
+        assert set(reads.schemas(registry_id)) == of_id
     assert known >= {shown for *_, shown in expected if shown != NOTHING}
 
 

@@ -77,6 +77,20 @@ def test_same_registry_id_with_another_fingerprint_is_another_schema(bench):
     assert bench.stream.schemas() == [LONG, LONG_ANEW]
 
 
+def test_schemas_of_one_registry_id_are_found_the_newest_last(bench):
+    lowest, highest = SchemaEntry(-(2**31), b"\0", "{}"), SchemaEntry(2**31 - 1, b"\xff" * 64, "{}")
+    near = SchemaEntry(7, b"\xff" * 64, "{}")
+    put(bench, [0, 1, 2, 3], [lowest, LONG_ANEW, STRING, highest])
+    put(bench, [0, 1], [LONG, near], first=4)
+    bench.commit()
+    with bench.read_beside() as reader:
+        for reads in (bench.stream, reader):
+            assert reads.schemas(7) == [LONG_ANEW, LONG, near]
+            assert reads.schemas(-(2**31)) == [lowest]
+            assert reads.schemas(2**31 - 1) == [highest]
+            assert [reads.schemas(one) for one in (6, 0, 2**31, -(2**40))] == [[]] * 4
+
+
 def test_same_registry_id_with_another_logical_type_is_another_schema(bench):
     moments = schema_entry(7, '{"type": "long", "logicalType": "timestamp-millis"}')
     put(bench, [0], [LONG])
