@@ -6,10 +6,10 @@ answer meanwhile: a schema never changes. What one question has met, those that 
 told too, since few are asked at once and each may take all its attempts. Who waits for an answer,
 and how long, schema_waits.py says.
 
-Belongs to the worker's thread; those that ask hand back what they found, and share nothing.
+Belongs to the worker's thread; those that ask read the store, and hand back what they found.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Final
@@ -49,7 +49,7 @@ class _Question:
     trouble: ShardlogError | None = None
 
 
-# The text of a schema with this id of the registry's, as a shard has it.
+# The text of a schema with this id of the registry's, as the store has it; called on any thread.
 InStore = Callable[[int], str | None]
 
 
@@ -72,6 +72,7 @@ class SchemaLookup:
         self._numbers: dict[tuple[int, str], WriterSchema] = {}
         self._answers: dict[SchemaName, WriterSchema | str] = {}
         self._unknown_until_s: dict[SchemaName, float] = {}
+        self._kept: Collection[SchemaName] = ()
 
     @property
     def answers(self) -> Mapping[SchemaName, WriterSchema | str]:
@@ -79,21 +80,49 @@ class SchemaLookup:
         return self._answers
 
     def unanswered(self, names: Iterable[SchemaName]) -> set[SchemaName]:
-        """Return which of some names have no answer yet; each is asked for from here on."""
-        now_s = self._clock.monotonic_s()
-        self._forget_unknown(now_s)
-        lacking = {name for name in names if name not in self._answers}
-        for name in lacking - self._open.keys():
-            self._open[name] = _Question(self._asked(name))
-        return lacking
+        """Return which of some names have no answer yet; nobody is asked for them."""
+        self._forget_unknown(self._clock.monotonic_s())
+        return {name for name in names if name not in self._answers}
 
-    def await_answers(self, names: Iterable[SchemaName], most_s: float) -> None:
-        """Wait for answers for a moment; not at all for what is in trouble already."""
+    def ask(self, names: Iterable[SchemaName], *, is_anew: bool = False) -> None:
+        """Ask for schemas, from here on; with `is_anew` a refusal from before counts no more."""
+        for name in names:
+            question = self._open.get(name)
+            if name in self._answers:
+                continue
+            if question is None:
+                self._open[name] = _Question(self._asked(name))
+            elif is_anew and question.trouble is not None and not question.trouble.retriable:
+                question.trouble = None
+                question.future = question.future or self._asked(name)
+
+    def await_answers(self, names: Collection[SchemaName], most_s: float) -> bool:
+        """Wait for answers for a moment, not at all for what is in trouble already.
+
+        Returns:
+            Whether there is one of each.
+        """
         questions = [self._open[name] for name in names if name in self._open]
         asked = [one.future for one in questions if one.future and one.trouble is None]
         if asked and len(asked) == len(questions):
             wait(asked, most_s)
             self.collect()
+        return all(name in self._answers for name in names)
+
+    def keep(self, names: Collection[SchemaName]) -> None:
+        """Forget no answer about these until the next call.
+
+        Those who wait for several would else never have all answers of a slow registry together.
+        """
+        self._kept = names
+
+    def prolong(self, names: Iterable[SchemaName]) -> None:
+        """Forget no answer about these before those who have waited for them can use it."""
+        until_s = self._clock.monotonic_s() + _UNKNOWN_FOR_S
+        known = self._unknown_until_s
+        for name in names:
+            if name in known:
+                known[name] = max(known[name], until_s)
 
     def collect(self) -> None:
         """Take the answers that have come, and ask again where that is due."""
@@ -118,7 +147,7 @@ class SchemaLookup:
         """Ask no longer for what the store knows; return those of some names that it does not."""
         lacking = set()
         for name in names:
-            stored = self._stored(name) if name in self._open else None
+            stored = _stored(self._in_store, name) if name in self._open else None
             if stored is None:
                 lacking.add(name)
             else:
@@ -138,13 +167,14 @@ class SchemaLookup:
             if self._open.pop(name, None) is not None:
                 self._note_unknown(name, f"{shown(name)}: {why}", now_s + _GIVEN_UP_FOR_S)
 
-    def close(self) -> None:
-        """Ask no more; what hangs is left to itself."""
+    def close(self) -> bool:
+        """Ask no more; return whether somebody is still asking, for whom a process would wait."""
         self._askers.shutdown(wait=False, cancel_futures=True)
+        return any(one.future is not None and not one.future.done() for one in self._open.values())
 
     def _asked(self, name: SchemaName) -> "Future[_Found | str | ShardlogError]":
         assert self._client is not None, "streams of schemas are not opened without a registry"
-        return self._askers.submit(_ask, self._client, name)
+        return self._askers.submit(_ask, self._client, self._in_store, name)
 
     def _take(
         self,
@@ -153,10 +183,6 @@ class SchemaLookup:
         found: _Found | str | ShardlogError,
         now_s: float,
     ) -> None:
-        if isinstance(found, ShardlogError | str):
-            # Whatever the registry says: what was stored by a schema can be read by it.
-            stored = self._stored(name)
-            found = found if stored is None else stored
         if isinstance(found, _Found):
             del self._open[name]
             self._answers[name] = self._numbered(found)
@@ -165,13 +191,6 @@ class SchemaLookup:
         else:
             del self._open[name]
             self._note_unknown(name, found, now_s + _UNKNOWN_FOR_S)
-
-    def _stored(self, name: SchemaName) -> _Found | None:
-        if name[:1] != ID:
-            return None
-        registry_id = int.from_bytes(name[1:], "big")
-        text = self._in_store(registry_id)
-        return None if text is None else _Found(registry_id, AvroSchema.parse(text))
 
     def _numbered(self, found: _Found) -> WriterSchema:
         key = found.registry_id, found.schema.text
@@ -188,12 +207,36 @@ class SchemaLookup:
         known = self._unknown_until_s
         over = max(len(known) - _UNKNOWN_MAX, 0)
         for at, (name, until_s) in enumerate(list(known.items())):
-            if at < over or now_s >= until_s:
+            if (at < over or now_s >= until_s) and name not in self._kept:
                 del known[name], self._answers[name]
 
 
-def _ask(client: RegistryClient, name: SchemaName) -> _Found | str | ShardlogError:
+def _ask(
+    client: RegistryClient, in_store: InStore, name: SchemaName
+) -> _Found | str | ShardlogError:
     """Return a schema, why there is none, or why nobody says; on a thread of its own."""
+    found = _registered(client, name)
+    if isinstance(found, _Found):
+        return found
+    # Whatever the registry says: what was stored by a schema can be read by it.
+    return _stored(in_store, name) or found
+
+
+def _stored(in_store: InStore, name: SchemaName) -> _Found | None:
+    """Return what the store knows of a schema."""
+    registry_id = int.from_bytes(name[1:], "big")
+    text = in_store(registry_id) if name[:1] == ID else None
+    if text is None:
+        return None
+    try:
+        return _Found(registry_id, AvroSchema.parse(text))
+    except InvalidRequestError:
+        # Whoever stored it was no worker.
+        return None
+
+
+def _registered(client: RegistryClient, name: SchemaName) -> _Found | str | ShardlogError:
+    """Return what the registry says of a schema, or why it says nothing."""
     try:
         if name[:1] == ID:
             number = int.from_bytes(name[1:], "big")

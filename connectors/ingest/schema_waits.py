@@ -8,14 +8,16 @@ What is left out never counts as passed: the partition is sought to the first re
 out, and behind that it has no position until it is fetched again. Belongs to the worker's thread.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from connectors.ingest.avro_values import FramedValues
-from connectors.ingest.framing import SchemaName, read_frames, shown
+from connectors.ingest.framing import Frames, SchemaName, read_frames, shown
 from connectors.ingest.gathering import Gathering
 from connectors.ingest.schema_lookup import SchemaLookup
 from connectors.ingest.shard_feed import ShardFeed
@@ -26,6 +28,10 @@ from storage_core import Clock, InvalidRequestError, ShardlogError
 
 # A registry that is well answers within that, and a pause costs a partition far more.
 _WAIT_HERE_S: Final = 0.2
+# Schemas that a partition waits for at a time, the first that its records name: enough for any
+# topic that is well, and not as many questions as there are records in one that is not.
+_NAMES_MAX: Final = 256
+_NAMES_TOLD: Final = 10
 
 Feeds = Mapping[Partition, ShardFeed]
 
@@ -48,15 +54,21 @@ def schema_waits(
     """Return what a worker with these settings waits by; `feeds` are the shards it has open."""
     registry = settings.registry
     client = RegistryClient(RegistrySettings.parse(registry), clock) if registry else None
+    lookup = SchemaLookup(client, partial(stored_text, feeds), clock)
+    return SchemaWaits(lookup, settings, consumer, clock, log)
 
-    def in_store(registry_id: int) -> str | None:
-        for feed in list(feeds.values()):
-            text = feed.schema_text(registry_id)
-            if text is not None:
-                return text
-        return None
 
-    return SchemaWaits(SchemaLookup(client, in_store, clock), settings, consumer, clock, log)
+def stored_text(feeds: Feeds, registry_id: int) -> str | None:
+    """Return the text that open shards have for an id of the registry; on any thread."""
+    texts: set[str | None] = set()
+    for feed in list(feeds.values()):
+        # One that is closed or damaged just now says nothing.
+        with suppress(ShardlogError):
+            texts.add(feed.schema_text(registry_id))
+    texts.discard(None)
+    # Of a registry that was made anew one shard may know the old and another the new: nobody says
+    # which of them a value was written by.
+    return texts.pop() if len(texts) == 1 else None
 
 
 class SchemaWaits:
@@ -101,9 +113,9 @@ class SchemaWaits:
             fetched = fetched.only(has_schemas)
         yield self._framed(fetched)
 
-    def close(self) -> None:
-        """Ask for nothing more."""
-        self._lookup.close()
+    def close(self) -> bool:
+        """Ask for nothing more; return whether somebody is still asking, and cannot be ended."""
+        return self._lookup.close()
 
     def hold(self) -> None:
         """Stop fetching what was left out of; before anybody asks for positions."""
@@ -123,6 +135,7 @@ class SchemaWaits:
         self._lookup.collect()
         now_s = self._clock.monotonic_s()
         stuck: dict[Partition, ShardlogError] = {}
+        before = len(self._waits)
         for partition, waits in list(self._waits.items()):
             if partition not in feeds:
                 # Whoever opens its shard again fetches it too.
@@ -133,6 +146,7 @@ class SchemaWaits:
                 continue
             lacking = self._lookup.unanswered(waits.names)
             if lacking:
+                self._lookup.ask(lacking)
                 error = self._given_up(partition, waits, lacking, now_s)
                 if error is not None:
                     stuck[partition] = error
@@ -143,59 +157,83 @@ class SchemaWaits:
             if refused is not None:
                 stuck[partition] = refused
                 continue
+            self._lookup.prolong(waits.names)
             self._consumer.seek(partition, feeds[partition].place)
             self._consumer.resume([partition])
+        if len(self._waits) < before:
+            self._keep_answers()
         return stuck
+
+    def _keep_answers(self) -> None:
+        names: set[SchemaName] = set()
+        self._lookup.keep(names.union(*(one.names for one in self._waits.values())))
 
     def _framed(self, fetched: Fetched) -> tuple[Fetched, FramedValues]:
         frames = read_frames(fetched.values, fetched.headers)
-        lacking = self._lookup.unanswered(frames.names)
-        if lacking:
-            self._lookup.await_answers(lacking, _WAIT_HERE_S)
-            lacking = self._lookup.unanswered(frames.names)
+        lacking = self._lacking(fetched, frames)
         answers = self._lookup.answers
         known = {name: answers[name] for name in frames.names if name in answers}
-        stops = set(lacking)
-        if self._settings.unknown == "set-aside":
-            stops |= {name for name, answer in known.items() if isinstance(answer, str)}
+        unknown = {name for name, answer in known.items() if isinstance(answer, str)}
+        stops = lacking | unknown if self._settings.unknown == "set-aside" else lacking
         if stops or self._waits:
-            fetched = self._cut(fetched, frames.names, frames.which, stops)
+            fetched = self._cut(fetched, frames, stops, lacking | unknown)
         return fetched, FramedValues(frames, known)
+
+    def _lacking(self, fetched: Fetched, frames: Frames) -> set[SchemaName]:
+        """Return the schemas nobody has told yet, after a moment of asking for the first."""
+        until_s = self._clock.monotonic_s() + _WAIT_HERE_S
+        while lacking := self._lookup.unanswered(frames.names):
+            first = _first_named(fetched.runs, frames, lacking)
+            wanted = {
+                name for at, (_, names) in first.items() if at not in self._waits for name in names
+            }
+            self._lookup.ask(wanted)
+            left_s = until_s - self._clock.monotonic_s()
+            if not wanted or left_s <= 0 or not self._lookup.await_answers(wanted, left_s):
+                return self._lookup.unanswered(frames.names)
+        return lacking
 
     def _cut(
         self,
         fetched: Fetched,
-        names: tuple[SchemaName, ...],
-        which: "np.ndarray[Any, np.dtype[np.int32]]",
+        frames: Frames,
         stops: Collection[SchemaName],
+        wanted: Collection[SchemaName],
     ) -> Fetched:
-        """Leave out records from the first on that cannot be mapped yet, of each partition."""
-        numbers = [at for at, name in enumerate(names) if name in stops]
-        is_stop = np.isin(which, numbers)
+        """Leave out records from the first on that cannot be mapped yet, of each partition.
+
+        What is `wanted` is more than what stops them: that a schema is unknown would be forgotten
+        before the others are told.
+        """
         runs = dict(fetched.runs)
         now_s = self._clock.monotonic_s()
-        for partition, (start, end) in fetched.runs.items():
-            stopping = np.flatnonzero(is_stop[start:end])
+        stopping = _first_named(fetched.runs, frames, stops)
+        behind = {at: (stopping[at][0], end) for at, (_, end) in runs.items() if at in stopping}
+        waiting_for = _first_named(behind, frames, wanted)
+        for partition, (start, _) in fetched.runs.items():
             if partition in self._waits:
                 first = start
-            elif len(stopping):
-                first = start + int(stopping[0])
-                wanted = {names[at] for at in np.unique(which[start:end][stopping]).tolist()}
-                self._waits[partition] = _Wait(frozenset(wanted), now_s)
-                self._tell(partition, int(fetched.offsets[first]), wanted)
+            elif partition in stopping:
+                first, names = waiting_for[partition]
+                self._waits[partition] = _Wait(frozenset(names), now_s)
+                self._lookup.ask(names, is_anew=True)
+                self._tell(partition, int(fetched.offsets[first]), names)
             else:
                 continue
             self._left_out.setdefault(partition, int(fetched.offsets[first]))
             runs[partition] = (start, first)
+        self._keep_answers()
         return replace(fetched, runs={at: run for at, run in runs.items() if run[0] < run[1]})
 
-    def _tell(self, partition: Partition, offset: int, names: Collection[SchemaName]) -> None:
+    def _tell(self, partition: Partition, offset: int, names: Sequence[SchemaName]) -> None:
+        more = len(names) - _NAMES_TOLD
         self._log.info(
             "waiting for schemas",
             topic=partition.topic,
             shard=partition.number,
             offset=offset,
-            schemas=sorted(map(shown, names)),
+            schemas=[shown(name) for name in names[:_NAMES_TOLD]],
+            **({"more": more} if more > 0 else {}),
         )
 
     def _given_up(
@@ -235,3 +273,19 @@ class SchemaWaits:
             "such records aside"
         )
         return InvalidRequestError(message, stream=partition.topic, shard=partition.number)
+
+
+def _first_named(
+    runs: Mapping[Partition, tuple[int, int]], frames: Frames, names: Collection[SchemaName]
+) -> dict[Partition, tuple[int, list[SchemaName]]]:
+    """Return where records of each partition name some schemas first, and the first so many."""
+    # The last is that of values that name none, whose number is -1.
+    chosen = np.array([*(name in names for name in frames.names), False])[frames.which]
+    found: dict[Partition, tuple[int, list[SchemaName]]] = {}
+    for partition, (start, end) in runs.items():
+        at = np.flatnonzero(chosen[start:end]) + start
+        if len(at):
+            numbers, firsts = np.unique(frames.which[at], return_index=True)
+            in_order = numbers[np.argsort(firsts)][:_NAMES_MAX].tolist()
+            found[partition] = int(at[0]), [frames.names[number] for number in in_order]
+    return found

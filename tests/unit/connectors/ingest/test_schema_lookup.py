@@ -26,8 +26,7 @@ def lookup() -> Iterator[SchemaLookup]:
         given = {"url": f"http://127.0.0.1:{silent.getsockname()[1]}", "timeout": 0.2}
         settings = RegistrySettings.parse({**given, "max.retries": 0})
         there = SchemaLookup(RegistryClient(settings), in_store, ManualClock())
-        for name in NAMES:
-            there.unanswered([name])
+        there.ask(NAMES)
         yield there
         there.close()
 
