@@ -152,8 +152,8 @@ def run_to_its_end(running: Worker, log: Any) -> int:  # noqa: ANN401 - a struct
 
 
 def end(code: int, running: Worker) -> int:
-    """Return the exit code; where a write hangs, end the process here, which would wait for it."""
-    if running.is_left_hanging:
+    """Return the exit code; where a thread hangs, end the process here, which would wait for it."""
+    if running.is_left_hanging or running.is_left_asking:
         os._exit(code)
     return code
 

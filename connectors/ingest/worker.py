@@ -102,6 +102,8 @@ class Worker:
         self._stop_reason = ""
         # Whether a thread of its own still hangs in a write at its end; it has shards open then.
         self.is_left_hanging = False
+        # Whether one still waits for a registry; the end of the process would wait for it, too.
+        self.is_left_asking = False
         self._progress = Progress(
             self.counts, self._consumer.known_ends, self._broker, clock.monotonic_s(), log
         )
@@ -394,7 +396,7 @@ class Worker:
         self.standings.is_over = True
         self._gathered.drop_all()
         self._letters.settle(_UNPOLLED_MAX_S)
-        self._schemas.close()
+        self.is_left_asking = self._schemas.close()
         self._expiry.settle(_UNPOLLED_MAX_S)
         self.is_left_hanging = self._rounds.end(_UNPOLLED_MAX_S)
         has_left = True

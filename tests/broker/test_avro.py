@@ -1,5 +1,6 @@
 """A topic of Avro behind a registry: fields understood, schemas kept, what is bad set aside."""
 
+import socket
 from collections.abc import Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,7 +24,7 @@ from tests.broker.avro_lab import (
     send,
     stored_rows,
 )
-from tests.broker.lab import Lab, Topic
+from tests.broker.lab import CLOCK, Lab, Topic
 from tests.unit.connectors.framed import record_schema
 from tests.waiting import await_that
 
@@ -181,6 +182,20 @@ def test_worker_that_starts_without_the_registry_goes_on_with_what_is_stored(
     lab.expect_ledger(topic)
     assert worker.stop() == 0
     door.open()
+
+
+def test_worker_ends_at_once_while_the_registry_hangs(lab: Lab, registry: str) -> None:
+    topic = lab.topic(partitions=1)
+    schema_id = register(registry, f"{topic.name}-value", READING)
+    send(lab, topic, {at: reading(schema_id, at) for at in range(50)})
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        url = f"http://127.0.0.1:{hanging.getsockname()[1]}"
+        worker = lab.worker(topic, **avro_settings(url, schema__registry__timeout=50))
+        await_that(lambda: bool(worker.events("waiting for schemas")), "the worker says what for")
+        began_s = CLOCK.monotonic_s()
+        assert worker.stop() == 0
+        assert CLOCK.monotonic_s() - began_s < 20
+    assert lab.committed(topic) == {0: 0}
 
 
 @pytest.mark.parametrize("policy", ["set-aside", "dead-letter"])
