@@ -24,8 +24,8 @@ def stands_alone(text: str, references: Iterable[str]) -> Json:
     """
     known: dict[str, Json] = {}
     for one in references:
-        _Writer({}, known).written(_parsed(one), "", 0)
-    return _Writer(known, {}).written(_parsed(text), "", 0)
+        _Writer({}, known, is_last=False).written(_parsed(one), "", 0)
+    return _Writer(known, {}, is_last=True).written(_parsed(text), "", 0)
 
 
 def full_name(name: str, namespace: str) -> str:
@@ -47,8 +47,8 @@ def _parsed(text: str) -> Json:
 class _Writer:
     """Writes types out: of those that are `known` by name at the first use, and notes each."""
 
-    def __init__(self, known: Mapping[str, Json], noted: dict[str, Json]) -> None:
-        self._known, self._noted = known, noted
+    def __init__(self, known: Mapping[str, Json], noted: dict[str, Json], *, is_last: bool) -> None:
+        self._known, self._noted, self._is_last = known, noted, is_last
 
     def written(self, given: Json, namespace: str, nesting: int) -> Json:
         if nesting > NESTING_MAX:
@@ -76,16 +76,26 @@ class _Writer:
     def _by_name(self, given: str, namespace: str, nesting: int) -> Json:
         if given in PRIMITIVES:
             return given
-        name = full_name(given, namespace)
-        if name in self._noted or name not in self._known:
-            return name
-        return self.written(self._known[name], "", nesting + 1)
+        # As Java does: in the namespace around it, else without one.
+        for name in (full_name(given, namespace), given.lstrip(".")):
+            if name in self._noted:
+                return name
+            if name in self._known:
+                # Its name is full, and is one without a namespace if it has none.
+                found = {**self._known[name], "namespace": ""}
+                return self.written(found, namespace, nesting + 1)
+        # Of a reference it is found where that is written out: another may come behind it.
+        return full_name(given, namespace) if self._is_last else given
 
     def _named(self, given: Mapping[str, Json], namespace: str, nesting: int) -> Json:
         own = given.get("namespace")
         name = full_name(str(given.get("name", "")), namespace if own is None else str(own))
+        name = name.lstrip(".")
         made = {**given, "name": name}
         made.pop("namespace", None)
+        if namespace and "." not in name:
+            # Else it would be taken for one of the namespace around it.
+            made["namespace"] = ""
         self._noted[name] = made
         inside = name.rpartition(".")[0]
         if isinstance(given.get("fields"), list):

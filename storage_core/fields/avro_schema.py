@@ -45,6 +45,7 @@ from storage_core.fields.avro_types import (
     arrow_type,
     logical_of,
 )
+from storage_core.fields.dotted import dotted, undotted_error, undotted_form
 from storage_core.fields.extent import check_extent
 
 _FIXED_BYTES_MAX: Final = 2**31 - 1
@@ -87,18 +88,20 @@ class AvroSchema:
             )
             raise InvalidRequestError(message)
         try:
-            judged = json.loads(whole, object_hook=_without_logical)
-            canonical = to_parsing_canonical_form(parse_schema(judged, _write_hint=False))
+            judged = dotted(json.loads(whole, object_hook=_without_logical))
+            made = to_parsing_canonical_form(parse_schema(judged, _write_hint=False))
+            canonical = undotted_form(made)
             root = _Tree().type_of(alone, 0)
             check_extent(root)
             mark = bytes.fromhex(fingerprint(canonical, "CRC-64-AVRO"))
         except UnknownType as error:
-            message = f"the schema refers to {error.name}, which is not given; add it as reference"
+            name = error.name.lstrip(".")
+            message = f"the schema refers to {name}, which is not given; add it as reference"
             raise InvalidRequestError(message) from error
         except InvalidRequestError:
             raise
         except (SchemaParseException, ValueError, TypeError, AttributeError, KeyError) as error:
-            message = f"this is no Avro schema: {error}"
+            message = f"this is no Avro schema: {undotted_error(error)}"
             raise InvalidRequestError(message) from error
         name = root.name if isinstance(root, Named) else _kind(alone)
         return cls(whole, mark, name, root)

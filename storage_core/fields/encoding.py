@@ -14,7 +14,9 @@ from fastavro.schema import parse_schema
 from fastavro.validation import ValidationError, validate
 
 from storage_core.errors import InvalidRequestError
+from storage_core.fields.alone import stands_alone
 from storage_core.fields.avro_schema import AvroSchema
+from storage_core.fields.dotted import dotted
 
 
 class BodyEncoder:
@@ -23,7 +25,7 @@ class BodyEncoder:
     def __init__(self, schema: AvroSchema) -> None:
         """Write by a schema."""
         self._name = schema.full_name
-        self._parsed = parse_schema(json.loads(schema.text), _write_hint=False)
+        self._parsed = parse_schema(dotted(stands_alone(schema.text, ())), _write_hint=False)
 
     def encode(self, value: object) -> bytes:
         """Return a value's body.
@@ -52,8 +54,9 @@ def _why(error: ValidationError) -> str:
     """Say which field has what instead of what; of the values of a union each branch."""
     first: Any = error.errors[0]
     kinds = " or ".join(_kind(one.schema) for one in error.errors)
-    return f"{first.field or 'it'} is {json.dumps(first.datum)[:100]}, and no {kinds}"
+    return f"{first.field.lstrip('.') or 'it'} is {json.dumps(first.datum)[:100]}, and no {kinds}"
 
 
 def _kind(schema: Any) -> str:  # noqa: ANN401 - a type as fastavro has it
-    return str(schema.get("name", schema["type"])) if isinstance(schema, dict) else str(schema)
+    name = schema.get("name", schema["type"]) if isinstance(schema, dict) else schema
+    return str(name).lstrip(".")
