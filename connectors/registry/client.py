@@ -18,6 +18,9 @@ from connectors.registry.registered import Compatibility, Reference, RegisteredS
 from connectors.registry.settings import RegistrySettings
 from storage_core import Clock, SystemClock
 
+_NONE: Final = "NONE"
+# In the path under which Apicurio speaks Confluent's protocol.
+_APICURIO: Final = "/ccompat/"
 _KEPT_MAX: Final = 10_000
 _KEPT_MISSING_S: Final = 1.0
 _NO_GUIDS_FOR_S: Final = 60.0
@@ -98,9 +101,13 @@ class RegistryClient:
         name = quote(subject, safe="")
         try:
             answer = self._ask(f"compatibility of subject {subject}", f"/config/{name}")
-            return Compatibility(_level(answer), is_own=True)
         except SchemaNotFoundError:
-            return Compatibility(_level(self._ask("compatibility of all", "/config")), is_own=False)
+            answer = None
+        # Apicurio says NONE of a subject without a level of its own, and holds it to that of all.
+        is_own = answer is not None and not (_level(answer) == _NONE and _APICURIO in self.place)
+        if answer is None or not is_own:
+            answer = self._ask("compatibility of all", "/config")
+        return Compatibility(_level(answer), is_own=is_own)
 
     def set_compatibility(self, subject: str, level: str) -> None:
         """Set what a subject asks of its versions."""
@@ -262,7 +269,7 @@ def _sent(text: str, references: Sequence[Reference]) -> dict[str, object]:
 
 
 def _level(answer: Mapping[str, Any]) -> str:
-    return str(answer.get("compatibilityLevel") or answer.get("compatibility") or "NONE")
+    return str(answer.get("compatibilityLevel") or answer.get("compatibility") or _NONE)
 
 
 def _references(given: object, place: str, asked: str) -> tuple[Reference, ...]:

@@ -196,6 +196,23 @@ def test_credentials_go_with_a_question_and_not_into_what_is_said(script, clock)
     assert "canary" not in str(told.value)
 
 
+@pytest.mark.parametrize(
+    ("path", "own", "level"),
+    [
+        ("/apis/ccompat/v7", "NONE", "FULL_TRANSITIVE"),
+        ("/apis/ccompat/v7", "BACKWARD", "BACKWARD"),
+        ("", "NONE", "NONE"),
+    ],
+)
+def test_level_is_the_one_that_the_registry_holds_a_subject_to(
+    script, clock, path, own, level
+) -> None:
+    script.answer(f"{path}/config/s", {"compatibilityLevel": own})
+    script.answer(f"{path}/config", {"compatibilityLevel": "FULL_TRANSITIVE"})
+    found = client(script, clock, url=script.url + path).compatibility("s")
+    assert (found.level, found.is_own) == (level, level == own)
+
+
 def test_subject_without_a_level_of_its_own_has_that_of_all(script, clock) -> None:
     script.answer("/config", {"compatibilityLevel": "BACKWARD"})
     found = client(script, clock).compatibility("s")
