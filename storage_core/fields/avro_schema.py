@@ -49,6 +49,15 @@ from storage_core.fields.dotted import dotted, undotted_error, undotted_form
 from storage_core.fields.extent import check_extent
 
 _FIXED_BYTES_MAX: Final = 2**31 - 1
+# What fastavro raises of a text that is none; the overflow is of a default.
+_UNPARSED: Final = (
+    SchemaParseException,
+    ValueError,
+    TypeError,
+    AttributeError,
+    KeyError,
+    OverflowError,
+)
 # The field's name of a schema that is no record.
 VALUE: Final = "value"
 
@@ -100,7 +109,7 @@ class AvroSchema:
             raise InvalidRequestError(message) from error
         except InvalidRequestError:
             raise
-        except (SchemaParseException, ValueError, TypeError, AttributeError, KeyError) as error:
+        except _UNPARSED as error:
             message = f"this is no Avro schema: {undotted_error(error)}"
             raise InvalidRequestError(message) from error
         name = root.name if isinstance(root, Named) else _kind(alone)

@@ -1,8 +1,11 @@
 """What a field's default in a schema is as a value that Arrow takes."""
 
 import decimal
+import struct
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+import pyarrow as pa
 
 from storage_core.errors import InvalidRequestError
 from storage_core.fields.avro_types import (
@@ -16,8 +19,22 @@ from storage_core.fields.avro_types import (
     Map,
     Primitive,
     Union,
+    arrow_type,
     members,
     widened,
+)
+
+_untyped: Any = pa  # the stubs lack arrays of any value
+_SHOWN_MAX: Final = 60
+# Arrow's own are ValueErrors.
+_UNFIT: Final = (
+    TypeError,
+    ValueError,
+    AttributeError,
+    KeyError,
+    OverflowError,
+    RecursionError,
+    struct.error,
 )
 
 
@@ -28,10 +45,18 @@ def default_value(what: AvroType, given: Any) -> Any:  # noqa: ANN401 - JSON
         InvalidRequestError: It does not fit its type.
     """
     try:
-        return _value(what, given)
-    except (TypeError, ValueError, AttributeError, KeyError) as error:
-        message = f"the default {given!r} does not fit its type: {error}"
+        value = _value(what, given)
+        if value is not None:
+            # What no body may hold either: a time that is none of a day, too many digits.
+            _untyped.array([value], arrow_type(what)).validate(full=True)
+    except InvalidRequestError:
+        raise
+    except _UNFIT as error:
+        shown = repr(given)
+        shown = shown if len(shown) <= _SHOWN_MAX else f"{shown[:_SHOWN_MAX]}…"
+        message = f"the default {shown} does not fit its type: {error}"
         raise InvalidRequestError(message) from error
+    return value
 
 
 def _value(what: AvroType, given: Any) -> Any:  # noqa: ANN401, PLR0911 - JSON, one way a type
@@ -40,6 +65,9 @@ def _value(what: AvroType, given: Any) -> Any:  # noqa: ANN401, PLR0911 - JSON, 
     if isinstance(what, Primitive):
         return _primitive(what, given)
     if isinstance(what, Fixed):
+        if len(given) != what.size:
+            message = f"it is {len(given)} bytes, and no {what.size}"
+            raise ValueError(message)
         return _raw(given, what.decimal)
     if isinstance(what, Enum):
         if given not in what.symbols:
@@ -70,7 +98,7 @@ def _of_union(what: Union, given: Any) -> Any:  # noqa: ANN401 - JSON
     for at, each in enumerate(others):
         try:
             value = _value(each, given)
-        except (TypeError, ValueError, AttributeError, KeyError):
+        except _UNFIT:
             continue
         return value if len(others) == 1 or widened(what) else {f"member{at}": value}
     message = "it is of no branch"
@@ -92,6 +120,10 @@ def _primitive(what: Primitive, given: Any) -> Any:  # noqa: ANN401 - JSON
     if not fits[what.kind]:
         message = f"it is no {what.kind}"
         raise ValueError(message)
+    if what.kind in ("float", "double"):
+        # Refused where it is too large, and would be infinite.
+        struct.pack("<f" if what.kind == "float" else "<d", given)
+        return float(given)
     return given
 
 
@@ -100,6 +132,9 @@ def _raw(given: str, kind: Decimal | None) -> bytes | decimal.Decimal:
     raw = given.encode("latin-1")
     if kind is None:
         return raw
+    if not raw:
+        message = "a decimal of no byte"
+        raise ValueError(message)
     unscaled = int.from_bytes(raw, "big", signed=True)
     return decimal.Decimal(unscaled).scaleb(-kind.scale, decimal.Context(prec=100))
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from storage_core import InvalidRequestError
-from storage_core.fields import AvroSchema, decode_batch
+from storage_core.fields import AvroSchema, decode_batch, encode_batch
 from tests.unit.storage_core.fields.plain_avro import written
 
 VALUES: dict[str, list[Any]] = {
@@ -135,6 +135,55 @@ def test_field_without_default_that_is_not_written_is_named():
 def test_default_that_does_not_fit_is_refused():
     with pytest.raises(InvalidRequestError, match="Default value <x> must match"):
         AvroSchema.parse(json.dumps(root(field("b", "int", default="x"))))
+
+
+def fixed(size, **more):
+    return {"type": "fixed", "name": "F", "size": size, **more}
+
+
+DECIMAL = {"logicalType": "decimal", "precision": 2}
+ENDLESS = {"type": "record", "name": "N", "fields": [field("n", "N", default={})]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "why"),
+    [
+        ("float", 1e300, "too large"),
+        ("string", "\ud800", "surrogates"),
+        (fixed(2), "a", "1 bytes, and no 2"),
+        (fixed(300), "a", "1 bytes, and no 300"),
+        (fixed(2, **DECIMAL), "\x7f\x00", "precision"),
+        ({"type": "bytes", **DECIMAL}, "\x7f", "precision"),
+        ({"type": "bytes", **DECIMAL}, "", "no byte"),
+        ({"type": "int", "logicalType": "time-millis"}, 86_400_000, "range"),
+        ({"type": "int", "logicalType": "time-millis"}, -1, "range"),
+        ({"type": "array", "items": {"type": "long", "logicalType": "time-micros"}}, [-1], "range"),
+        (ENDLESS, {}, "recursion"),
+    ],
+)
+def test_default_that_no_body_could_hold_is_refused(kind, default, why):
+    reader = AvroSchema.parse(json.dumps(root(field("b", kind, default=default))))
+    with pytest.raises(InvalidRequestError, match=f"the default .* does not fit its type.*{why}"):
+        decode_batch(pa.array([b""]), AvroSchema.parse(json.dumps(root())), reader=reader)
+    with pytest.raises(InvalidRequestError, match=f"the default .* does not fit its type.*{why}"):
+        encode_batch(pa.table({"a": [1]}), schema_with_another(reader))
+
+
+def test_default_beyond_any_number_is_no_schema():
+    with pytest.raises(InvalidRequestError, match=r"no Avro schema: .*too large"):
+        AvroSchema.parse(json.dumps(root(field("b", "double", default=10**400))))
+
+
+def schema_with_another(reader):
+    whole = json.loads(reader.text)
+    return AvroSchema.parse(json.dumps({**whole, "fields": [field("a", "long"), *whole["fields"]]}))
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_whole_number_is_a_default_of_a_number_of_either_width(kind):
+    reader = AvroSchema.parse(json.dumps(root(field("b", kind, default=2**24 + 1))))
+    found = decode_batch(pa.array([b""]), AvroSchema.parse(json.dumps(root())), reader=reader)
+    assert found.table["b"].to_pylist() == [2**24 if kind == "float" else 2**24 + 1]
 
 
 def test_renamed_field_is_found_by_its_alias():
