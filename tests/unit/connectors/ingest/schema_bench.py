@@ -155,12 +155,14 @@ class Bench:
         del self.feeds[partition]
         self.kafka.let_go(partition)
 
-    def fetch(self, most: int) -> None:
-        fetched = self.kafka.fetch(most)
-        if fetched is not None:
-            for part, values in self.waits.admit(fetched, self.feeds):
-                self.gathered.add(part, self.feeds, 0.0, values)
-            self.waits.hold()
+    def fetch(self, most: int, stretches: int = 1) -> None:
+        """Fetch once; a call may bring several stretches, with faults between them."""
+        for _ in range(stretches):
+            fetched = self.kafka.fetch(most)
+            if fetched is not None:
+                for part, values in self.waits.admit(fetched, self.feeds):
+                    self.gathered.add(part, self.feeds, 0.0, values)
+        self.waits.hold()
 
     def begin_round(self) -> None:
         if not self.in_flight:
@@ -214,9 +216,9 @@ def play(bench: Bench, chance: Random, turns: int) -> None:
     partitions = list(bench.kafka.values)
     for _ in range(turns):
         partition = chance.choice(partitions)
-        match chance.randrange(12):
+        match chance.randrange(13):
             case 0 | 1 | 2:
-                bench.fetch(chance.choice([1, 3, 50]))
+                bench.fetch(chance.choice([1, 3, 50]), chance.choice([1, 1, 3]))
             case 3 | 4:
                 bench.begin_round()
             case 5 | 6:
@@ -227,6 +229,9 @@ def play(bench: Bench, chance: Random, turns: int) -> None:
                 bench.clock.advance(chance.choice([0.1, 1.5, 7.0, 70.0]))
             case 10:
                 bench.registry.mood = chance.choice(["well", "well", *REFUSALS])
+            case 11:
+                # As after a round that took long.
+                bench.kafka.resume(bench.feeds)
             case _:
                 if partition in bench.feeds:
                     bench.let_go(partition)
