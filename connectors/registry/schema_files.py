@@ -165,12 +165,16 @@ class _Names:
         """Note the names of a schema that stands in a namespace."""
         if isinstance(schema, str):
             if schema not in _PRIMITIVES:
-                self.used.add(_full(schema, inside))
+                full = _full(schema, inside)
+                # As Java does: in the namespace around it, else without one.
+                is_bare = full not in self.defined and schema in self.defined
+                self.used.add(schema if is_bare else full)
         elif isinstance(schema, list):
             for branch in schema:
                 self.walk(branch, inside)
         elif schema["type"] in _NAMED:
-            name = _full(schema["name"], schema.get("namespace", inside))
+            own = schema.get("namespace")
+            name = _full(schema["name"], inside if own is None else own)
             self.first = self.first or name
             self.defined.add(name)
             for field in schema.get("fields", ()):

@@ -65,7 +65,8 @@ def decode_batch(  # noqa: PLR0913 - options by name
         bodies: An array, or a chunked one, of binary; null stays null.
         writer: The schema they were written by.
         reader: The schema whose fields are shown; the writer's if None.
-        columns: The fields wanted, in this order; all if None. Others are passed over.
+        columns: The fields wanted, in this order; all if None. Others are passed over: their
+            lengths are held to the body, but not a text to UTF-8, nor a number to its logical type.
         starts: Where the body begins in the bytes, behind what frames it; one for all or for each.
         limits: What a body may claim.
 

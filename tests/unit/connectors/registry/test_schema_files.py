@@ -94,3 +94,12 @@ def test_folder_without_schemas_and_missing_file_are_told(tmp_path) -> None:
         read_schema_files([tmp_path])
     with pytest.raises(InvalidRequestError, match="No such file"):
         read_schema_files([tmp_path / "a.avsc"])
+
+
+@pytest.mark.parametrize("given", [{"namespace": ""}, {"namespace": None}])
+def test_type_of_its_own_file_is_found_whether_it_has_a_namespace_or_not(tmp_path, given) -> None:
+    enum = {"type": "enum", "name": "E", "symbols": ["A"], **given}
+    fields = [{"name": "a", "type": enum}, {"name": "b", "type": ["null", "E"]}]
+    record = {"type": "record", "name": "R", "namespace": "x", "fields": fields}
+    (tmp_path / "R.v1.avsc").write_text(json.dumps(record))
+    assert [one.full_name for one in read_schema_files([tmp_path])] == ["x.R"]

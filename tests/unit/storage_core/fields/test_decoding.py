@@ -153,6 +153,15 @@ def test_columns_come_in_the_order_asked_for_and_others_are_passed_over():
     assert table.column_names == ["c", "a"]
 
 
+def test_text_that_is_passed_over_is_not_proven_to_be_one():
+    writer = schema_of(("text", "string"), ("n", "int"))
+    bodies = pa.array([b"\x02\xff\x02", b"\x04\xff\x02"], pa.binary())
+    found = decode_batch(bodies, writer, columns=["n"])
+    assert found.table.to_pylist() == [{"n": 1}, {"n": None}]
+    assert [fault.row for fault in found.faults] == [1]
+    assert [fault.row for fault in decode_batch(bodies, writer).faults] == [0, 1]
+
+
 def test_no_columns_leave_the_rows():
     found = decode_batch(bodies_of("long", 1, 2), schema_of(("c", "long")), columns=[])
     assert (found.table.num_rows, found.table.num_columns) == (2, 0)
