@@ -1,18 +1,56 @@
 """One job, read through Spark's Kafka source or through ours: only format and path differ.
 
-python kafka_format_driver.py FORMAT BOOTSTRAP TOPIC ROOT JARS
+python kafka_format_driver.py FORMAT BOOTSTRAP TOPIC OTHER ROOT JARS CHECKPOINT
 """
 
 import json
 import os
 import sys
+from collections.abc import Mapping
+from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+Options = Mapping[str, str]
 
-def main(format_: str, bootstrap: str, topic: str, root: str, jars: str) -> None:
-    """Read a topic, aggregate it by window, answer with rows and windows."""
+
+class Job:
+    """What runs through one of the two sources."""
+
+    def __init__(self, spark: SparkSession, format_: str, options: Options) -> None:
+        self.spark = spark
+        self.format = format_
+        self.options = options
+
+    def frame(self, **options: str) -> DataFrame:
+        """Return all records that are subscribed to."""
+        reader = self.spark.read.format(self.format).options(**self.options)
+        return reader.options(startingOffsets="earliest", includeHeaders="true", **options).load()
+
+    def run(self, checkpoint: str, **options: str) -> Any:
+        """Run a query over what is there; return which records it saw, or that it failed."""
+        seen: list[tuple[str, int, int]] = []
+
+        def note(batch: DataFrame, _number: int) -> None:
+            rows = batch.select("topic", "partition", "offset").collect()
+            seen.extend((row[0], row[1], row[2]) for row in rows)
+
+        frame = self.spark.readStream.format(self.format).options(**self.options).options(**options)
+        writer = frame.load().writeStream.foreachBatch(note)
+        try:
+            writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+            writer.start().awaitTermination()
+        except StreamingQueryException:
+            return "failed"
+        return sorted(seen)
+
+
+def main(  # noqa: PLR0913 - what the command line has
+    format_: str, bootstrap: str, topic: str, other: str, root: str, jars: str, checkpoint: str
+) -> None:
+    """Read topics, aggregate them by window, answer with rows, windows and what queries saw."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.Builder().master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.session.timeZone", "UTC")
@@ -20,17 +58,17 @@ def main(format_: str, bootstrap: str, topic: str, root: str, jars: str) -> None
     builder = builder.config("spark.sql.shuffle.partitions", "2")
     if jars:
         builder = builder.config("spark.jars", jars)
-    spark = builder.getOrCreate()
-    reader = (
-        spark.read.format(format_)
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("subscribe", topic)
-        .option("startingOffsets", "earliest")
-        .option("includeHeaders", "true")
-    )
+    options = {"kafka.bootstrap.servers": bootstrap}
     if format_ == "shardlog":
-        reader = reader.option("path", root)
-    records = reader.load()
+        options["path"] = root
+    job = Job(builder.getOrCreate(), format_, options)
+    answer = {**of_one(job, topic), **of_several(job, topic, other, checkpoint)}
+    sys.stdout.write(json.dumps(answer) + "\n")
+
+
+def of_one(job: Job, topic: str) -> dict[str, Any]:
+    """Return rows and windows of a topic."""
+    records = job.frame(subscribe=topic)
     rows = records.select(
         f.hex("key"),
         f.hex("value"),
@@ -47,9 +85,33 @@ def main(format_: str, bootstrap: str, topic: str, root: str, jars: str) -> None
         .select(f.col("window.start").cast("string").alias("start"), "partition", "n", "last")
         .orderBy("start", "partition")
     )
-    answer = {"rows": [list(row) for row in rows.collect()]}
-    answer["windows"] = [list(row) for row in windows.collect()]
-    sys.stdout.write(json.dumps(answer) + "\n")
+    return {
+        "rows": [list(row) for row in rows.collect()],
+        "windows": [list(row) for row in windows.collect()],
+    }
+
+
+def of_several(job: Job, topic: str, other: str, checkpoint: str) -> dict[str, Any]:
+    """Return what each way to subscribe shows, and what one query sees as topics come and go."""
+    choices = {
+        "names": {"subscribe": f"{topic}, {other}"},
+        # Found in a name, not the whole of it.
+        "pattern": {"subscribePattern": f"{topic[1:]}$|{other[1:]}$"},
+        "assigned": {"assign": json.dumps({topic: [0, 2], other: [1]})},
+    }
+    counted = {}
+    for name, choice in choices.items():
+        groups = job.frame(**choice).groupBy("topic", "partition")
+        found = groups.agg(f.count("*"), f.max("offset")).orderBy("topic", "partition")
+        counted[name] = [list(row) for row in found.collect()]
+    return {
+        "counted": counted,
+        "one": job.run(checkpoint, subscribe=topic, startingOffsets="earliest"),
+        "joined": job.run(checkpoint, subscribe=f"{topic},{other}", startingOffsets="latest"),
+        "left": job.run(checkpoint, subscribe=topic),
+        "left, passed by": job.run(checkpoint, subscribe=topic, failOnDataLoss="false"),
+        "back": job.run(checkpoint, **choices["pattern"]),
+    }
 
 
 if __name__ == "__main__":

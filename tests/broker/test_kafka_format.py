@@ -1,7 +1,8 @@
 """Goal: a job written for Spark's Kafka source gives the same result with our format and a path.
 
 Method: the same driver runs twice over one topic, once through each source; rows and windows are
-compared to the byte. Spark's connector is fetched by the Ivy inside PySpark.
+compared to the byte, and so is what one query sees as topics join and leave it. Spark's connector
+is fetched by the Ivy inside PySpark.
 """
 
 import json
@@ -16,7 +17,7 @@ from tests.broker.lab import Lab, Topic
 from tests.broker.spark_kafka import connector_jars
 
 DRIVER = Path(__file__).with_name("kafka_format_driver.py")
-DRIVER_MAX_S = 180.0
+DRIVER_MAX_S = 300.0
 
 
 def produce_with_headers(lab: Lab, topic: Topic, records: int) -> None:
@@ -28,8 +29,10 @@ def produce_with_headers(lab: Lab, topic: Topic, records: int) -> None:
             producer.send(topic.name, key, value, 1_790_000_000_000 + 7 * number, headers)
 
 
-def result(format_: str, lab: Lab, topic: Topic, jars: str) -> dict[str, Any]:
-    arguments = [format_, lab.bootstrap, topic.name, os.fspath(lab.root), jars]
+def result(format_: str, lab: Lab, topics: tuple[Topic, Topic], jars: str) -> dict[str, Any]:
+    names = [topic.name for topic in topics]
+    checkpoint = os.fspath(lab.root.parent / f"checkpoint-{format_}")
+    arguments = [format_, lab.bootstrap, *names, os.fspath(lab.root), jars, checkpoint]
     done = subprocess.run(
         [sys.executable, os.fspath(DRIVER), *arguments],
         capture_output=True,
@@ -45,12 +48,18 @@ def result(format_: str, lab: Lab, topic: Topic, jars: str) -> dict[str, Any]:
 
 
 def test_job_for_the_kafka_source_gives_the_same_with_our_format(lab: Lab) -> None:
-    topic = lab.topic(retention_ms="-1")
-    produce_with_headers(lab, topic, 2000)
-    lab.worker(topic)
-    lab.await_no_lag(topic)
-    ours = result("shardlog", lab, topic, "")
-    kafkas = result("kafka", lab, topic, ",".join(connector_jars()))
+    topics = lab.topic(retention_ms="-1"), lab.topic(retention_ms="-1")
+    for topic, records in zip(topics, (2000, 300), strict=True):
+        produce_with_headers(lab, topic, records)
+    lab.worker(*topics)
+    for topic in topics:
+        lab.await_no_lag(topic)
+    ours = result("shardlog", lab, topics, "")
+    kafkas = result("kafka", lab, topics, ",".join(connector_jars()))
+    assert ours == kafkas
     assert len(ours["rows"]) == 2000
-    assert ours["rows"] == kafkas["rows"]
-    assert ours["windows"] == kafkas["windows"]
+    assert ours["counted"]["names"] == ours["counted"]["pattern"]
+    assert [len(ours[run]) for run in ("one", "joined", "left, passed by", "back")] == [
+        *(2000, 300, 0, 300)
+    ]
+    assert ours["left"] == "failed"
