@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
@@ -35,6 +36,7 @@ _URL_IN_ENVIRONMENT: Final = "SCHEMA_REGISTRY_URL"
 _SUFFIX: Final = ".avsc"
 _IN_JSON: Final = ("{", "[", '"')
 _SUBJECT: Final = re.compile(r"(?P<subject>\S.*?)\s+--version[\s=]\s*(?P<version>[1-9][0-9]{0,8})")
+_VERSIONS_MAX: Final = 64
 _FORMS: Final = (
     "inline JSON, a file <name>.avsc, or a version of a registry's subject: SUBJECT --version N"
 )
@@ -102,15 +104,21 @@ def schema_named(
         except InvalidRequestError as error:
             raise _refused(option, error.message) from error
     if (subject := _SUBJECT.fullmatch(text)) is not None:
-        client = _client(option, registry or RegistryAccess(), environment)
-        found = client.version(subject["subject"], int(subject["version"]))
-        return NamedSchema(AvroSchema.parse(found.text, found.references), found.id)
+        settings = _settings(option, registry or RegistryAccess(), environment)
+        return _version(settings, subject["subject"], int(subject["version"]))
     if text.endswith(_SUFFIX):
         return NamedSchema(_in_file(Path(text.removeprefix("file://")).expanduser(), option), None)
     why = f"{shortened(text)!r} is not {_FORMS}"
     if text and not any(character.isspace() for character in text):
         why += f"; a subject needs a fixed version, as {text} --version 1"
     raise _refused(option, why)
+
+
+@lru_cache(maxsize=_VERSIONS_MAX)
+def _version(settings: RegistrySettings, subject: str, version: int) -> NamedSchema:
+    """Return a version, which never changes: a query asks for it again with each batch."""
+    found = RegistryClient(settings).version(subject, version)
+    return NamedSchema(AvroSchema.parse(found.text, found.references), found.id)
 
 
 def _in_file(path: Path, option: str) -> AvroSchema:
@@ -120,9 +128,9 @@ def _in_file(path: Path, option: str) -> AvroSchema:
         raise _refused(option, error.message) from error
 
 
-def _client(
+def _settings(
     option: str, registry: RegistryAccess, environment: Mapping[str, str]
-) -> RegistryClient:
+) -> RegistrySettings:
     settings = {} if registry.config is None else settings_in_file(Path(registry.config))
     url = registry.url or environment.get(_URL_IN_ENVIRONMENT)
     if url is not None:
@@ -133,7 +141,7 @@ def _client(
             ", or name a file with [schema.registry] by option schemaRegistryConfig"
         )
         raise _refused(option, message)
-    return RegistryClient(RegistrySettings.parse(settings))
+    return RegistrySettings.parse(settings)
 
 
 def _has_user(url: str) -> bool:

@@ -11,7 +11,8 @@
     time-*                 time of a day                    the type's own unit
     timestamp-*            timestamp with a zone
     local-timestamp-*      timestamp without one
-    decimal                decimals and whole numbers that it holds
+    decimal                decimals and whole numbers that it holds; text, where it has more digits
+                           than most programs' decimals, 38
 
 Values are refused by their rows, types even where there is no row.
 """
@@ -37,6 +38,7 @@ _A_DAY: Final = {"time-millis": 86_400_000, "time-micros": 86_400_000_000}
 _SHOWN_MAX: Final = 60
 # What holds any whole number at any scale that a decimal can have here, nearly.
 _WIDE_DIGITS: Final = 76
+_DIGITS_OF_MANY_MAX: Final = 38
 
 
 def _is_text(kind: Kind) -> bool:
@@ -93,7 +95,9 @@ def takes(what: Leaf, kind: Kind) -> bool:
     if isinstance(what, Enum):
         return _is_text(kind)
     if what.decimal is not None:
-        return bool(_types.is_decimal(kind) or _types.is_integer(kind))
+        is_number = _types.is_decimal(kind) or _types.is_integer(kind)
+        is_beyond = what.decimal.precision > _DIGITS_OF_MANY_MAX
+        return bool(is_number or (is_beyond and _is_text(kind)))
     if isinstance(what, Fixed):
         return _is_raw(kind)
     logical = (what.logical or "").partition("-")[0]

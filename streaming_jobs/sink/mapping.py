@@ -8,6 +8,8 @@
 Into a stream with a key dictionary rows bring the key that they belong to, binary or text, null for
 none: `records` are primary, key, value there, and a secondary, as the source shows it, is null.
 
+With valueFormat=avro the fields of a schema stand in place of value (field_values.py).
+
 topic, partition, offset, late, state and schema_id say where a row came from or stood, and are
 left out: what the source shows is taken as it comes. A value is binary or text, null is a
 tombstone. Numbers take any whole type that they fit into, a timestamp the stream's unit. What
@@ -28,7 +30,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from storage_core import InvalidRequestError, Unit
+from storage_core import InvalidRequestError, SchemaEntry, Unit
+from streaming_jobs.sink.field_values import FieldValues
 from streaming_jobs.sink.values import (
     as_headers,
     as_secondary,
@@ -80,6 +83,7 @@ class ColumnMapping:
         carried: What else of the batch is stored.
         has_time: Whether rows bring their primary; else it is the time of writing.
         has_keys: Whether rows belong to keys, and not to secondaries.
+        fields: How fields become values; None where rows bring values.
     """
 
     form: Form
@@ -87,6 +91,20 @@ class ColumnMapping:
     carried: frozenset[str] = frozenset()
     has_time: bool = True
     has_keys: bool = False
+    fields: FieldValues | None = None
+
+    @property
+    def schemas(self) -> tuple[SchemaEntry, ...]:
+        """Return the schemas that rows have."""
+        return () if self.fields is None else (self.fields.entry,)
+
+    def valued(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch whose rows have values.
+
+        Raises:
+            InvalidRequestError: A value does not fit its field; the message names the row.
+        """
+        return batch if self.fields is None else self.fields.valued(batch)
 
     def taken(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the columns of which something is stored."""
@@ -113,6 +131,8 @@ class ColumnMapping:
             # The log refuses one that is not null.
             columns["secondary"] = batch.column("secondary")
         columns["payload"] = batch.column("value")
+        if self.fields is not None:
+            columns["schema"] = self.fields.numbers(columns["payload"])
         if "version" in self.carried:
             columns["version"] = checked(batch, "version")
         if "key" in self.carried:
@@ -130,11 +150,15 @@ class ColumnMapping:
         return checked(batch, name, as_time(name, self.unit))
 
 
-def mapping_of(schema: StructType, unit: Unit, *, has_keys: bool = False) -> ColumnMapping:
+def mapping_of(
+    schema: StructType, unit: Unit, *, has_keys: bool = False, fields: FieldValues | None = None
+) -> ColumnMapping:
     """Return how rows of a schema are stored in a stream that counts in a unit.
 
-    With `has_keys` the stream has a key dictionary.
+    With `has_keys` the stream has a key dictionary; with `fields` these are columns of their own.
     """
+    if fields is not None:
+        schema = fields.plain(schema)
     names = schema.fieldNames()
     form = _form_of(names, has_keys=has_keys)
     for one in schema.fields:
@@ -163,7 +187,7 @@ def mapping_of(schema: StructType, unit: Unit, *, has_keys: bool = False) -> Col
             "select primary, secondary, value"
         )
         raise InvalidRequestError(message)
-    return ColumnMapping(form, unit, _carried(form, schema), has_time, has_keys)
+    return ColumnMapping(form, unit, _carried(form, schema), has_time, has_keys, fields)
 
 
 def _carried(form: Form, schema: StructType) -> frozenset[str]:

@@ -17,11 +17,12 @@ from streaming_jobs.option_values import (
     OptionValues,
     listed,
 )
+from streaming_jobs.schemas import REGISTRY_OPTIONS, RegistryAccess
 from streaming_jobs.sink.checkpoint import local_directory
 
 _SHARED: Final = (
     *("path", "stream", "topic", "unit", "shards", "jitter", "retention", "keyMode", "lockWait"),
-    "onChangedBatch",
+    *("onChangedBatch", "valueFormat", "writerSchema", *REGISTRY_OPTIONS),
 )
 _OF_A_BATCH: Final = ("txnAppId", "txnVersion")
 _OF_A_QUERY: Final = ("checkpointLocation", "queryName", "resetQuery")
@@ -33,6 +34,7 @@ _TAKEN: Final = (*IDLE, *_OF_A_VIEW)
 _OF_READING: Final = {name.lower(): "it is for reading; leave it out" for name in SOURCE_OPTIONS}
 OnChanged = Literal["fail", "skip"]
 KeyMode = Literal["none", "dictionary"]
+ValueFormat = Literal["raw", "avro"]
 # Spark's names of what a stream is made with, where they differ.
 OPTION_NAMES: Final = {"key_mode": "keyMode"}
 LOCK_WAIT_DEFAULT_S: Final = 30
@@ -55,6 +57,8 @@ class SinkOptions:
         on_changed: What to do with a batch that comes again with other rows.
         checkpoint: Where the query's checkpoint is, if it is on this machine.
         columns: Those of the view that is inserted into, if it has its own.
+        writer_schema: What names the schema that fields are written by; None for whole values.
+        registry: How its registry is reached.
     """
 
     path: str
@@ -68,6 +72,8 @@ class SinkOptions:
     on_changed: OnChanged = "fail"
     checkpoint: Path | None = None
     columns: tuple[str, ...] | None = None
+    writer_schema: str | None = None
+    registry: RegistryAccess | None = None
 
 
 def parse_batch_options(options: Mapping[str, str]) -> SinkOptions:
@@ -114,7 +120,24 @@ def _shared(values: OptionValues) -> dict[str, Any]:
         "lock_wait_s": LOCK_WAIT_DEFAULT_S if wait_s is None else wait_s,
         "columns": values.names("columns"),
         "on_changed": values.choice("onChangedBatch", get_args(OnChanged), "fail"),
+        "writer_schema": _writer_schema(values),
+        "registry": RegistryAccess.of(values),
     }
+
+
+def _writer_schema(values: OptionValues) -> str | None:
+    name = values.text("writerSchema")
+    is_avro = values.choice("valueFormat", get_args(ValueFormat), "raw") == "avro"
+    if is_avro and name is None:
+        message = (
+            "valueFormat=avro writes fields by a schema; option writerSchema names it: inline "
+            "JSON, a file <name>.avsc, or SUBJECT --version N"
+        )
+        raise InvalidRequestError(message)
+    if name is not None and not is_avro:
+        message = "writerSchema is for valueFormat=avro; without it, rows bring their values whole"
+        raise InvalidRequestError(message)
+    return name
 
 
 def _creation(values: OptionValues) -> tuple[StreamOptions, dict[str, object]]:

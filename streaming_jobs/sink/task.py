@@ -66,6 +66,7 @@ def stage(
     """
     area = target.area()
     contents = NOTHING
+    batches = map(mapping.valued, batches)
     if area.is_decided(transaction):
         # They are looked at all the same: other rows under a known number are no replay.
         for batch in batches:
@@ -76,7 +77,7 @@ def stage(
     try:
         for batch in batches:
             contents += contents_of(mapping.taken(batch))
-            writer.write(mapping.rows(batch, now_ns))
+            writer.write(mapping.rows(batch, now_ns), schemas=mapping.schemas)
         return StagedMessage(target, transaction, writer.finish(), contents)
     except BaseException:
         writer.abandon()

@@ -19,11 +19,13 @@ from pyspark.sql.types import StructType
 
 from storage_core import InvalidRequestError, TransactionId
 from streaming_jobs.option_values import warn_of_idle_options
+from streaming_jobs.schemas import schema_named
 from streaming_jobs.sink.commit import (
     abort,
     commit,
     staged_messages,
 )
+from streaming_jobs.sink.field_values import FieldValues
 from streaming_jobs.sink.mapping import ColumnMapping, mapping_of
 from streaming_jobs.sink.open_writers import KEPT, NOT_KEPT
 from streaming_jobs.sink.options import (
@@ -131,10 +133,14 @@ def _prepare(
             f"{', '.join(schema.fieldNames())}; to write, leave it out, or insert into a view of it"
         )
         raise InvalidRequestError(message)
+    fields = None
+    if options.writer_schema is not None:
+        named = schema_named(options.writer_schema, "writerSchema", options.registry)
+        fields = FieldValues(named.schema.text, named.registry_id)
     # What is wrong with the columns is told before a stream is made for them.
     unit = options.creation.unit if "unit" in options.fixed else "ms"
-    mapping_of(schema, unit, has_keys=takes_keys(options))
+    mapping_of(schema, unit, has_keys=takes_keys(options), fields=fields)
     area = find_or_make(options)
     target = StreamPlace(options.path, options.stream, area.root_id, area.incarnation)
     has_keys = area.options.key_mode == "dictionary"
-    return target, mapping_of(schema, area.unit, has_keys=has_keys)
+    return target, mapping_of(schema, area.unit, has_keys=has_keys, fields=fields)

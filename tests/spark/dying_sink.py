@@ -1,6 +1,6 @@
 """A driver that dies at one moment of a batch, as `kill -9` of the whole job would do.
 
-    python -m tests.spark.dying_sink PLACE MOMENT BATCH
+    python -m tests.spark.dying_sink PLACE MOMENT BATCH [OPTION=VALUE ...]
 
     staging         the tasks' rows are staged, and nobody was told
     before commit   every task has reported, nothing is decided
@@ -94,8 +94,8 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def main(place: Path, moment: str, batch: str) -> None:
-    """Run the job until it dies."""
+def main(place: Path, moment: str, batch: str, *options: str) -> None:
+    """Run the job until it dies; the sink gets these options."""
     os.environ[_PLACE], os.environ[_MOMENT], os.environ[_BATCH] = str(place), moment, batch
     spark = make_session(place / "spark")
     jvm = spark.sparkContext._jvm
@@ -103,7 +103,8 @@ def main(place: Path, moment: str, batch: str) -> None:
     pids = (os.getpid(), jvm.java.lang.ProcessHandle.current().pid())
     (place / "pids").write_text(" ".join(str(pid) for pid in pids))
     spark.dataSource.register(DyingSink)
-    SinkLab(spark, place).run(sink="dying")
+    given = dict(option.split("=", 1) for option in options)
+    SinkLab(spark, place).run(sink="dying", **given)
 
 
 if __name__ == "__main__":

@@ -72,6 +72,14 @@ def test_subject_is_asked_for_a_fixed_version(text: str) -> None:
     assert (found.schema.identity, found.registry_id) == (WHOLE.identity, 43)
 
 
+def test_version_is_asked_for_once_a_process() -> None:
+    with scripted() as registry:
+        registry.answer("/subjects/point-value/versions/3", answer(3))
+        for _ in range(3):
+            schema_named("point-value --version 3", "o", access(schemaRegistryUrl=registry.url))
+        assert len(registry.asked) == 1
+
+
 def test_registry_is_found_by_environment_and_by_file(tmp_path: Path) -> None:
     config = tmp_path / "shardlog.toml"
     with scripted() as registry:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from storage_core import HEADERS_TYPE, SchemaEntry, Stream, StreamOptions, StreamReader
-from storage_core.fields import AvroSchema
+from storage_core.fields import AvroSchema, frame_of
 
 NAME = "telemetry"
 ID, TEMPERATURE, MARK, TAGS, MORE = (
@@ -181,3 +181,13 @@ def test_schemas_are_asked_for_only_where_payloads_are_shown(shardlog, root):
     assert ran.err == ""
     with StreamReader.open(root, NAME) as reader:
         assert len(reader.schemas()) == 2
+
+
+def test_rows_of_a_schema_that_no_registry_has_are_shown_by_it(shardlog, tmp_path):
+    written = SchemaEntry(0, AvroSchema.parse(json.dumps(OLD)).identity, json.dumps(OLD))
+    value = frame_of(AvroSchema.parse(json.dumps(OLD)), None) + FIRST
+    rows = {"primary": [1], "secondary": [5], "schema": [0], "payload": [value]}
+    with Stream.create(tmp_path, NAME, StreamOptions(shards=1)) as stream:
+        stream.append_batch(pa.table(rows), schemas=[written])
+    ran = shardlog("read", tmp_path, NAME, "-o", "jsonl", "--columns", "payload,schema_id")
+    assert ran.json_lines == [{"payload": FIRST_SHOWN, "schema_id": 0}]
