@@ -7,12 +7,13 @@ What was not there at the query's last offset joins it, as with Kafka's source:
 * a stream that is named since, with what there is, as by earliest.
 
 A stream that was read and is not read any more, because it was dropped or nobody subscribes to it,
-ends the query unless losses are passed by: it would join anew if it came again.
+ends the query unless losses are passed by: it would join anew if it came again. So does a shard
+that is not assigned any more.
 """
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NoReturn, Self
 
 from storage_core import (
@@ -41,7 +42,7 @@ class Backlog:
         since: Where it stands in each stream, and where it began there.
         ends: How far each shard could be read; never less than it was.
         latest: Where each shard stood when it was looked at.
-        gone: Streams that it has read and that are passed by from here on.
+        gone: What it has read and reads no further.
     """
 
     since: Mapping[str, StreamOffset]
@@ -73,7 +74,7 @@ class Backlog:
 
         asked = ask_each(options, ask)
         found = {stream: one for stream, one in asked.items() if one is not None}
-        gone = _gone(options, known, found)
+        gone = [f"stream {stream!r}" for stream in _gone(options, known, found)]
         ends: dict[ShardName, int] = {}
         for stream, (seen, since) in found.items():
             there = seen.ends if target is None else target.get(stream, {})
@@ -81,8 +82,12 @@ class Backlog:
                 if seen.ends[shard] < begin and options.fails_on_loss:
                     _refuse_set_back(stream, shard, seen.ends[shard], begin)
                 ends[stream, shard] = max(begin, there.get(shard, begin))
+            left = set() if stream not in known else set(known[stream].ends) - set(since.ends)
+            gone += [f"shard {shard} of stream {stream!r}" for shard in sorted(left)]
         latest = {stream: seen.ends for stream, (seen, _) in found.items()}
-        return cls({stream: since for stream, (_, since) in found.items()}, ends, latest, gone)
+        return cls(
+            {stream: since for stream, (_, since) in found.items()}, ends, latest, tuple(gone)
+        )
 
     @property
     def begins(self) -> dict[ShardName, int]:
@@ -96,8 +101,8 @@ class Backlog:
 
     def reached(self, ends: Mapping[ShardName, int]) -> dict[str, StreamOffset]:
         """Return the offset of a batch that reads so far, and tell of what it leaves out."""
-        for stream in self.gone:
-            _LOG.warning("stream %r is read no further: it was dropped or unsubscribed", stream)
+        for one in self.gone:
+            _LOG.warning("%s is read no further: it was dropped, or is not subscribed to", one)
         return {
             stream: StreamOffset(
                 {shard: ends[stream, shard] for shard in since.ends},
@@ -128,7 +133,7 @@ def _since(
         begins = {shard: edge.offset for shard, edge in edges.items()}
         expired = {shard: edge.expired_until for shard, edge in edges.items()}
         return StreamOffset(begins, incarnation, seen.lineages, begins, expired)
-    known = known or StreamOffset({}, birth={})
+    known = _assigned(options, known or StreamOffset({}, birth={}), seen)
     check_same_stream(known, seen)
     there = seen.ends if target is None else target.get(stream, {})
     begins = {
@@ -138,6 +143,25 @@ def _since(
     birth = known.ends if known.birth is None else known.birth
     births = {shard: birth.get(shard, begin) for shard, begin in begins.items()}
     return StreamOffset(begins, incarnation, seen.lineages, births, known.expired)
+
+
+def _assigned(options: SourceOptions, known: StreamOffset, seen: StreamLook) -> StreamOffset:
+    """Return what is known of the shards that are read, where shards are assigned."""
+    left = set() if options.subscription.shards is None else set(known.ends) - set(seen.ends)
+    if not left:
+        return known
+    stream = seen.place.stream
+    if options.fails_on_loss:
+        message = (
+            f"the query has read shards {sorted(left)}, which are not assigned any more: assign "
+            "them again, or let failOnDataLoss=false go on without them"
+        )
+        raise InvalidRequestError(message, stream=stream)
+    return replace(
+        known,
+        ends={shard: known.ends[shard] for shard in set(known.ends) - left},
+        lineages={n: one for n, one in (known.lineages or {}).items() if n in seen.lineages},
+    )
 
 
 def _gone(

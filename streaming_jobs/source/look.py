@@ -62,7 +62,7 @@ def ask_each(
             continue
         try:
             with opened(options, stream) as (reader, seen):
-                answers[stream] = ask(reader, seen)
+                answers[stream] = ask(reader, _assigned(options, seen))
         except InvalidRequestError:
             is_named = options.subscription.pattern is None
             if is_named or stream in list_streams(options.path):
@@ -98,7 +98,7 @@ def check_streams(options: SourceOptions) -> None:
 
 @contextmanager
 def opened(options: SourceOptions, stream: str) -> Iterator[tuple[StreamReader, StreamLook]]:
-    """Open a stream for as long as a block lasts, and look at it.
+    """Open a stream for as long as a block lasts, and look at it, at all of its shards.
 
     Raises:
         InvalidRequestError: There is no such stream, or it cannot be read as asked.
@@ -111,7 +111,7 @@ def opened(options: SourceOptions, stream: str) -> Iterator[tuple[StreamReader, 
         if is_by_time and reader.origin is None and reader.options.unit == "sequence":
             message = f"timestamps say nothing here: stream {stream!r} counts a sequence"
             raise InvalidRequestError(message)
-        yield reader, _assigned(options, look(reader, options.path, stream))
+        yield reader, look(reader, options.path, stream)
 
 
 def look(reader: StreamReader, path: str, stream: str) -> StreamLook:

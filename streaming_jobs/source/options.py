@@ -162,6 +162,10 @@ def _snapshot(values: OptionValues, subscription: Subscription) -> SourceOffset 
         of, asked = sorted(taken.streams), subscription.shown()
         message = f"option snapshot: it is of streams {of}, not of {asked}"
         raise InvalidRequestError(message)
+    for stream, shards in (subscription.shards or {}).items():
+        if (of_stream := set(taken.streams[stream].ends)) != shards:
+            message = f"option snapshot: it is of shards {sorted(of_stream)}, not of those assigned"
+            raise InvalidRequestError(message, stream=stream)
     births = [(one.birth or {}).keys() == one.ends.keys() for one in taken.streams.values()]
     if "@" not in document or not all(births):
         refuse("snapshot", str(values.text("snapshot")), wanted)

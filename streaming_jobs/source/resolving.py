@@ -48,11 +48,11 @@ def resolve(reader: StreamReader, seen: StreamLook, bound: Bound) -> dict[int, E
         asked = dict.fromkeys(seen.ends, bound.everywhere)
     else:
         asked = dict((bound.by_stream or {})[stream])
-    if bound.identity is not None:
-        check_same_stream(_known(bound, stream), seen)
     if set(asked) != set(seen.ends):
         message = f"offsets are given for shards {sorted(asked)}; there are {sorted(seen.ends)}"
         raise InvalidRequestError(message, stream=stream)
+    if bound.identity is not None:
+        check_same_stream(_known(bound, stream), seen)
     if bound.is_time:
         return {n: _at_time(reader, seen, bound, n, at) for n, at in sorted(asked.items())}
     return {n: _at_offset(reader, seen, n, at) for n, at in sorted(asked.items())}

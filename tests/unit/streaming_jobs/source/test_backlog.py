@@ -6,7 +6,9 @@ from datetime import timedelta
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+from pyspark_shardlog import snapshot
 from storage_core import ForeignDataError, InvalidRequestError, LostRangeError, drop_stream
+from streaming_jobs.source.options import parse_source_options
 from tests.unit.streaming_jobs.source.source_lab import FIRST_MS, SourceLab, numbers_of, rows_of
 from tests.unit.streaming_jobs.source.test_begun_expired import KEPT, expire, put
 
@@ -312,5 +314,32 @@ def test_assigned_shards_alone_are_read(two):
     two.logs["b"].append(2, 14)
     assert query.batch() == [15]
     assert (query.at["a"], query.at["b"]) == ({"0": 2, "1": 2}, {"1": 3})
+    again = two.query(query.at, assign='{"a":[0,1],"b":[0,1]}')
+    assert again.batch() == [10, 12, 14]
     with pytest.raises(InvalidRequestError, match=r"option assign: there are no shards \[4\]"):
         two.query(assign='{"a":[4]}')
+
+
+def test_shard_that_is_not_assigned_any_more_is_left_as_a_stream_is(two, caplog):
+    query = two.query(**BOTH)
+    start = query.at
+    before = query.batch()
+    assigned = {"assign": '{"a":[0],"b":[0,1]}'}
+    with pytest.raises(InvalidRequestError, match=r"read shards \[1\], .* not assigned .*'a'"):
+        two.query(query.at, **assigned).batch()
+    two.logs["a"].append(2, 4)
+    tolerant = two.query(query.at, **assigned, failOnDataLoss="false")
+    assert tolerant.batch() == [4]
+    assert tolerant.batch() is None
+    assert caplog.text.count("shard 1 of stream 'a' is read no further") == 1
+    again = two.query(start, **assigned).tail
+    assert numbers_of(again, again.partitions(start, query.at)) == before
+
+
+def test_offsets_and_snapshots_are_given_of_the_shards_that_are_assigned(two):
+    text = snapshot(two.root, "a,b")
+    assigned = {"assign": '{"a":[0],"b":[0,1]}'}
+    with pytest.raises(InvalidRequestError, match=r"for shards \[0, 1\]; there are \[0\].*'a'"):
+        two.query(**assigned, startingOffsets=text)
+    with pytest.raises(InvalidRequestError, match=r"it is of shards \[0, 1\], not of those"):
+        parse_source_options({"path": str(two.root), **assigned, "snapshot": text}, "batch")
