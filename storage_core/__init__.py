@@ -24,12 +24,15 @@ from storage_core.errors import (
 from storage_core.format.contents import Contents
 from storage_core.format.counters import StreamStats
 from storage_core.format.keys import INT64_MAX, INT64_MIN, KEY_BYTES_MAX
+from storage_core.format.part_entry import PartEntry
 from storage_core.format.record import HEADERS_TYPE, Record, State
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.window import UNITS_PER_SECOND, Unit
 from storage_core.ground.clock import Clock, SystemClock
 from storage_core.ground.locks import DirectoryLock
 from storage_core.index.worker import IndexWorker
+from storage_core.parts.seal_report import SealReport, ShardSeal
+from storage_core.read.parts import Part
 from storage_core.read.request import ReadRequest, ShardReader
 from storage_core.reader import StreamReader
 from storage_core.staging import StagingArea
@@ -66,16 +69,20 @@ __all__ = [
     "IndexWorker",
     "InvalidRequestError",
     "LostRangeError",
+    "Part",
+    "PartEntry",
     "Position",
     "Problem",
     "ReadRequest",
     "Record",
     "SchemaEntry",
+    "SealReport",
     "ShardExpiry",
     "ShardLockedError",
     "ShardPoisonedError",
     "ShardPosition",
     "ShardReader",
+    "ShardSeal",
     "ShardlogError",
     "StagedPart",
     "StagingArea",

@@ -35,6 +35,7 @@ from storage_core.read.keyed import (
     unnumbered,
 )
 from storage_core.read.over_shards import columns_over_shards, newest_over_shards
+from storage_core.read.parts import Part, parts_directory
 from storage_core.read.request import LatestBy, ReadRequest, ShardFacts, ShardReader
 from storage_core.read.rows import Gathered, in_order, joined
 
@@ -124,6 +125,15 @@ class StreamReads(Generic[S]):
         shards = self._open_shards().values()
         found = (entry for one in shards for entry in one.schemas(registry_id))
         return list({entry.identity: entry for entry in found}.values())
+
+    def parts(self) -> list[Part]:
+        """Return the parts of the open shards: the files of Parquet that have their sealed rows."""
+        found = []
+        for number, shard in self._open_shards().items():
+            directory = parts_directory(self._files.shard_directory(number))
+            entries = shard.parts().entries
+            found += [Part(number, directory / one.file_name, one) for one in entries]
+        return found
 
     def stats(self, shard: int | None = None) -> StreamStats:
         """Return what one open shard has counted, or all of them.

@@ -22,6 +22,9 @@ from storage_core.format.record import rows_from_arrow
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.ground.durable_file import file_errors
 from storage_core.index.worker import IndexWorker
+from storage_core.parts.retire import retire_parts
+from storage_core.parts.seal_report import Sealed, SealReport
+from storage_core.read.asked import integer
 from storage_core.reads import StreamReads
 from storage_core.store.environment import Environment
 from storage_core.store.open_files import open_files
@@ -387,7 +390,35 @@ class Stream(StreamReads[Shard]):
         shards = self._open_shards()
         terms = terms_of(self._files, now, self._environment.clock)
         done = {n: expire_shard(one, terms, is_dry_run=dry_run) for n, one in shards.items()}
+        for one in shards.values() if not dry_run else ():
+            retire_parts(one)
         return ExpiryReport(done, is_dry_run=dry_run)
+
+    def seal(self, rows_min: int = 1, progress: Sealed | None = None) -> SealReport:
+        """Make parts of what is committed in the open shards and not sealed yet; durable on return.
+
+        Parts are files of Parquet, sorted by id and time, typed where a schema wrote the values;
+        `parts` tells where they lie. The log keeps the rows all the same. Appends and reads go on
+        beside it.
+
+        Args:
+            rows_min: Of a shard that has fewer unsealed rows nothing is sealed.
+            progress: Called again and again with how many rows were sealed so far.
+
+        Raises:
+            UnavailableError: The disk refuses, or a shard was held by another call for too long;
+                what was sealed before stays.
+
+        Example:
+            >>> stream.seal().rows
+            1
+        """
+        # Only who seals needs it, and it takes 100 ms.
+        from storage_core.parts.seal import seal_all  # noqa: PLC0415
+
+        return seal_all(
+            self._open_shards().values(), max(1, integer("rows_min", rows_min)), progress
+        )
 
     # --- the rest --------------------------------------------------------------------------
 

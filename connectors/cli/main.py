@@ -12,6 +12,7 @@ import typer
 
 from connectors.cli import (
     alter,
+    cold,
     dev,
     dlq,
     drop,
@@ -76,6 +77,9 @@ app.command("verify")(repair.verify)
 app.command("accept-loss")(repair.accept_loss)
 app.command("alter")(alter.alter)
 app.command("expire")(expire.expire)
+app.command("seal")(cold.seal)
+app.command("parts")(cold.parts)
+app.command("sql")(cold.sql)
 app.command("drop")(drop.drop)
 
 

@@ -32,7 +32,7 @@ from connectors.cli.aligned_table import AlignedTable
 from connectors.cli.arguments import Format
 from connectors.outputs.csv_text import STATES, CsvText
 from connectors.outputs.pieces import pieces
-from connectors.outputs.values import is_value
+from connectors.outputs.values import is_value, plain_value
 from connectors.outputs.whole_file import failing
 from storage_core import StreamOrigin
 
@@ -205,9 +205,10 @@ def _plain(name: str, value: Any) -> object:  # noqa: ANN401 - any column's valu
     """Return a value as JSON has it; a state by its name."""
     if name == "headers" and value is not None:
         return [{"key": one["key"], **_told_bytes("value", one["value"])} for one in value]
-    if name == "state":
+    # A query may call what it likes by that name.
+    if name == "state" and type(value) is int and 0 <= value < len(STATES):
         return STATES[value]
-    return value
+    return plain_value(value)
 
 
 def _told_bytes(

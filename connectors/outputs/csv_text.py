@@ -72,7 +72,7 @@ class CsvText:
             return [_compute.coalesce(shown, text), encoding]
         if _is_bytes(field):
             return told_bytes(column.cast(pa.binary()), is_base64=name in self._base64)
-        if name == "state":
+        if name == "state" and kind == pa.uint8():
             return [_untyped.array(STATES).take(column)]
         if pa.types.is_nested(kind):
             return [_untyped.array(map(self._cell, [name] * len(column), column.to_pylist()))]

@@ -190,7 +190,7 @@ def _in_text(
             places.tolist(), rows, values.is_decoded.tolist(), strict=True
         ):
             if is_there:
-                texts[place] = json.dumps({name: _plain(one) for name, one in row.items()})
+                texts[place] = json.dumps({name: plain_value(one) for name, one in row.items()})
                 is_shown[place] = True
     told = [_untyped.array(texts, pa.string()), raw]
     return _untyped.StructArray.from_arrays(
@@ -198,12 +198,12 @@ def _in_text(
     )
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401, PLR0911 - any field's value
+def plain_value(value: Any) -> Any:  # noqa: ANN401, PLR0911 - any field's value
     """Return a value as JSON has it; bytes that are no text as `base64:…`."""
     if isinstance(value, dict):
-        return {str(name): _plain(one) for name, one in value.items()}
+        return {str(name): plain_value(one) for name, one in value.items()}
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [plain_value(one) for one in value]
     if isinstance(value, bytes):
         try:
             text = value.decode()

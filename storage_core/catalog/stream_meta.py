@@ -41,7 +41,8 @@ _FORMAT_VERSIONS: Final = (1, 2, FORMAT_VERSION)
 KEY_DICTIONARY: Final = "key_dictionary"
 SCHEMA_DICTIONARY: Final = "schema_dictionary"
 AVRO_VALUES: Final = "avro_values"
-FEATURES: Final[frozenset[str]] = frozenset({KEY_DICTIONARY, SCHEMA_DICTIONARY, AVRO_VALUES})
+PARTS: Final = "parts"
+FEATURES: Final[frozenset[str]] = frozenset({KEY_DICTIONARY, SCHEMA_DICTIONARY, AVRO_VALUES, PARTS})
 
 OPTIONS_FILE: Final = "options.json"
 _META_FIELDS: Final = ("name", "incarnation", "unit", "window", "jitter", "shards")

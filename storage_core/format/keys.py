@@ -18,6 +18,7 @@ Integers are big-endian; signed ones have their sign bit flipped, so that -1 sor
              a key                                          what a caller attached to rows
              k key                                          the key's number, i32 (dictionary)
              s kind number|schema                           schema, and its number (schema_entry.py)
+             p address number                               part of sealed rows (part_entry.py)
 
 A family's name is part of the format. Two families, no more: blocks are written in address
 order and must never be rewritten by the compaction of small random keys.
@@ -48,8 +49,9 @@ KIND_NUMBERED: Final = 1
 PREFIX_ATTACHMENT: Final = b"a"
 PREFIX_KEY: Final = b"k"
 PREFIX_SCHEMA: Final = b"s"
+PREFIX_PART: Final = b"p"
 # What every key of the default family begins with one of.
-PREFIXES: Final = b"adfghiklmostwz"
+PREFIXES: Final = b"adfghiklmopstwz"
 
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1

@@ -12,6 +12,8 @@
                    not what the counter says, some lack theirs (ahead_places.py)
     m keys         i64: how many keys have a number, which are 0 to before it (dictionary)
     m schemas      i64: how many schemas have one
+    m sealed       i64: all rows below this address are in parts too
+    m parts        i64: how many parts have got a number
     m segments     number i64 and end i64 of the last segment; written by every batch with blocks
                    in one. What lies behind is referred to by nothing (segments.py)
     m segments begin   i64: number of the first segment that is kept; 1 where it is missing
@@ -72,6 +74,8 @@ KEY_AHEAD: Final = meta_key("ahead")
 KEY_SOURCE: Final = meta_key("source")
 KEY_KEYS: Final = meta_key("keys")
 KEY_SCHEMAS: Final = meta_key("schemas")
+KEY_SEALED: Final = meta_key("sealed")
+KEY_PARTS: Final = meta_key("parts")
 _PREFIX_LOST: Final = meta_key("lost/")
 _PREFIX_GAP: Final = meta_key("gap/")
 _PREFIX_PASS: Final = meta_key("pass/")
@@ -177,11 +181,13 @@ class ShardState:
     expired_end: int = 0
     index: IndexCounts = _NO_INDEX
     cut: int = 0
+    sealed: int = 0
+    parts: int = 0
 
     @classmethod
     def unborn(cls, born: int) -> "ShardState":
         """Return the state of a shard of which nothing was ever written."""
-        return cls(Tail(born, born, Counters()), born=born, start=born, cut=born)
+        return cls(Tail(born, born, Counters()), born=born, start=born, cut=born, sealed=born)
 
 
 def encode_tail(tail: Tail) -> bytes:
@@ -342,6 +348,8 @@ def decode_state(entries: list[tuple[bytes, bytes]], shard: int, born: int = 0) 
             expired_end=_int_or(single, KEY_EXPIRED, 0),
             index=IndexCounts(*_INDEX.unpack(single.get(KEY_INDEX, bytes(_INDEX.size)))),
             cut=_int_or(single, KEY_CUT, born),
+            sealed=_int_or(single, KEY_SEALED, born),
+            parts=_int_or(single, KEY_PARTS, 0),
         )
     except (struct.error, ValueError) as error:
         message = f"the shard's state under {PREFIX_META!r} cannot be read: {error}"

@@ -19,11 +19,11 @@ writer may be about to make it, or may have died over it.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import pyarrow as pa
 
@@ -44,6 +44,7 @@ from storage_core.ground.clock import Clock
 from storage_core.ground.forking import Home
 from storage_core.read.answer import resumed, scan_view
 from storage_core.read.followed_heads import FollowedHeads
+from storage_core.read.parts import ShardParts, parts_in
 from storage_core.read.reader_rights import refuse_unwritable
 from storage_core.read.request import ReadRequest, ShardFacts
 from storage_core.read.schema_columns import schemas_in
@@ -55,6 +56,7 @@ from storage_core.store.open_files import READER_FILES, open_files
 from storage_core.store.private_directory import PrivateDirectory
 from storage_core.store.rocks import RocksStore
 
+_T = TypeVar("_T")
 _TRIES_MAX: Final = 40
 _TRIES_AT_ONCE: Final = 2
 _RETRY_PAUSE_S: Final = 0.05
@@ -114,26 +116,25 @@ class ShardFollower:
 
     def expired(self, start: int, end: int, since: int) -> list[tuple[int, int]]:
         """Return the ranges whose blocks expired behind one that has not, after a generation."""
-        tries = _Tries()
-        while True:
-            view = self._moment(tries)
-            with closing(view):
-                try:
-                    zones = [one for one in view.expired(start, end) if one.gone_since > since]
-                    return [(zone.first, zone.end) for zone in zones]
-                except CorruptionError:
-                    tries.failed += 1
-                    if tries.failed >= _TRIES_MAX:
-                        raise
+        found = self._shown(lambda view: list(view.expired(start, end)))
+        return [(zone.first, zone.end) for zone in found if zone.gone_since > since]
 
     def schemas(self, registry_id: int | None = None) -> tuple[SchemaEntry, ...]:
         """Return the schemas that rows have or had, or those of an id, as they came."""
+        return self._shown(lambda view: tuple(schemas_in(view, registry_id)))
+
+    def parts(self) -> ShardParts:
+        """Return the parts of the shard, and up to where its rows are in them."""
+        return self._shown(parts_in)
+
+    def _shown(self, look: Callable[[ShardView], _T]) -> _T:
+        """Return what a moment shows; one with a hole is replaced."""
         tries = _Tries()
         while True:
             view = self._moment(tries)
             with closing(view):
                 try:
-                    return tuple(schemas_in(view, registry_id))
+                    return look(view)
                 except CorruptionError:
                     tries.failed += 1
                     if tries.failed >= _TRIES_MAX:

@@ -18,6 +18,7 @@ from storage_core.format.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import ShardState
 from storage_core.read.columns import COLUMNS
+from storage_core.read.parts import ShardParts
 
 _NO_INDEX: Final = IndexCounts()
 Order = Literal["arrival", "replay", "time", "primary", "newest"]
@@ -211,6 +212,10 @@ class ShardReader(Protocol):
 
     def schemas(self, registry_id: int | None = None) -> tuple[SchemaEntry, ...]:
         """Return the schemas that rows have or had, or those of an id, as they came."""
+        ...
+
+    def parts(self) -> ShardParts:
+        """Return the parts of the shard, and up to where its rows are in them."""
         ...
 
     def scan(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:

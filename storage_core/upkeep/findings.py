@@ -19,6 +19,7 @@ Kind = Literal[
     "schema",
     "index",
     "key",
+    "part",
 ]
 
 PROBLEMS_MAX: Final = 1000

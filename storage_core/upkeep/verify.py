@@ -35,6 +35,7 @@ from storage_core.upkeep.block_checks import CopyCheck, disagreement
 from storage_core.upkeep.findings import PROBLEMS_MAX, Findings, Problem
 from storage_core.upkeep.index_checks import check_index
 from storage_core.upkeep.key_checks import DictionaryCheck
+from storage_core.upkeep.part_checks import check_parts
 from storage_core.upkeep.schema_checks import FingerprintOf, SchemaCheck
 from storage_core.upkeep.state_checks import (
     DeadLetterCheck,
@@ -142,6 +143,7 @@ def verify_shard(
     try:
         check = _ShardCheck(view, committed, findings, fingerprint_of)
         check.run(progress, limits, shard.views.with_heads)
+        check_parts(view, shard.context.directory, findings)
     finally:
         view.close()
     shard.note_lost([found for found in view.unreadable if found.end <= committed])

@@ -19,6 +19,7 @@ from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import AddressRange, ShardState, Tail
 from storage_core.format.window import Window
 from storage_core.read.answer import routed_here, scan_view
+from storage_core.read.parts import ShardParts, parts_in
 from storage_core.read.request import ReadRequest, ShardFacts
 from storage_core.read.schema_columns import schemas_in
 from storage_core.store.key_value import Batch
@@ -353,6 +354,11 @@ class Shard:
         """Return the schemas that rows have or had, written or committed."""
         with closing(self.views.committed(), self.note_lost) as view:
             return tuple(schemas_in(view, registry_id))
+
+    def parts(self) -> ShardParts:
+        """Return the parts of the shard, and up to where its rows are in them."""
+        with closing(self.views.committed(), self.note_lost) as view:
+            return parts_in(view)
 
     def note_lost(self, found: Iterable[AddressRange]) -> None:
         """Record the ranges of blocks that cannot be read, so that they are told from now on."""

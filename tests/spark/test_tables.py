@@ -27,7 +27,7 @@ def test_table_with_columns_of_its_own_is_read_with_options_or_refused(full):
     assert SAID in refused(full, "select * from made")
     assert SAID in refused(full, "insert into made values (X'00')")
     given = f"path = '{full.log.root}', stream = '{NAME}', columns = 'value'"
-    query = f"select * from made with ({given})"  # noqa: S608 - the test's own words
+    query = f"select * from made with ({given})"
     assert full.spark.sql(query).count() == 10
 
 

@@ -18,6 +18,7 @@ CALLS_SHOWN = (
     "Stream.expire",
     "Stream.latest",
     "Stream.read",
+    "Stream.seal",
     "Stream.transaction",
     "StreamReader",
     "StreamReader.latest",

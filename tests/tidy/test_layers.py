@@ -30,9 +30,10 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("read",),
         ("write",),
         ("transactions", "upkeep"),
+        ("parts",),
         ("reads", "testing"),
         ("stream", "reader"),
-        ("staging",),
+        ("staging", "cold"),
         ("__init__",),
     ),
     "connectors": (
@@ -60,6 +61,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 }
 # Where a library may be imported; a folder ends in a slash.
 DOORS = {
+    "duckdb": ("storage_core/cold/sql.py",),
     "confluent_kafka": ("connectors/kafka_client/",),
     "fastavro": ("storage_core/fields/avro_schema.py", "storage_core/fields/encoding.py"),
     "pyspark": ("streaming_jobs/", "pyspark_shardlog.py"),
@@ -67,6 +69,7 @@ DOORS = {
 }
 # All that the log stands on beside the standard library.
 BESIDE_THE_LOG = {
+    "duckdb",
     "fastavro",
     "numpy",
     "pyarrow",
@@ -80,6 +83,7 @@ SIBLINGS = {"connectors": "streaming_jobs", "streaming_jobs": "connectors"}
 LENT = {"streaming_jobs": ("connectors.registry",)}
 OPEN_TO_SIBLINGS = (
     "storage_core",
+    "storage_core.cold.sql",
     "storage_core.fields",
     "storage_core.ground.durable_file",
     "storage_core.testing",

@@ -22,6 +22,7 @@ WORDS = (
     "tests/log/readers.py",
     "tests/log/topics.py",
     "tests/log/workbench.py",
+    "tests/log/cold/cold_lab.py",
 )
 # What writes, transacts and reads; opening is a part of writing.
 SUBJECTS = ("read", "transactions", "write")

@@ -43,6 +43,7 @@ READS: dict[str, tuple[Any, ...]] = {
     "gaps": (),
     "latest": (1,),
     "lost_ranges": (),
+    "parts": (),
     "read": (1,),
     "scan": (),
     "schemas": (),
@@ -62,6 +63,7 @@ WRITES: dict[str, tuple[Any, ...]] = {
     "expire": (),
     "finish_transactions": (),
     "pass_over": (0, 9),
+    "seal": (),
     "transaction": ("t", 1),
     "verify": (),
 }

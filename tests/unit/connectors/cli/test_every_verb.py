@@ -19,10 +19,12 @@ OF_A_STREAM: dict[str, tuple[str, ...]] = {
     "verify": (),
     "drop": ("--execute",),
     "expire": ("--execute",),
+    "seal": (),
+    "parts": (),
     "alter": ("sync=interval",),
     "accept-loss": ("--shard=0", "--start=0", "--end=2"),
 }
-WRITERS = ("verify", "drop", "expire", "alter", "accept-loss")
+WRITERS = ("verify", "drop", "expire", "seal", "alter", "accept-loss")
 
 
 def verbs_of(command: Any, *names: str) -> Iterator[tuple[str, ...]]:

@@ -1,0 +1,156 @@
+"""`shardlog seal`, `parts` and `sql`: older rows as columns, and questions to them."""
+
+from typing import Annotated, Any, Final
+
+import typer
+
+from connectors.cli.arguments import AsJson, OutputOption, Overwrite, Root, StreamName, To
+from connectors.cli.output import Output, OutputChoice
+from connectors.cli.printing import print_json, print_lines, print_table
+from connectors.cli.progress_bar import progress_bar
+from connectors.cli.shown import shown_primary
+from storage_core import Part, Stream, StreamReader, Unit
+
+# As DuckDB names what EXPLAIN answers, a drawing of many lines.
+_EXPLAINED: Final = ["explain_key", "explain_value"]
+_COLUMNS: Final = (
+    *("shard", "part", "kind", "level", "rows", "bytes", "bytes a row"),
+    *("first", "end", "from", "to", "file"),
+)
+
+RowsMin = Annotated[
+    int,
+    typer.Option(metavar="N", min=1, help="Of a shard that has fewer unsealed rows seal nothing."),
+]
+Query = Annotated[
+    str,
+    typer.Argument(
+        metavar="QUERY",
+        help="SQL as DuckDB understands it; streams are tables.",
+        show_default=False,
+    ),
+]
+
+
+def seal(root: Root, stream: StreamName, rows_min: RowsMin = 1, as_json: AsJson = False) -> None:
+    """Make parts of all rows that are not sealed yet: files of Parquet, sorted by id and time.
+
+    The log keeps the rows. Refused while a writer holds the stream.
+
+    Example: shardlog seal ./data telemetry
+    """
+    with Stream.open(root, stream) as opened:
+        waiting = _unsealed(opened)
+        with progress_bar(waiting) as progress:
+            report = opened.seal(rows_min, progress)
+    if as_json:
+        print_json(
+            [
+                {
+                    "shard": number,
+                    "sealed_before": one.sealed_before,
+                    "sealed": one.sealed,
+                    "rows": one.rows,
+                    "parts": len(one.parts),
+                }
+                for number, one in report.shards.items()
+            ]
+        )
+        return
+    if not report.rows:
+        few = f"no shard has {rows_min} rows that wait" if rows_min > 1 else "no rows are waiting"
+        typer.echo(f"{stream!r} is sealed: {few}")
+        return
+    size = sum(part.size for one in report.shards.values() for part in one.parts)
+    typer.echo(
+        f"{report.rows:,} rows sealed in {report.parts} parts, {size / report.rows:.1f} bytes a row"
+    )
+
+
+def parts(root: Root, stream: StreamName, as_json: AsJson = False) -> None:
+    """List the parts of a stream: its files of Parquet, which any tool may read.
+
+    Example: shardlog parts ./data telemetry
+    """
+    with StreamReader.open(root, stream) as reader:
+        found = reader.parts()
+        unit = reader.options.unit
+    if as_json:
+        print_json([_fields(one) for one in found])
+        return
+    if not found:
+        typer.echo(f"{stream!r} has no parts: `shardlog seal {root} {stream}` makes some")
+        return
+    print_table(_COLUMNS, [_row(one, unit) for one in found])
+
+
+def sql(
+    root: Root,
+    query: Query,
+    form: OutputOption = None,
+    to: To = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Ask streams in SQL: their parts and the rows that are not sealed yet, as of this moment.
+
+    A stream is a table by its name, in quotes where that has a dot or a dash. The column "primary"
+    is written in quotes. Needs DuckDB: pip install 'shardlog[sql]'.
+
+    Example: shardlog sql ./data 'SELECT count(*) FROM telemetry'
+    """
+    # Loading it takes a third of a second, which other verbs need not wait for.
+    from storage_core.cold.sql import batches_of  # noqa: PLC0415
+
+    choice = OutputChoice.of(form, to, overwrite=overwrite)
+    schema, batches = batches_of(root, query)
+    if schema.names == _EXPLAINED and choice.form == "table" and to is None:
+        for batch in batches:
+            print_lines([str(text) for text in batch.column(1).to_pylist()])
+        return
+    with Output(choice, schema, "sequence") as output:
+        for batch in batches:
+            output.batch(batch)
+
+
+def _unsealed(stream: Stream) -> int:
+    facts = stream.committed()
+    done = {one.shard: one.entry.last + 1 for one in stream.parts()}
+    return sum(max(0, end - done.get(shard, 0)) for shard, end in facts.items())
+
+
+def _fields(part: Part) -> dict[str, Any]:
+    entry = part.entry
+    return {
+        "shard": part.shard,
+        "part": entry.number,
+        "kind": entry.kind or None,
+        "is_flagged": entry.is_flagged,
+        "level": entry.level,
+        "rows": entry.rows,
+        "bytes": entry.size,
+        "first": entry.first,
+        "end": entry.last + 1,
+        "primary_min": entry.primary_min,
+        "primary_max": entry.primary_max,
+        "sealed_at_ms": entry.sealed_at_ms,
+        "file": str(part.path),
+    }
+
+
+def _row(part: Part, unit: Unit) -> list[str | int | None]:
+    entry = part.entry
+    kind = entry.kind or "raw"
+    return [
+        part.shard,
+        entry.number,
+        f"{kind}, late" if entry.is_flagged else kind,
+        entry.level,
+        entry.rows,
+        entry.size,
+        f"{entry.size / entry.rows:.1f}",
+        entry.first,
+        entry.last + 1,
+        shown_primary(entry.primary_min, unit),
+        shown_primary(entry.primary_max, unit),
+        part.path.name,
+    ]

@@ -1,0 +1,1 @@
+"""Questions to streams whose older rows lie in columns."""

@@ -1,0 +1,260 @@
+"""SQL over the streams of a root, by DuckDB: their parts, and the rows that are not sealed yet.
+
+    with connect("./data") as streams:
+        streams.sql('SELECT device, avg(temperature) FROM telemetry GROUP BY device').show()
+
+A stream is a table by its name. It is one moment of it: the list of its parts, and beside them the
+committed rows behind, as Arrow. Parts of several versions of a schema are united by the names of
+their columns. What has expired is not shown. DuckDB skips row groups by the statistics and the
+bloom filters of parts: `EXPLAIN ANALYZE` tells how many it scanned.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import pyarrow as pa
+
+from storage_core.catalog.root_file import list_streams
+from storage_core.catalog.stream_file import read_stream
+from storage_core.errors import InvalidRequestError, UnavailableError
+from storage_core.fields import AvroSchema
+from storage_core.format.keys import INT64_MIN
+from storage_core.format.record import State
+from storage_core.format.schema_entry import SchemaEntry
+from storage_core.parts.part_rows import (
+    numbered,
+    numbers_of,
+    part_rows,
+    stored_columns,
+)
+from storage_core.parts.typed_rows import FRAMING, Writer
+from storage_core.read.parts import parts_directory
+from storage_core.reader import StreamReader
+
+_MISSING: Final = "SQL needs DuckDB: pip install 'shardlog[sql]'"
+_OWN: Final = ("schema", FRAMING)
+_TRIES_MAX: Final = 5
+_GONE: Final = "no such file"
+_QUOTE: Final = '"'
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """A stream at one moment: files, and tables of the rows behind them."""
+
+    files: list[str]
+    hot: list[pa.Table]
+    floor: int
+
+
+def connect(root: str | PathLike[str], streams: Iterable[str] | None = None) -> "Streams":
+    """Return what answers SQL over some streams of a root, or over all.
+
+    Raises:
+        InvalidRequestError: DuckDB is not installed, or there is no such root or stream.
+    """
+    return Streams(root, list_streams(root) if streams is None else streams)
+
+
+class Streams:
+    """Streams of a root as tables of DuckDB. One thread at a time."""
+
+    def __init__(self, root: str | PathLike[str], streams: Iterable[str]) -> None:
+        """Look at streams as they are now."""
+        self._root = root
+        self._names = list(streams)
+        self.connection = _duckdb().connect()
+        self.refresh()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self.connection.close()
+
+    def refresh(self) -> None:
+        """Look at the streams anew.
+
+        Raises:
+            InvalidRequestError: One is not there any more.
+        """
+        for name in self._names:
+            _show(self.connection, name, _moment(self._root, name))
+
+    def sql(self, query: str) -> Any:  # noqa: ANN401 - a relation of DuckDB's
+        """Return the answer to a query, as DuckDB's relation; lazy, and of the last look.
+
+        Raises:
+            InvalidRequestError: The query cannot be understood.
+        """
+        duckdb = _duckdb()
+        try:
+            return self.connection.sql(query)
+        except duckdb.Error as error:
+            raise InvalidRequestError(_told(str(error))) from error
+
+
+def batches_of(root: str | PathLike[str], query: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Return the answer to a query over a root, in bounded memory.
+
+    Only the streams that it names are looked at. Where a part has gone before it was opened, as
+    one that has expired, all is looked at anew.
+
+    Raises:
+        InvalidRequestError: The query cannot be understood, or names what is not there.
+        UnavailableError: Parts went on going before they could be opened.
+    """
+    duckdb = _duckdb()
+    for _ in range(_TRIES_MAX):
+        streams = connect(root, _named(root, query))
+        try:
+            reader = _without_intervals(streams.sql(query)).to_arrow_reader()
+            first = next(reader, None)
+        except duckdb.Error as error:
+            streams.close()
+            if _GONE in str(error).lower():
+                continue
+            raise InvalidRequestError(_told(str(error))) from error
+        except BaseException:
+            streams.close()
+            raise
+        return reader.schema, _while_open(streams, first, reader)
+    message = "parts of the streams went on being replaced before they could be read"
+    raise UnavailableError(message)
+
+
+def _without_intervals(answer: Any) -> Any:  # noqa: ANN401 - a relation
+    """Return an answer with its spans of time as texts; few formats have those."""
+    if not any(str(kind) == "INTERVAL" for kind in answer.types):
+        return answer
+    columns = (
+        f"CAST({_quoted(name)} AS VARCHAR) AS {_quoted(name)}"
+        if str(kind) == "INTERVAL"
+        else _quoted(name)
+        for name, kind in zip(answer.columns, answer.types, strict=True)
+    )
+    return answer.project(", ".join(columns))
+
+
+def _while_open(
+    streams: Streams, first: pa.RecordBatch | None, reader: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    with streams:
+        if first is not None:
+            yield first
+        yield from reader
+
+
+def _named(root: str | PathLike[str], query: str) -> list[str]:
+    """Return the streams that a query names.
+
+    Raises:
+        InvalidRequestError: It is no query, or more than one.
+    """
+    duckdb = _duckdb()
+    there = set(list_streams(root))
+    try:
+        with duckdb.connect() as connection:
+            statements = connection.extract_statements(query)
+            if len(statements) != 1 or statements[0].type not in _asks(duckdb):
+                message = "one query is answered at a time: SELECT, or EXPLAIN of one"
+                raise InvalidRequestError(message)
+            names = connection.get_table_names(query)
+    except duckdb.Error as error:
+        raise InvalidRequestError(_told(str(error))) from error
+    return sorted(there & set(names))
+
+
+def _asks(duckdb: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a module
+    """Return the statements that ask; others would write."""
+    kinds = duckdb.StatementType
+    return kinds.SELECT, kinds.EXPLAIN
+
+
+def _moment(root: str | PathLike[str], name: str) -> _Moment:
+    with StreamReader.open(root, name) as reader:
+        whole = read_stream(Path(root), name)
+        entries = reader.schemas()
+        files: list[str] = []
+        hot: list[pa.RecordBatch] = []
+        floors = [INT64_MIN]
+        for shard in reader.committed():
+            # IMPORTANT: in one look; what is behind `sealed` is in no part of it.
+            parts = reader.shard(shard).parts()
+            directory = parts_directory(whole.shard_directory(shard))
+            files += [str(directory / one.file_name) for one in parts.entries]
+            hot += _hot_rows(reader, shard, parts.sealed, entries)
+            floors.append(reader.shard(shard).state().floor)
+        has_keys = reader.options.key_mode == "dictionary"
+    writers = [Writer(AvroSchema.parse(one.text), one.registry_id) for one in entries]
+    tables = [one.rows for one in part_rows(hot, has_keys=has_keys, writers=writers)] if hot else []
+    return _Moment(files, tables, max(floors))
+
+
+def _hot_rows(
+    reader: StreamReader, shard: int, sealed: int, entries: Sequence[SchemaEntry]
+) -> Iterator[pa.RecordBatch]:
+    has_keys = reader.options.key_mode == "dictionary"
+    columns = stored_columns(has_keys=has_keys)
+    known = numbers_of(entries)
+    start = max(sealed, reader.start(shard))
+    for batch in reader.tail(shard, start, None, columns=columns):
+        if batch.num_rows:
+            yield numbered(batch, known)
+
+
+def _show(connection: Any, name: str, moment: _Moment) -> None:  # noqa: ANN401 - DuckDB's
+    """Make a stream a view of its name."""
+    sources = []
+    if moment.files:
+        files = ", ".join(f"'{_escaped(file)}'" for file in moment.files)
+        sources.append(f"SELECT * FROM read_parquet([{files}], union_by_name = true)")  # noqa: S608 - escaped
+    for number, table in enumerate(moment.hot):
+        inner = f"{name} {number} (not sealed)"
+        connection.register(inner, table)
+        sources.append(f"SELECT * FROM {_quoted(inner)}")  # noqa: S608 - quoted
+    if not sources:
+        sources.append('SELECT 0 AS shard, 0 AS "primary", 0 AS state WHERE false')
+    shown = f'state <> {State.EXPIRED:d} AND "primary" >= {moment.floor}'
+    own = ", ".join(f"'{one}'" for one in _OWN)
+    connection.execute(
+        f"CREATE OR REPLACE VIEW {_quoted(name)} AS "  # noqa: S608 - names are quoted
+        f"SELECT COLUMNS(lambda c: c NOT IN ({own})) FROM ({' UNION ALL BY NAME '.join(sources)}) "
+        f"WHERE {shown}"
+    )
+
+
+def _told(message: str) -> str:
+    first, *_ = message.splitlines() or [""]
+    if 'near "primary"' in message:
+        return f'{first}; the column is written "primary", in quotes: SQL has that word itself'
+    return first
+
+
+def _quoted(name: str) -> str:
+    return _QUOTE + name.replace(_QUOTE, _QUOTE * 2) + _QUOTE
+
+
+def _escaped(text: str) -> str:
+    return text.replace("'", "''")
+
+
+def _duckdb() -> Any:  # noqa: ANN401 - a module that may be missing
+    try:
+        import duckdb  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise InvalidRequestError(_MISSING) from error
+    return duckdb

@@ -1,0 +1,113 @@
+"""What a shard's catalogue says of a part: one Parquet file of some of its sealed rows.
+
+    p <first address u64> <number u32>      the entry
+    entry   checksum u64 | last i64 | primary_min i64 | primary_max i64 | rows u64 | bytes u64 |
+            sealed_at_ms i64 | level u8 | is_flagged u8 | digest, 16 bytes | kind
+
+The checksum is the xxh3-64 of all behind it. The number is the part's own, never given again; its
+file is named by it. `kind` is UTF-8: the full name of the schema of its values, empty for values
+that no schema wrote. A flagged part has the rows of its addresses that were late, ahead or expired
+when they came; the others have the rest, so that their times stay together. The digest is the
+xxh3-128 of the whole file.
+"""
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+import xxhash
+
+from storage_core.errors import CorruptionError
+from storage_core.format.keys import PREFIX_PART
+
+DIGEST_BYTES: Final = 16
+_CHECKSUM: Final = struct.Struct("<Q")
+_FIELDS: Final = struct.Struct("<qqqQQqBB16s")
+_KEY_BYTES: Final = 13
+_ADDRESS_END: Final = 9
+
+
+@dataclass(frozen=True, slots=True)
+class PartEntry:
+    """One part.
+
+    Attributes:
+        first: The least address of its rows.
+        number: Its own.
+        last: The largest address of its rows.
+        primary_min: The least primary.
+        primary_max: The largest primary.
+        rows: How many rows it has.
+        size: How large its file is.
+        sealed_at_ms: When it was made.
+        level: How often its rows were joined with others'.
+        is_flagged: Whether its rows were late, ahead or expired when they came.
+        digest: The xxh3-128 of its file.
+        kind: The full name of its values' schema; empty for values that no schema wrote.
+    """
+
+    first: int
+    number: int
+    last: int
+    primary_min: int
+    primary_max: int
+    rows: int
+    size: int
+    sealed_at_ms: int
+    level: int
+    is_flagged: bool
+    digest: bytes
+    kind: str
+
+    @property
+    def file_name(self) -> str:
+        """Its file's name."""
+        return f"part-{self.number:010}.parquet"
+
+
+def part_key(first: int, number: int) -> bytes:
+    """Return where the entry of a part lies."""
+    return PREFIX_PART + first.to_bytes(8, "big") + number.to_bytes(4, "big")
+
+
+def encode_part(part: PartEntry) -> bytes:
+    """Return the bytes of an entry."""
+    body = _FIELDS.pack(
+        part.last,
+        part.primary_min,
+        part.primary_max,
+        part.rows,
+        part.size,
+        part.sealed_at_ms,
+        part.level,
+        part.is_flagged,
+        part.digest,
+    )
+    body += part.kind.encode()
+    return _CHECKSUM.pack(xxhash.xxh3_64_intdigest(body)) + body
+
+
+def decode_part(key: bytes, data: bytes) -> PartEntry:
+    """Return what `encode_part` was given.
+
+    Raises:
+        CorruptionError: It is damaged, or lies under no key of a part.
+    """
+    body = data[_CHECKSUM.size :]
+    try:
+        (checksum,) = _CHECKSUM.unpack_from(data)
+        if len(key) != _KEY_BYTES or checksum != xxhash.xxh3_64_intdigest(body):
+            raise ValueError  # noqa: TRY301 - told below, with the others
+        last, least, most, rows, size, sealed_at_ms, level, flagged, digest = _FIELDS.unpack_from(
+            body
+        )
+        kind = body[_FIELDS.size :].decode()
+    except (struct.error, ValueError) as error:
+        message = f"the catalogue's entry of a part, under {key.hex()}, is damaged"
+        raise CorruptionError(message) from error
+    first, number = key[1:_ADDRESS_END], key[_ADDRESS_END:]
+    return PartEntry(
+        int.from_bytes(first, "big"),
+        int.from_bytes(number, "big"),
+        *(last, least, most, rows, size, sealed_at_ms, level, bool(flagged), digest, kind),
+    )

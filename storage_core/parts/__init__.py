@@ -1,0 +1,1 @@
+"""Sealed rows: sorted, compressed columns in files of Parquet, made from blocks."""

@@ -1,0 +1,150 @@
+"""From rows as a shard stores them to the tables of parts, a kind of value at a time.
+
+A part has, in this order, `shard`, `secondary` (or `key`, where rows belong to keys), `primary`,
+`address`, `version`, `state`, what rows brought beside them (`key`, `headers`, `timestamp`,
+`timestamp_type`), `payload`; and of values that a schema wrote `schema_id`, `schema` (its number in
+the shard), `framing` and the value's fields. Columns that have nothing are left out.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from storage_core.format.record import State
+from storage_core.format.schema_entry import SchemaEntry
+from storage_core.parts.typed_rows import FRAMING, Writer, with_fields
+
+STORED: Final = (
+    *("shard", "secondary", "primary", "address", "version", "state"),
+    *("key", "headers", "timestamp", "timestamp_type", "payload"),
+    *("schema_id", "schema_fingerprint"),
+)
+RAW: Final = ""
+# What is left out where no row has it.
+_OPTIONAL: Final = frozenset({"key", "headers", "timestamp", "timestamp_type", "payload"})
+_NO_SCHEMA: Final = -1
+_untyped: Any = pa
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class PartRows:
+    """The rows of one part to be.
+
+    Attributes:
+        kind: The full name of the schema of their values; empty where there is none.
+        is_flagged: Whether they were late, ahead or expired when they came.
+        rows: Sorted.
+        order: The columns they are sorted by.
+    """
+
+    kind: str
+    is_flagged: bool
+    rows: pa.Table
+    order: tuple[str, ...]
+
+
+def part_rows(
+    stored: Sequence[pa.RecordBatch], *, has_keys: bool, writers: Sequence[Writer]
+) -> Iterator[PartRows]:
+    """Yield stored rows by part.
+
+    Args:
+        stored: Batches with the columns of `STORED`, and `schema`: the number of the schema, null
+            for none.
+        has_keys: Whether rows belong to keys.
+        writers: The schema of each number.
+    """
+    kinds = [one.schema.full_name for one in writers]
+    rows = _untyped.Table.from_batches(stored).combine_chunks()
+    numbers = rows.column("schema").fill_null(_NO_SCHEMA).to_numpy()
+    names = np.array([*dict.fromkeys((*kinds, RAW))], object)
+    place = {name: at for at, name in enumerate(names)}
+    of_number = np.array([*(place[kind] for kind in kinds), place[RAW]], np.int64)
+    # The last is that of rows without a schema, whose number is -1.
+    kind_of = of_number[numbers]
+    is_flagged = rows.column("state").to_numpy() != State.NORMAL
+    group = kind_of * 2 + is_flagged
+    order = _order(rows, has_keys=has_keys)
+    by = ("key" if has_keys else "secondary", "primary", "address")
+    sorted_groups = group[order]
+    for each in np.unique(group):
+        chosen = order[sorted_groups == each]
+        table, kind = rows.take(_untyped.array(chosen)), str(names[each // 2])
+        if kind != RAW:
+            table = with_fields(table, dict(enumerate(writers)))
+        yield PartRows(kind, bool(each % 2), _shown(table, has_keys=has_keys), by)
+
+
+def numbered(batch: pa.RecordBatch, numbers: dict[tuple[int, bytes], int]) -> pa.RecordBatch:
+    """Return a batch with the numbers of its rows' schemas in the place of their fingerprints."""
+    ids: Any = batch.column("schema_id")
+    marks: Any = batch.column("schema_fingerprint")
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    del columns["schema_fingerprint"]
+    if ids.null_count == len(ids):
+        columns["schema"] = _untyped.nulls(len(ids), pa.int32())
+    else:
+        encoded = marks.dictionary_encode()
+        known = encoded.dictionary.to_pylist()
+        codes = encoded.indices.fill_null(0).to_numpy()
+        pairs = ids.fill_null(0).to_numpy().astype(np.int64) << 32 | codes
+        distinct, inverse = np.unique(pairs, return_inverse=True)
+        there = ids.is_valid().to_numpy(zero_copy_only=False)
+        found = np.full(len(distinct), _NO_SCHEMA, np.int32)
+        for at in np.unique(inverse[there]):
+            pair = int(distinct[at])
+            found[at] = numbers[pair >> 32, known[pair & 0xFFFFFFFF]]
+        columns["schema"] = _untyped.array(found[inverse], mask=~there)
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def stored_columns(*, has_keys: bool) -> tuple[str, ...]:
+    """Return what is read of a shard's rows to make parts of them."""
+    return tuple(name for name in STORED if not (has_keys and name == "secondary"))
+
+
+def numbers_of(entries: Sequence[SchemaEntry]) -> dict[tuple[int, bytes], int]:
+    """Return the number of each schema by what rows show of it."""
+    return {(one.registry_id, one.fingerprint): number for number, one in enumerate(entries)}
+
+
+def _order(rows: pa.Table, *, has_keys: bool) -> Int64s:
+    """Return the rows' places by (secondary or key, primary, address)."""
+    primaries, addresses = rows.column("primary").to_numpy(), rows.column("address").to_numpy()
+    if not has_keys:
+        whose = rows.column("secondary").to_numpy()
+    else:
+        encoded: Any = rows.column("key").combine_chunks().dictionary_encode()
+        texts = encoded.dictionary.to_pylist()
+        rank = np.empty(len(texts) + 1, np.int64)
+        rank[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(1, len(texts) + 1)
+        # Rows without a key come first.
+        rank[-1] = 0
+        whose = rank[encoded.indices.fill_null(-1).to_numpy()]
+    return np.lexsort((addresses, primaries, whose))
+
+
+def _shown(rows: pa.Table, *, has_keys: bool) -> pa.Table:
+    """Return the columns that say something, in the order of parts."""
+    names = [name for name in STORED if name in rows.schema.names]
+    if has_keys:
+        names.remove("key")
+        names.insert(1, "key")
+    names = [
+        name
+        for name in names
+        if name not in _OPTIONAL
+        or rows.column(name).null_count < len(rows)
+        or (has_keys and name == "key")
+    ]
+    if rows.column("schema").null_count == len(rows):
+        names.remove("schema_id")
+        return rows.select(names)
+    # The value's fields stand behind.
+    at = rows.schema.names.index(FRAMING)
+    return rows.select([*names, "schema", *rows.schema.names[at:]])

@@ -1,0 +1,216 @@
+"""Sealing: a shard's rows up to an address become parts, beside the blocks that have them.
+
+The log stays the only truth. A part is derived from it, up to an address; whatever happens, what is
+below `sealed` is in parts that are durable and were proven equal to the rows they were made of.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from storage_core.catalog.stream_meta import PARTS
+from storage_core.errors import CorruptionError
+from storage_core.fields import AvroSchema
+from storage_core.format.part_entry import PartEntry, encode_part, part_key
+from storage_core.format.shard_state import (
+    KEY_PARTS,
+    KEY_SEALED,
+    ShardState,
+    encode_int,
+)
+from storage_core.ground.durable_file import file_errors, make_directories, sync_directory
+from storage_core.parts.part_file import read_part, write_part
+from storage_core.parts.part_rows import (
+    PartRows,
+    numbered,
+    numbers_of,
+    part_rows,
+    stored_columns,
+)
+from storage_core.parts.same_rows import are_same
+from storage_core.parts.seal_report import Sealed, SealReport, ShardSeal
+from storage_core.parts.typed_rows import Writer
+from storage_core.read.answer import scan_view
+from storage_core.read.parts import parts_directory, parts_in
+from storage_core.read.request import ReadRequest
+from storage_core.read.schema_columns import schemas_in
+from storage_core.read.view import ShardView
+from storage_core.store.key_value import Batch
+from storage_core.upkeep.exclusive import alone
+from storage_core.write.shard import Shard
+
+ROWS_MIN: Final = 32_768
+_ROWS_MAX: Final = 1_000_000
+_BYTES_MAX: Final = 256 * 2**20
+_NS_A_MS: Final = 1_000_000
+
+
+def seal_shard(shard: Shard, rows_min: int = ROWS_MIN) -> ShardSeal:
+    """Make parts of what is committed and not sealed yet, once; durable on return.
+
+    1. Choose: from where the last seal ended (or the log begins) to committed, if that has
+       `rows_min` rows; at most a million rows, or 256 MiB, and not into a lost range.
+    2. Sweep: files that no entry names are what a crash left.
+    3. Make: a file for each kind of value, and one more for its rows that were late, ahead or
+       expired; the files and their directory are synced.
+    4. Prove: read each file back, and compare its rows with those of the log.
+    5. Publish: the entries and where sealing stands, in one WriteBatch; sync; write the marker.
+       With a stream's first part it names the feature, durably, before.
+
+    A crash before 5 leaves files, which the next one sweeps, and blocks as they were. Appends,
+    commits and reads go on beside all of it.
+
+    Raises:
+        UnavailableError: Something else held the shard for too long, or the disk refuses.
+        CorruptionError: A part does not have the rows it was made of; it is not published.
+        ShardPoisonedError: The write failed, or an earlier one had.
+    """
+    return alone(shard, lambda: _seal(shard, rows_min))
+
+
+def seal_all(shards: Iterable[Shard], rows_min: int, progress: Sealed | None) -> SealReport:
+    """Seal all that is committed of some shards, a million rows at a time at most.
+
+    Args:
+        shards: Them.
+        rows_min: Of a shard that has fewer unsealed rows nothing is sealed.
+        progress: Called behind each step with how many rows were sealed so far.
+    """
+    done: dict[int, ShardSeal] = {}
+    rows = 0
+    for shard in shards:
+        whole = step = seal_shard(shard, rows_min)
+        while step.sealed > step.sealed_before:
+            rows += step.rows
+            if progress is not None:
+                progress(rows)
+            step = seal_shard(shard, rows_min)
+            parts = (*whole.parts, *step.parts)
+            whole = ShardSeal(whole.sealed_before, step.sealed, parts)
+        done[shard.context.number] = whole
+    return SealReport(done)
+
+
+def _seal(shard: Shard, rows_min: int) -> ShardSeal:
+    shard.guard.refuse_if_unusable()
+    view = shard.views.committed()
+    try:
+        begin = max(view.state.sealed, view.state.start)
+        end = _end_of(view, begin)
+        if end - begin < rows_min:  # 1
+            return ShardSeal(begin, begin)
+        directory = parts_directory(shard.context.directory)
+        with file_errors(directory, "parts cannot be made"):
+            make_directories(directory)
+            _sweep(directory, parts_in(view).entries)  # 2
+            taken, end = _rows_of(view, begin, end)
+            made = list(_made(view, taken, directory, shard)) if taken else []  # 3, 4
+            sync_directory(directory)
+    finally:
+        view.close()
+    shard.context.name_feature(PARTS)
+    shard.take_away(partial(_published, made, end))  # 5
+    return ShardSeal(begin, end, tuple(made))
+
+
+def _sweep(directory: Path, known: Sequence[PartEntry]) -> None:
+    names = {part.file_name for part in known}
+    for file in directory.iterdir():
+        if file.name not in names:
+            file.unlink()
+
+
+def _end_of(view: ShardView, begin: int) -> int:
+    """Return how far sealing may go: to committed, or to the first lost range."""
+    lost = [one.start for one in view.state.lost if one.end > begin]
+    return min([view.committed, *lost])
+
+
+def _rows_of(view: ShardView, begin: int, end: int) -> tuple[list[pa.RecordBatch], int]:
+    """Return stored rows from an address on, and the exclusive end that they reach to."""
+    request = ReadRequest(
+        view.shard,
+        start_address=begin,
+        end_address=end,
+        columns=stored_columns(has_keys=view.meta.has_keys),
+        order="replay",
+        expired_until=view.state.generation,
+    )
+    known = numbers_of(list(schemas_in(view)))
+    taken: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch, reached in scan_view(view, request):
+        if batch.num_rows:
+            taken.append(numbered(batch, known))
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= _ROWS_MAX or size >= _BYTES_MAX:
+            return taken, end if reached is None else min(end, reached)
+    return taken, end
+
+
+def _made(
+    view: ShardView, taken: Sequence[pa.RecordBatch], directory: Path, shard: Shard
+) -> Iterator[PartEntry]:
+    writers = [Writer(AvroSchema.parse(one.text), one.registry_id) for one in schemas_in(view)]
+    now_ms = shard.context.environment.clock.now_ns() // _NS_A_MS
+    each = part_rows(taken, has_keys=view.meta.has_keys, writers=writers)
+    for number, rows in enumerate(each, view.state.parts):
+        yield _part(rows, number, directory, now_ms)
+
+
+def _part(made: PartRows, number: int, directory: Path, now_ms: int) -> PartEntry:
+    rows: Any = made.rows
+    addresses, primaries = rows.column("address").to_numpy(), rows.column("primary").to_numpy()
+    part = PartEntry(
+        first=int(addresses.min()),
+        number=number,
+        last=int(addresses.max()),
+        primary_min=int(primaries.min()),
+        primary_max=int(primaries.max()),
+        rows=rows.num_rows,
+        size=0,
+        sealed_at_ms=now_ms,
+        level=0,
+        is_flagged=made.is_flagged,
+        digest=b"",
+        kind=made.kind,
+    )
+    path = directory / part.file_name
+    size, digest = write_part(path, rows, made.order)
+    _prove(path, rows)
+    return replace(part, size=size, digest=digest)
+
+
+def _prove(path: Path, rows: pa.Table) -> None:
+    """Compare the rows of a file with those it was made of.
+
+    Raises:
+        CorruptionError: They differ.
+    """
+    first = 0
+    for batch in read_part(path):
+        expected: Any = rows.slice(first, batch.num_rows)
+        found: Any = pa.Table.from_batches([batch])
+        if not are_same(found.cast(expected.schema), expected):
+            break
+        first += batch.num_rows
+    if first != rows.num_rows:
+        message = "a part does not have the rows it was made of; it is not used"
+        raise CorruptionError(message, path=path)
+
+
+def _published(
+    parts: Sequence[PartEntry], end: int, state: ShardState, _window_now: object
+) -> tuple[Batch, ShardState]:
+    batch = Batch()
+    for part in parts:
+        batch.put(part_key(part.first, part.number), encode_part(part))
+    count = max([state.parts, *(part.number + 1 for part in parts)])
+    batch.put(KEY_SEALED, encode_int(end))
+    batch.put(KEY_PARTS, encode_int(count))
+    return batch, replace(state, sealed=end, parts=count)

@@ -1,0 +1,46 @@
+"""What sealing did."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from storage_core.format.part_entry import PartEntry
+
+# Told how many rows were sealed so far.
+Sealed = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSeal:
+    """What sealing a shard did.
+
+    Attributes:
+        sealed_before: Up to which address rows were in parts.
+        sealed: Up to which they are.
+        parts: Those that were made, each of rows of its own.
+    """
+
+    sealed_before: int
+    sealed: int
+    parts: tuple[PartEntry, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """How many rows were sealed."""
+        return sum(part.rows for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class SealReport:
+    """What sealing did in each shard."""
+
+    shards: Mapping[int, ShardSeal]
+
+    @property
+    def rows(self) -> int:
+        """How many rows were sealed."""
+        return sum(one.rows for one in self.shards.values())
+
+    @property
+    def parts(self) -> int:
+        """How many parts were made."""
+        return sum(len(one.parts) for one in self.shards.values())

@@ -1,0 +1,62 @@
+"""What verify proves of parts: each entry's file is there, and is the one that was published."""
+
+from pathlib import Path
+from typing import Final
+
+import xxhash
+
+from storage_core.errors import CorruptionError
+from storage_core.format.keys import PREFIX_PART, prefix_end
+from storage_core.format.part_entry import PartEntry, decode_part
+from storage_core.format.shard_state import KEY_PARTS, KEY_SEALED
+from storage_core.read.parts import parts_directory
+from storage_core.read.view import ShardView
+from storage_core.upkeep.findings import Findings
+
+_READ_BYTES: Final = 2**20
+
+
+def digest_of(path: Path) -> bytes:
+    """Return the digest of a file."""
+    digest = xxhash.xxh3_128()
+    with path.open("rb") as file:
+        while data := file.read(_READ_BYTES):
+            digest.update(data)
+    return digest.digest()
+
+
+def check_parts(view: ShardView, shard_directory: Path, findings: Findings) -> None:
+    """Compare a shard's catalogue with the files it names."""
+    directory = parts_directory(shard_directory)
+    state = view.state
+    for key, data in view.meta_items(PREFIX_PART, prefix_end(PREFIX_PART)):
+        try:
+            part = decode_part(key, data)
+        except CorruptionError as error:
+            findings.tell("part", error.message, key=key)
+            continue
+        place = (part.first, part.last + 1, key)
+        if part.number >= state.parts:
+            what = f"part {part.number} has an entry, and {state.parts} numbers were given"
+            findings.tell("part", what, *place[:2], KEY_PARTS)
+        if part.last >= state.sealed:
+            what = f"a part has rows up to {part.last}, and rows are sealed below {state.sealed}"
+            findings.tell("part", what, *place[:2], KEY_SEALED)
+        what = _difference(directory / part.file_name, part)
+        if what:
+            findings.tell("part", f"{part.file_name} {what}", *place)
+
+
+def _difference(path: Path, part: PartEntry) -> str:
+    """Say what is wrong with a part's file; nothing if all is well."""
+    try:
+        size, digest = path.stat().st_size, digest_of(path)
+    except FileNotFoundError:
+        return "is gone"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    if size != part.size:
+        return f"has {size} bytes, and had {part.size} when it was published"
+    if digest != part.digest:
+        return "is not as it was published"
+    return ""

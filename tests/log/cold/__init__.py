@@ -1,0 +1,1 @@
+"""Scenarios of sealed rows: parts, what they promise, and SQL over them."""

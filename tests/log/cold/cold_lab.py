@@ -1,0 +1,190 @@
+"""The lab: a stream with rows of every kind, and its rows as parts have them.
+
+lab.append(rng, 200)      random rows: two schemas, raw values, tombstones, late rows, keys
+lab.rows()                what was appended, by (shard, address), as the log tells it
+lab.rows_of_parts()       the same from the parts: read by pyarrow, payloads made again
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from storage_core import SchemaEntry, Stream, StreamOptions, StreamReader
+from storage_core.fields import AvroSchema, encode_batch, frame_of
+from storage_core.parts.typed_rows import Writer, column_of, payloads_of, reader_of
+
+NAME = "telemetry"
+FIRST_MS = 1_700_000_000_000
+IDS = 5
+_FIELDS: list[dict[str, Any]] = [
+    {"name": "temperature", "type": "double"},
+    {"name": "version", "type": "string"},
+    {"name": "tags", "type": {"type": "map", "values": "int"}},
+]
+_LATER = {"name": "humidity", "type": ["null", "double"], "default": None}
+Row = dict[str, Any]
+
+
+def schema_of(fields: list[dict[str, Any]], name: str = "Telemetry") -> AvroSchema:
+    return AvroSchema.parse(json.dumps({"type": "record", "name": name, "fields": fields}))
+
+
+SCHEMAS = (
+    schema_of(_FIELDS),
+    schema_of([*_FIELDS, _LATER]),
+    schema_of([{"name": "level", "type": "int"}], "Alarm"),
+)
+ENTRIES = tuple(
+    SchemaEntry(10 + number, schema.identity, schema.text) for number, schema in enumerate(SCHEMAS)
+)
+_RAW = len(SCHEMAS)
+# A frame, and nothing of a body.
+BROKEN = b"\x00\x00\x00\x00\x0a\xff"
+COLUMNS = (
+    *("shard", "address", "primary", "version", "state", "payload", "headers", "timestamp"),
+    "schema_id",
+)
+
+
+class ColdLab:
+    """A stream, its writer, and its rows in two ways."""
+
+    def __init__(self, root: Path, **options: Any) -> None:
+        self.root = root
+        self.has_keys = options.get("key_mode") == "dictionary"
+        self.stream = Stream.create(root, NAME, StreamOptions(shards=2, **options))
+        self._count = 0
+
+    @property
+    def who(self) -> str:
+        return "key" if self.has_keys else "secondary"
+
+    def reopen(self) -> None:
+        self.stream.close()
+        self.stream = Stream.open(self.root, NAME)
+
+    def append(self, rng: np.random.Generator, count: int) -> None:
+        """Append and commit rows of every kind, of which one in ten is late."""
+        numbers = np.arange(self._count, self._count + count)
+        self._count += count
+        times = FIRST_MS + numbers * 1000 - (rng.random(count) < 0.1) * 50_000
+        ids = rng.integers(0, IDS, count)
+        which = rng.integers(0, _RAW + 1, count)
+        payloads, schemas = self._values(rng, numbers, which)
+        columns: dict[str, Any] = {
+            "primary": pa.array(times),
+            "payload": pa.array(payloads, pa.binary()),
+            "schema": pa.array(schemas, pa.int32()),
+            "timestamp": pa.array(times, mask=rng.random(count) < 0.5),
+        }
+        if self.has_keys:
+            keys = [None if one == 0 else b"device-%d" % one for one in ids]
+            columns["key"] = pa.array(keys, pa.binary())
+        else:
+            columns["secondary"] = pa.array(ids.astype(np.int32))
+        self.stream.append_batch(pa.RecordBatch.from_pydict(columns), schemas=ENTRIES)
+        self.stream.commit()
+
+    def _values(
+        self, rng: np.random.Generator, numbers: np.ndarray, which: np.ndarray
+    ) -> tuple[list[bytes | None], list[int | None]]:
+        payloads: list[bytes | None] = [b"raw %d" % number for number in numbers]
+        schemas: list[int | None] = [None] * len(numbers)
+        for number, schema in enumerate(SCHEMAS):
+            at = np.flatnonzero(which == number)
+            frame = frame_of(schema, None if rng.random() < 0.2 else 10 + number)
+            for place, body in zip(at, _bodies(rng, schema, len(at), frame), strict=True):
+                payloads[place], schemas[place] = body, number
+        for place in np.flatnonzero(rng.random(len(numbers)) < 0.05):
+            # Neither says that the other is damaged: a tombstone, and a body that does not decode.
+            payloads[place] = None if rng.random() < 0.5 else BROKEN
+        return payloads, schemas
+
+    def append_orders(self, count: int) -> None:
+        """Append and commit rows of one id each of which has a number of its own."""
+        schema = schema_of([{"name": "number", "type": "string"}], "Order")
+        entry = SchemaEntry(30, schema.identity, schema.text)
+        numbers = pa.table({"number": [f"order-{at}" for at in range(count)]})
+        columns: dict[str, Any] = {
+            "primary": pa.array(range(FIRST_MS, FIRST_MS + count)),
+            "secondary": pa.array([2] * count, pa.int32()),
+            "payload": encode_batch(numbers, schema, frame=frame_of(schema, 30)),
+            "schema": pa.array([0] * count, pa.int32()),
+        }
+        self.stream.append_batch(pa.RecordBatch.from_pydict(columns), schemas=[entry])
+        self.stream.commit()
+
+    def rows_left(self, floor: int) -> list[Row]:
+        """Return the rows that reads show above a floor."""
+        columns = ["shard", "address", "primary", "state"]
+        with StreamReader.open(self.root, NAME) as reader:
+            return reader.read(start=floor, columns=columns).to_pylist()
+
+    def rows(self) -> list[Row]:
+        """Return all rows that are committed, by shard and address."""
+        columns = [*COLUMNS, self.who]
+        with StreamReader.open(self.root, NAME) as reader:
+            found = [
+                row
+                for shard in reader.committed()
+                for batch in reader.tail(shard, columns=columns)
+                for row in batch.to_pylist()
+            ]
+        return sorted(found, key=_place)
+
+    def rows_of_parts(self) -> list[Row]:
+        """Return the rows of the parts, each with the payload that it came with."""
+        found: list[Row] = []
+        writers = {
+            number: Writer(AvroSchema.parse(one.text), one.registry_id)
+            for number, one in enumerate(self.stream.schemas())
+        }
+        for part in self.stream.parts():
+            table = pq.read_table(part.path)
+            if part.entry.kind:
+                table = _with_payloads(table, self._writers_of(part.shard, writers))
+            found += [
+                {name: row.get(name) for name in (*COLUMNS, self.who)}
+                for row in table.to_pylist(maps_as_pydicts="strict")
+            ]
+        return sorted(found, key=_place)
+
+    def _writers_of(self, shard: int, writers: dict[int, Writer]) -> dict[int, Writer]:
+        """Return the schemas by the numbers of a shard, which gives its own."""
+        with StreamReader.open(self.root, NAME) as reader:
+            entries = reader.shard(shard).schemas()
+        by_id = {one.registry_id: one for one in writers.values()}
+        return {number: by_id[one.registry_id] for number, one in enumerate(entries)}
+
+
+def _bodies(rng: np.random.Generator, schema: AvroSchema, count: int, frame: bytes) -> list[Any]:
+    columns: dict[str, Any] = {
+        "temperature": rng.choice([20.5, float("nan"), -0.0, 1e300], count),
+        "version": [f"v{one}" for one in rng.integers(0, 3, count)],
+        "tags": pa.array(
+            [{"a": int(one)} if one else {} for one in rng.integers(0, 3, count)],
+            pa.map_(pa.string(), pa.int32()),
+        ),
+        "humidity": pa.array(rng.random(count), mask=rng.random(count) < 0.5),
+        "level": rng.integers(0, 9, count).astype(np.int32),
+    }
+    named = {field.name: columns[field.name] for field in schema.fields}
+    return encode_batch(pa.table(named), schema, frame=frame).to_pylist()
+
+
+def _with_payloads(table: pa.Table, writers: dict[int, Writer]) -> pa.Table:
+    reader = reader_of(writers, table.column("schema").to_numpy().tolist())
+    fields = [one.name for one in reader.fields if column_of(one.name) in table.schema.names]
+    if "payload" not in table.schema.names:
+        table = table.append_column("payload", pa.nulls(len(table), pa.binary()))
+    payloads = payloads_of(table, writers, fields)
+    at = table.schema.get_field_index("payload")
+    return table.set_column(at, "payload", payloads)
+
+
+def _place(row: Row) -> tuple[int, int]:
+    return row["shard"], row["address"]

@@ -1,0 +1,97 @@
+"""`shardlog seal`, `parts` and `sql`: rows become parts, and answer in SQL."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from storage_core import Stream, StreamOptions
+
+NAME = "orders"
+FIRST_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def root(tmp_path):
+    with Stream.create(tmp_path, NAME, StreamOptions(shards=2)) as stream:
+        for number in range(10):
+            stream.append(FIRST_MS + number, number, b"v%d" % number)
+    return tmp_path
+
+
+def test_seal_says_what_it_made(shardlog, root):
+    ran = shardlog("seal", root, NAME)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.lines[0].startswith("10 rows sealed in 2 parts, ")
+    assert shardlog("seal", root, NAME).lines == ["'orders' is sealed: no rows are waiting"]
+
+
+def test_seal_tells_each_shard_in_json(shardlog, root):
+    ran = shardlog("seal", root, NAME, "--json")
+    expected = {"sealed_before": 0, "sealed": 5, "rows": 5, "parts": 1}
+    assert json.loads(ran.out) == [{"shard": 0, **expected}, {"shard": 1, **expected}]
+
+
+def test_few_rows_may_wait(shardlog, root):
+    assert shardlog("seal", root, NAME, "--rows-min", "6").lines == [
+        "'orders' is sealed: no shard has 6 rows that wait"
+    ]
+
+
+def test_parts_are_listed_with_their_files(shardlog, root):
+    assert shardlog("parts", root, NAME).lines == [
+        f"'orders' has no parts: `shardlog seal {root} orders` makes some"
+    ]
+    shardlog("seal", root, NAME)
+    ran = shardlog("parts", root, NAME)
+    assert ran.lines[0].split()[:5] == ["shard", "part", "kind", "level", "rows"]
+    assert ran.lines[1].split()[:5] == ["0", "0", "raw", "0", "5"]
+    assert ran.lines[1].split()[-1] == "part-0000000000.parquet"
+    listed = json.loads(shardlog("parts", root, NAME, "--json").out)
+    assert [pq.read_table(one["file"]).num_rows for one in listed] == [5, 5]
+
+
+def test_sql_answers_over_sealed_and_other_rows(shardlog, root):
+    shardlog("seal", root, NAME)
+    with Stream.open(root, NAME) as stream:
+        stream.append(FIRST_MS + 99, 3, b"new")
+    query = 'SELECT secondary, max("primary") AS newest FROM orders GROUP BY ALL ORDER BY ALL'
+    ran = shardlog("sql", root, query)
+    assert (ran.code, ran.err) == (0, "")
+    assert [line.split() for line in ran.lines[:5]] == [
+        ["secondary", "newest"],
+        ["0", str(FIRST_MS)],
+        ["1", str(FIRST_MS + 1)],
+        ["2", str(FIRST_MS + 2)],
+        ["3", str(FIRST_MS + 99)],
+    ]
+
+
+def test_sql_writes_what_read_writes(shardlog, root, tmp_path):
+    query = "SELECT secondary AS state, [1, 2] AS l, 1.5::DECIMAL(4, 2) AS d FROM orders LIMIT 1"
+    assert json.loads(shardlog("sql", root, query, "-o", "jsonl").out)["l"] == [1, 2]
+    assert shardlog("sql", root, query, "-o", "csv").lines[0] == "state,l,d"
+    assert shardlog("sql", root, query, "--to", tmp_path / "x.parquet").code == 0
+    assert pq.read_table(tmp_path / "x.parquet").num_rows == 1
+
+
+def test_answer_without_rows_has_its_columns(shardlog, root):
+    ran = shardlog("sql", root, "SELECT secondary, payload FROM orders WHERE secondary = 77")
+    assert ran.lines == ["secondary  payload"]
+
+
+def test_explain_is_drawn_as_duckdb_draws_it(shardlog, root):
+    ran = shardlog("sql", root, "EXPLAIN SELECT * FROM orders")
+    assert ran.code == 0
+    assert ran.lines[0].startswith("╭")
+
+
+def test_what_is_no_query_is_one_line(shardlog, root):
+    ran = shardlog("sql", root, "SELECT primary FROM orders")
+    assert ran.code == 2
+    assert ran.err.startswith("shardlog: Parser Error")
+    assert ran.err.count("\n") == 1
+
+
+def test_count_called_state_is_a_number(shardlog, root):
+    assert shardlog("sql", root, "SELECT count(*) AS state FROM orders").lines[1].split() == ["10"]
