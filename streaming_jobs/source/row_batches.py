@@ -40,6 +40,8 @@ _TIMESTAMP_TYPE_NONE: Final = -1
 _NO_TIME: Final = pa.scalar(_TIMESTAMP_TYPE_NONE, pa.int8())
 _CREATED: Final = pa.scalar(_TIMESTAMP_TYPE_CREATED, pa.int8())
 _NO_TIME_TYPE: Final = pa.scalar(_TIMESTAMP_TYPE_NONE, pa.int32())
+# What the store keeps in place of an id where no registry has the schema.
+_NO_REGISTRY: Final = pa.scalar(0, pa.int32())
 _STORED_NAMES: Final = {"value": "payload", "offset": "address"}
 
 Array = Any
@@ -153,6 +155,8 @@ class RowBatches:
         if stored not in self.stored:
             return _constant(name, self._same.get(name), batch.num_rows)
         column: Array = batch.column(stored)
+        if name == "schema_id":
+            return _without(_NO_REGISTRY, column)
         kind = arrow_type(name)
         return column if column.type == kind else column.cast(kind)
 
@@ -200,10 +204,18 @@ def _stored_time(name: str, stamps: Array, kinds: Array) -> Array:
 
 def _known(stamps: Array, kinds: Array) -> Array:
     """Return timestamps, null where the record has none."""
-    has_none = _compute.equal(kinds, _NO_TIME)
-    if not _compute.any(has_none).as_py():
-        return stamps
-    return _compute.if_else(has_none, pa.scalar(None, stamps.type), stamps)
+    return _null_where(_compute.equal(kinds, _NO_TIME), stamps)
+
+
+def _without(value: Array, column: Array) -> Array:
+    """Return a column with null in place of a value."""
+    return _null_where(_compute.equal(column, value), column)
+
+
+def _null_where(rows: Array, column: Array) -> Array:
+    if not _compute.any(rows).as_py():
+        return column
+    return _compute.if_else(rows, pa.scalar(None, column.type), column)
 
 
 def _joined(stored: Iterable[pa.RecordBatch], rows_min: int) -> Iterator[pa.RecordBatch]:

@@ -25,14 +25,14 @@ class WriterSchemas:
     def __init__(
         self,
         place: StreamPlace,
-        schemas: Callable[[], Iterable[SchemaEntry]],
+        schemas: Callable[[int], Iterable[SchemaEntry]],
         refresh: Callable[[], object],
     ) -> None:
         """Find the schemas of a stream's shard.
 
         Args:
             place: The stream.
-            schemas: Tells those that its shard knows.
+            schemas: Tells those that its shard knows of a registry id.
             refresh: Looks at the store anew.
         """
         self._place = place
@@ -61,7 +61,7 @@ class WriterSchemas:
         return found
 
     def _look(self, registry_id: int, fingerprint: bytes) -> AvroSchema | None:
-        for entry in self._schemas():
+        for entry in self._schemas(registry_id):
             if entry.identity == (registry_id, fingerprint):
                 try:
                     return AvroSchema.parse(entry.text)

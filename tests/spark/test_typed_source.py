@@ -98,7 +98,7 @@ SHOWN = {
 }
 
 
-def test_every_type_is_shown_as_fastavro_reads_it_and_survives_parquet(typed, tmp_path):
+def test_every_type_is_shown_as_fastavro_reads_it_and_goes_back_through_the_sink(typed, tmp_path):
     text = record_schema(*((name, kind) for name, (kind, _) in TYPES.items()))
     value = {name: value for name, (_, value) in TYPES.items()}
     # fastavro takes numbers for what it has no type of.
@@ -122,6 +122,12 @@ def test_every_type_is_shown_as_fastavro_reads_it_and_survives_parquet(typed, tm
     expected = {name: SHOWN.get(name, value[name]) for name in TYPES}
     rows = [row.asDict(recursive=True) for row in frame.collect()]
     assert rows == [expected, dict.fromkeys(TYPES)]
+    back = {"path": str(tmp_path / "back"), "stream": "events", "valueFormat": "avro"}
+    whole = typed.read(valueFormat="avro", columns=",".join([*TYPES, "primary", "secondary"]))
+    writer = whole.write.format("shardlog").options(**back, writerSchema=text, shards="1")
+    writer.mode("append").save()
+    again = typed.spark.read.format("shardlog").options(**back).load().select(*TYPES)
+    assert [row.asDict(recursive=True) for row in again.collect()] == rows
     # Parquet has no column of nulls only.
     frame.drop("none").write.parquet(str(tmp_path / "parquet"))
     kept = typed.spark.read.parquet(str(tmp_path / "parquet")).orderBy("flag").collect()

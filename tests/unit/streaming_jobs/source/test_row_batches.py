@@ -63,9 +63,9 @@ def test_version_is_not_cut_to_a_smaller_type():
     assert values(stored(1), "version") == [65535]
 
 
-def test_schema_id_is_what_the_log_shows():
-    batch = stored(2, schema_id=pa.array([7, None], pa.int32()))
-    assert values(batch, "schema_id") == [7, None]
+def test_schema_id_is_that_of_a_registry_or_null():
+    batch = stored(3, schema_id=pa.array([7, None, 0], pa.int32()))
+    assert values(batch, "schema_id") == [7, None, None]
 
 
 def test_expired_rows_are_hidden_by_their_stored_state():

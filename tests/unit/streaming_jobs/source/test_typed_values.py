@@ -187,7 +187,8 @@ def test_schema_that_no_registry_has_is_found_by_its_fingerprint(lab):
     body = frame_of(schema, None) + written(OLD, {"device": 3, "heat": 1.0})
     entry = SchemaEntry(0, schema.identity, schema.text)
     lab.put_values([(0, body), (1, old(4))], [entry, entry_of(7, OLD)])
-    assert fields_of(lab.frame(readerSchema=OLD), "device") == [(3,), (4,)]
+    rows = lab.frame(readerSchema=OLD)
+    assert fields_of(rows, "device", "schema_id") == [(3, None), (4, 7)]
 
 
 def test_registry_that_was_made_anew_gives_an_id_to_another_schema(lab):
