@@ -264,7 +264,43 @@ def _cast(arrays: Sequence[Array], kinds: Sequence[pa.DataType]) -> tuple[list[A
 
 
 def _as(column: Array, kind: pa.DataType) -> Array:
-    return column if column.type.equals(kind, check_metadata=True) else column.cast(kind)
+    if column.type.equals(kind, check_metadata=True):
+        return column
+    is_nested = pa.types.is_nested(kind) and _holds_nulls(kind)
+    return _relabelled(column, kind) if is_nested else column.cast(kind)
+
+
+def _holds_nulls(kind: Any) -> bool:  # noqa: ANN401 - what a type has depends on its kind
+    """Tell whether a type of nulls only is among the parts of a type.
+
+    NOTE: Arrow (26.0) casts lists and maps that hold such a type to ones with too few items, where
+    only the name of the items is another.
+    """
+    if pa.types.is_struct(kind):
+        return any(_holds_nulls(each.type) for each in kind)
+    inner = getattr(kind, "value_type", None) or getattr(kind, "item_type", None)
+    return bool(pa.types.is_null(kind)) if inner is None else _holds_nulls(inner)
+
+
+def _relabelled(column: Array, kind: Any) -> Array:  # noqa: ANN401 - as above
+    """Return a column as a nested type, part by part."""
+    nulls = column.is_null() if column.null_count else None
+    if pa.types.is_struct(kind):
+        parts = [_as(*each) for each in zip(column.flatten(), _types_in(kind), strict=True)]
+        return _untyped.StructArray.from_arrays(parts, fields=list(kind), mask=nulls)
+    if not len(column):
+        return _untyped.array([], kind)
+    # From offset 0 on, as offsets with nulls beside them have to be.
+    column = _untyped.concat_arrays([column, column.slice(0, 0)]) if column.offset else column
+    if pa.types.is_map(kind):
+        items = _as(column.items, kind.item_type)
+        return _untyped.MapArray.from_arrays(column.offsets, column.keys, items, kind, mask=nulls)
+    values = _as(column.values, kind.value_type)
+    return _untyped.ListArray.from_arrays(column.offsets, values, kind, mask=nulls)
+
+
+def _types_in(kind: Any) -> list[pa.DataType]:  # noqa: ANN401 - as above
+    return [each.type for each in kind]
 
 
 def _unfit(column: Array, kind: pa.DataType) -> Iterator[int]:

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -36,6 +37,46 @@ def check_against_fastavro(seed: int) -> int:
         AssertionError: Bodies are not fastavro's, or not read back as the columns they were.
     """
     chance = Random(seed)
+    case = random_case(chance)
+    own, bodies = case.schema, case.bodies
+    start = chance.randint(0, len(bodies))
+    table = decode_batch(pa.array(bodies, pa.binary()), own).table.combine_chunks().slice(start)
+    made = encode_batch(table, own)
+    made.validate(full=True)
+    if not case.has_widths:
+        assert made.to_pylist() == bodies[start:], seed
+    again = decode_batch(made, own)
+    assert again.faults == (), seed
+    assert again.table.equals(table), seed
+    written: list[Any] = made.to_pylist()
+    parsed = fastavro.parse_schema(case.plain)
+    for body, value in zip(written, case.values[start:], strict=True):
+        read = fastavro.schemaless_reader(io.BytesIO(body), parsed)
+        assert read == flat(case.plain, value), seed
+    return sum(len(body) for body in written)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A random schema, and bodies of it that fastavro wrote and a reader takes.
+
+    Attributes:
+        schema: The schema.
+        plain: The same without logical types.
+        values: What was written.
+        bodies: What of it was made.
+        has_widths: Whether a union holds a number of two widths, of which the writer takes one.
+    """
+
+    schema: AvroSchema
+    plain: Schema
+    values: list[Value]
+    bodies: list[bytes]
+    has_widths: bool
+
+
+def random_case(chance: Random) -> Case:
+    """Return a random schema and bodies of it."""
     plain = random_record(chance)
     schema = with_logical_types(chance, plain)
     rows = chance.choice([0, 1, 3, 30, 100])
@@ -45,24 +86,11 @@ def check_against_fastavro(seed: int) -> int:
     bodies = [fastavro_body(parsed, told(plain, value)) for value in values]
     faults = decode_batch(pa.array(bodies, pa.binary()), own).faults
     # Of arrays of nulls a body can have more than a reader takes.
-    assert all("items, or than its bytes can be" in each.reason for each in faults), seed
+    assert all("items, or than its bytes can be" in each.reason for each in faults)
     beyond = {each.row for each in faults}
     bodies = [each for at, each in enumerate(bodies) if at not in beyond]
     values = [each for at, each in enumerate(values) if at not in beyond]
-    start = chance.randint(0, len(values))
-    table = decode_batch(pa.array(bodies, pa.binary()), own).table.combine_chunks().slice(start)
-    made = encode_batch(table, own)
-    made.validate(full=True)
-    if not has_widths(schema):
-        assert made.to_pylist() == bodies[start:], seed
-    again = decode_batch(made, own)
-    assert again.faults == (), seed
-    assert again.table.equals(table), seed
-    written: list[Any] = made.to_pylist()
-    for body, value in zip(written, values[start:], strict=True):
-        read = fastavro.schemaless_reader(io.BytesIO(body), parsed)
-        assert read == flat(plain, value), seed
-    return sum(len(body) for body in written)
+    return Case(own, plain, values, bodies, has_widths(schema))
 
 
 def fastavro_body(parsed: Schema, value: Value) -> bytes:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -19,12 +20,16 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from storage_core import InvalidRequestError, StreamReader
+from storage_core import HEADERS_TYPE, InvalidRequestError, SchemaEntry, StreamReader
 from storage_core.fields import AvroSchema, decode_batch, frame_of, starts_of
+from streaming_jobs.field_types import field_columns
 from streaming_jobs.sink.field_values import FieldValues
 from streaming_jobs.sink.mapping import mapping_of
 from streaming_jobs.sink.task import stage
 from streaming_jobs.sink.writer import batch_writer
+from streaming_jobs.source.requests import FieldRules
+from streaming_jobs.source.typed_values import TypedValues
+from tests.unit.storage_core.fields.written_columns import random_case
 from tests.unit.streaming_jobs.sink.sink_lab import SinkLab
 
 HEAT = json.dumps(
@@ -136,6 +141,53 @@ def test_column_as_the_source_shows_a_field_is_taken(of, spark, given, shown):
     number = {32: pa.int32(), 64: pa.int64()}
     plain = found.cast(number[found.type.bit_width]) if isinstance(shown, int) else found
     assert str(plain[0].as_py()) == str(shown)
+
+
+def check_round_trip(seed: int) -> int:
+    """Show bodies of a random schema as the source does, and write what is shown.
+
+    Raises:
+        AssertionError: A value is not what it was, but that a row of nulls has none.
+    """
+    case = random_case(Random(seed))
+    frame = frame_of(case.schema, 7)
+    payloads = [frame + body for body in case.bodies]
+    writer = SchemaEntry(7, case.schema.identity, case.schema.text)
+    columns = field_columns(case.schema)
+    names = tuple(each.name for each in columns)
+    rules = FieldRules(case.schema.text, case.schema.identity.hex(), names, "PERMISSIVE")
+    values = TypedValues(rules, lambda *_: case.schema, "s", 0).of(
+        pa.record_batch(
+            {
+                "payload": pa.array(payloads, pa.binary()),
+                "headers": pa.nulls(len(payloads), HEADERS_TYPE),
+                "schema_id": pa.array([7] * len(payloads), pa.int32()),
+                "schema_fingerprint": pa.array([writer.fingerprint] * len(payloads), pa.binary()),
+                "address": pa.array(range(len(payloads)), pa.int64()),
+            }
+        )
+    )
+    shown = pa.record_batch(dict(values.columns))
+    kinds = [StructField(each.name, each.spark) for each in columns]
+    fields = FieldValues(case.schema.text, 7)
+    mapping_of(StructType([*OWN.fields, *kinds]), "ms", fields=fields)
+    written: list[Any] = fields.valued(shown).column("value").to_pylist()
+    rows: list[dict[str, Any]] = [
+        {name: shown.column(name)[at].is_valid for name in shown.schema.names}
+        for at in range(len(payloads))
+    ]
+    for at, (value, payload) in enumerate(zip(written, payloads, strict=True)):
+        if values.unread is not None and values.unread[at]:
+            continue
+        if not any(rows[at].values()):
+            assert value is None, (seed, at)
+        elif not case.has_widths:
+            assert value == payload, (seed, at)
+    return len(payloads)
+
+
+def test_what_the_source_shows_is_written_as_it_was():
+    assert sum(check_round_trip(seed) for seed in range(40))
 
 
 # --- what is refused before a job starts -------------------------------------------------------

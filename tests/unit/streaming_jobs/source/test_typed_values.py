@@ -261,3 +261,24 @@ def test_stream_needs_a_fixed_schema_and_is_told_the_newest(lab):
         assert "a stream needs a fixed schema" in str(refused.value)
         assert "the newest in the store is Reading, registry id 8" in str(refused.value)
         assert "SUBJECT --version N" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown"),
+    [
+        ({"type": "array", "items": "null"}, [None, None, None]),
+        ({"type": "map", "values": "null"}, [("a", None), ("b", None)]),
+        ({"type": "array", "items": {"type": "array", "items": "null"}}, [[None] * 3, []]),
+        (["null", {"type": "array", "items": ["null"]}], [None, None]),
+        (
+            {"type": "array", "items": json.loads(record_schema(("x", "null"), name="X"))},
+            [{"x": None}] * 3,
+        ),
+    ],
+)
+def test_lists_and_maps_of_nulls_keep_their_lengths(lab, kind, shown):
+    text = record_schema(("c", kind), ("n", "int"))
+    value = dict(shown) if isinstance(shown[0], tuple) else shown
+    payloads = [framed_by(3, text, {"c": value, "n": number}) for number in range(3)]
+    lab.put_values([(0, each) for each in payloads], [entry_of(3, text)])
+    assert fields_of(lab.frame(), "c", "n") == [(shown, number) for number in range(3)]
