@@ -1,0 +1,72 @@
+"""Which offsets a micro-batch is of, from the plan that Spark writes into the checkpoint before it.
+
+    <checkpoint>/offsets/<batch>   a version, a line of Spark's, then the end that the source told
+    <checkpoint>/offsets/<batch-1>   where the batch begins; of batch 0 the end's `birth`
+
+Rows do not tell it: a shard of which a batch has none stands somewhere all the same. What is read
+up to a batch's begins is all that earlier batches had, and nothing twice.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from storage_core import ForeignDataError, InvalidRequestError
+
+_OFFSETS: Final = "offsets"
+_IDENTITY: Final = "@"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSpan:
+    """The offsets of a batch: each shard's first, and where it ends."""
+
+    begins: Mapping[int, int]
+    ends: Mapping[int, int]
+
+
+def span_of(spark: SparkSession, checkpoint: str, stream: str, batch: int) -> BatchSpan:
+    """Return the offsets of a batch that runs or has run.
+
+    Raises:
+        InvalidRequestError: The checkpoint is of another query.
+        ForeignDataError: It is damaged, or not written as it should be.
+    """
+    end = _offset(spark, checkpoint, stream, batch)
+    ends = _numbers(end[stream])
+    begins = _numbers((end.get(_IDENTITY) or {}).get("birth") or {})
+    if batch:
+        begins |= _numbers(_offset(spark, checkpoint, stream, batch - 1)[stream])
+    return BatchSpan({shard: begins.get(shard, 0) for shard in ends}, ends)
+
+
+def _offset(spark: SparkSession, checkpoint: str, stream: str, batch: int) -> dict[str, Any]:
+    lines = _text(spark, checkpoint, batch).splitlines()
+    try:
+        (told,) = lines[2:]
+        found = json.loads(told)
+        is_one = isinstance(found, dict) and set(found) - {_IDENTITY} == {stream}
+    except ValueError as error:
+        message = f"the checkpoint's plan of batch {batch} cannot be read: begin with a new one"
+        raise ForeignDataError(message, stream=stream, path=Path(checkpoint)) from error
+    if not is_one:
+        message = f"the checkpoint {checkpoint} is of another query; name another directory"
+        raise InvalidRequestError(message)
+    return dict(found)
+
+
+def _text(spark: SparkSession, checkpoint: str, batch: int) -> str:
+    place = checkpoint.removeprefix("file://")
+    if "://" not in place:
+        return (Path(place) / _OFFSETS / str(batch)).read_text()
+    path = f"{checkpoint.rstrip('/')}/{_OFFSETS}/{batch}"
+    (row,) = spark.read.text(path, wholetext=True).collect()
+    return str(row[0])
+
+
+def _numbers(document: Mapping[str, Any]) -> dict[int, int]:
+    return {int(shard): int(value) for shard, value in document.items()}

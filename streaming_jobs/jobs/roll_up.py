@@ -1,0 +1,273 @@
+"""`roll_up`: a stream's measurements by hour, day, month and year, as records that can be merged.
+
+    query = roll_up(spark, root, "telemetry", "temperature", checkpoint="/var/lib/jobs/temperature",
+                    zone="Europe/Berlin", once=True)
+    python -m streaming_jobs.jobs.roll_up ROOT STREAM --value FIELD --checkpoint DIR --once
+
+Each id, or key, gets a record a window: count, sum, sum of squares, least, greatest, first and last
+with their times. They lie in streams `<into>-hour`, `<into>-day`, …, where the newest row of an id
+and window counts (rollup_record.py), and as Parquet if wanted. Rows that come late change the
+windows that they belong to, and those above (cascade.py).
+
+A value is read by a schema of its one field, `["null", "double"]`, which resolves against each
+schema that rows were written by; so schemas may change under a job that runs. Rows without it are
+left out and counted.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import typer
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from storage_core import InvalidRequestError, StreamReader, is_stream_name
+from storage_core.fields import AvroSchema
+from streaming_jobs.field_columns import column_of
+from streaming_jobs.jobs.calendar import LEVELS, Calendar, Level
+from streaming_jobs.jobs.cascade import Cascade
+from streaming_jobs.jobs.command import (
+    Master,
+    Once,
+    Root,
+    RowsMax,
+    Settings,
+    StreamName,
+    Trigger,
+    conduct,
+    run,
+)
+from streaming_jobs.jobs.measuring import Measuring
+from streaming_jobs.jobs.older_rows import OlderRows
+from streaming_jobs.jobs.rollup_files import RollupFiles
+from streaming_jobs.jobs.rollup_streams import RollupStreams
+
+NAME: Final = "roll_up"
+From = Literal["earliest", "latest"]
+Mode = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
+_TRIGGER: Final = "30 seconds"
+_UTC: Final = "UTC"
+_ALL_LEVELS: Final = ",".join(LEVELS)
+_Value = Annotated[
+    str, typer.Option(metavar="FIELD", help="Field to measure, a number.", show_default=False)
+]
+_Checkpoint = Annotated[
+    Path,
+    typer.Option(metavar="DIR", help="Where the job keeps how far it came.", show_default=False),
+]
+_Into = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="What the streams of roll-ups are called before -hour, -day, …",
+        show_default="STREAM-FIELD",
+    ),
+]
+_Zone = Annotated[
+    str, typer.Option(metavar="ZONE", help="Time zone of the calendar, as Europe/Berlin.")
+]
+_Levels = Annotated[
+    str, typer.Option(metavar="A,B", help="Levels, with commas between and none left out.")
+]
+_Starting = Annotated[From, typer.Option("--from", help="Where the first start begins.")]
+_Parquet = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Directory to write the roll-ups to as Parquet too."),
+]
+_Schema = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SCHEMA",
+        help="Schema to read values by: its JSON, a file, or a subject with a version.",
+        show_default="one of FIELD alone",
+    ),
+]
+_Mode = Annotated[Mode, typer.Option(help="What to do with values that cannot be read.")]
+
+
+def roll_up(  # noqa: PLR0913 - what a job is asked for
+    spark: SparkSession,
+    root: str | Path,
+    stream: str,
+    value: str,
+    into: str | None = None,
+    *,
+    checkpoint: str | Path,
+    zone: str = _UTC,
+    levels: Iterable[Level] = LEVELS,
+    starting: From = "earliest",
+    parquet: str | Path | None = None,
+    schema: str | None = None,
+    mode: Mode = "FAILFAST",
+    once: bool = False,
+    trigger: str = _TRIGGER,
+    max_rows: int | None = None,
+) -> StreamingQuery:
+    """Begin to roll up a stream, or go on; the query ends by itself with `once`.
+
+    Args:
+        spark: The session.
+        root: The directory that holds the streams.
+        stream: The stream.
+        value: The field that is measured, a number.
+        into: What the streams of roll-ups are called before their levels; `<stream>-<value>`
+            without it. They are made if need be.
+        checkpoint: Where Spark keeps how far it came.
+        zone: The time zone whose calendar windows are of.
+        levels: Of hour, day, month and year those wanted, without one left out between.
+        starting: Where the first start begins; windows are rolled up whole either way.
+        parquet: A directory to write the roll-ups to as well.
+        schema: The schema to read values by, as the source's `readerSchema`; one of `value` alone
+            without it.
+        mode: What to do with values that cannot be read.
+        once: Whether to end with what is there.
+        trigger: How often to look for rows.
+        max_rows: How many rows a batch takes at most.
+
+    Raises:
+        InvalidRequestError: It cannot be done as asked.
+    """
+    wanted, options = _neighbours(levels), _options_of_values(value, schema, mode)
+    with StreamReader.open(root, stream) as reader:
+        measuring = _measuring(reader, stream, Calendar.of(zone), wanted[0], value)
+        shards = 1 << max(0, (len(reader.committed()) - 1).bit_length())
+        if schema is None:
+            _check_field(reader, value)
+    name, has_keys = into or f"{stream}-{value}", measuring.whose == "key"
+    streams = RollupStreams(str(root), name, measuring.calendar, value, has_keys, shards)
+    _check_streams(streams, wanted)
+    rows = OlderRows(str(root), stream, options, measuring)
+    cascade = Cascade(str(checkpoint), rows, streams, wanted, _files(streams, parquet))
+    source = spark.readStream.format("shardlog").options(**options).option("path", str(root))
+    source = source.option("stream", stream).option("startingOffsets", starting)
+    source = source.option("columns", ",".join(measuring.columns))
+    if max_rows is not None:
+        source = source.option("maxOffsetsPerTrigger", str(max_rows))
+    writer = source.load().writeStream.foreachBatch(cascade)
+    writer = writer.option("checkpointLocation", str(checkpoint)).queryName(f"{NAME} {name}")
+    if once:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=trigger).start()
+
+
+def _check_streams(streams: RollupStreams, levels: Iterable[Level]) -> None:
+    for level in levels:
+        if not is_stream_name(streams.name(level)):
+            message = f"{streams.name(level)!r} can be no stream's name; name another with into"
+            raise InvalidRequestError(message)
+        streams.check(level)
+
+
+def _files(streams: RollupStreams, parquet: str | Path | None) -> RollupFiles | None:
+    if parquet is None:
+        return None
+    files = RollupFiles(Path(parquet), streams.calendar, streams.measure)
+    files.clear_drafts()
+    return files
+
+
+def _neighbours(levels: Iterable[str]) -> Sequence[Level]:
+    """Return levels from below, which are some that follow on each other."""
+    given = set(levels)
+    wanted = [level for level in LEVELS if level in given]
+    if not wanted or len(wanted) != len(given):
+        message = f"levels {', '.join(sorted(given)) or 'none'}: choose of {', '.join(LEVELS)}"
+        raise InvalidRequestError(message)
+    first = LEVELS.index(wanted[0])
+    between = LEVELS[first : first + len(wanted)]
+    if tuple(wanted) != between:
+        message = (
+            f"levels {', '.join(wanted)}: each is made from the one below it, so none may be left "
+            "out between"
+        )
+        raise InvalidRequestError(message)
+    return wanted
+
+
+def _measuring(
+    reader: StreamReader, stream: str, calendar: Calendar, level: Level, value: str
+) -> Measuring:
+    unit, origin = reader.options.unit, reader.origin
+    if unit == "sequence":
+        message = f"stream {stream!r} counts a sequence, so its rows have no time to be windowed by"
+        raise InvalidRequestError(message)
+    has_ids = reader.options.key_mode != "dictionary"
+    has_ids = has_ids and (origin is None or origin.key_mode == "integer")
+    whose = "secondary" if has_ids else "key"
+    return Measuring(calendar, level, unit, column_of(value), whose)
+
+
+def _options_of_values(value: str, schema: str | None, mode: Mode) -> dict[str, str]:
+    """Return how the source reads values."""
+    if schema is None:
+        # It resolves against each schema that has the field as a number, or not at all.
+        field = {"name": value, "type": ["null", "double"], "default": None}
+        schema = json.dumps({"type": "record", "name": "Measured", "fields": [field]})
+    return {"valueFormat": "avro", "readerSchema": schema, "mode": mode}
+
+
+def _check_field(reader: StreamReader, value: str) -> None:
+    """Refuse a field that none of the stream's schemas has; where it has none yet, one may come."""
+    names: dict[str, None] = {}
+    schemas = reader.schemas()
+    for one in schemas:
+        names |= dict.fromkeys(each.name for each in AvroSchema.parse(one.text).fields)
+    if schemas and value not in names:
+        message = f"no schema of the stream has a field {value!r}; there are {', '.join(names)}"
+        raise InvalidRequestError(message)
+
+
+def _levels_of(text: str) -> list[Any]:
+    return [one.strip() for one in text.split(",") if one.strip()]
+
+
+def command(  # noqa: PLR0913 - a verb's arguments
+    root: Root,
+    stream: StreamName,
+    value: _Value,
+    checkpoint: _Checkpoint,
+    into: _Into = None,
+    zone: _Zone = _UTC,
+    levels: _Levels = _ALL_LEVELS,
+    starting: _Starting = "earliest",
+    parquet: _Parquet = None,
+    schema: _Schema = None,
+    mode: _Mode = "FAILFAST",
+    once: Once = False,
+    trigger: Trigger = _TRIGGER,
+    max_rows: RowsMax = None,
+    master: Master = "local[*]",
+    conf: Settings = None,
+) -> None:
+    """Roll up a stream by hour, day, month and year, per id or key.
+
+    Example: python -m streaming_jobs.jobs.roll_up ./data telemetry --value temperature
+    --zone Europe/Berlin --checkpoint ./rolled --once
+    """
+
+    def begin(spark: SparkSession) -> StreamingQuery:
+        return roll_up(
+            spark,
+            root,
+            stream,
+            value,
+            into,
+            checkpoint=checkpoint,
+            zone=zone,
+            levels=_levels_of(levels),
+            starting=starting,
+            parquet=parquet,
+            schema=schema,
+            mode=mode,
+            once=once,
+            trigger=trigger,
+            max_rows=max_rows,
+        )
+
+    conduct(NAME, master, conf, begin)
+
+
+if __name__ == "__main__":
+    run(command, NAME)

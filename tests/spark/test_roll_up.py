@@ -1,0 +1,162 @@
+"""`roll_up`: each level is what all rows come to at once, however late, in whatever runs."""
+
+import logging
+import random
+import subprocess
+import sys
+from datetime import timedelta
+
+import pyarrow.dataset as ds
+import pytest
+
+from storage_core import InvalidRequestError, StreamReader
+from streaming_jobs.jobs.calendar import LEVELS
+from tests.spark.kills import kills
+from tests.spark.rollup_driver import PHASES, ROWS_A_BATCH
+from tests.spark.rollup_lab import FIELD, NAME, RollupLab, readings
+from tests.spark.test_source_kill import REPOSITORY, kill_when_reached
+
+HOUR_MS = 3_600_000
+FIRST_MS = 1_700_006_400_000
+
+
+@pytest.fixture
+def rolled(tmp_path):
+    """A lab without a stream."""
+    lab = RollupLab(tmp_path)
+    yield lab
+    lab.close()
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York"])
+def test_each_level_is_what_all_rows_come_to_at_once(spark, tmp_path, zone):
+    lab, draw = RollupLab(tmp_path, zone), random.Random(zone)
+    lab.create()
+    given = readings(draw, 500)
+    lab.measure(given[:300])
+    lab.roll_up(spark, max_rows=150)
+    lab.measure(given[300:])
+    lab.roll_up(spark)
+    lab.check()
+    # By another query, batch by batch, into what is there.
+    lab.roll_up(spark, checkpoint="anew", max_rows=300)
+    lab.check()
+    assert lab.kept("day", by="key") == lab.kept("day")
+    lab.close()
+
+
+def test_keys_have_their_rollups_and_files_are_what_the_streams_keep(spark, rolled):
+    rolled.create(key_mode="dictionary")
+    given = readings(random.Random(1), 200, ids=(b"a", b"\xff\x00", None))
+    lake = rolled.place / "lake"
+    for part in (given[:150], given[150:]):
+        rolled.measure(part)
+        rolled.roll_up(spark, levels=("hour", "day"), parquet=lake)
+    rolled.check(("hour", "day"))
+    table = ds.dataset(lake, partitioning="hive").to_table()
+    for level in ("hour", "day"):
+        records = [row for row in table.to_pylist() if row["level"] == level]
+        assert rolled.by_window(level, records) == rolled.kept(level)
+    periods = {row["period"] for row in table.to_pylist() if row["level"] == "day"}
+    assert periods == {record[1][:7] for record in rolled.kept("day")}
+
+
+def test_late_row_changes_its_windows_and_no_others(spark, rolled):
+    rolled.create()
+    rolled.measure([(1, FIRST_MS + hour * HOUR_MS, hour) for hour in range(30)])
+    rolled.roll_up(spark)
+    before = {level: rows_kept(rolled, level) for level in LEVELS}
+    rolled.measure([(1, FIRST_MS + 2 * HOUR_MS + 5, 100)])
+    rolled.roll_up(spark)
+    rolled.check()
+    assert {level: rows_kept(rolled, level) - before[level] for level in LEVELS} == dict.fromkeys(
+        LEVELS, 1
+    )
+
+
+def rows_kept(lab: RollupLab, level) -> int:
+    """Return how many rows a level's stream has, the older ones too."""
+    with StreamReader.open(lab.root, f"{NAME}-{FIELD}-{level}") as reader:
+        return reader.read().num_rows
+
+
+def test_window_that_retention_has_begun_to_take_stays_as_it_is_kept(spark, rolled, caplog):
+    rolled.create(retention=timedelta(hours=2))
+    rolled.measure([(1, FIRST_MS + 10, 5), (1, FIRST_MS + 3 * HOUR_MS, 7)])
+    rolled.roll_up(spark)
+    rolled.check()
+    rolled.writer.expire(now=FIRST_MS + 2 * HOUR_MS + 5)
+    kept = rolled.kept("hour")
+    rolled.measure([(1, FIRST_MS + 20, 1)])
+    with caplog.at_level(logging.WARNING, "shardlog"):
+        rolled.roll_up(spark)
+    assert rolled.kept("hour") == kept
+    assert "1 windows of ids are left as they are kept" in caplog.text
+
+
+def test_rows_without_the_value_are_told_of(spark, rolled, caplog):
+    rolled.create()
+    rolled.measure([(1, FIRST_MS, 5), (1, FIRST_MS + 1, None)])
+    with caplog.at_level(logging.WARNING, "shardlog"):
+        rolled.roll_up(spark, levels=["hour"])
+    rolled.readings.pop()
+    rolled.check(["hour"])
+    assert "batch 0: 1 rows have no value to measure" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"zone": "Europe/Nowhere"}, "no time zone 'Europe/Nowhere'"),
+        ({"levels": ["hour", "month"]}, "none may be left out between"),
+        ({"levels": ["week"]}, "levels week: choose of hour, day, month, year"),
+        ({"value": "pressure"}, "a field 'pressure'; there are temperature, place"),
+        ({"into": "a/b"}, "can be no stream's name"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_a_query_begins(spark, rolled, options, message):
+    rolled.create()
+    rolled.measure([(1, FIRST_MS, 5), (1, FIRST_MS, 5)])
+    with pytest.raises(InvalidRequestError, match=message):
+        rolled.roll_up(spark, **options)
+
+
+def driver(lab: RollupLab, phase="none", batch=-1):
+    """Start a driver in a process group of its own."""
+    arguments = [str(lab.place), phase, str(batch)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.spark.rollup_driver", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=REPOSITORY,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.slow
+def test_killed_drivers_leave_what_all_rows_come_to(spark, rolled):
+    rolled.create()
+    given = readings(random.Random(3), 4 * ROWS_A_BATCH)
+    rolled.measure(given[: 2 * ROWS_A_BATCH])
+    for number, phase, batch in kills(PHASES, default=3):
+        kill_when_reached(driver(rolled, phase, batch))
+        # What comes before the restart is behind the batch that comes again.
+        first = (2 + number % 2) * ROWS_A_BATCH
+        rolled.measure(given[first : first + ROWS_A_BATCH])
+    rolled.roll_up(spark)
+    rolled.check()
+
+
+def test_command_rolls_up_and_tells_each_batch(rolled):
+    rolled.create()
+    rolled.measure([(1, FIRST_MS, 5), (1, FIRST_MS + 1, 7)])
+    module = [sys.executable, "-m", "streaming_jobs.jobs.roll_up", str(rolled.root), NAME]
+    options = ["--value", FIELD, "--zone", rolled.zone, "--master", "local[2]", "--once"]
+    options += ["--checkpoint", str(rolled.place / "checkpoint")]
+    done = subprocess.run(
+        [*module, *options], capture_output=True, text=True, check=False, cwd=REPOSITORY
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-1] == ("roll_up: done, all that was there: 2 rows in 1 batch")
+    rolled.check()
