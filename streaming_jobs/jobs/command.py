@@ -73,6 +73,15 @@ RowsMax = Annotated[
         show_default="all there are",
     ),
 ]
+Schema = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SCHEMA",
+        help="Schema to read values by: its JSON, a file, or a subject with a version, as the "
+        "source's readerSchema.",
+        show_default="the newest of the stream",
+    ),
+]
 Checkpoint = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Where the job keeps how far it came."),

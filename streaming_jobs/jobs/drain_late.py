@@ -8,6 +8,10 @@ two headers more: `shardlog.late_by`, how far its primary lay below the largest 
 then, in the stream's unit; and `shardlog.origin`, its topic, shard and offset. So a job that keeps
 something up to date by windows, or by id, subscribes to what it has to mend, and reads no more.
 
+Values of Avro are written by one schema, the newest that the stream has when the job starts unless
+one is named; so the corrections are read by fields as the stream is. One that cannot be read goes
+on as its bytes.
+
 How late a row was stands nowhere in the log. It is found among the rows of that time: those from
 the least late primary on, up to the late row, so the cost follows from how late rows are. Where
 retention has taken the newest row by then, there is no `shardlog.late_by`.
@@ -30,12 +34,14 @@ from streaming_jobs.jobs.command import (
     Once,
     Root,
     RowsMax,
+    Schema,
     Settings,
     StreamName,
     Trigger,
     conduct,
     run,
 )
+from streaming_jobs.jobs.newest_schema import newest_schema
 
 NAME: Final = "drain_late"
 LATE_BY: Final = "shardlog.late_by"
@@ -47,7 +53,8 @@ _LATEST: Final = -1
 _QUERY_ID: Final = "sql.streaming.queryId"
 # More are not named one by one: all rows of the time are read.
 _IDS_MAX: Final = 1000
-_CARRIED: Final = ("key", "value", "version", "headers", "timestamp", "timestampType")
+_CORRUPT: Final = "_corrupt_value"
+_BESIDE: Final = ("key", "version", "headers", "timestamp", "timestampType")
 _PLACE: Final = ("partition", "offset", "state", "primary")
 
 
@@ -61,6 +68,7 @@ class Drained:
         unit: What its primaries count.
         shards: How many its corrections are dealt to.
         who: The column that says whose a row is: `secondary`, or `key` where ids are a shard's own.
+        schema: The schema by which values are read and written; None for bytes.
     """
 
     root: str
@@ -68,10 +76,11 @@ class Drained:
     unit: str
     shards: int
     who: str
+    schema: str | None = None
 
     @staticmethod
-    def of(root: Path, stream: str) -> "Drained":
-        """Look at a stream.
+    def of(root: Path, stream: str, schema: str | None = None) -> "Drained":
+        """Look at a stream; without a schema its newest counts.
 
         Raises:
             InvalidRequestError: There is no such stream.
@@ -82,8 +91,9 @@ class Drained:
             has_ids = mode == "integer" if origin is not None else mode != "dictionary"
             who = "secondary" if has_ids and options.key_mode != "dictionary" else "key"
             count = len(reader.committed())
+            schema = schema or newest_schema(reader)
         shards = 1 << max(0, (count - 1).bit_length())
-        return Drained(str(root), stream, options.unit, shards, who)
+        return Drained(str(root), stream, options.unit, shards, who, schema)
 
 
 def drain_late(  # noqa: PLR0913 - what a job is asked for
@@ -93,6 +103,7 @@ def drain_late(  # noqa: PLR0913 - what a job is asked for
     into: str | None = None,
     *,
     checkpoint: str | Path,
+    schema: str | None = None,
     once: bool = False,
     trigger: str = _TRIGGER,
     max_rows: int | None = None,
@@ -105,6 +116,8 @@ def drain_late(  # noqa: PLR0913 - what a job is asked for
         stream: The stream.
         into: The stream of corrections; `<stream>-late` without it. It is made if need be.
         checkpoint: Where Spark keeps how far it came.
+        schema: By which schema values of Avro are read and written, as the source's option
+            `readerSchema`; the newest of the stream without it.
         once: Whether to end with what is there.
         trigger: How often to look for rows.
         max_rows: How many rows a batch takes at most.
@@ -112,11 +125,13 @@ def drain_late(  # noqa: PLR0913 - what a job is asked for
     Raises:
         InvalidRequestError: It cannot be done as asked.
     """
-    drained = Drained.of(Path(root), stream)
-    columns = (*_PLACE, "topic", *dict.fromkeys((drained.who, *_CARRIED)))
+    drained = Drained.of(Path(root), stream, schema)
     source = spark.readStream.format("shardlog").option("path", drained.root)
     source = source.option("stream", stream).option("startingOffsets", "earliest")
-    source = source.option("columns", ",".join(columns))
+    source = source.option("includeHeaders", "true")
+    if drained.schema is not None:
+        source = source.option("valueFormat", "avro").option("readerSchema", drained.schema)
+        source = source.option("mode", "PERMISSIVE")
     if max_rows is not None:
         source = source.option("maxOffsetsPerTrigger", str(max_rows))
     correct = _correcting(drained, into or f"{stream}-late")
@@ -178,16 +193,33 @@ def _correcting(drained: Drained, into: str) -> Callable[[DataFrame, int], None]
 
 def _write(late: DataFrame, drained: Drained, into: str, number: int) -> None:
     query = late.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
-    rows = late.withColumn("headers", _headers()).select(
-        "primary", *dict.fromkeys((drained.who, *_CARRIED))
-    )
+    app = f"{NAME}:{query}"
+    rows = late.withColumn("headers", _headers())
+    beside = ["primary", *dict.fromkeys((drained.who, *_BESIDE))]
+    if drained.schema is None:
+        _append(rows.select("value", *beside), drained, into, (app, number))
+        return
+    is_read = f.col(_CORRUPT).isNull()
+    left_out = {*_PLACE, "primary", "topic", "late", "late_by", "schema_id", "secondary", _CORRUPT}
+    fields = [name for name in rows.columns if name not in left_out | {*beside}]
+    _append(rows.where(is_read).select(*fields, *beside), drained, into, (app, number), "avro")
+    bytes_left = rows.where(~is_read).withColumn("value", f.col(_CORRUPT))
+    if not bytes_left.isEmpty():
+        _append(bytes_left.select("value", *beside), drained, into, (f"{app}:bytes", number))
+
+
+def _append(
+    rows: DataFrame, drained: Drained, into: str, batch: tuple[str, int], value_format: str = "raw"
+) -> None:
     writer = rows.write.format("shardlog").mode("append").option("path", drained.root)
     writer = writer.option("stream", into).option("unit", drained.unit)
     if drained.who == "key":
         writer = writer.option("keyMode", "dictionary")
     # How late a row was is lost with the rows of its time: then a batch that comes again differs.
-    writer = writer.option("onChangedBatch", "skip").option("txnAppId", f"{NAME}:{query}")
-    writer.option("txnVersion", str(number)).save()
+    writer = writer.option("onChangedBatch", "skip").option("txnAppId", batch[0])
+    if value_format == "avro":
+        writer = writer.option("valueFormat", "avro").option("writerSchema", drained.schema)
+    writer.option("txnVersion", str(batch[1])).save()
 
 
 def _headers() -> Column:
@@ -214,6 +246,7 @@ def command(  # noqa: PLR0913 - a verb's arguments
             metavar="STREAM", help="The stream of corrections.", show_default="<stream>-late"
         ),
     ] = None,
+    schema: Schema = None,
     once: Once = False,
     trigger: Trigger = _TRIGGER,
     max_rows: RowsMax = None,
@@ -232,6 +265,7 @@ def command(  # noqa: PLR0913 - a verb's arguments
             stream,
             into,
             checkpoint=checkpoint,
+            schema=schema,
             once=once,
             trigger=trigger,
             max_rows=max_rows,

@@ -25,6 +25,7 @@ from streaming_jobs.jobs.command import (
     Once,
     Root,
     RowsMax,
+    Schema,
     Settings,
     StreamName,
     Trigger,
@@ -32,6 +33,7 @@ from streaming_jobs.jobs.command import (
     run,
 )
 from streaming_jobs.jobs.landing import OWN, Landing, Owner
+from streaming_jobs.jobs.newest_schema import newest_schema
 from streaming_jobs.jobs.small_files import SIZE_WANTED, join_small, sweep
 
 NAME: Final = "land_topic"
@@ -127,19 +129,10 @@ def _claimed(
             )
             raise InvalidRequestError(message)
         if schema is None:
-            schema = there.schema if there is not None else _newest(reader)
+            schema = there.schema if there is not None else newest_schema(reader)
         owner = Owner(stream, reader.position().incarnation, partition, schema)
     landing.claim(owner)
     return owner
-
-
-def _newest(reader: StreamReader) -> str | None:
-    """Return the text of the newest schema that a stream has; None if its values are raw."""
-    newest = None
-    for one in reader.schemas():
-        if newest is None or one.registry_id >= newest.registry_id:
-            newest = one
-    return None if newest is None else newest.text
 
 
 def _refuse_clash(frame: DataFrame, partition: str) -> None:
@@ -191,15 +184,7 @@ def command(  # noqa: PLR0913 - a verb's arguments
     into: Annotated[
         Path, typer.Argument(metavar="INTO", help="Directory of Parquet.", show_default=False)
     ],
-    schema: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SCHEMA",
-            help="Schema to read values by: its JSON, a file, or a subject with a version, as the "
-            "source's readerSchema.",
-            show_default="the newest of the stream, at the first start",
-        ),
-    ] = None,
+    schema: Schema = None,
     columns: Annotated[
         str | None, typer.Option(metavar="A,B", help="Columns to land, with commas between.")
     ] = None,

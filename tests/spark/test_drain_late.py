@@ -6,6 +6,7 @@ import pytest
 
 from storage_core import InvalidRequestError, StreamReader
 from streaming_jobs.jobs.drain_late import LATE_BY, ORIGIN, drain_late
+from tests.spark.avro_rows import BROKEN, append_heat
 from tests.spark.lab import NAME
 from tests.unit.streaming_jobs.source.source_lab import FIRST_MS
 
@@ -111,3 +112,22 @@ def test_batch_that_comes_again_writes_no_correction_twice(lab, job, tmp_path):
         (tmp_path / "job" / "commits" / name).unlink()
     job()
     assert len(corrections(lab)) == 1
+
+
+def test_corrections_of_avro_values_are_read_by_fields(lab, job):
+    lab.log.create(shards=2)
+    rows = [(FIRST_MS + 10 * at, 1, float(at)) for at in range(5)]
+    append_heat(lab.log.writer, rows, 1)
+    late: list[tuple[int, int, float | None]] = [(FIRST_MS + 5, 1, 77.5), (FIRST_MS + 6, 1, None)]
+    append_heat(lab.log.writer, [(FIRST_MS + 7, 1, 0.0), *late], 0, broken=1)
+    job()
+    frame = lab.spark.read.format("shardlog").options(path=lab.log.root, stream=f"{NAME}-late")
+    found = frame.options(valueFormat="avro", mode="PERMISSIVE").load().collect()
+    assert {(row.primary - FIRST_MS, row.heat, row.place) for row in found} == {
+        (5, 77.5, "place 1"),
+        (6, None, None),
+        (7, None, None),
+    }
+    (broken,) = [row._corrupt_value for row in found if row._corrupt_value is not None]
+    assert broken == BROKEN
+    assert {header(row, LATE_BY) for row in corrections(lab)} == {b"35", b"34", b"33"}

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pyarrow.dataset as ds
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from storage_core import ForeignDataError, InvalidRequestError
 from streaming_jobs.jobs.land_topic import land_topic
+from tests.spark.avro_rows import BROKEN, append_heat
 from tests.spark.kills import kills
 from tests.spark.lab import NAME
 from tests.spark.source_driver import OFFSETS_A_BATCH
@@ -90,6 +92,44 @@ def test_column_called_as_the_directories_is_refused(lab, into):
     with pytest.raises(InvalidRequestError, match="columns must have timestamp"):
         run(lab, into, columns="value")
     run(lab, into, columns="value,timestamp")
+
+
+def heats(into, columns=("heat", "wet")):
+    table = ds.dataset(into, partitioning="hive").to_table(columns=list(columns))
+    return sorted((tuple(row.values()) for row in table.to_pylist()), key=str)
+
+
+def test_values_of_avro_land_as_typed_columns_of_every_version(lab, into):
+    lab.log.create(shards=2)
+    append_heat(lab.log.writer, [(FIRST_MS, 1, 20.5), (FIRST_MS + 1, 2, None)], 0)
+    append_heat(lab.log.writer, [(FIRST_MS + 2, 3, 21.5)], 1)
+    run(lab, into)
+    assert heats(into) == sorted([(20.5, None), (None, None), (21.5, 5)], key=str)
+    append_heat(lab.log.writer, [(FIRST_MS + 3, 3, 22.5)], 0)
+    run(lab, into, columns="heat,wet,timestamp")
+    assert len(heats(into)) == 4
+
+
+def test_directory_goes_on_by_the_schema_it_began_with(lab, into):
+    lab.log.create(shards=2)
+    append_heat(lab.log.writer, [(FIRST_MS, 1, 20.5)], 0)
+    run(lab, into)
+    append_heat(lab.log.writer, [(FIRST_MS + 1, 1, 21.5)], 1)
+    run(lab, into)
+    names = ds.dataset(into, partitioning="hive").schema.names
+    assert "heat" in names
+    assert "wet" not in names
+
+
+def test_value_that_cannot_be_read_is_treated_as_the_mode_says(lab, into):
+    lab.log.create(shards=2)
+    rows = [(FIRST_MS + at, at, float(at)) for at in range(4)]
+    append_heat(lab.log.writer, rows, 0, broken=1)
+    with pytest.raises(StreamingQueryException, match=r"InvalidRequestError|CorruptionError"):
+        run(lab, into)
+    run(lab, into, mode="PERMISSIVE")
+    found = heats(into, ("heat", "_corrupt_value"))
+    assert found == sorted([(1.0, None), (2.0, None), (3.0, None), (None, BROKEN)], key=str)
 
 
 def driver(log, place, phase="none", batch=-1):
