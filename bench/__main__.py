@@ -31,6 +31,7 @@ from bench.report import aligned, json_text, machine, text_table
 from bench.spark.planning import SPARK_PLANNING
 from bench.spark.rates import SPARK_SINK, SPARK_SOURCE
 from bench.spark.small import SPARK_LATENCY, SPARK_MEMORY, SPARK_SMALL_SINK, SPARK_SMALL_SOURCE
+from bench.spark.typed import SPARK_TYPED
 from bench.workspace import empty_directory
 
 EXPERIMENTS: Final = (
@@ -57,6 +58,7 @@ EXPERIMENTS: Final = (
     SPARK_PLANNING,
     SPARK_SOURCE,
     SPARK_SINK,
+    SPARK_TYPED,
     SPARK_SMALL_SOURCE,
     SPARK_SMALL_SINK,
     SPARK_LATENCY,

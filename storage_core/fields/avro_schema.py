@@ -104,7 +104,9 @@ class AvroSchema:
             check_extent(root)
             mark = bytes.fromhex(fingerprint(canonical, "CRC-64-AVRO"))
         except UnknownType as error:
-            name = error.name.lstrip(".")
+            # NOTE: fastavro (1.13) has the whole type here where it is no bare name.
+            kind = error.name.get("type") if isinstance(error.name, dict) else error.name
+            name = str(kind).lstrip(".")
             message = f"the schema refers to {name}, which is not given; add it as reference"
             raise InvalidRequestError(message) from error
         except InvalidRequestError:

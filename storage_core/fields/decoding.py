@@ -6,7 +6,7 @@ A null body has null columns, and is no fault.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 import numpy as np
@@ -17,7 +17,7 @@ from storage_core.errors import InvalidRequestError
 from storage_core.fields.avro_schema import AvroSchema
 from storage_core.fields.columns import read_fields
 from storage_core.fields.cursor import Cursor, Limits, Numbers
-from storage_core.fields.resolution import Fields, plan_of
+from storage_core.fields.resolution import Fields, Step, plan_of
 
 # As many as stay in a processor's cache; twice as many are slower, and so are half as many.
 _ROWS_AT_ONCE: Final = 8192
@@ -58,6 +58,7 @@ def decode_batch(  # noqa: PLR0913 - options by name
     columns: Iterable[str] | None = None,
     starts: int | np.integer[Any] | npt.NDArray[np.integer[Any]] = 0,
     limits: Limits | None = None,
+    is_whole: bool = True,
 ) -> Decoded:
     """Decode bodies that one schema wrote.
 
@@ -69,6 +70,8 @@ def decode_batch(  # noqa: PLR0913 - options by name
             lengths are held to the body, but not a text to UTF-8, nor a number to its logical type.
         starts: Where the body begins in the bytes, behind what frames it; one for all or for each.
         limits: What a body may claim.
+        is_whole: Whether a body is read to its end, and must be sound there too. Otherwise what
+            lies behind the last field wanted is not looked at.
 
     Raises:
         InvalidRequestError: The schemas do not resolve, a column is not there, or `starts` are
@@ -76,17 +79,26 @@ def decode_batch(  # noqa: PLR0913 - options by name
     """
     begin = _checked_starts(starts, len(bodies))
     plan = plan_of(writer, reader or writer, columns)
+    if not is_whole:
+        plan = replace(plan, steps=_as_far_as_wanted(plan.steps))
     schema = pa.schema(
         [pa.field(name, kind) for name, kind in zip(plan.names, plan.types, strict=True)]
     )
     batches, faults, first = [], [], 0
     for piece, data, begins, ends, is_there in _pieces(bodies, begin):
-        table, reasons = _decoded(plan, schema, data, begins, ends, is_there, limits or Limits())
+        table, reasons = _decoded(
+            plan, schema, data, begins, ends, is_there, limits or Limits(), is_whole
+        )
         batches.append(table)
         faults += [Fault(first + row, reasons[row]) for row in sorted(reasons)]
         first += piece
     table = _untyped.Table.from_batches(batches, schema)
     return Decoded(table, tuple(faults))
+
+
+def _as_far_as_wanted(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    wanted = [at for at, step in enumerate(steps) if step.column is not None]
+    return steps[: wanted[-1] + 1] if wanted else ()
 
 
 def _checked_starts(given: object, count: int) -> int | Numbers:
@@ -144,6 +156,7 @@ def _decoded(  # noqa: PLR0913 - what a piece is
     ends: Numbers,
     is_there: npt.NDArray[np.bool_],
     limits: Limits,
+    is_whole: bool,  # noqa: FBT001 - handed on
 ) -> tuple[pa.RecordBatch, dict[int, str]]:
     rows = np.flatnonzero(is_there)
     cursor = Cursor(data, begins, ends, limits)
@@ -151,8 +164,9 @@ def _decoded(  # noqa: PLR0913 - what a piece is
     short = places > ends[rows]
     cursor.refuse(short, rows, places, "the body ends too early")
     columns, places = read_fields(cursor, plan, places, rows)
-    left = (places != ends[rows]) & ~cursor.is_bad[rows]
-    cursor.refuse(left, rows, places, "bytes behind the body")
+    if is_whole:
+        left = (places != ends[rows]) & ~cursor.is_bad[rows]
+        cursor.refuse(left, rows, places, "bytes behind the body")
     if len(rows) < len(ends) or cursor.reasons:
         where = np.full(len(ends), -1, np.int64)
         where[rows] = np.arange(len(rows))

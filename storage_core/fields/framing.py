@@ -65,12 +65,16 @@ def starts_of(payloads: Array, headers: Array | None = None) -> Places:
     sizes = np.diff(edges)
     if payloads.null_count:
         sizes[payloads.is_null().to_numpy(zero_copy_only=False)] = 0
-    for begin, size in _FRAMES:
-        at = np.flatnonzero(sizes >= size)
-        for place, byte in enumerate(begin):
-            at = at[data[edges[at] + place] == byte]
-        starts[at] = size
-    if headers is not None:
+    usual, usual_size = _FRAMES[0]
+    if sizes.min() >= usual_size and (data[edges[:-1]] == usual[0]).all():
+        starts[:] = usual_size
+    else:
+        for begin, size in _FRAMES:
+            at = np.flatnonzero(sizes >= size)
+            for place, byte in enumerate(begin):
+                at = at[data[edges[at] + place] == byte]
+            starts[at] = size
+    if headers is not None and headers.null_count < len(headers):
         starts[_rows_named_by_header(headers)] = 0
     return starts
 

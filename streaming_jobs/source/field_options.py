@@ -130,7 +130,8 @@ def with_fields(rules: RowRules, asked: FieldsAsked, schema: AvroSchema) -> RowR
         if asked.has_headers and HEADERS not in columns:
             columns = (*columns, HEADERS)
     fields = tuple(one.name for one in field_columns(schema, wanted))
-    read_by = FieldRules(schema.text, schema.identity.hex(), fields, asked.mode)
+    is_whole = CORRUPT_VALUE in columns or len(fields) == len(schema.fields)
+    read_by = FieldRules(schema.text, schema.identity.hex(), fields, asked.mode, is_whole)
     return replace(rules, columns=columns, fields=read_by)
 
 

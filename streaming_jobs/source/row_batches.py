@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     # It loads the decoder, which queries of bytes do without.
     from streaming_jobs.source.typed_values import TypedValues
 
-_JOIN_ROWS: Final = 2048
+# How many rows a joined batch has at least, and at most where it is made of several.
+_JOINED: Final = (2048, 2**31)
 # Values are decoded side by side, best as many at once as the decoder takes.
-_JOIN_ROWS_DECODED: Final = 8192
+_JOINED_DECODED: Final = (8192, 8192)
 _JOIN_BYTES: Final = 16 * 2**20
 _CONSTANT_ROWS: Final = 2**12
 _TIMESTAMP_TYPE_CREATED: Final = 0
@@ -110,7 +111,7 @@ class RowBatches:
 
     def of(self, stored: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield stored batches as Spark wants them, small ones joined."""
-        for batch in _joined(stored, _JOIN_ROWS if self._values is None else _JOIN_ROWS_DECODED):
+        for batch in _joined(stored, *(_JOINED if self._values is None else _JOINED_DECODED)):
             made = self._made(self._shown(batch))
             if made.num_rows:
                 yield made
@@ -218,11 +219,16 @@ def _null_where(rows: Array, column: Array) -> Array:
     return _compute.if_else(rows, pa.scalar(None, column.type), column)
 
 
-def _joined(stored: Iterable[pa.RecordBatch], rows_min: int) -> Iterator[pa.RecordBatch]:
+def _joined(
+    stored: Iterable[pa.RecordBatch], rows_min: int, rows_max: int
+) -> Iterator[pa.RecordBatch]:
     """Yield batches, small ones as one: what is done to a batch costs more than its few rows."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in stored:
+        if waiting and rows + batch.num_rows > rows_max:
+            yield _as_one(waiting)
+            waiting, rows, size = [], 0, 0
         waiting.append(batch)
         rows += batch.num_rows
         size += batch.nbytes if rows < rows_min else 0

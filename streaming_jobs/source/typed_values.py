@@ -9,7 +9,8 @@ its row:
     the schema that wrote it cannot be read as the reader's
     the bytes are not what the schema says, or say what no column of Spark can hold
 
-What nobody asks for is passed over, so that a value may be read by some columns and not by others.
+What nobody asks for is passed over, and what lies behind the last field asked for is not looked at,
+so that a value may be read by some columns and not by others; `_corrupt_value` asks for all of it.
 A tombstone has null in every field, and is read.
 """
 
@@ -186,7 +187,12 @@ class TypedValues:
             try:
                 fields = [one.field for one in self._columns]
                 found = decode_batch(
-                    bodies, schema, reader=self._reader, columns=fields, starts=starts
+                    bodies,
+                    schema,
+                    reader=self._reader,
+                    columns=fields,
+                    starts=starts,
+                    is_whole=self.rules.is_whole,
                 )
             except InvalidRequestError as error:
                 reason = error.message

@@ -162,6 +162,17 @@ def test_text_that_is_passed_over_is_not_proven_to_be_one():
     assert [fault.row for fault in decode_batch(bodies, writer).faults] == [0, 1]
 
 
+def test_what_lies_behind_the_last_column_is_looked_at_only_where_a_body_must_be_whole():
+    of = schema_of(("a", "long"), ("b", "string"), ("c", "long"))
+    torn = pa.array([long(5) + long(1) + b"x" + b"\x80", long(6)])
+    found = decode_batch(torn, of, columns=["a"], is_whole=False)
+    assert (found.table.to_pylist(), found.faults) == ([{"a": 5}, {"a": 6}], ())
+    assert [fault.row for fault in decode_batch(torn, of, columns=["a"]).faults] == [0, 1]
+    found = decode_batch(torn, of, columns=["b", "a"], is_whole=False)
+    assert found.table.to_pylist() == [{"b": "x", "a": 5}, {"b": None, "a": None}]
+    assert [fault.row for fault in found.faults] == [1]
+
+
 def test_no_columns_leave_the_rows():
     found = decode_batch(bodies_of("long", 1, 2), schema_of(("c", "long")), columns=[])
     assert (found.table.num_rows, found.table.num_columns) == (2, 0)

@@ -166,6 +166,16 @@ def test_time_that_spark_cannot_show_is_a_value_that_cannot_be_read(lab):
     assert [row["_corrupt_value"] for row in rows] == [None, values[1][1], values[2][1], None]
 
 
+def test_value_is_looked_at_as_far_as_columns_ask(lab):
+    torn = new(2)[:-1]
+    lab.put_values([(1, new(1)), (1, torn)], BOTH)
+    assert fields_of(lab.frame(columns="device,heat"), "device", "heat") == [(1, 0.25), (2, 0.5)]
+    with pytest.raises(InvalidRequestError, match="offset 1"):
+        lab.frame(columns="device,unit")
+    rows = lab.frame(columns="device,_corrupt_value", mode="PERMISSIVE")
+    assert fields_of(rows, "device", "_corrupt_value") == [(1, None), (None, torn)]
+
+
 def test_values_are_not_looked_at_where_no_column_asks(lab):
     lab.put_values([(0, old(1)[:-1]), (None, b"raw")], BOTH)
     assert [row["offset"] for row in lab.frame(columns="offset,key", mode="DROPMALFORMED")] == [
