@@ -2,17 +2,18 @@
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from storage_core import SchemaEntry, Stream
 from storage_core.fields import AvroSchema, encode_batch, frame_of
 
-_FIELDS = [{"name": "heat", "type": "double"}, {"name": "place", "type": "string"}]
-_LATER = {"name": "wet", "type": ["null", "int"], "default": None}
+_FIELDS: list[Any] = [{"name": "heat", "type": "double"}, {"name": "place", "type": "string"}]
+_LATER: Any = {"name": "wet", "type": ["null", "int"], "default": None}
 
 
-def _schema(fields: list[dict[str, object]]) -> AvroSchema:
+def _schema(fields: list[Any]) -> AvroSchema:
     return AvroSchema.parse(json.dumps({"type": "record", "name": "Heat", "fields": fields}))
 
 
@@ -42,7 +43,7 @@ def append_heat(
         for (_, _, one), body in zip(rows, bodies.to_pylist(), strict=True)
     ]
     values[:broken] = [BROKEN] * broken
-    columns = {
+    columns: dict[str, Any] = {
         "primary": pa.array([primary for primary, _, _ in rows]),
         "secondary": pa.array([who for _, who, _ in rows], pa.int32()),
         "payload": pa.array(values, pa.binary()),
