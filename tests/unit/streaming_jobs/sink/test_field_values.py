@@ -20,7 +20,13 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from storage_core import HEADERS_TYPE, InvalidRequestError, SchemaEntry, StreamReader
+from storage_core import (
+    HEADERS_TYPE,
+    InvalidRequestError,
+    SchemaEntry,
+    StreamReader,
+    UnavailableError,
+)
 from storage_core.fields import AvroSchema, decode_batch, frame_of, starts_of
 from streaming_jobs.field_types import field_columns
 from streaming_jobs.sink.field_values import FieldValues
@@ -233,6 +239,16 @@ def test_options_that_name_no_schema_are_refused_and_no_stream_is_made(tmp_path,
     with pytest.raises(InvalidRequestError, match=said):
         batch_writer(options_of(tmp_path, **more), TYPED, overwrite=False)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_registry_that_does_not_answer_stops_the_write_before_a_stream_is_made(tmp_path):
+    config = tmp_path / "shardlog.toml"
+    config.write_text('[schema.registry]\nurl = "http://127.0.0.1:9"\n"max.retries" = 0\n')
+    named = {"writerSchema": "heat-value --version 1", "schemaRegistryConfig": str(config)}
+    options = options_of(tmp_path / "root", valueFormat="avro", **named)
+    with pytest.raises(UnavailableError, match=r"127\.0\.0\.1:9"):
+        batch_writer(options, TYPED, overwrite=False)
+    assert not (tmp_path / "root").exists()
 
 
 # --- what is kept ------------------------------------------------------------------------------
