@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from storage_core import (
+    CorruptionError,
     ForeignDataError,
     InvalidRequestError,
     SchemaEntry,
@@ -103,15 +104,22 @@ def opened(options: SourceOptions, stream: str) -> Iterator[tuple[StreamReader, 
     Raises:
         InvalidRequestError: There is no such stream, or it cannot be read as asked.
     """
-    with StreamReader.open(options.path, stream) as reader:
-        if options.rules.ids is not None and not shows_ids(reader):
-            message = f"option ids: stream {stream!r} has no integer ids; use keys"
-            raise InvalidRequestError(message)
-        is_by_time = options.starting.is_time or options.ending.is_time
-        if is_by_time and reader.origin is None and reader.options.unit == "sequence":
-            message = f"timestamps say nothing here: stream {stream!r} counts a sequence"
-            raise InvalidRequestError(message)
-        yield reader, look(reader, options.path, stream)
+    try:
+        with StreamReader.open(options.path, stream) as reader:
+            if options.rules.ids is not None and not shows_ids(reader):
+                message = f"option ids: stream {stream!r} has no integer ids; use keys"
+                raise InvalidRequestError(message)
+            is_by_time = options.starting.is_time or options.ending.is_time
+            if is_by_time and reader.origin is None and reader.options.unit == "sequence":
+                message = f"timestamps say nothing here: stream {stream!r} counts a sequence"
+                raise InvalidRequestError(message)
+            yield reader, look(reader, options.path, stream)
+    except CorruptionError as error:
+        # Its files are looked at one after the other: it may have been dropped between two.
+        if stream in list_streams(options.path):
+            raise
+        message = "there is no such stream: it was dropped"
+        raise InvalidRequestError(message, stream=stream) from error
 
 
 def look(reader: StreamReader, path: str, stream: str) -> StreamLook:
