@@ -5,7 +5,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from storage_core import InvalidRequestError, SchemaEntry
+from storage_core import InvalidRequestError, SchemaEntry, Stream, StreamOptions
 from storage_core.fields import AvroSchema, frame_of
 from streaming_jobs.data_source import ShardlogSource
 from tests.unit.connectors.framed import record_schema, written
@@ -230,6 +230,24 @@ def test_frame_keeps_the_schema_it_was_loaded_with(lab):
     assert fields_of(rows, "device", "heat") == [(1, 0.25), (2, 0.5)]
     assert "n" not in rows[0]
     assert lab.names()[0] == "n"
+
+
+def test_streams_of_several_versions_are_read_by_the_newest_of_all(lab):
+    lab.put_values([(0, old(1)), (1, new(2))], BOTH)
+    with Stream.create(lab.root, "other", StreamOptions(shards=1)) as other:
+        columns = {"primary": [FIRST_MS], "secondary": [3], "payload": [old(4)], "schema": [0]}
+        other.append_batch(pa.table(columns), schemas=BOTH[:1])
+        other.commit()
+    options = {**lab.options(valueFormat="avro"), "subscribePattern": ".*"}
+    del options["stream"]
+    source = ShardlogSource(options)
+    reader = source.reader(source.schema())
+    rows = rows_of(reader, reader.partitions())
+    assert sorted(fields_of(rows, "topic", "device", "unit")) == [
+        ("events", 1, "K"),
+        ("events", 2, "C"),
+        ("other", 4, "K"),
+    ]
 
 
 @pytest.mark.parametrize(
