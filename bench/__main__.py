@@ -30,6 +30,7 @@ from bench.measure import Experiment, RowResult, VoidError, row_results, run_rou
 from bench.report import aligned, json_text, machine, text_table
 from bench.spark.planning import SPARK_PLANNING
 from bench.spark.rates import SPARK_SINK, SPARK_SOURCE
+from bench.spark.rolled import ROLL_UP
 from bench.spark.small import SPARK_LATENCY, SPARK_MEMORY, SPARK_SMALL_SINK, SPARK_SMALL_SOURCE
 from bench.spark.typed import SPARK_TYPED
 from bench.workspace import empty_directory
@@ -57,6 +58,7 @@ EXPERIMENTS: Final = (
     PEERS,
     SPARK_PLANNING,
     SPARK_SOURCE,
+    ROLL_UP,
     SPARK_SINK,
     SPARK_TYPED,
     SPARK_SMALL_SOURCE,

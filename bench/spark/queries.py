@@ -12,7 +12,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -253,8 +253,13 @@ def _ages(seen: list[tuple[int, int]]) -> Measured:
 
 
 def _run_to_end(writer: Writer, rows: int) -> Measured:
+    return rates_of(lambda: writer.trigger(availableNow=True).start(), rows)
+
+
+def rates_of(begin: Callable[[], StreamingQuery], rows: int) -> Measured:
+    """Run a query that ends by itself once it has seen so many rows; return its rates."""
     start, start_cpu = time.perf_counter(), processor_seconds()
-    query = writer.trigger(availableNow=True).start()
+    query = begin()
     assert query.awaitTermination(_QUERY_MAX_S), "the query goes on"
     seconds, cpu = time.perf_counter() - start, processor_seconds() - start_cpu
     reports = _reports(query)
