@@ -165,6 +165,7 @@ class ShardFacts:
         expired_end: The exclusive end of the last blocks that expired behind one that has not.
         index: What the sparse index has counted; a reader's as of the last entries written.
         generation: Raised by each open for writing and by each expiry that takes something away.
+        parts: How many parts have got a number.
     """
 
     committed: int
@@ -177,6 +178,7 @@ class ShardFacts:
     expired_end: int = 0
     index: IndexCounts = _NO_INDEX
     generation: int = 0
+    parts: int = 0
 
     @classmethod
     def of(cls, state: ShardState, committed: int) -> Self:
@@ -192,6 +194,7 @@ class ShardFacts:
             state.expired_end,
             state.index,
             state.generation,
+            state.parts,
         )
 
 
