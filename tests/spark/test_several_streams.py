@@ -1,20 +1,11 @@
-"""Several streams in one source, through a real Spark: joining, leaving, and kills on the way."""
+"""Several streams in one source, through a real Spark; test_source_kill.py kills its driver."""
 
 from collections import Counter
 
 import pytest
 
 from storage_core import drop_stream
-from tests.spark.kills import kills
 from tests.spark.lab import first_line, sources
-from tests.spark.source_driver import OFFSETS_A_BATCH, PATTERN
-from tests.spark.test_source_kill import (
-    PHASES,
-    driver,
-    kill_when_reached,
-    ledger,
-    run_to_its_end,
-)
 from tests.unit.streaming_jobs.source.source_lab import FIRST_MS, SourceLab
 
 BOTH = {"subscribe": "a,b", "startingOffsets": "earliest"}
@@ -106,20 +97,3 @@ def test_failed_batch_comes_again_with_the_same_rows_though_a_stream_has_joined(
     two.run(**MATCHING)
     assert two.batches[0] == failed[0]
     assert two.all_seen == [0, 1, 2, 3, 10, 11, 12, 13, 20, 21]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("_number", "phase", "batch"), kills(PHASES, default=1))
-def test_killed_driver_of_several_streams_sees_every_row_once(tmp_path, _number, phase, batch):
-    root = tmp_path / "root"
-    for at in range(2):
-        make(root, f"events{at}", OFFSETS_A_BATCH, at * OFFSETS_A_BATCH)
-    log = SourceLab(root)
-    kill_when_reached(driver(log, tmp_path, phase, batch, PATTERN))
-    before = ledger(tmp_path)
-    make(root, "events-late", OFFSETS_A_BATCH, 2 * OFFSETS_A_BATCH)
-    add(root, "events0", OFFSETS_A_BATCH, 3 * OFFSETS_A_BATCH)
-    run_to_its_end(driver(log, tmp_path, subscription=PATTERN))
-    after = ledger(tmp_path)
-    assert after[: len(before)] == before
-    assert sorted(row for each in after for row in each) == list(range(4 * OFFSETS_A_BATCH))

@@ -1,7 +1,8 @@
 """A driver killed with -9 in the middle of a batch: restarted, its query sees every row once.
 
 The driver, its JVM and its workers die together. Rows are appended before the restart, so the
-tip has moved when the batch comes again. kills.py says how many drivers die, and when.
+tip has moved when the batch comes again. Every other query reads streams that match a pattern, of
+which one is made before the restart. kills.py says how many drivers die, and when.
 """
 
 import json
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.kills import kills
-from tests.spark.source_driver import OFFSETS_A_BATCH, ONE
+from tests.spark.source_driver import OFFSETS_A_BATCH, ONE, PATTERN
 from tests.unit.streaming_jobs.source.source_lab import SourceLab
 
 PHASES = ("noted", "seen", "planned")
@@ -59,16 +60,21 @@ def ledger(place):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("_number", "phase", "batch"), kills(PHASES, default=1))
-def test_killed_driver_sees_every_row_once(tmp_path, _number, phase, batch):
+@pytest.mark.parametrize(("number", "phase", "batch"), kills(PHASES, default=1))
+def test_killed_driver_sees_every_row_once(tmp_path, number, phase, batch):
+    subscription, batches = ((PATTERN, 6), (ONE, 5))[number % 2]
     log = SourceLab(tmp_path / "root")
     log.create(shards=2)
     log.append(4 * OFFSETS_A_BATCH)
-    kill_when_reached(driver(log, tmp_path, phase, batch))
+    kill_when_reached(driver(log, tmp_path, phase, batch, subscription))
     before = ledger(tmp_path)
     log.append(OFFSETS_A_BATCH, first=4 * OFFSETS_A_BATCH)
-    run_to_its_end(driver(log, tmp_path))
+    other = SourceLab(log.root, f"{log.name}2")
+    other.create(shards=2)
+    other.append(OFFSETS_A_BATCH, first=5 * OFFSETS_A_BATCH)
+    other.close()
+    run_to_its_end(driver(log, tmp_path, subscription=subscription))
     after = ledger(tmp_path)
     log.close()
     assert after[: len(before)] == before
-    assert sorted(row for batch in after for row in batch) == list(range(5 * OFFSETS_A_BATCH))
+    assert sorted(row for batch in after for row in batch) == list(range(batches * OFFSETS_A_BATCH))
