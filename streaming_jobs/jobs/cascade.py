@@ -4,7 +4,7 @@
 2. Take what earlier batches had of the same windows: from memory, or from the rows in the log.
 3. Merge the two: the truth about each id and window that a row came for, as of the batch's end.
 4. For each level above merge the newest roll-ups of the level below, of the same windows only.
-5. Keep each level's in its stream; then write the files of the periods that changed.
+5. Keep each level's in its stream, side by side; then write the files of the periods that changed.
 
 Nothing is added to what is kept, all is said anew, so a batch that stops after any step is done
 again from step 1 and says the same. A late row changes its windows and no others.
@@ -12,6 +12,7 @@ again from step 1 and says the same. A late row changes its windows and no other
 
 import logging
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -113,8 +114,14 @@ class Cascade:
                 periods[level] = self._newest(level, below[level])
             if above is not None and is_raised:
                 below[above] = self._merged(above, periods[level], below[level])
-        for level in self.levels:
-            self.streams.write(spark, level, below[level])
+        # Each waits for Spark most of the time. If one fails the batch comes again, and writes all.
+        with ThreadPoolExecutor(len(self.levels)) as writers:
+            written = [
+                writers.submit(self.streams.write, spark, level, below[level])
+                for level in self.levels
+            ]
+        for one in written:
+            one.result()
         if self.files is not None:
             for level in self.levels:
                 self._write_files(self.files, level, periods[level])
