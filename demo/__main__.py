@@ -26,6 +26,7 @@ from connectors.dev_stack.stack import DevStack
 from connectors.kafka_client import Admin
 from demo.job import COUNTS, EXPECTED, TELEMETRY
 from demo.ledger import LETTERS, dead_letters, read_ledger, what_became
+from demo.rolled import Rolled, mended, roll_up, rolled
 from storage_core import (
     InvalidRequestError,
     LostRangeError,
@@ -97,6 +98,8 @@ def _run(place: Path, records: int, rate: int) -> bool:
         _say(f"starting Spark: a job tails the shards and writes counts into stream {COUNTS!r}")
         job = running.enter_context(_process("demo.job", os.fspath(root), os.fspath(job_place)))
         _await_stored(root, records // 3, workers)
+        _say("rolling up what is there by hour, day, month and year, with roll_up")
+        before = _rolled_up(root, job_place)
         _say("kill -9 of one worker")
         workers[0].kill()
         workers[0].wait()
@@ -110,6 +113,8 @@ def _run(place: Path, records: int, rate: int) -> bool:
         _await(lambda: not dead_letters(root).waiting, "the dead letters were not forwarded")
         (job_place / EXPECTED).write_text(str(what_became(root)[1].sum()))
         seen = _answer(job)
+        _say("rolling up what came since")
+        _say(mended(root, before, _rolled_up(root, job_place)))
         _say("stopping the other worker")
         workers[1].send_signal(signal.SIGTERM)
         workers[1].wait(_WAIT_MAX_S)
@@ -266,6 +271,14 @@ def _answer(job: subprocess.Popen[str]) -> int:
         message = f"the Spark job ended with {job.returncode}"
         raise InvalidRequestError(message)
     return int(json.loads(out.strip().splitlines()[-1])["seen"])
+
+
+def _rolled_up(root: Path, place: Path) -> Rolled:
+    with _process(*roll_up(root, place), is_answering=False) as job:
+        if job.wait(_WAIT_MAX_S):
+            message = f"the roll-up ended with {job.returncode}"
+            raise InvalidRequestError(message)
+    return rolled(root)
 
 
 def _say(text: str) -> None:
