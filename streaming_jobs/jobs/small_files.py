@@ -8,13 +8,16 @@ Readers must never see a row twice, nor miss one: the new partition is made besi
 hard links and the joined file, and the two directories are exchanged in one step, which Linux has
 and most local file systems do. Where they do not, files are left as they are, and it is told once.
 A reader that has listed the old files and opens them later finds them gone, as with any directory
-of Parquet that is rewritten; it lists again.
+of Parquet that is rewritten; it lists again. One that was listing meanwhile goes on in the old
+directory, so that lies whole under `_landing` for a minute: emptied at once, it would have shown a
+part of its files, and rows would be missing in silence.
 """
 
 import ctypes
 import errno
 import logging
 import os
+import secrets
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable
@@ -25,12 +28,15 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from storage_core import Clock, SystemClock
 from storage_core.ground.durable_file import file_errors, make_directories, sync_directory
 from streaming_jobs.jobs.landing import OWN
 
 SIZE_WANTED: Final = 128 * 2**20
 _LOG: Final = logging.getLogger("shardlog")
 _JOINED: Final = "joined"
+_KEPT_NS: Final = 60 * 10**9
+_CLOCK: Final = SystemClock()
 _FILES: Final = 8
 _TIER_BITS: Final = 3
 _GROUP_ROWS: Final = 2**20
@@ -41,12 +47,15 @@ _NOT_HERE: Final = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
 _untyped: Any = pq
 
 
-def join_small(into: Path, folders: Iterable[Path], size_wanted: int = SIZE_WANTED) -> int:
+def join_small(
+    into: Path, folders: Iterable[Path], size_wanted: int = SIZE_WANTED, clock: Clock = _CLOCK
+) -> int:
     """Join small files of some partitions; return how many files became fewer.
 
     Raises:
         UnavailableError: The disk refuses; all files are still there.
     """
+    sweep(into, clock)
     fewer = 0
     for folder in sorted(set(folders)):
         while (chosen := _chosen(folder, size_wanted)) and _join(into, folder, chosen):
@@ -54,9 +63,12 @@ def join_small(into: Path, folders: Iterable[Path], size_wanted: int = SIZE_WANT
     return fewer
 
 
-def sweep(into: Path) -> None:
-    """Take away what a kill in the middle of a join has left."""
-    shutil.rmtree(into / OWN / _JOINED, ignore_errors=True)
+def sweep(into: Path, clock: Clock = _CLOCK) -> None:
+    """Take away the old directories, and what a kill in the middle of a join has left."""
+    aside = into / OWN / _JOINED
+    for one in aside.iterdir() if aside.is_dir() else ():
+        if clock.now_ns() - one.stat().st_mtime_ns > _KEPT_NS:
+            shutil.rmtree(one, ignore_errors=True)
 
 
 def _chosen(folder: Path, size_wanted: int) -> list[Path]:
@@ -84,20 +96,21 @@ def _age(file: Path) -> tuple[int, str]:
 
 def _join(into: Path, folder: Path, chosen: list[Path]) -> bool:
     """Put one file in the place of several; False where directories cannot be exchanged."""
-    beside = into / OWN / _JOINED / "partition"
+    beside = into / OWN / _JOINED / secrets.token_hex(8)
     with file_errors(folder, "small files cannot be joined"):
-        shutil.rmtree(beside, ignore_errors=True)
         make_directories(beside)
         for file in folder.iterdir():
             if file not in chosen:
                 os.link(file, beside / file.name)
         _write(chosen, beside / f"joined-{chosen[0].stem}-{len(chosen)}.parquet")
         sync_directory(beside)
-        is_done = _exchange(beside, folder)
-        if is_done:
-            sync_directory(folder.parent)
-        shutil.rmtree(beside)
-    return is_done
+        if not _exchange(beside, folder):
+            shutil.rmtree(beside)
+            return False
+        sync_directory(folder.parent)
+        # It is the old one now, and is kept from this moment on.
+        os.utime(beside)
+    return True
 
 
 def _write(files: list[Path], place: Path) -> None:

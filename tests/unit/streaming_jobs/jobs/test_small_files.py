@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from storage_core.testing import ManualClock
 from streaming_jobs.jobs.landing import OWN
 from streaming_jobs.jobs.small_files import join_small, sweep
 
@@ -24,7 +25,9 @@ def lake(tmp_path: Path) -> Path:
 def put(lake: Path, first: int, count: int, kind: pa.DataType | None = None) -> None:
     for number in range(first, first + count):
         table = pa.table({"number": pa.array([number], kind or pa.int64())})
-        pq.write_table(table, lake / DAY / f"batch-{number}-0.parquet")
+        # As files land: whole, under their name.
+        pq.write_table(table, lake / "file")
+        (lake / "file").rename(lake / DAY / f"batch-{number}-0.parquet")
 
 
 def seen(lake: Path) -> list[Any]:
@@ -109,8 +112,20 @@ def test_metadata_of_a_schema_is_kept(lake):
     assert pq.read_schema(file).metadata[b"spark"] == b"its own"
 
 
+def test_old_directory_is_whole_for_a_minute_and_goes_then(lake):
+    put(lake, 0, 8)
+    join_small(lake, [lake / DAY])
+    (old,) = (lake / OWN / "joined").iterdir()
+    clock = ManualClock(old.stat().st_mtime_ns)
+    sweep(lake, clock)
+    assert len(list(old.iterdir())) == 8
+    clock.advance(61)
+    sweep(lake, clock)
+    assert not old.exists()
+
+
 def test_what_a_kill_has_left_is_swept(lake):
-    left = lake / OWN / "joined" / "partition"
+    left = lake / OWN / "joined" / "left"
     left.mkdir(parents=True)
-    sweep(lake)
+    sweep(lake, ManualClock(left.stat().st_mtime_ns + 61 * 10**9))
     assert not left.exists()
