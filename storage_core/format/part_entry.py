@@ -21,6 +21,8 @@ from storage_core.errors import CorruptionError
 from storage_core.format.keys import PREFIX_PART
 
 DIGEST_BYTES: Final = 16
+# The names of the files of all parts.
+PART_FILES: Final = "part-*.parquet"
 _CHECKSUM: Final = struct.Struct("<Q")
 _FIELDS: Final = struct.Struct("<qqqQQqBB16s")
 _KEY_BYTES: Final = 13

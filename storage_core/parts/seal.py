@@ -15,7 +15,7 @@ import pyarrow as pa
 from storage_core.catalog.stream_meta import PARTS
 from storage_core.errors import CorruptionError
 from storage_core.fields import AvroSchema
-from storage_core.format.part_entry import PartEntry, encode_part, part_key
+from storage_core.format.part_entry import PART_FILES, PartEntry, encode_part, part_key
 from storage_core.format.shard_state import (
     KEY_PARTS,
     KEY_SEALED,
@@ -54,7 +54,7 @@ def seal_shard(shard: Shard, rows_min: int = ROWS_MIN) -> ShardSeal:
 
     1. Choose: from where the last seal ended (or the log begins) to committed, if that has
        `rows_min` rows; at most a million rows, or 256 MiB, and not into a lost range.
-    2. Sweep: files that no entry names are what a crash left.
+    2. Sweep: files of parts that no entry names are what a crash left.
     3. Make: a file for each kind of value, and one more for its rows that were late, ahead or
        expired; the files and their directory are synced.
     4. Prove: read each file back, and compare its rows with those of the log.
@@ -119,7 +119,8 @@ def _seal(shard: Shard, rows_min: int) -> ShardSeal:
 
 def _sweep(directory: Path, known: Sequence[PartEntry]) -> None:
     names = {part.file_name for part in known}
-    for file in directory.iterdir():
+    # What others put there stays.
+    for file in directory.glob(PART_FILES):
         if file.name not in names:
             file.unlink()
 

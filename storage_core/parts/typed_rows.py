@@ -201,7 +201,7 @@ def _shown_fields(reader: AvroSchema) -> list[str]:
 
 
 def _can_lie(kind: pa.DataType) -> bool:
-    """Tell whether Parquet has a type; it knows no struct without fields."""
+    """Tell whether Parquet has a type; it knows no struct without fields, no bytes of width 0."""
     if pa.types.is_struct(kind):
         children = list(kind)
         return bool(children) and all(_can_lie(one.type) for one in children)
@@ -209,6 +209,8 @@ def _can_lie(kind: pa.DataType) -> bool:
         return _can_lie(kind.item_type)
     if pa.types.is_list(kind):
         return _can_lie(kind.value_type)
+    if pa.types.is_fixed_size_binary(kind):
+        return bool(kind.byte_width)
     return not pa.types.is_null(kind)
 
 

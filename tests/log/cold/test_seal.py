@@ -11,13 +11,16 @@ import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from storage_core import InvalidRequestError, Stream, StreamReader
-from tests.log.cold.cold_lab import BROKEN, FIRST_MS, NAME, ColdLab
+from storage_core import InvalidRequestError, SchemaEntry, Stream, StreamReader
+from storage_core.fields import frame_of
+from tests.log.cold.cold_lab import BROKEN, FIRST_MS, NAME, ColdLab, schema_of
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -214,3 +217,39 @@ def test_kill_before_any_call_leaves_each_row_in_one_part_or_none(tmp_path, call
 def test_rows_min_is_checked(lab):
     with pytest.raises(InvalidRequestError, match="rows_min: 'many' is not an integer"):
         lab.stream.seal("many")
+
+
+def test_fields_without_width_are_sealed_by_their_payloads(tmp_path):
+    lab = ColdLab(tmp_path)
+    nothing = {"type": "fixed", "name": "Nothing", "size": 0}
+    fields: list[dict[str, Any]] = [{"name": "none", "type": nothing}, {"name": "n", "type": "int"}]
+    schema = schema_of([*fields, {"name": "by", "type": {"type": "map", "values": "Nothing"}}])
+    payloads = [frame_of(schema, 40) + b"\x02\x02\x02a\x00"] * 3
+    columns: dict[str, Any] = {
+        "primary": [FIRST_MS] * 3,
+        "secondary": pa.array([1, 2, 3], pa.int32()),
+        "payload": pa.array(payloads),
+        "schema": pa.array([0] * 3, pa.int32()),
+    }
+    entry = SchemaEntry(40, schema.identity, schema.text)
+    lab.stream.append_batch(pa.RecordBatch.from_pydict(columns), schemas=[entry])
+    lab.stream.commit()
+    assert lab.stream.seal().rows == 3
+    tables = [pq.read_table(part.path) for part in lab.stream.parts()]
+    assert [value for table in tables for value in table.column("n").to_pylist()] == [1] * 3
+    assert [row["payload"] for row in lab.rows()] == payloads
+    lab.stream.close()
+
+
+def test_what_others_put_beside_parts_stays(lab):
+    lab.append(np.random.default_rng(31), 50)
+    lab.stream.seal()
+    directory = lab.stream.parts()[0].path.parent
+    (directory / "folder").mkdir()
+    (directory / "note.txt").write_text("mine")
+    (directory / "part-0000000999.parquet").write_bytes(b"of a crash")
+    lab.append(np.random.default_rng(32), 200)
+    lab.stream.seal()
+    left = {one.name for one in directory.iterdir()}
+    assert {"folder", "note.txt"} < left
+    assert "part-0000000999.parquet" not in left
