@@ -9,7 +9,7 @@ their columns. What has expired is not shown. DuckDB skips row groups by the sta
 bloom filters of parts: `EXPLAIN ANALYZE` tells how many it scanned.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -32,30 +32,34 @@ from storage_core.parts.part_rows import (
     stored_columns,
 )
 from storage_core.parts.typed_rows import FRAMING, Writer
-from storage_core.read.parts import parts_directory
+from storage_core.read.parts import ShardParts, parts_directory
 from storage_core.reader import StreamReader
 
 _MISSING: Final = "SQL needs DuckDB: pip install 'shardlog[sql]'"
 _OWN: Final = ("schema", FRAMING)
 _TRIES_MAX: Final = 5
+# IMPORTANT: a directory above the root may be called `version=3`; that is no column of the rows.
+_AS_WRITTEN: Final = "union_by_name = true, hive_partitioning = false"
 _GONE: Final = "no such file"
+_SEAL: Final = "DuckDB has no such type but from parts: `shardlog seal` makes some of the rows"
 _QUOTE: Final = '"'
 
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """A stream at one moment: files, and tables of the rows behind them."""
+    """A stream at one moment: files, tables of the rows behind them, and what is shown of both."""
 
     files: list[str]
     hot: list[pa.Table]
-    floor: int
+    shown: str
 
 
 def connect(root: str | PathLike[str], streams: Iterable[str] | None = None) -> "Streams":
     """Return what answers SQL over some streams of a root, or over all.
 
     Raises:
-        InvalidRequestError: DuckDB is not installed, or there is no such root or stream.
+        InvalidRequestError: DuckDB is not installed, there is no such root or stream, or names
+            of two differ only in case.
     """
     return Streams(root, list_streams(root) if streams is None else streams)
 
@@ -67,6 +71,7 @@ class Streams:
         """Look at streams as they are now."""
         self._root = root
         self._names = list(streams)
+        _refuse_alike(self._names)
         self.connection = _duckdb().connect()
         self.refresh()
 
@@ -89,10 +94,16 @@ class Streams:
         """Look at the streams anew.
 
         Raises:
-            InvalidRequestError: One is not there any more.
+            InvalidRequestError: One is not there any more, or has values that wait to be sealed and
+            are of a type that DuckDB takes from parts only.
         """
+        duckdb = _duckdb()
         for name in self._names:
-            _show(self.connection, name, _moment(self._root, name))
+            try:
+                _show(self.connection, name, _moment(self._root, name))
+            except duckdb.NotSupportedError as error:
+                message = f"{_told(str(error))}; {_SEAL}"
+                raise InvalidRequestError(message, stream=name) from error
 
     def sql(self, query: str) -> Any:  # noqa: ANN401 - a relation of DuckDB's
         """Return the answer to a query, as DuckDB's relation; lazy, and of the last look.
@@ -172,10 +183,25 @@ def _named(root: str | PathLike[str], query: str) -> list[str]:
             if len(statements) != 1 or statements[0].type not in _asks(duckdb):
                 message = "one query is answered at a time: SELECT, or EXPLAIN of one"
                 raise InvalidRequestError(message)
-            names = connection.get_table_names(query)
+            names = set(connection.get_table_names(query))
     except duckdb.Error as error:
         raise InvalidRequestError(_told(str(error))) from error
-    return sorted(there & set(names))
+    exact = there & names
+    folded = {name.lower() for name in names - exact}
+    return sorted(exact | {name for name in there if name.lower() in folded})
+
+
+def _refuse_alike(names: Iterable[str]) -> None:
+    """Refuse names that are one to SQL, so that no stream answers for another."""
+    met: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        other = met.setdefault(name.lower(), name)
+        if other != name:
+            message = (
+                f"streams {other!r} and {name!r} differ only in case, which SQL does not tell "
+                "apart: ask one of them at a time, by its name as it is written"
+            )
+            raise InvalidRequestError(message)
 
 
 def _asks(duckdb: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a module
@@ -190,18 +216,29 @@ def _moment(root: str | PathLike[str], name: str) -> _Moment:
         entries = reader.schemas()
         files: list[str] = []
         hot: list[pa.RecordBatch] = []
-        floors = [INT64_MIN]
+        looks: dict[int, ShardParts] = {}
         for shard in reader.committed():
             # IMPORTANT: in one look; what is behind `sealed` is in no part of it.
-            parts = reader.shard(shard).parts()
+            parts = looks[shard] = reader.shard(shard).parts()
             directory = parts_directory(whole.shard_directory(shard))
             files += [str(directory / one.file_name) for one in parts.entries]
             hot += _hot_rows(reader, shard, parts.sealed, entries)
-            floors.append(reader.shard(shard).state().floor)
         has_keys = reader.options.key_mode == "dictionary"
     writers = [Writer(AvroSchema.parse(one.text), one.registry_id) for one in entries]
     tables = [one.rows for one in part_rows(hot, has_keys=has_keys, writers=writers)] if hot else []
-    return _Moment(files, tables, max(floors))
+    return _Moment(files, tables, _shown(looks))
+
+
+def _shown(looks: Mapping[int, ShardParts]) -> str:
+    """Return the condition on rows that have neither expired nor been taken by a cap."""
+    floor = min((one.floor for one in looks.values()), default=INT64_MIN)
+    terms = [f'state <> {State.EXPIRED:d} AND "primary" >= {floor}']
+    for shard, one in looks.items():
+        if one.floor > floor:
+            terms.append(f'(shard <> {shard} OR "primary" >= {one.floor})')
+        if one.cut > 0:
+            terms.append(f"(shard <> {shard} OR address >= {one.cut})")
+    return " AND ".join(terms)
 
 
 def _hot_rows(
@@ -221,19 +258,18 @@ def _show(connection: Any, name: str, moment: _Moment) -> None:  # noqa: ANN401 
     sources = []
     if moment.files:
         files = ", ".join(f"'{_escaped(file)}'" for file in moment.files)
-        sources.append(f"SELECT * FROM read_parquet([{files}], union_by_name = true)")  # noqa: S608 - escaped
+        sources.append(f"SELECT * FROM read_parquet([{files}], {_AS_WRITTEN})")  # noqa: S608 - escaped
     for number, table in enumerate(moment.hot):
         inner = f"{name} {number} (not sealed)"
         connection.register(inner, table)
         sources.append(f"SELECT * FROM {_quoted(inner)}")  # noqa: S608 - quoted
     if not sources:
-        sources.append('SELECT 0 AS shard, 0 AS "primary", 0 AS state WHERE false')
-    shown = f'state <> {State.EXPIRED:d} AND "primary" >= {moment.floor}'
+        sources.append('SELECT 0 AS shard, 0 AS "primary", 0 AS address, 0 AS state WHERE false')
     own = ", ".join(f"'{one}'" for one in _OWN)
     connection.execute(
         f"CREATE OR REPLACE VIEW {_quoted(name)} AS "  # noqa: S608 - names are quoted
         f"SELECT COLUMNS(lambda c: c NOT IN ({own})) FROM ({' UNION ALL BY NAME '.join(sources)}) "
-        f"WHERE {shown}"
+        f"WHERE {moment.shown}"
     )
 
 

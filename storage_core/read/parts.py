@@ -14,10 +14,15 @@ _DIRECTORY: Final = "parts"
 
 @dataclass(frozen=True, slots=True)
 class ShardParts:
-    """The parts of a shard: all its rows below `sealed`, but what has expired, are in them."""
+    """The parts of a shard: all its rows below `sealed`, but what has expired, are in them.
+
+    Of their rows those below `floor` by primary, or below `cut` by address, have expired.
+    """
 
     sealed: int
     entries: tuple[PartEntry, ...]
+    floor: int
+    cut: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,8 @@ def parts_in(view: ShardView) -> ShardParts:
             found.append(decode_part(key, data))
         except CorruptionError as error:
             raise error.placed(view.stream, view.shard) from error
-    return ShardParts(view.state.sealed, tuple(found))
+    state = view.state
+    return ShardParts(state.sealed, tuple(found), state.floor, state.cut)
 
 
 def parts_directory(shard_directory: Path) -> Path:

@@ -5,13 +5,16 @@ Python finds in the log's own rows.
 """
 
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from storage_core import InvalidRequestError
+from storage_core import InvalidRequestError, SchemaEntry, Stream, StreamOptions, StreamReader
 from storage_core.cold.sql import batches_of, connect
-from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab
+from storage_core.fields import frame_of
+from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab, schema_of
 
 
 @pytest.fixture(params=["none", "dictionary"])
@@ -125,3 +128,70 @@ def test_what_is_no_query_is_told_in_a_line(lab, query, told):
 def test_span_of_time_is_a_text(lab):
     found = answer(lab, "SELECT INTERVAL 1 DAY AS span, 1 AS n")
     assert found == [{"span": "1 day", "n": 1}]
+
+
+def test_directory_above_the_root_is_no_column(tmp_path):
+    root = tmp_path / "version=3" / "env=prod"
+    root.mkdir(parents=True)
+    lab = ColdLab(root)
+    lab.append(np.random.default_rng(24), 50)
+    lab.stream.seal()
+    (found,) = answer(lab, f"SELECT max(version) AS version FROM {NAME}")
+    assert found == {"version": 0}
+    assert "env" not in answer(lab, f"SELECT * FROM {NAME}")[0]
+    lab.stream.close()
+
+
+def test_names_are_found_in_any_case_and_those_alike_are_refused(tmp_path):
+    lab = ColdLab(tmp_path)
+    lab.append(np.random.default_rng(25), 50)
+    assert answer(lab, f"SELECT count(*) AS n FROM {NAME.upper()}") == [{"n": 50}]
+    Stream.create(tmp_path, NAME.upper(), StreamOptions(shards=1)).close()
+    assert answer(lab, f"SELECT count(*) AS n FROM {NAME}") == [{"n": 50}]
+    assert answer(lab, f'SELECT count(*) AS n FROM "{NAME.upper()}"') == [{"n": 0}]
+    for ask in (
+        lambda: answer(lab, f"SELECT * FROM {NAME}, {NAME.upper()}"),
+        lambda: answer(lab, f"SELECT * FROM {NAME.title()}"),
+        lambda: connect(tmp_path),
+    ):
+        with pytest.raises(InvalidRequestError, match="differ only in case"):
+            ask()
+    lab.stream.close()
+
+
+def test_rows_that_a_cap_takes_are_not_shown(tmp_path):
+    lab = ColdLab(tmp_path)
+    rng = np.random.default_rng(26)
+    for _ in range(3):
+        lab.append(rng, 100)
+        lab.stream.seal()
+    lab.append(rng, 50)
+    lab.stream.alter(records_max=260)
+    lab.stream.expire(now=FIRST_MS)
+    with StreamReader.open(tmp_path, NAME) as reader:
+        left = reader.read(columns=["shard", "address"]).to_pylist()
+    assert 0 < len(left) < 350
+    found = answer(lab, f"SELECT shard, address FROM {NAME} ORDER BY ALL")
+    assert found == sorted(left, key=lambda row: (row["shard"], row["address"]))
+    lab.stream.close()
+
+
+def test_type_that_only_parts_bring_is_told_until_it_is_sealed(tmp_path):
+    lab = ColdLab(tmp_path)
+    kind = {"type": "bytes", "logicalType": "decimal", "precision": 50, "scale": 2}
+    schema = schema_of([{"name": "price", "type": kind}], "Price")
+    columns: dict[str, Any] = {
+        "primary": [FIRST_MS],
+        "secondary": pa.array([1], pa.int32()),
+        "payload": pa.array([frame_of(schema, 41) + b"\x02\x64"]),
+        "schema": pa.array([0], pa.int32()),
+    }
+    entry = SchemaEntry(41, schema.identity, schema.text)
+    lab.stream.append_batch(pa.RecordBatch.from_pydict(columns), schemas=[entry])
+    lab.stream.commit()
+    query = f"SELECT price FROM {NAME}"
+    with pytest.raises(InvalidRequestError, match="`shardlog seal` makes some"):
+        answer(lab, query)
+    lab.stream.seal()
+    assert answer(lab, query) == [{"price": 1.0}]
+    lab.stream.close()
