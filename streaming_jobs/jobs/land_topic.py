@@ -9,6 +9,7 @@ when the first batch landed; it is kept with the directory, so that a restart re
 Raw streams land with their values as bytes.
 """
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Final, Literal, get_args
@@ -19,6 +20,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from storage_core import InvalidRequestError, StreamReader
+from streaming_jobs.jobs.batch_span import span_of
 from streaming_jobs.jobs.command import (
     Checkpoint,
     Master,
@@ -40,6 +42,7 @@ NAME: Final = "land_topic"
 Partition = Literal["hour", "day", "month", "none"]
 Mode = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
 _ALL: Final = "all"
+_EARLIEST: Final = -2
 _FORMATS: Final = {"hour": "yyyy-MM-dd-HH", "day": "yyyy-MM-dd", "month": "yyyy-MM"}
 _TRIGGER: Final = "30 seconds"
 _ONE_A_FILE: Final = 2_000_000
@@ -89,11 +92,16 @@ def land_topic(  # noqa: PLR0913 - what a job is asked for
     """
     place = Path(into).absolute()
     landing = Landing(place)
-    owner = _claimed(landing, Path(root), stream, partition, schema)
-    landing.recover()
+    owner, shards = _claimed(landing, Path(root), stream, partition, schema)
+    with landing.lock():
+        landing.recover()
+        landed = landing.landed()
     sweep(place)
     source = spark.readStream.format("shardlog").option("path", str(root)).option("stream", stream)
-    source = source.option("startingOffsets", "earliest")
+    # Counts where there is no checkpoint yet: one that was lost is made anew from here.
+    begins = {str(shard): landed.get(shard, _EARLIEST) for shard in shards}
+    begin = json.dumps({stream: begins})
+    source = source.option("startingOffsets", begin if landed else "earliest")
     if owner.schema is not None:
         source = source.option("valueFormat", "avro").option("readerSchema", owner.schema)
         source = source.option("mode", mode)
@@ -104,8 +112,8 @@ def land_topic(  # noqa: PLR0913 - what a job is asked for
     frame = source.load()
     if partition != "none":
         _refuse_clash(frame, partition)
-    land = _landing_of(landing, partition, size_wanted)
     where = str(checkpoint or place / OWN / "checkpoint")
+    land = _landing_of(landing, partition, size_wanted, (where, stream))
     writer = frame.writeStream.foreachBatch(land).option("checkpointLocation", where)
     writer = writer.queryName(f"{NAME} {stream}")
     if once:
@@ -115,8 +123,8 @@ def land_topic(  # noqa: PLR0913 - what a job is asked for
 
 def _claimed(
     landing: Landing, root: Path, stream: str, partition: Partition, schema: str | None
-) -> Owner:
-    """Make the directory this stream's; return by which schema its values are read."""
+) -> tuple[Owner, list[int]]:
+    """Make the directory this stream's; return how it is owned, and the stream's shards."""
     if partition not in get_args(Partition):
         message = f"partition {partition!r} is not {', '.join(get_args(Partition))}"
         raise InvalidRequestError(message)
@@ -131,8 +139,9 @@ def _claimed(
         if schema is None:
             schema = there.schema if there is not None else newest_schema(reader)
         owner = Owner(stream, reader.position().incarnation, partition, schema)
+        shards = list(reader.committed())
     landing.claim(owner)
-    return owner
+    return owner, shards
 
 
 def _refuse_clash(frame: DataFrame, partition: str) -> None:
@@ -149,15 +158,19 @@ def _refuse_clash(frame: DataFrame, partition: str) -> None:
 
 
 def _landing_of(
-    landing: Landing, partition: Partition, size_wanted: int
+    landing: Landing, partition: Partition, size_wanted: int, plan: tuple[str, str]
 ) -> Callable[[DataFrame, int], None]:
     """Return what is done with each batch."""
 
     def land(batch: DataFrame, number: int) -> None:
-        if not landing.is_decided(number):
-            _stage(batch, landing.staging(number), partition)
-        landed = landing.publish(number)
-        join_small(landing.into, (file.parent for file in landed), size_wanted)
+        span = span_of(batch.sparkSession, *plan, number)
+        with landing.lock():
+            landing.recover()
+            if landing.has_landed(span.begins, span.ends):
+                return
+            _stage(batch, landing.staging, partition)
+            landed = landing.publish(span.ends)
+            join_small(landing.into, (file.parent for file in landed), size_wanted)
 
     return land
 

@@ -2,9 +2,10 @@
 
     <into>/day=2026-11-23/batch-12-0.parquet      what readers see
     <into>/_landing/landing.json                  whose directory it is, and by which schema
-    <into>/_landing/staged/12/…                   files of a batch that is not decided yet
-    <into>/_landing/batches/12.json               a decided batch: which file goes where
-    <into>/_landing/done.json                     the last batch whose files are all in place
+    <into>/_landing/staged/…                      files of a batch that is not decided yet
+    <into>/_landing/list.json                     a decided batch: which file goes where
+    <into>/_landing/done.json                     the last batch whose files are all in place, and
+                                                  up to which offset each shard has landed
 
     publish(batch)
       1. sync the staged files
@@ -17,18 +18,29 @@
     2, within 3      a list, some files in place     the next start, or the batch that comes again
     4                the batch, done                 nothing is left to do
 
+Batches are told apart by their offsets, and numbered here: a batch lands that begins where the last
+one ended, and the last one comes again as a no-op. Spark's own numbers would not do, since they
+begin anew with a new checkpoint; its rows would be taken for those that have landed.
+
 Readers see a batch's files one by one. Names that begin with `_` are no data to Spark, to pyarrow's
 datasets and to Hive; other tools are told `<into>/*/*.parquet`.
 """
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from storage_core import CorruptionError, ForeignDataError, InvalidRequestError
+from storage_core import (
+    CorruptionError,
+    DirectoryLock,
+    ForeignDataError,
+    InvalidRequestError,
+    SystemClock,
+    UnavailableError,
+)
 from storage_core.ground.durable_file import (
     encode_document,
     file_errors,
@@ -41,9 +53,11 @@ from storage_core.ground.durable_file import (
 OWN: Final = "_landing"
 _OWNER: Final = "landing.json"
 _DONE: Final = "done.json"
-_BATCHES: Final = "batches"
+_LIST: Final = "list.json"
 _STAGED: Final = "staged"
 _SUFFIX: Final = ".parquet"
+_CLOCK: Final = SystemClock()
+_LOCK_WAIT_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +78,7 @@ class Owner:
 
 
 class Landing:
-    """A directory that batches land in. One process at a time, which Spark's checkpoint sees to."""
+    """A directory that batches land in; under its lock, but for asking whose it is."""
 
     def __init__(self, into: Path) -> None:
         """Take a directory; nothing is read or made yet."""
@@ -127,78 +141,109 @@ class Landing:
 
     # --- batches -----------------------------------------------------------------------------
 
-    def done(self) -> int:
-        """Return the last batch whose files are all in place; -1 if there is none."""
-        try:
-            return _whole(read_document(self._own / _DONE)["batch"])
-        except FileNotFoundError:
-            return -1
+    def lock(self) -> DirectoryLock:
+        """Take what lets one job at a time land something here.
 
-    def is_decided(self, batch: int) -> bool:
-        """Tell whether a batch has landed, or will without being made again."""
-        return batch <= self.done() or self._list_of(batch).exists()
+        Raises:
+            UnavailableError: Another job went on holding it.
+        """
+        lock = DirectoryLock.within(self._own, _CLOCK, _LOCK_WAIT_S)
+        if lock is None:
+            message = f"another job lands in {self.into}; stop one of them"
+            raise UnavailableError(message)
+        return lock
 
-    def staging(self, batch: int) -> Path:
-        """Return where the files of a batch are staged; what is there is of no worth."""
-        return self._own / _STAGED / str(batch)
+    def landed(self) -> Mapping[int, int]:
+        """Return up to which offset each shard has landed; of none before the first batch."""
+        return self._done()[1]
 
-    def publish(self, batch: int) -> list[Path]:
-        """Land what is staged of a batch, unless it has; return the files.
+    def has_landed(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> bool:
+        """Tell whether a batch has landed; else it is the one that comes next.
+
+        Raises:
+            ForeignDataError: It is neither: the checkpoint is another one, or was set back.
+        """
+        number, landed = self._done()
+        if number and dict(ends) == dict(landed):
+            return True
+        for shard, begin in begins.items():
+            if landed.get(shard, begin) != begin:
+                message = (
+                    f"{self.into} has shard {shard} up to offset {landed[shard]}, and the batch "
+                    f"begins at {begin}: its checkpoint was set back, or is another one; with a "
+                    "new one the job goes on where the directory ends"
+                )
+                raise ForeignDataError(message)
+        return False
+
+    @property
+    def staging(self) -> Path:
+        """Where the files of a batch are staged; what is there is of no worth."""
+        return self._own / _STAGED
+
+    def publish(self, ends: Mapping[int, int]) -> list[Path]:
+        """Land what is staged of the batch that comes next; return the files.
 
         Raises:
             UnavailableError: The disk refuses; the batch may come again.
         """
-        with file_errors(self.into, f"batch {batch} cannot land"):
-            if batch <= self.done():
-                return []
-            if not self._list_of(batch).exists():
-                self._decide(batch)
-            return self._finish(batch)
+        with file_errors(self.into, "a batch cannot land"):
+            self._decide(self._done()[0] + 1, ends)
+            return self._finish()
 
     def recover(self) -> None:
-        """Finish what was decided, and sweep what was not; before the first batch of a run."""
+        """Finish what was decided, and sweep what was not."""
         with file_errors(self.into, "what an earlier run left cannot be finished"):
-            done = self.done()
-            lists = [one for one in _entries(self._own / _BATCHES) if one.suffix == ".json"]
-            for batch in sorted(int(one.stem) for one in lists):
-                if batch > done:
-                    self._finish(batch)
-                self._list_of(batch).unlink(missing_ok=True)
-            shutil.rmtree(self._own / _STAGED, ignore_errors=True)
+            if self._list.exists():
+                self._finish()
+            shutil.rmtree(self.staging, ignore_errors=True)
 
-    def _decide(self, batch: int) -> None:
-        staged = self.staging(batch)
+    def _done(self) -> tuple[int, dict[int, int]]:
+        """Return the number of the last batch whose files are in place, and where it ended."""
+        try:
+            fields = read_document(self._own / _DONE)
+        except FileNotFoundError:
+            return 0, {}
+        return _whole(fields["number"]), _offsets(fields["ends"])
+
+    def _decide(self, number: int, ends: Mapping[int, int]) -> None:
+        staged = self.staging
         files = []
-        for number, file in enumerate(sorted(staged.rglob(f"*{_SUFFIX}"))):
+        for at, file in enumerate(sorted(staged.rglob(f"*{_SUFFIX}"))):
             _sync(file)
-            place = file.parent.relative_to(staged) / f"batch-{batch}-{number}{_SUFFIX}"
+            place = file.parent.relative_to(staged) / f"batch-{number}-{at}{_SUFFIX}"
             files.append([str(file.relative_to(staged)), str(place)])
         for folder in {(staged / file).parent for file, _ in files}:
             sync_directory(folder)
-        make_directories(self._own / _BATCHES)
-        replace_durably(self._list_of(batch), encode_document({"batch": batch, "files": files}))
+        told = {str(shard): end for shard, end in sorted(ends.items())}
+        fields = {"number": number, "ends": told, "files": files}
+        replace_durably(self._list, encode_document(fields))
 
-    def _finish(self, batch: int) -> list[Path]:
-        landed, folders = [], set()
-        for file, place in _pairs(read_document(self._list_of(batch)), self._list_of(batch)):
-            target, source = self.into / place, self.staging(batch) / file
+    def _finish(self) -> list[Path]:
+        fields = read_document(self._list)
+        number, landed, folders = _whole(fields["number"]), [], set()
+        # All of it is in place where only the list was not taken away.
+        for file, place in _pairs(fields, self._list) if number > self._done()[0] else ():
+            target, source = self.into / place, self.staging / file
             make_directories(target.parent)
             if source.exists():
                 source.rename(target)
             elif not target.exists():
-                message = f"batch {batch} was decided, and its file is gone"
+                message = f"batch {number} was decided, and its file is gone"
                 raise CorruptionError(message, path=target)
             landed.append(target)
             folders.add(target.parent)
         for folder in folders:
             sync_directory(folder)
-        replace_durably(self._own / _DONE, encode_document({"batch": batch}))
-        self._list_of(batch).unlink()
-        shutil.rmtree(self.staging(batch), ignore_errors=True)
+        done = {"number": number, "ends": fields["ends"]}
+        replace_durably(self._own / _DONE, encode_document(done))
+        self._list.unlink()
+        shutil.rmtree(self.staging, ignore_errors=True)
         return landed
 
-    def _list_of(self, batch: int) -> Path:
-        return self._own / _BATCHES / f"{batch}.json"
+    @property
+    def _list(self) -> Path:
+        return self._own / _LIST
 
 
 def _pairs(document: dict[str, object], path: Path) -> Iterator[tuple[str, str]]:
@@ -208,6 +253,11 @@ def _pairs(document: dict[str, object], path: Path) -> Iterator[tuple[str, str]]
         raise CorruptionError(message, path=path)
     for file, place in files:
         yield str(file), str(place)
+
+
+def _offsets(value: object) -> dict[int, int]:
+    pairs = value.items() if isinstance(value, dict) else ()
+    return {int(shard): _whole(end) for shard, end in pairs}
 
 
 def _whole(value: object) -> int:

@@ -7,6 +7,7 @@ committed) it says so and waits for its end. It ends by itself once all rows hav
 """
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from typing_extensions import override
@@ -27,17 +28,22 @@ def main(root: str, place: Path, phase: str, batch: int) -> None:
             sys.stdin.read()
 
     class Told(Landing):
+        @property
+        def next(self) -> int:
+            return self._done()[0]
+
         @override
-        def publish(self, batch: int) -> list[Path]:
-            reach("staged", batch)
-            landed = super().publish(batch)
-            reach("landed", batch)
+        def publish(self, ends: Mapping[int, int]) -> list[Path]:
+            number = self.next
+            reach("staged", number)
+            landed = super().publish(ends)
+            reach("landed", number)
             return landed
 
         @override
-        def _finish(self, batch: int) -> list[Path]:
-            reach("decided", batch)
-            return super()._finish(batch)
+        def _finish(self) -> list[Path]:
+            reach("decided", self.next)
+            return super()._finish()
 
     # The job's own, told of its steps.
     setattr(job, "Landing", Told)  # noqa: B010 - its types do not export it

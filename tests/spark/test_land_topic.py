@@ -94,6 +94,20 @@ def test_column_called_as_the_directories_is_refused(lab, into):
     run(lab, into, columns="value,timestamp")
 
 
+def test_lost_checkpoint_goes_on_where_the_directory_ends(lab, into, tmp_path):
+    lab.log.create(shards=2)
+    lab.log.append(10)
+    run(lab, into, checkpoint=tmp_path / "first")
+    lab.log.append(10, first=10)
+    run(lab, into, checkpoint=tmp_path / "second", max_rows=4)
+    assert landed(into) == list(range(20))
+    lab.log.append(10, first=20)
+    with pytest.raises(StreamingQueryException, match="checkpoint was set back, or is another one"):
+        run(lab, into, checkpoint=tmp_path / "first")
+    run(lab, into, checkpoint=tmp_path / "second")
+    assert landed(into) == list(range(30))
+
+
 def heats(into, columns=("heat", "wet")):
     table = ds.dataset(into, partitioning="hive").to_table(columns=list(columns))
     return sorted((tuple(row.values()) for row in table.to_pylist()), key=str)

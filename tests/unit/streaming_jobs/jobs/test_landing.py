@@ -24,7 +24,7 @@ REPOSITORY = Path(__file__).parents[4]
 def stage(landing: Landing, batch: int, rows: int = 4) -> None:
     """Stage rows of two days as Spark's writer does, a file of each."""
     for number, day in enumerate(DAYS):
-        folder = landing.staging(batch) / day
+        folder = landing.staging / day
         folder.mkdir(parents=True, exist_ok=True)
         numbers = [batch * 1000 + number * 100 + at for at in range(rows)]
         pq.write_table(pa.table({"number": numbers}), folder / f"part-{number}.parquet")
@@ -45,6 +45,14 @@ def numbers(batches: int, rows: int = 4) -> list[int]:
     )
 
 
+def land(landing: Landing, batch: int, rows: int = 4) -> list[Path]:
+    """Land a batch of the offsets [10 * batch, 10 * batch + 10), unless it has."""
+    if landing.has_landed({0: 10 * batch}, {0: 10 * batch + 10}):
+        return []
+    stage(landing, batch, rows)
+    return landing.publish({0: 10 * batch + 10})
+
+
 @pytest.fixture
 def landing(tmp_path: Path) -> Landing:
     made = Landing(tmp_path / "lake")
@@ -53,42 +61,63 @@ def landing(tmp_path: Path) -> Landing:
 
 
 def test_batch_lands_in_the_directories_of_its_days(landing):
-    stage(landing, 0)
-    files = landing.publish(0)
+    files = land(landing, 0)
     assert [file.parent.name for file in files] == list(DAYS)
     assert landed(landing.into) == numbers(1)
-    assert landing.done() == 0
+    assert landing.landed() == {0: 10}
 
 
 def test_batch_that_comes_again_changes_nothing(landing):
     for batch in range(3):
-        stage(landing, batch)
-        landing.publish(batch)
-    assert landing.is_decided(2)
-    stage(landing, 2, rows=9)
-    assert landing.publish(2) == []
+        land(landing, batch)
+    assert land(landing, 2, rows=9) == []
     assert landed(landing.into) == numbers(3)
 
 
+def test_batch_that_is_not_the_next_is_refused(landing):
+    for batch in range(3):
+        land(landing, batch)
+    for batch in (0, 1, 4):
+        with pytest.raises(ForeignDataError, match="checkpoint was set back, or is another one"):
+            land(landing, batch)
+    land(landing, 3)
+    assert landed(landing.into) == numbers(4)
+
+
+def test_shard_that_came_since_begins_where_it_was_born(landing):
+    land(landing, 0)
+    assert not landing.has_landed({0: 10, 5: 700}, {0: 20, 5: 710})
+
+
 def test_nothing_is_left_of_a_batch_beside_its_files(landing):
-    stage(landing, 0)
-    landing.publish(0)
-    assert not landing.staging(0).exists()
-    assert list((landing.into / OWN / "batches").iterdir()) == []
+    land(landing, 0)
+    assert not landing.staging.exists()
+    left = {file.name for file in (landing.into / OWN).iterdir()}
+    assert left == {"landing.json", "done.json"}
 
 
 def test_batch_of_no_rows_lands_too(landing):
-    landing.staging(0).mkdir(parents=True)
-    assert landing.publish(0) == []
-    assert landing.is_decided(0)
+    landing.staging.mkdir(parents=True)
+    assert landing.publish({0: 10}) == []
+    assert landing.has_landed({0: 0}, {0: 10})
 
 
 def test_what_was_staged_and_not_decided_is_swept(landing):
     stage(landing, 0)
     landing.recover()
-    assert not landing.staging(0).exists()
-    assert not landing.is_decided(0)
+    assert not landing.staging.exists()
+    assert not landing.has_landed({0: 0}, {0: 10})
     assert landed(landing.into) == []
+
+
+def test_second_job_waits_for_the_first_and_is_told(landing, monkeypatch):
+    monkeypatch.setattr("streaming_jobs.jobs.landing._LOCK_WAIT_S", 0.01)
+    with (
+        landing.lock(),
+        pytest.raises(UnavailableError, match=f"another job lands in {landing.into}"),
+    ):
+        landing.lock()
+    landing.lock().release()
 
 
 def killed_at(into: Path, call: str, number: int) -> bool:
@@ -96,10 +125,9 @@ def killed_at(into: Path, call: str, number: int) -> bool:
     script = f"""
 import os, signal
 from pathlib import Path
-from tests.unit.streaming_jobs.jobs.test_landing import stage
+from tests.unit.streaming_jobs.jobs.test_landing import land
 from streaming_jobs.jobs.landing import Landing
 landing = Landing(Path({str(into)!r}))
-stage(landing, 1)
 count = 0
 usual = getattr(os, {call!r})
 def counted(*args, **options):
@@ -109,7 +137,7 @@ def counted(*args, **options):
     count += 1
     return usual(*args, **options)
 setattr(os, {call!r}, counted)
-landing.publish(1)
+land(landing, 1)
 """
     ended = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, check=False)
     assert ended.returncode in (0, -9)
@@ -121,16 +149,13 @@ def test_kill_before_any_call_of_the_file_system_lands_a_batch_once(tmp_path, ca
     for number in range(40):
         landing = Landing(tmp_path / f"{call}-{number}")
         landing.claim(OWNER)
-        stage(landing, 0)
-        landing.publish(0)
+        land(landing, 0)
         was_killed = killed_at(landing.into, call, number)
         # As the next start does it, and Spark: what is not decided comes again.
         landing.recover()
-        if not landing.is_decided(1):
-            stage(landing, 1)
-            landing.publish(1)
+        land(landing, 1)
         assert landed(landing.into) == numbers(2)
-        assert landing.done() == 1
+        assert landing.landed() == {0: 20}
         if not was_killed:
             assert number > 0, f"a publication calls {call}"
             return
@@ -139,11 +164,10 @@ def test_kill_before_any_call_of_the_file_system_lands_a_batch_once(tmp_path, ca
 
 def test_file_of_a_decided_batch_that_is_gone_is_told(landing):
     stage(landing, 0)
-    lists = landing.into / OWN / "batches"
-    landing._decide(0)
-    assert (lists / "0.json").exists()
-    next(landing.staging(0).rglob("*.parquet")).unlink()
-    with pytest.raises(CorruptionError, match="batch 0 was decided, and its file is gone"):
+    landing._decide(1, {0: 10})
+    assert (landing.into / OWN / "list.json").exists()
+    next(landing.staging.rglob("*.parquet")).unlink()
+    with pytest.raises(CorruptionError, match="batch 1 was decided, and its file is gone"):
         landing.recover()
 
 
