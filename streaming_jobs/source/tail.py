@@ -8,7 +8,9 @@ It is called, for a query: `prepareForTriggerAvailableNow` (if so triggered), `i
 `latestOffset`, `partitions`, and `commit` of the batch before. `stop` may never come.
 """
 
+import io
 import logging
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -133,6 +135,15 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
             check_reads_on(offset.schema_text, fields)
         return offset
+
+    def stop(self) -> None:
+        """Be quiet from now on, if the query ended by closing the process's socket.
+
+        Spark's process answers that with an error that nobody is there to read, fails in doing
+        so, and would show a traceback behind whatever the user's program said last.
+        """
+        if isinstance(sys.exc_info()[1], EOFError | ConnectionError):
+            sys.stderr = io.StringIO()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's rows; called on executors, with nothing open."""
