@@ -103,7 +103,7 @@ faults: $(STAMP) ## Run the fault tests: N=500 sets every count, KIND=damage run
 		SHARDLOG_FAULT_EXPIRY=$(N) SHARDLOG_FAULT_AVRO=$(N) \
 		SHARDLOG_BROKER_KILLS=$(N) SHARDLOG_BROKER_REBALANCES=$(N) \
 		SHARDLOG_BROKER_LETTERS=$(N) SHARDLOG_FAULT_POISON=$(N) \
-		SHARDLOG_BROKER_RESTARTS=$(N) SHARDLOG_BROKER_TRANSACTIONS=$(N)) $(PYTEST) -v --durations=0 \
+		SHARDLOG_BROKER_RESTARTS=$(N) SHARDLOG_BROKER_TRANSACTIONS=$(N)) $(PYTEST) -v --durations=0 --timeout 0 \
 		$(if $(KIND),$(or $(FAULTS_$(KIND)),tests/faults/test_$(KIND).py),tests/faults)
 
 bench: $(STAMP) ## Measure against plain RocksDB and raw files; fails when a row misses its limit.
