@@ -46,6 +46,7 @@ from storage_core.write.entry import (
     checked_dead_letters,
     checked_letter_addresses,
     checked_source,
+    without_states,
 )
 from storage_core.write.give_up import GiveUp
 from storage_core.write.shard import Shard
@@ -218,7 +219,9 @@ class Stream(StreamReads[Shard]):
         Args:
             batch: Columns primary, secondary, payload, and optionally version, key, headers,
                 timestamp, timestamp_type, schema (int32, a place in `schemas`). In a stream with a
-                key dictionary `key` is needed, null for no key, and there is no secondary.
+                key dictionary `key` is needed, null for no key, and there is no secondary. With
+                addresses `state` (uint8) says what the rows of a copy were found to be at first;
+                without it they are judged anew.
             shard: The shard all rows go to; None routes each by its secondary, or by its key's
                 hash, which a stream with an origin refuses. Keys that route elsewhere are refused.
             addresses: The rows' own addresses, strictly increasing; rows already stored are
@@ -250,6 +253,8 @@ class Stream(StreamReads[Shard]):
         self._refuse_if_closed()
         largest = self._files.settings.options.payload_bytes_max
         known = checked_schemas(schemas)
+        is_placed = shard is not None and addresses is not None
+        batch, states = without_states(batch, is_placed=is_placed)
         rows = rows_from_arrow(batch, largest, has_keys=self._has_keys, schemas=known)
         extra = checked_attachments(attachments)
         if shard is None:
@@ -264,7 +269,7 @@ class Stream(StreamReads[Shard]):
             if self._has_keys:
                 refuse_strange_keys(rows, self._mask, shard)
             dead = checked_dead_letters(dead_letters, rows, placed)
-            entry = Entry(rows, placed, checked_source(source), extra, dead)
+            entry = Entry(rows, placed, checked_source(source), extra, dead, states=states)
             return self._shard(shard).append(entry)
         if addresses is not None or source is not None or extra or dead_letters:
             message = "addresses, source, attachments and dead letters belong to one shard: name it"

@@ -54,15 +54,17 @@ def new_part(entry: Entry, view: ShardView, tail: int) -> Entry:
         InvalidRequestError: Some lie below the tail where nothing was ever stored.
         CorruptionError: A block that may hold them cannot be read.
     """
-    rows, addresses, stored = entry.rows, entry.addresses, 0
+    rows, addresses, states, stored = entry.rows, entry.addresses, entry.states, 0
     if rows is not None and addresses is not None:
         stored = _count_stored(view, addresses, tail)
         rows, addresses = rows.slice(stored, len(rows)), addresses[stored:]
+        states = None if states is None else states[stored:]
     dead = _count_dead_stored(view, [address for address, _ in entry.dead_letters], tail)
     return replace(
         entry,
         rows=rows,
         addresses=addresses,
+        states=states,
         dead_letters=entry.dead_letters[dead:],
         duplicates=stored + dead,
     )

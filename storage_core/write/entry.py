@@ -10,17 +10,19 @@ from operator import add, attrgetter
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from storage_core.catalog.options import PAYLOAD_BYTES_MAX
 from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import ADDRESS_MAX, FAMILY_DEFAULT, attachment_key
-from storage_core.format.record import Rows
+from storage_core.format.record import Rows, State
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import encode_source
 from storage_core.heads.grouping import Int64s, States
 from storage_core.heads.table import Heads
 from storage_core.store.key_value import Batch
 
+STATE: Final = "state"
 Attachment = tuple[str, bytes, bytes]
 DeadLetter = tuple[int, bytes]
 
@@ -71,7 +73,8 @@ class Entry:
     `source` says where the rows' source stands; its `next`, if it has one, moves the tail
     past addresses that carry no rows. `passes_to` moves it too, and the addresses from the
     tail to there are kept as passed over. `beside` is what the log itself writes with them;
-    `cleared` are the addresses of dead letters that go.
+    `cleared` are the addresses of dead letters that go. `states` are those that rows of a copy
+    had where they come from.
     """
 
     rows: Rows | None
@@ -84,6 +87,7 @@ class Entry:
     is_from_builder: bool = False
     beside: Batch | None = None
     cleared: tuple[int, ...] = ()
+    states: States | None = None
 
     def first_address(self, otherwise: int) -> int:
         """Return the least address that rows or dead letters bring along."""
@@ -125,6 +129,29 @@ def checked_attachments(attachments: object) -> tuple[Attachment, ...]:
                 message = f"an attachment is ('default', key, value) in bytes, not {attachment!r}"
                 raise InvalidRequestError(message)
     return tuple(checked)
+
+
+def without_states(batch: Any, *, is_placed: bool) -> tuple[Any, States | None]:  # noqa: ANN401 - what a caller gives
+    """Return a caller's batch without its column of states, and what that holds.
+
+    Raises:
+        InvalidRequestError: It holds what is no state, or rows of no copy: they have no place.
+    """
+    if not isinstance(batch, pa.RecordBatch | pa.Table) or STATE not in batch.schema.names:
+        return batch, None
+    column: Any = batch.column(STATE)
+    if not is_placed:
+        message = f"column {STATE!r} is of a copy's rows: give their shard and addresses too"
+        raise InvalidRequestError(message)
+    others: Any = [name for name in batch.schema.names if name != STATE]
+    if column.type != pa.uint8() or column.null_count:
+        message = f"column {STATE!r} is uint8 without nulls, not {column.type}"
+        raise InvalidRequestError(message)
+    states: States = np.array(column.to_numpy(), np.uint8)
+    if len(states) and int(states.max()) > State.EXPIRED:
+        message = f"column {STATE!r} has {int(states.max())}; states are 0 to {State.EXPIRED}"
+        raise InvalidRequestError(message)
+    return batch.select(others), states
 
 
 def checked_source(source: object) -> Source | None:

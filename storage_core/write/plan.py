@@ -55,7 +55,7 @@ from storage_core.store.key_value import Batch
 from storage_core.write.cutting import put_blocks
 from storage_core.write.entry import AppendReport, Entry, JudgedEntry
 from storage_core.write.opened import OpenedShard, ShardContext
-from storage_core.write.states import StateRules, judge
+from storage_core.write.states import StateRules, as_given, judge
 from storage_core.write.window_table import WindowTable
 
 _NO_SCHEMAS: Final[Mapping[SchemaEntry, int]] = MappingProxyType({})
@@ -103,8 +103,13 @@ class ShardWriting:
         unused = INT32_MAX + 1 if self._keys is None else state.keys
         rules = self._rules(state, options)
         normal = (rules.floor, rules.ahead_limit)
-        before = self._heads.find_for(groups, rows.primary, normal, none_from=unused)
-        judged = judge(rows.primary, groups, before.primary, rules)
+        if entry.states is None:
+            before = self._heads.find_for(groups, rows.primary, normal, none_from=unused)
+            judged = judge(rows.primary, groups, before.primary, rules)
+        else:
+            before = self._heads.find(groups.ids, unused)
+            given = entry.states, rows.primary, groups, before.primary, rules.jitter
+            judged = as_given(*given)
         late, ahead, expired = state_counts(judged.states)
         if addresses is None:
             if expired and judged.states is not None:

@@ -9,16 +9,17 @@ of the row's secondary, which starts at its head:
     p >= max - jitter  normal    absorbed: moves only the window
     else               late      moves nothing
 
-Sums at both ends of int64 saturate.
+Sums at both ends of int64 saturate. Rows of a copy bring the states that they had.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import INT64_MIN
 from storage_core.format.record import State
-from storage_core.heads.grouping import Grouping, Int64s, Judged
+from storage_core.heads.grouping import Grouping, Int64s, Judged, States
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +53,52 @@ def judge(primaries: Int64s, groups: Grouping, maxima: Int64s, rules: StateRules
     return _judge_each(primaries, groups, maxima, rules)
 
 
+def as_given(
+    states: States, primaries: Int64s, groups: Grouping, maxima: Int64s, jitter: int
+) -> Judged:
+    """Take the states that rows of a copy had, if normal rows lie where normal rows may.
+
+    Args:
+        states: One a row.
+        primaries: The batch's primaries in order of arrival.
+        groups: The batch's secondaries.
+        maxima: Head of each of `groups.ids`.
+        jitter: How far behind its head a normal row may lie.
+
+    Raises:
+        InvalidRequestError: A normal row lies further behind: scans would not look for it there.
+    """
+    is_normal = states == State.NORMAL
+    before, after = _running_maxima(np.where(is_normal, primaries, INT64_MIN), groups, maxima)
+    behind = is_normal & (primaries < before)
+    wrong = behind & (primaries < _least_normal(before, jitter))
+    if wrong.any():
+        at = int(wrong.argmax())
+        message = (
+            f"row {at} has state {State.NORMAL} and primary {int(primaries[at])}, and its id has "
+            f"had {int(before[at])}: that is late where the jitter is {jitter}"
+        )
+        raise InvalidRequestError(message)
+    return Judged(None if is_normal.all() else states, after, int(np.count_nonzero(behind)))
+
+
 def _judge_each(primaries: Int64s, groups: Grouping, maxima: Int64s, rules: StateRules) -> Judged:
     states = np.zeros(len(primaries), dtype=np.uint8)
     states[primaries > rules.ahead_limit] = State.AHEAD
     states[primaries < rules.floor] = State.EXPIRED
     moving = np.where(states == 0, primaries, INT64_MIN)
     before, after = _running_maxima(moving, groups, maxima)
-    least = np.where(before < INT64_MIN + rules.jitter, INT64_MIN, before - rules.jitter)
+    least = _least_normal(before, rules.jitter)
     behind = (states == 0) & (primaries < before)
     states[behind & (primaries < least)] = State.LATE
     absorbed = int(np.count_nonzero(behind & (states == 0)))
     return Judged(states if states.any() else None, after, absorbed)
+
+
+def _least_normal(maxima: Int64s, jitter: int) -> Int64s:
+    """Return the least primary that is still normal behind each maximum."""
+    least: Int64s = np.where(maxima < INT64_MIN + jitter, INT64_MIN, maxima - jitter)
+    return least
 
 
 def _running_maxima(moving: Int64s, groups: Grouping, maxima: Int64s) -> tuple[Int64s, Int64s]:
