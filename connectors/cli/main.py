@@ -16,6 +16,7 @@ from connectors.cli import (
     dev,
     dlq,
     drop,
+    exchange,
     expire,
     latest,
     produce,
@@ -80,6 +81,8 @@ app.command("expire")(expire.expire)
 app.command("seal")(cold.seal)
 app.command("parts")(cold.parts)
 app.command("sql")(cold.sql)
+app.command("export")(exchange.export)
+app.command("import")(exchange.import_)
 app.command("drop")(drop.drop)
 
 

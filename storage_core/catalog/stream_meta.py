@@ -163,11 +163,7 @@ def read_meta(directory: Path) -> StreamMeta:
 
 def encode_settings(settings: StreamSettings, meta: StreamMeta) -> bytes:
     """Return the bytes of options.json."""
-    options: dict[str, Any] = asdict(settings.options)
-    for name in _SPANS:
-        span = options[name]
-        options[name] = None if span is None else span.total_seconds()
-    options["index"] = encode_index_options(settings.options.index)
+    options = encode_options(settings.options)
     if settings.features:
         # Among the options: programs that do not know this refuse an option they do not know.
         options[_FEATURES_FIELD] = sorted(settings.features)
@@ -182,6 +178,33 @@ def encode_settings(settings: StreamSettings, meta: StreamMeta) -> bytes:
             **({"births": births} if births else {}),
         }
     )
+
+
+def encode_options(options: StreamOptions) -> dict[str, Any]:
+    """Return options as JSON has them."""
+    fields_of: dict[str, Any] = asdict(options)
+    for name in _SPANS:
+        span = fields_of[name]
+        fields_of[name] = None if span is None else span.total_seconds()
+    fields_of["index"] = encode_index_options(options.index)
+    return fields_of
+
+
+def unknown_options(options: Mapping[str, Any]) -> list[str]:
+    """Return the names of options that this shardlog does not have."""
+    known = {one.name for one in fields(StreamOptions)}
+    return sorted(set(options) - known) + unknown_index_options(options.get("index", {}))
+
+
+def decode_options(options: Mapping[str, Any]) -> StreamOptions:
+    """Return what `encode_options` was given, none of it unknown."""
+    found = dict(options)
+    for name in _SPANS:
+        if found[name] is not None:
+            found[name] = timedelta(seconds=found[name])
+    if "index" in found:
+        found["index"] = decode_index_options(found["index"])
+    return StreamOptions(**found)
 
 
 def read_settings(directory: Path, meta: StreamMeta) -> StreamSettings:
@@ -204,18 +227,11 @@ def read_settings(directory: Path, meta: StreamMeta) -> StreamSettings:
         missing = ", ".join(sorted(features - FEATURES))
         message = f"the stream needs features this shardlog lacks: {missing}"
         raise UnsupportedFormatError(message, stream=meta.name, path=path)
-    known = {one.name for one in fields(StreamOptions)}
-    unknown = sorted(set(options) - known)
-    unknown += unknown_index_options(options.get("index", {}))
+    unknown = unknown_options(options)
     version = document["format_version"]
     if version not in _FORMAT_VERSIONS or unknown:
         message = f"written by a newer shardlog: {unknown or version}"
         raise UnsupportedFormatError(message, stream=meta.name, path=path)
-    for name in _SPANS:
-        if options[name] is not None:
-            options[name] = timedelta(seconds=options[name])
-    if "index" in options:
-        options["index"] = decode_index_options(options["index"])
     lineages = {int(shard): bytes.fromhex(text) for shard, text in document["shards"].items()}
     births = {int(shard): int(born) for shard, born in document.get("births", {}).items()}
     # Older files do not name their stream; the shards they list must be its own all the same.
@@ -226,4 +242,4 @@ def read_settings(directory: Path, meta: StreamMeta) -> StreamSettings:
             "restore both from one moment"
         )
         raise ForeignDataError(message, stream=meta.name, path=path)
-    return StreamSettings(StreamOptions(**options), lineages, births, version, features)
+    return StreamSettings(decode_options(options), lineages, births, version, features)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from storage_core.errors import CorruptionError
+from storage_core.parts.same_rows import are_same
 from storage_core.upkeep.part_checks import digest_of
 
 GROUP_ROWS: Final = 8192
@@ -81,6 +82,24 @@ def read_part(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.R
     except (pa.ArrowException, OSError) as error:
         message = f"a part cannot be read: {error}"
         raise CorruptionError(message, path=path) from error
+
+
+def prove_part(path: Path, rows: pa.Table) -> None:
+    """Compare the rows of a file with those it was made of.
+
+    Raises:
+        CorruptionError: They differ.
+    """
+    first = 0
+    for batch in read_part(path):
+        expected: Any = rows.slice(first, batch.num_rows)
+        found: Any = pa.Table.from_batches([batch])
+        if not are_same(found.cast(expected.schema), expected):
+            break
+        first += batch.num_rows
+    if first != rows.num_rows:
+        message = "a part does not have the rows it was made of; it is not used"
+        raise CorruptionError(message, path=path)
 
 
 def _encodings(rows: pa.Table, order: Sequence[str]) -> tuple[list[str], dict[str, str], list[str]]:

@@ -13,7 +13,6 @@ from typing import Any, Final
 import pyarrow as pa
 
 from storage_core.catalog.stream_meta import PARTS
-from storage_core.errors import CorruptionError
 from storage_core.fields import AvroSchema
 from storage_core.format.part_entry import PART_FILES, PartEntry, encode_part, part_key
 from storage_core.format.shard_state import (
@@ -23,7 +22,7 @@ from storage_core.format.shard_state import (
     encode_int,
 )
 from storage_core.ground.durable_file import file_errors, make_directories, sync_directory
-from storage_core.parts.part_file import read_part, write_part
+from storage_core.parts.part_file import prove_part, write_part
 from storage_core.parts.part_rows import (
     PartRows,
     numbered,
@@ -31,7 +30,6 @@ from storage_core.parts.part_rows import (
     part_rows,
     stored_columns,
 )
-from storage_core.parts.same_rows import are_same
 from storage_core.parts.seal_report import Sealed, SealReport, ShardSeal
 from storage_core.parts.typed_rows import Writer
 from storage_core.read.answer import scan_view
@@ -183,26 +181,8 @@ def _part(made: PartRows, number: int, directory: Path, now_ms: int) -> PartEntr
     )
     path = directory / part.file_name
     size, digest = write_part(path, rows, made.order)
-    _prove(path, rows)
+    prove_part(path, rows)
     return replace(part, size=size, digest=digest)
-
-
-def _prove(path: Path, rows: pa.Table) -> None:
-    """Compare the rows of a file with those it was made of.
-
-    Raises:
-        CorruptionError: They differ.
-    """
-    first = 0
-    for batch in read_part(path):
-        expected: Any = rows.slice(first, batch.num_rows)
-        found: Any = pa.Table.from_batches([batch])
-        if not are_same(found.cast(expected.schema), expected):
-            break
-        first += batch.num_rows
-    if first != rows.num_rows:
-        message = "a part does not have the rows it was made of; it is not used"
-        raise CorruptionError(message, path=path)
 
 
 def _published(

@@ -33,7 +33,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("parts",),
         ("reads", "testing"),
         ("stream", "reader"),
-        ("staging", "cold"),
+        ("staging", "cold", "exchange"),
         ("__init__",),
     ),
     "connectors": (
@@ -84,6 +84,8 @@ LENT = {"streaming_jobs": ("connectors.registry",)}
 OPEN_TO_SIBLINGS = (
     "storage_core",
     "storage_core.cold.sql",
+    "storage_core.exchange.export",
+    "storage_core.exchange.importing",
     "storage_core.fields",
     "storage_core.ground.durable_file",
     "storage_core.testing",

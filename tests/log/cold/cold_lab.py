@@ -126,15 +126,7 @@ class ColdLab:
 
     def rows(self) -> list[Row]:
         """Return all rows that are committed, by shard and address."""
-        columns = [*COLUMNS, self.who]
-        with StreamReader.open(self.root, NAME) as reader:
-            found = [
-                row
-                for shard in reader.committed()
-                for batch in reader.tail(shard, columns=columns)
-                for row in batch.to_pylist()
-            ]
-        return sorted(found, key=_place)
+        return rows_in(self.root, [*COLUMNS, self.who])
 
     def rows_of_parts(self) -> list[Row]:
         """Return the rows of the parts, each with the payload that it came with."""
@@ -159,6 +151,33 @@ class ColdLab:
             entries = reader.shard(shard).schemas()
         by_id = {one.registry_id: one for one in writers.values()}
         return {number: by_id[one.registry_id] for number, one in enumerate(entries)}
+
+
+def whole_rows(root: Path, who: str, name: str = NAME) -> list[Row]:
+    """Return all rows that are committed in a stream, with all that they brought."""
+    columns = (*COLUMNS, "timestamp_type", "schema_fingerprint", "key", who)
+    return rows_in(root, list(dict.fromkeys(columns)), name)
+
+
+def rows_in(root: Path, columns: list[str], name: str = NAME) -> list[Row]:
+    """Return all rows that are committed in a stream, by shard and address."""
+    with StreamReader.open(root, name) as reader:
+        found = [
+            row
+            for shard in reader.committed()
+            for batch in reader.tail(shard, columns=columns)
+            for row in batch.to_pylist()
+        ]
+    return sorted(found, key=_place)
+
+
+def facts_of(root: Path, name: str = NAME) -> list[Any]:
+    """Return what a stream says of itself beside its rows, and its newest rows."""
+    with StreamReader.open(root, name) as reader:
+        shards = reader.committed()
+        facts = [shards, reader.gaps(), reader.lost_ranges(), reader.options, reader.origin]
+        facts += [(reader.born(one), reader.source(one)) for one in shards]
+        return [*facts, reader.shard(0).schemas(), reader.latest()]
 
 
 def _bodies(rng: np.random.Generator, schema: AvroSchema, count: int, frame: bytes) -> list[Any]:

@@ -21,6 +21,7 @@ OF_A_STREAM: dict[str, tuple[str, ...]] = {
     "expire": ("--execute",),
     "seal": (),
     "parts": (),
+    "export": ("--output=nowhere",),
     "alter": ("sync=interval",),
     "accept-loss": ("--shard=0", "--start=0", "--end=2"),
 }

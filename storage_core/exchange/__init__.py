@@ -1,0 +1,1 @@
+"""Rows of a stream as files that other programs read, and back."""

@@ -1,0 +1,310 @@
+"""Rows as Avro container files, which every Avro library reads; bodies are copied as they lie.
+
+A record of a file is a row: first what stands beside its value, then `value`, by the schema that
+wrote it, or null for a tombstone. So a file has the rows of one schema. Rows without one, and those
+whose value does not decode by theirs, are in a file of their own, with their `payload`.
+
+    row      place (8 bytes), the fields beside the value, 0 for null or 2 and the body
+    place    how many bytes the row has, and where in it the value begins: uint32, little-endian
+
+`place` lets rows be found without decoding values; `frame` is what stood before the body. Rows lie
+by address.
+"""
+
+import json
+import secrets
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storage_core.errors import InvalidRequestError
+from storage_core.exchange.manifest import Codec, ExportedFile
+from storage_core.exchange.plain_rows import filled, plain
+from storage_core.exchange.proven_file import PIECE_ROWS, ProvenFile
+from storage_core.fields import AvroSchema, decode_batch, encode_batch, starts_of
+from storage_core.parts.typed_rows import Writer
+
+_MAGIC: Final = b"Obj\x01"
+_SYNC_BYTES: Final = 16
+_PLACE_BYTES: Final = 8
+_LEVEL: Final = 6
+_NO_VALUE: Final = b"\x00"
+_VALUE: Final = b"\x02"
+_RAW: Final = -1
+_PLACE: Final = {"type": "fixed", "name": "shardlog_place", "size": _PLACE_BYTES}
+_HEADERS: Final = {
+    "type": "array",
+    "items": {
+        "type": "record",
+        "name": "shardlog_header",
+        "fields": [
+            {"name": "key", "type": "string"},
+            {"name": "value", "type": ["null", "bytes"], "default": None},
+        ],
+    },
+}
+_BESIDE: Final[tuple[tuple[str, object], ...]] = (
+    ("shard", "int"),
+    ("secondary", "int"),
+    ("primary", "long"),
+    ("address", "long"),
+    ("version", "int"),
+    ("state", "int"),
+    ("key", ["null", "bytes"]),
+    ("headers", ["null", _HEADERS]),
+    ("timestamp", ["null", "long"]),
+    ("timestamp_type", ["null", "int"]),
+)
+_OF_TYPED: Final = (("frame", "bytes"),)
+_OF_RAW: Final = (("schema", ["null", "int"]), ("payload", ["null", "bytes"]))
+_compute: Any = pc
+_untyped: Any = pa
+Places = npt.NDArray[np.int64]
+
+
+class AvroFiles:
+    """The form of Avro containers: of a chunk a file for each schema, and one for other bytes."""
+
+    def __init__(self, writers: Sequence[Writer], codec: Codec, *, has_keys: bool) -> None:
+        """Write and read rows whose schemas are these, by number."""
+        self._writers = writers
+        self._codec = codec
+        beside = [one for one in _BESIDE if not (has_keys and one[0] == "secondary")]
+        self._typed = _record([*beside, *_OF_TYPED])
+        self._raw = _record([*beside, *_OF_RAW])
+        self._has_keys = has_keys
+
+    def write(
+        self, directory: Path, stem: str, batches: Sequence[pa.RecordBatch]
+    ) -> tuple[ExportedFile, ...]:
+        """Write the rows of a chunk as files whose names begin alike."""
+        rows: Any = plain(batches, has_keys=self._has_keys).combine_chunks()
+        starts = starts_of(rows.column("payload"), rows.column("headers").combine_chunks())
+        numbers = self._numbers(rows, starts)
+        found = []
+        for number in np.unique(numbers).tolist():
+            places = np.flatnonzero(numbers == number)
+            name = "raw" if number == _RAW else str(number)
+            some = rows.take(_untyped.array(places))
+            with ProvenFile(directory / f"{stem}-{name}.avro") as file:
+                self._write(file, number, some, starts[places])
+            kind = "" if number == _RAW else self._writers[number].schema.full_name
+            first = int(some.column("address")[0].as_py())
+            found.append(file.entry(kind, None if number == _RAW else number, first))
+        return tuple(found)
+
+    def read(self, data: bytes, file: ExportedFile) -> pa.Table:
+        """Return the rows that the first bytes of a file have."""
+        tables = []
+        for rows in _rows_in(data, self._codec):
+            edges = _edges(rows)
+            if file.schema is None:
+                (whole,) = _parts(rows, edges)
+                tables.append(_decoded(whole, self._raw, _PLACE_BYTES))
+            else:
+                tables.append(self._typed_rows(rows, edges, file.schema))
+        found = [filled(one, has_keys=self._has_keys) for one in tables]
+        nothing = filled(pa.table({}), has_keys=self._has_keys)
+        made: pa.Table = _untyped.concat_tables([nothing, *found])
+        return made
+
+    def _numbers(self, rows: Any, starts: Places) -> Places:  # noqa: ANN401 - a table
+        """Return the schema of each row; that of a value that does not decode is none."""
+        numbers: Places = rows.column("schema").fill_null(_RAW).to_numpy().astype(np.int64)
+        payloads = rows.column("payload").combine_chunks()
+        for number in np.unique(numbers[numbers >= 0]).tolist():
+            places = np.flatnonzero(numbers == number)
+            bodies = payloads.take(_untyped.array(places))
+            try:
+                schema = self._writers[number].schema
+                faults = decode_batch(bodies, schema, starts=starts[places]).faults
+                self._text(number)
+            except InvalidRequestError:
+                numbers[places] = _RAW
+            else:
+                numbers[places[[fault.row for fault in faults]]] = _RAW
+        return numbers
+
+    def _write(self, file: ProvenFile, number: int, rows: Any, starts: Places) -> None:  # noqa: ANN401 - a table
+        sync = secrets.token_bytes(_SYNC_BYTES)
+        head = _head(self._text(number), self._codec, sync)
+        for first in range(0, rows.num_rows, PIECE_ROWS):
+            some = rows.slice(first, PIECE_ROWS).combine_chunks()
+            made = self._rows(number, some, starts[first : first + PIECE_ROWS])
+            data = _compressed(made, self._codec)
+            block = (_long(some.num_rows), _long(len(data)), data, sync)
+            file.add(b"".join((head, *block)), some.num_rows)
+            head = b""
+
+    def _rows(self, number: int, rows: Any, starts: Places) -> bytes:  # noqa: ANN401 - a table
+        """Return rows as the file has them, one behind the other."""
+        wide = {"version": pa.int32(), "state": pa.int32(), "timestamp_type": pa.int32()}
+        for name, kind in wide.items():
+            at = rows.schema.get_field_index(name)
+            rows = rows.set_column(at, name, rows.column(name).cast(kind))
+        payloads = rows.column("payload").combine_chunks()
+        if number == _RAW:
+            made = encode_batch(rows, self._raw)
+            return _joined(made, _sizes(made), _untyped.array([b""] * len(made), pa.binary()))
+        there = payloads.is_valid()
+        whole = payloads.fill_null(b"")
+        edges, data = _edges_and_data(whole)
+        frames, bodies = _parts(data, edges, edges[:-1] + starts)
+        rows = rows.drop_columns(["schema", "payload"]).append_column("frame", frames)
+        beside = encode_batch(rows, self._typed)
+        flags = _compute.if_else(there, _VALUE, _NO_VALUE).cast(pa.binary())
+        values = _compute.binary_join_element_wise(flags, bodies, b"")
+        return _joined(beside, _sizes(beside), values)
+
+    def _typed_rows(self, rows: npt.NDArray[np.uint8], edges: Places, number: int) -> pa.Table:
+        at = rows[edges[:-1, None] + np.arange(4, _PLACE_BYTES)].copy().view("<u4")[:, 0]
+        values = edges[:-1] + at
+        beside, flags, bodies = _parts(rows, edges, values, values + 1)
+        found: Any = _decoded(beside, self._typed, _PLACE_BYTES)
+        frames = found.column("frame").combine_chunks()
+        payloads = _compute.binary_join_element_wise(frames, bodies, b"")
+        is_there, none = _compute.equal(flags, _VALUE), _untyped.scalar(None, pa.binary())
+        numbers = _untyped.array(np.full(len(bodies), number, np.int32))
+        found = found.append_column("payload", _compute.if_else(is_there, payloads, none))
+        rows_found: pa.Table = found.append_column("schema", numbers)
+        return rows_found
+
+    def _text(self, number: int) -> str:
+        """Return the schema of the file of the rows of a schema.
+
+        Raises:
+            InvalidRequestError: There can be none, as that schema cannot be a part of another.
+        """
+        if number == _RAW:
+            text = json.loads(self._raw.text)
+        else:
+            text = json.loads(self._typed.text)
+            value = json.loads(self._writers[number].schema.text)
+            text["fields"].append({"name": "value", "type": ["null", value]})
+        text["fields"].insert(0, {"name": "place", "type": _PLACE})
+        return AvroSchema.parse(json.dumps(text)).text
+
+
+def _record(fields: Sequence[tuple[str, object]]) -> AvroSchema:
+    # IMPORTANT: without a namespace, which names in the values' schemas would inherit.
+    named = [{"name": name, "type": kind} for name, kind in fields]
+    text = {"type": "record", "name": "shardlog_row", "fields": named}
+    return AvroSchema.parse(json.dumps(text))
+
+
+def _joined(beside: Any, sizes: Places, values: Any) -> bytes:  # noqa: ANN401 - arrays
+    """Return rows with their places before them, one behind the other."""
+    places = np.empty((len(beside), 2), "<u4")
+    places[:, 1] = sizes + _PLACE_BYTES
+    places[:, 0] = places[:, 1] + _sizes(values)
+    kind = pa.binary(_PLACE_BYTES)
+    heads = _untyped.Array.from_buffers(kind, len(beside), [None, pa.py_buffer(places.tobytes())])
+    rows = _compute.binary_join_element_wise(heads.cast(pa.binary()), beside, values, b"")
+    edges, data = _edges_and_data(rows)
+    return data[edges[0] : edges[-1]].tobytes()
+
+
+def _sizes(column: Any) -> Places:  # noqa: ANN401 - an array
+    found: Places = _compute.binary_length(column).to_numpy().astype(np.int64)
+    return found
+
+
+def _edges_and_data(column: Any) -> tuple[Places, npt.NDArray[np.uint8]]:  # noqa: ANN401 - an array
+    edges = np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, column.offset * 4)
+    data = column.buffers()[2]
+    return edges.astype(np.int64), np.frombuffer(data if data is not None else b"", np.uint8)
+
+
+def _parts(data: npt.NDArray[np.uint8], edges: Places, *cuts: Places) -> list[Any]:
+    """Return what lies between the edges and some cuts of each row, one array a part."""
+    count = len(cuts) + 1
+    places = np.empty(count * (len(edges) - 1) + 1, np.int64)
+    places[::count] = edges
+    for at, cut in enumerate(cuts, 1):
+        places[at::count] = cut
+    offsets = pa.py_buffer(places.astype(np.int32).tobytes())
+    whole = _untyped.py_buffer(data)
+    both = _untyped.Array.from_buffers(pa.binary(), len(places) - 1, [None, offsets, whole])
+    return [both.take(_untyped.array(np.arange(at, len(both), count))) for at in range(count)]
+
+
+def _edges(rows: npt.NDArray[np.uint8]) -> Places:
+    """Return where each row begins, and where the last one ends."""
+    data, edges = rows.tobytes(), [0]
+    while edges[-1] < len(data):
+        at = edges[-1]
+        edges.append(at + int.from_bytes(data[at : at + 4], "little"))
+    return np.array(edges, np.int64)
+
+
+def _decoded(rows: Any, schema: AvroSchema, start: int) -> pa.Table:  # noqa: ANN401 - an array
+    decoded = decode_batch(rows, schema, starts=start)
+    assert not decoded.faults, "the digest of the bytes was proven"
+    return decoded.table
+
+
+def _head(text: str, codec: Codec, sync: bytes) -> bytes:
+    fields = {"avro.schema": text.encode(), "avro.codec": codec.encode()}
+    pairs = [part for name, value in fields.items() for part in (name.encode(), value)]
+    texts = b"".join(_long(len(part)) + part for part in pairs)
+    return _MAGIC + _long(len(fields)) + texts + _long(0) + sync
+
+
+def _rows_in(data: bytes, codec: Codec) -> Iterator[npt.NDArray[np.uint8]]:
+    """Yield the rows of each block of the first bytes of a container."""
+    at = len(_MAGIC)
+    if not data:
+        return
+    while True:
+        count, at = _read_long(data, at)
+        if not count:
+            break
+        for _ in range(2 * count):
+            size, at = _read_long(data, at)
+            at += size
+    at += _SYNC_BYTES
+    while at < len(data):
+        _, at = _read_long(data, at)
+        size, at = _read_long(data, at)
+        yield np.frombuffer(_expanded(data[at : at + size], codec), np.uint8)
+        at += size + _SYNC_BYTES
+
+
+def _compressed(data: bytes, codec: Codec) -> bytes:
+    if codec == "zstandard":
+        made: bytes = _untyped.Codec("zstd").compress(data, asbytes=True)
+        return made
+    deflate = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+    return deflate.compress(data) + deflate.flush()
+
+
+def _expanded(data: bytes, codec: Codec) -> bytes:
+    if codec == "zstandard":
+        return bytes(_untyped.CompressedInputStream(_untyped.BufferReader(data), "zstd").read())
+    return zlib.decompress(data, -zlib.MAX_WBITS)
+
+
+def _long(number: int) -> bytes:
+    """Return a count as Avro writes it: zigzag, seven bits a byte."""
+    left, made = number << 1, bytearray()
+    while left > 0x7F:  # noqa: PLR2004 - seven bits
+        made.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes([*made, left])
+
+
+def _read_long(data: bytes, at: int) -> tuple[int, int]:
+    """Return what `_long` was given, and what is behind it."""
+    number = shift = 0
+    while True:
+        byte = data[at]
+        number |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte <= 0x7F:  # noqa: PLR2004 - seven bits
+            return number >> 1, at

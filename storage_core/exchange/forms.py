@@ -1,0 +1,43 @@
+"""The forms that an export can have, by their names."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from storage_core.exchange.avro_files import AvroFiles
+from storage_core.exchange.json_lines import JsonLines
+from storage_core.exchange.manifest import ExportedFile, Manifest
+from storage_core.exchange.parquet_files import ParquetFiles
+from storage_core.fields import AvroSchema
+from storage_core.parts.typed_rows import Writer
+
+
+class Form(Protocol):
+    """How the rows of a chunk are files. Whoever writes or reads one asks from one thread."""
+
+    def write(
+        self, directory: Path, stem: str, batches: Sequence[pa.RecordBatch]
+    ) -> tuple[ExportedFile, ...]:
+        """Write rows, at least one, in order of address as they are stored, with their `schema`.
+
+        The files' names begin with `stem`. They are durable on return, their names are not.
+        """
+        ...
+
+    def read(self, data: bytes, file: ExportedFile) -> pa.Table:
+        """Return the plain rows of the first bytes of a file, up to a piece, which were proven."""
+        ...
+
+
+def form_of(manifest: Manifest) -> Form:
+    """Return the form of an export, for the schemas that it has."""
+    writers = [Writer(AvroSchema.parse(one.text), one.registry_id) for one in manifest.schemas]
+    match manifest.form:
+        case "parquet":
+            return ParquetFiles(writers, has_keys=manifest.has_keys)
+        case "avro":
+            return AvroFiles(writers, manifest.codec, has_keys=manifest.has_keys)
+        case "jsonl":
+            return JsonLines(writers, has_keys=manifest.has_keys)

@@ -1,0 +1,285 @@
+"""What an export says of itself: the stream, what was taken of it, and each file with its digest.
+
+    <export>/manifest.json      a document with a checksum; written last, so that an export which
+                                has one is whole
+    <export>/<shard>-<address>… the rows, in chunks: rows of one shard in a range of addresses, in a
+                                file or several (one a kind of value)
+
+Chunks of a shard lie in the order of their addresses. A file's digests are of its first bytes, each
+of some more; so of a file that was cut or damaged, what is in front of that can be proven.
+"""
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+from storage_core.catalog.options import KeyMode, StreamOptions
+from storage_core.catalog.origin import StreamOrigin, decode_origin, encode_origin
+from storage_core.catalog.stream_meta import decode_options, encode_options, unknown_options
+from storage_core.errors import CorruptionError, InvalidRequestError, UnsupportedFormatError
+from storage_core.format.schema_entry import SchemaEntry
+from storage_core.ground.durable_file import encode_document, read_document
+
+MANIFEST_FILE: Final = "manifest.json"
+FORMAT: Final = "shardlog-export"
+VERSION: Final = 1
+FormName = Literal["parquet", "avro", "jsonl"]
+Codec = Literal["deflate", "zstandard"]
+Ranges = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The first bytes of a file: how many, how many rows they have, and their digest."""
+
+    bytes: int
+    rows: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedFile:
+    """A file of a chunk.
+
+    Attributes:
+        name: Its name in the directory.
+        kind: The full name of the schema of its values; empty where bytes are just bytes.
+        schema: The number in the manifest of the schema of all of its rows; None if of several.
+        rows: How many it has.
+        bytes: Its size.
+        first: The least address among its rows.
+        pieces: What proves it, of ever more bytes; the last one is of all.
+    """
+
+    name: str
+    kind: str
+    schema: int | None
+    rows: int
+    bytes: int
+    first: int
+    pieces: tuple[Piece, ...]
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Self:
+        """Return the file that these fields tell of."""
+        return cls(**{**fields, "pieces": tuple(Piece(*one) for one in fields["pieces"])})
+
+    def fields(self) -> dict[str, object]:
+        """Return it as JSON has it."""
+        found = {name: getattr(self, name) for name in self.__slots__}
+        return {**found, "pieces": [[one.bytes, one.rows, one.digest] for one in self.pieces]}
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The rows of a shard in a range of addresses."""
+
+    shard: int
+    start: int
+    end: int
+    files: tuple[ExportedFile, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return sum(one.rows for one in self.files)
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Self:
+        """Return the chunk that these fields tell of."""
+        return cls(**{**fields, "files": tuple(map(ExportedFile.of, fields["files"]))})
+
+    def fields(self) -> dict[str, object]:
+        """Return it as JSON has it."""
+        found = {"shard": self.shard, "start": self.start, "end": self.end}
+        return {**found, "files": [one.fields() for one in self.files]}
+
+
+@dataclass(frozen=True, slots=True)
+class ShardMoment:
+    """A shard at the moment of which the export is.
+
+    Attributes:
+        lineage: The random id of its log.
+        born: The first address it can ever have had.
+        start: The first that it had then.
+        committed: The exclusive end of what was committed.
+        gaps: What was passed over below that, because its source no longer had it.
+        lost: What was lost, and left out because that was asked for.
+        source: Where the source of its rows stood.
+    """
+
+    lineage: str
+    born: int
+    start: int
+    committed: int
+    gaps: Ranges
+    lost: Ranges
+    source: dict[str, Any] | None
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Self:
+        """Return the moment that these fields tell of."""
+        ranges = {name: tuple(map(tuple, fields[name])) for name in ("gaps", "lost")}
+        return cls(**{**fields, **ranges})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which rows were asked for; None for no bound."""
+
+    start: int | None = None
+    end: int | None = None
+    ids: tuple[int, ...] | None = None
+    keys: tuple[bytes | None, ...] | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether it is all rows."""
+        return self == Asked()
+
+    @property
+    def has_all_of_an_id(self) -> bool:
+        """Tell whether rows keep their states: these follow from the other rows of their ids."""
+        return self.start is None and self.end is None
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Self:
+        """Return what these fields tell of."""
+        ids, keys = fields["ids"], fields["keys"]
+        return cls(
+            fields["start"],
+            fields["end"],
+            None if ids is None else tuple(ids),
+            None if keys is None else tuple(None if k is None else b64decode(k) for k in keys),
+        )
+
+    def fields(self) -> dict[str, object]:
+        """Return it as JSON has it."""
+        keys = self.keys and [None if one is None else b64encode(one).decode() for one in self.keys]
+        return {**asdict(self), "keys": keys}
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """An export: the stream at a moment, what was asked of it, and the chunks."""
+
+    export: str
+    form: FormName
+    codec: Codec
+    stream: str
+    incarnation: str
+    jitter: int
+    shards: int
+    key_mode: KeyMode
+    origin: StreamOrigin | None
+    options: StreamOptions
+    asked: Asked
+    taken_at_ms: int
+    places: Mapping[int, ShardMoment]
+    schemas: tuple[SchemaEntry, ...]
+    chunks: tuple[Chunk, ...] = ()
+
+    @property
+    def has_keys(self) -> bool:
+        """Tell whether rows belong to keys."""
+        return self.key_mode == "dictionary"
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return sum(one.rows for one in self.chunks)
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes its files have."""
+        return sum(file.bytes for one in self.chunks for file in one.files)
+
+    def of_shard(self, shard: int) -> list[Chunk]:
+        """Return the chunks of a shard, in the order of their addresses."""
+        return [one for one in self.chunks if one.shard == shard]
+
+    def is_asked_alike(self, other: "Manifest") -> bool:
+        """Tell whether another asks the same of the same stream, at whatever moment."""
+        same = ("form", "codec", "stream", "incarnation", "asked")
+        return all(getattr(self, name) == getattr(other, name) for name in same)
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """Return the bytes of a manifest."""
+    names = ("export", "form", "codec", "stream", "incarnation", "jitter", "shards", "key_mode")
+    return encode_document(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            **{name: getattr(manifest, name) for name in (*names, "taken_at_ms")},
+            "origin": encode_origin(manifest.origin),
+            "options": encode_options(manifest.options),
+            "asked": manifest.asked.fields(),
+            "rows": manifest.rows,
+            "bytes": manifest.bytes,
+            "places": {str(number): asdict(one) for number, one in manifest.places.items()},
+            "schemas": [
+                {"id": one.registry_id, "fingerprint": one.fingerprint.hex(), "text": one.text}
+                for one in manifest.schemas
+            ],
+            "chunks": [one.fields() for one in manifest.chunks],
+        }
+    )
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Return the manifest in a file.
+
+    Raises:
+        FileNotFoundError: There is none.
+        InvalidRequestError: It is of something else.
+        UnsupportedFormatError: A newer shardlog wrote it.
+        CorruptionError: It is damaged.
+    """
+    document: dict[str, Any] = read_document(path)
+    if document.get("format") != FORMAT:
+        message = "that is no manifest of an export"
+        raise InvalidRequestError(message, path=path)
+    if document["version"] != VERSION or unknown_options(document["options"]):
+        message = f"the export was written by a newer shardlog; this one reads version {VERSION}"
+        raise UnsupportedFormatError(message, path=path)
+    try:
+        return _decoded(document)
+    except (KeyError, TypeError, ValueError) as error:
+        message = f"the manifest cannot be understood: {error}"
+        raise CorruptionError(message, path=path) from error
+
+
+def _decoded(document: Mapping[str, Any]) -> Manifest:
+    names = ("export", "form", "codec", "stream", "incarnation", "jitter", "shards", "key_mode")
+    return Manifest(
+        **{name: document[name] for name in (*names, "taken_at_ms")},
+        origin=decode_origin(document["origin"]),
+        options=decode_options(document["options"]),
+        asked=Asked.of(document["asked"]),
+        places={int(number): ShardMoment.of(one) for number, one in document["places"].items()},
+        schemas=tuple(
+            SchemaEntry(one["id"], bytes.fromhex(one["fingerprint"]), one["text"])
+            for one in document["schemas"]
+        ),
+        chunks=tuple(map(Chunk.of, document["chunks"])),
+    )
+
+
+def encode_chunk(chunk: Chunk) -> str:
+    """Return a chunk as a line of the journal that an export keeps while it is written."""
+    return json.dumps(chunk.fields(), separators=(",", ":"))
+
+
+def decode_chunk(line: str) -> Chunk:
+    """Return what `encode_chunk` was given."""
+    return Chunk.of(json.loads(line))
+
+
+def with_chunks(manifest: Manifest, chunks: tuple[Chunk, ...]) -> Manifest:
+    """Return a manifest with chunks."""
+    return replace(manifest, chunks=chunks)
