@@ -1,6 +1,7 @@
 """`land_topic`: a stream lands in Parquet, each record once, whoever reads it."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -170,6 +171,25 @@ def test_killed_driver_lands_every_row_once(tmp_path, into, _number, phase, batc
     run_to_its_end(driver(log, tmp_path))
     log.close()
     assert landed(into) == list(range(5 * OFFSETS_A_BATCH))
+
+
+def test_command_tells_why_it_failed_in_one_line(tmp_path, into):
+    log = SourceLab(tmp_path / "root")
+    log.create(shards=2)
+    append_heat(log.writer, [(FIRST_MS, 1, 20.5)], 0, broken=1)
+    log.close()
+    module = "streaming_jobs.jobs.land_topic"
+    arguments = [sys.executable, "-m", module, str(log.root), NAME, str(into), "--once"]
+    job = subprocess.run(
+        [*arguments, "--master", "local[2]"],
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+        check=False,
+    )
+    assert job.returncode == 2
+    assert job.stdout == ""
+    assert re.fullmatch(r"land_topic: [^\n]*stream 'events'[^\n]*\n", job.stderr)
 
 
 def test_command_stops_at_a_signal_and_goes_on(tmp_path, into):

@@ -1,39 +1,28 @@
 """The jobs' commands tell an error in one line, with the exit codes of `shardlog`."""
 
+import os
+import signal
+
 import pytest
 import typer
 
 from connectors.cli import exit_codes
-from storage_core import ForeignDataError, InvalidRequestError, LostRangeError, UnavailableError
-from streaming_jobs.jobs import command
-
-OF_SPARK = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted.
-pyspark.errors.exceptions.base.PySparkRuntimeError: something
-storage_core.errors.LostRangeError: data were lost (stream 'events', shard 2, range [5, 9))
-"""
+from storage_core import ForeignDataError, InvalidRequestError, UnavailableError
+from streaming_jobs.jobs import command, spark_words
 
 
-@pytest.mark.parametrize(("kind", "code"), command.EXIT_CODES)
+@pytest.mark.parametrize(("kind", "code"), spark_words.EXIT_CODES)
 def test_exit_codes_are_those_of_shardlog(kind, code):
-    assert exit_codes.exit_code_for(kind("it")) == code == command.code_of(kind)
+    assert exit_codes.exit_code_for(kind("it")) == code == spark_words.code_of(kind)
 
 
 def test_other_codes_are_those_of_shardlog():
-    own = (command.EXIT_UNEXPECTED, command.EXIT_USAGE, command.EXIT_INTERRUPTED)
+    own = (spark_words.EXIT_UNEXPECTED, spark_words.EXIT_USAGE, command.EXIT_INTERRUPTED)
     assert own == (
         exit_codes.EXIT_UNEXPECTED,
         exit_codes.EXIT_USAGE,
         exit_codes.EXIT_INTERRUPTED,
     )
-
-
-def test_error_of_ours_is_found_in_what_spark_says():
-    assert command.error_within(OF_SPARK) == (
-        LostRangeError,
-        "data were lost (stream 'events', shard 2, range [5, 9))",
-    )
-    assert command.error_within("ValueError: no") is None
-    assert command.code_of(LostRangeError) == 5
 
 
 def job(error):
@@ -74,3 +63,38 @@ def test_setting_that_is_none_is_refused():
     ):
         command._pairs(["spark.x"])
     assert command._pairs(["spark.x=a=b"]) == {"spark.x": "a=b"}
+
+
+def test_code_that_a_command_exits_with_is_its_own(capsys):
+    assert command.outcome(job(typer.Exit(3)), "job", "job", []) == 3
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("span", ["often", "", "5", "-5 seconds", "5 s", "seconds"])
+def test_trigger_that_is_no_span_of_time_is_refused(span):
+    with pytest.raises(typer.BadParameter, match="is no span of time like '30 seconds'"):
+        command._span(span)
+
+
+@pytest.mark.parametrize("span", ["30 seconds", "1 minute", "1 minute 30 seconds", "0.5 seconds"])
+def test_trigger_that_is_a_span_of_time_is_taken(span):
+    assert command._span(span) == span
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_first_signal_asks_for_the_end_and_any_second_one_is_the_end(number):
+    with command._Stop() as stop:
+        os.kill(os.getpid(), number)
+        assert stop.wanted.is_set()
+        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            assert signal.getsignal(each) == signal.SIG_DFL
+
+
+def test_signal_that_is_not_to_be_heard_is_not():
+    usual = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with command._Stop() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stop.wanted.is_set()
+    finally:
+        signal.signal(signal.SIGHUP, usual)
