@@ -106,7 +106,7 @@ def _run(place: Path, records: int, rate: int) -> bool:
         acknowledged += _acknowledged(producer)
         _register(servers, version=2)
         _say(f"producing {rest:,} more by it")
-        producer = running.enter_context(_producing(servers, rest, *more))
+        producer = running.enter_context(_producing(servers, rest, *more, "--seed=2"))
         acknowledged += _acknowledged(producer)
         _say(f"all {acknowledged:,} produced; waiting until worker and Spark have what is left")
         _await_stored(root, acknowledged, workers[1:])
