@@ -9,7 +9,9 @@ their columns. What has expired is not shown. DuckDB skips row groups by the sta
 bloom filters of parts: `EXPLAIN ANALYZE` tells how many it scanned.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -20,7 +22,8 @@ import pyarrow as pa
 
 from storage_core.catalog.root_file import list_streams
 from storage_core.catalog.stream_file import read_stream
-from storage_core.errors import InvalidRequestError, UnavailableError
+from storage_core.cold.shapes import Renamed, files_by_names, names_of_several_shapes, renamed
+from storage_core.errors import InvalidRequestError, ShardlogError, UnavailableError
 from storage_core.fields import AvroSchema
 from storage_core.format.keys import INT64_MIN
 from storage_core.format.record import State
@@ -41,16 +44,26 @@ _TRIES_MAX: Final = 5
 # IMPORTANT: a directory above the root may be called `version=3`; that is no column of the rows.
 _AS_WRITTEN: Final = "union_by_name = true, hive_partitioning = false"
 _GONE: Final = "no such file"
+_A_PART_HAS_GONE: Final = "a part has gone since the streams were looked at; look anew"
 _SEAL: Final = "DuckDB has no such type but from parts: `shardlog seal` makes some of the rows"
 _QUOTE: Final = '"'
+_ASKING: Final = ("SELECT", "FROM", "PIVOT", "UNPIVOT", "WITH", "EXPLAIN")
+_FIRST_WORD: Final = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*([a-zA-Z]+)", re.DOTALL)
+
+
+class _GoneError(UnavailableError):
+    """A part went, as one that has expired, before it was opened; all is to be looked at anew."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """A stream at one moment: files, tables of the rows behind them, and what is shown of both."""
+    """A stream at one moment: files, tables of the rows behind them, and what is shown of both.
 
-    files: list[str]
-    hot: list[pa.Table]
+    Files and tables stand with the columns that have another name beside those of other shapes.
+    """
+
+    files: Mapping[Renamed, list[str]]
+    hot: list[tuple[Renamed, pa.Table]]
     shown: str
 
 
@@ -72,8 +85,13 @@ class Streams:
         self._root = root
         self._names = list(streams)
         _refuse_alike(self._names)
-        self.connection = _duckdb().connect()
-        self.refresh()
+        # A table is a stream, and never a variable of the program that asks.
+        self.connection = _duckdb().connect(config={"python_enable_replacements": "false"})
+        try:
+            self.refresh()
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -96,6 +114,7 @@ class Streams:
         Raises:
             InvalidRequestError: One is not there any more, or has values that wait to be sealed and
             are of a type that DuckDB takes from parts only.
+            UnavailableError: A part went while it was looked at.
         """
         duckdb = _duckdb()
         for name in self._names:
@@ -104,18 +123,21 @@ class Streams:
             except duckdb.NotSupportedError as error:
                 message = f"{_told(str(error))}; {_SEAL}"
                 raise InvalidRequestError(message, stream=name) from error
+            except duckdb.Error as error:
+                raise _refusal(error) from error
 
     def sql(self, query: str) -> Any:  # noqa: ANN401 - a relation of DuckDB's
         """Return the answer to a query, as DuckDB's relation; lazy, and of the last look.
 
         Raises:
             InvalidRequestError: The query cannot be understood.
+            UnavailableError: A part has gone since the last look.
         """
         duckdb = _duckdb()
         try:
             return self.connection.sql(query)
         except duckdb.Error as error:
-            raise InvalidRequestError(_told(str(error))) from error
+            raise _refusal(error) from error
 
 
 def batches_of(root: str | PathLike[str], query: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
@@ -130,19 +152,15 @@ def batches_of(root: str | PathLike[str], query: str) -> tuple[pa.Schema, Iterat
     """
     duckdb = _duckdb()
     for _ in range(_TRIES_MAX):
-        streams = connect(root, _named(root, query))
-        try:
-            reader = _without_intervals(streams.sql(query)).to_arrow_reader()
-            first = next(reader, None)
-        except duckdb.Error as error:
-            streams.close()
-            if _GONE in str(error).lower():
-                continue
-            raise InvalidRequestError(_told(str(error))) from error
-        except BaseException:
-            streams.close()
-            raise
-        return reader.schema, _while_open(streams, first, reader)
+        with ExitStack() as undo, suppress(_GoneError):
+            streams = undo.enter_context(connect(root, _named(root, query)))
+            try:
+                reader = _without_intervals(streams.sql(query)).to_arrow_reader()
+                first = next(reader, None)
+            except duckdb.Error as error:
+                raise _refusal(error) from error
+            undo.pop_all()
+            return reader.schema, _while_open(streams, first, reader)
     message = "parts of the streams went on being replaced before they could be read"
     raise UnavailableError(message)
 
@@ -180,10 +198,10 @@ def _named(root: str | PathLike[str], query: str) -> list[str]:
     try:
         with duckdb.connect() as connection:
             statements = connection.extract_statements(query)
-            if len(statements) != 1 or statements[0].type not in _asks(duckdb):
+            if len(statements) != 1 or not _asks(duckdb, statements[0].type, query):
                 message = "one query is answered at a time: SELECT, or EXPLAIN of one"
                 raise InvalidRequestError(message)
-            names = set(connection.get_table_names(query))
+            names = _tables(duckdb, connection, query, there)
     except duckdb.Error as error:
         raise InvalidRequestError(_told(str(error))) from error
     exact = there & names
@@ -204,29 +222,58 @@ def _refuse_alike(names: Iterable[str]) -> None:
             raise InvalidRequestError(message)
 
 
-def _asks(duckdb: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a module
-    """Return the statements that ask; others would write."""
+def _asks(duckdb: Any, kind: object, query: str) -> bool:  # noqa: ANN401 - a module
+    """Tell whether a statement asks; others would write."""
     kinds = duckdb.StatementType
-    return kinds.SELECT, kinds.EXPLAIN
+    if kind == kinds.MULTI:
+        # A PIVOT looks for its columns first.
+        first = _FIRST_WORD.match(query)
+        return first is not None and first[1].upper() in _ASKING
+    return kind in (kinds.SELECT, kinds.EXPLAIN)
+
+
+def _tables(duckdb: Any, connection: Any, query: str, there: set[str]) -> set[str]:  # noqa: ANN401 - DuckDB's
+    """Return the tables that a query names, and perhaps more of the streams that are there."""
+    try:
+        return set(connection.get_table_names(query))
+    except duckdb.Error:
+        # NOTE: DuckDB (2.0) has none of a query with PIVOT, or with UNPIVOT of columns.
+        text = query.lower()
+        return {name for name in there if name.lower() in text}
 
 
 def _moment(root: str | PathLike[str], name: str) -> _Moment:
     with StreamReader.open(root, name) as reader:
         whole = read_stream(Path(root), name)
         entries = reader.schemas()
-        files: list[str] = []
+        files: list[tuple[str, str]] = []
         hot: list[pa.RecordBatch] = []
         looks: dict[int, ShardParts] = {}
         for shard in reader.committed():
             # IMPORTANT: in one look; what is behind `sealed` is in no part of it.
             parts = looks[shard] = reader.shard(shard).parts()
             directory = parts_directory(whole.shard_directory(shard))
-            files += [str(directory / one.file_name) for one in parts.entries]
+            files += [(str(directory / one.file_name), one.kind) for one in parts.entries]
             hot += _hot_rows(reader, shard, parts.sealed, entries)
         has_keys = reader.options.key_mode == "dictionary"
     writers = [Writer(AvroSchema.parse(one.text), one.registry_id) for one in entries]
     tables = [one.rows for one in part_rows(hot, has_keys=has_keys, writers=writers)] if hot else []
-    return _Moment(files, tables, _shown(looks))
+    several = names_of_several_shapes(writers)
+    return _Moment(
+        _by_names(files, several),
+        [(renamed(rows.schema, several), rows) for rows in tables],
+        _shown(looks),
+    )
+
+
+def _by_names(
+    files: Sequence[tuple[str, str]], several: frozenset[str]
+) -> Mapping[Renamed, list[str]]:
+    """Return files by the columns that are renamed in them; one that has gone is told."""
+    try:
+        return files_by_names(files, several)
+    except FileNotFoundError as error:
+        raise _GoneError(_A_PART_HAS_GONE) from error
 
 
 def _shown(looks: Mapping[int, ShardParts]) -> str:
@@ -256,13 +303,14 @@ def _hot_rows(
 def _show(connection: Any, name: str, moment: _Moment) -> None:  # noqa: ANN401 - DuckDB's
     """Make a stream a view of its name."""
     sources = []
-    if moment.files:
-        files = ", ".join(f"'{_escaped(file)}'" for file in moment.files)
-        sources.append(f"SELECT * FROM read_parquet([{files}], {_AS_WRITTEN})")  # noqa: S608 - escaped
-    for number, table in enumerate(moment.hot):
+    for names, files in moment.files.items():
+        listed = ", ".join(f"'{_escaped(file)}'" for file in files)
+        found = f"read_parquet([{listed}], {_AS_WRITTEN})"
+        sources.append(f"SELECT * {_renaming(names)} FROM {found}")  # noqa: S608 - escaped
+    for number, (names, table) in enumerate(moment.hot):
         inner = f"{name} {number} (not sealed)"
         connection.register(inner, table)
-        sources.append(f"SELECT * FROM {_quoted(inner)}")  # noqa: S608 - quoted
+        sources.append(f"SELECT * {_renaming(names)} FROM {_quoted(inner)}")  # noqa: S608 - quoted
     if not sources:
         sources.append('SELECT 0 AS shard, 0 AS "primary", 0 AS address, 0 AS state WHERE false')
     own = ", ".join(f"'{one}'" for one in _OWN)
@@ -271,6 +319,19 @@ def _show(connection: Any, name: str, moment: _Moment) -> None:  # noqa: ANN401 
         f"SELECT COLUMNS(lambda c: c NOT IN ({own})) FROM ({' UNION ALL BY NAME '.join(sources)}) "
         f"WHERE {moment.shown}"
     )
+
+
+def _renaming(names: Renamed) -> str:
+    pairs = ", ".join(f"{_quoted(one)} AS {_quoted(other)}" for one, other in names)
+    return f"RENAME ({pairs})" if names else ""
+
+
+def _refusal(error: Exception) -> ShardlogError:
+    """Return what an error of DuckDB's is to a caller."""
+    message = str(error)
+    if _GONE in message.lower():
+        return _GoneError(_A_PART_HAS_GONE)
+    return InvalidRequestError(_told(message))
 
 
 def _told(message: str) -> str:

@@ -25,6 +25,7 @@ from storage_core.fields import (
     frame_of,
     starts_of,
 )
+from storage_core.parts.unique_keys import with_unique_keys
 
 # How a payload that is left out begins; null for one that is kept.
 FRAMING: Final = "framing"
@@ -85,7 +86,7 @@ def with_fields(rows: pa.Table, writers: Mapping[int, Writer]) -> pa.Table:
     there = payload.is_valid().to_numpy(zero_copy_only=False)
     framing = np.full(len(numbers), -1, np.int8)
     parts: list[tuple[Places, Any]] = []
-    names = _shown_fields(reader)
+    names = shown_fields(reader)
     for number in np.unique(numbers):
         places = np.flatnonzero((numbers == number) & there)
         if len(places):
@@ -143,9 +144,16 @@ def _decoded(
 ) -> Decoded | None:
     """Return the fields of bodies; None where the reader cannot read what the writer wrote."""
     try:
-        return decode_batch(bodies, writer.schema, reader=reader, starts=starts)
+        decoded = decode_batch(bodies, writer.schema, reader=reader, starts=starts)
     except InvalidRequestError:
         return None
+    table: Any = decoded.table
+    for at, name in enumerate(table.schema.names):
+        column = table.column(name)
+        if pa.types.is_nested(column.type):
+            # A row that loses an entry by it keeps its payload.
+            table = table.set_column(at, table.schema.field(at), with_unique_keys(column))
+    return Decoded(table, decoded.faults)
 
 
 def _framing(
@@ -183,7 +191,7 @@ def _known_to(writer: AvroSchema, values: Any) -> Any:  # noqa: ANN401 - a table
     return values.select([name for name in values.schema.names if name in there])
 
 
-def _shown_fields(reader: AvroSchema) -> list[str]:
+def shown_fields(reader: AvroSchema) -> list[str]:
     """Return the fields that a file of Parquet can have as columns."""
     names: list[str] = []
     columns: set[str] = set()

@@ -26,8 +26,8 @@ REPOSITORY = Path(__file__).parents[3]
 
 
 @pytest.fixture(params=["none", "dictionary"])
-def lab(request, tmp_path):
-    lab = ColdLab(tmp_path, key_mode=request.param)
+def lab(request, root):
+    lab = ColdLab(root, key_mode=request.param)
     yield lab
     lab.stream.close()
 

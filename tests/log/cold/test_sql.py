@@ -18,8 +18,8 @@ from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab, schema_of
 
 
 @pytest.fixture(params=["none", "dictionary"])
-def lab(request, tmp_path):
-    lab = ColdLab(tmp_path, key_mode=request.param)
+def lab(request, root):
+    lab = ColdLab(root, key_mode=request.param)
     rng = np.random.default_rng(21)
     for _ in range(3):
         lab.append(rng, 200)
@@ -195,3 +195,90 @@ def test_type_that_only_parts_bring_is_told_until_it_is_sealed(tmp_path):
     lab.stream.seal()
     assert answer(lab, query) == [{"price": 1.0}]
     lab.stream.close()
+
+
+def appended(lab, schema, bodies, registry_id, ids=None):
+    """Append and commit values that a schema wrote."""
+    columns: dict[str, Any] = {
+        "primary": list(range(FIRST_MS, FIRST_MS + len(bodies))),
+        "secondary": pa.array(ids or [1] * len(bodies), pa.int32()),
+        "payload": pa.array([frame_of(schema, registry_id) + body for body in bodies]),
+        "schema": pa.array([0] * len(bodies), pa.int32()),
+    }
+    entry = SchemaEntry(registry_id, schema.identity, schema.text)
+    lab.stream.append_batch(pa.RecordBatch.from_pydict(columns), schemas=[entry])
+    lab.stream.commit()
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_map_that_has_a_key_twice_shows_the_last_and_keeps_its_payload(tmp_path, is_sealed):
+    lab = ColdLab(tmp_path)
+    by_name: dict[str, Any] = {"name": "by", "type": {"type": "map", "values": "int"}}
+    schema = schema_of([{"name": "listed", "type": {"type": "array", "items": by_name["type"]}}])
+    twice = b"\x02" + b"\x06\x02a\x02\x02b\x04\x02a\x06\x00" + b"\x00"
+    once = b"\x02" + b"\x02\x02a\x02\x00" + b"\x00"
+    appended(lab, schema, [twice, once], 42)
+    before = lab.rows()
+    if is_sealed:
+        lab.stream.seal()
+        assert lab.rows_of_parts() == before
+    found = answer(lab, f"SELECT listed[1]['a'] AS a, payload FROM {NAME} ORDER BY address")
+    assert [row["a"] for row in found] == [3, 1]
+    assert [row["payload"] for row in found] == [before[0]["payload"], None]
+    lab.stream.close()
+
+
+def test_query_reaches_no_variable_of_the_program(tmp_path):
+    lab = ColdLab(tmp_path)
+    frame = pa.table({"x": [1]})
+    assert frame.num_rows == 1
+    with connect(lab.root) as streams:
+        for ask in (lambda: answer(lab, "FROM frame"), lambda: streams.sql("FROM frame")):
+            with pytest.raises(InvalidRequestError, match="frame does not exist"):
+                ask()
+    lab.stream.close()
+
+
+@pytest.mark.parametrize("sealed", ["none", "one", "all"])
+def test_field_of_several_shapes_is_several_columns(tmp_path, sealed):
+    lab = ColdLab(tmp_path)
+    inner = {"type": "record", "name": "Inner", "fields": [{"name": "deep", "type": "int"}]}
+    appended(lab, schema_of([{"name": "reading", "type": "int"}], "One"), [b"\x02", b"\x04"], 43)
+    if sealed == "one":
+        lab.stream.seal()
+    appended(lab, schema_of([{"name": "reading", "type": inner}], "Two"), [b"\x06"], 44)
+    listed = {"type": "array", "items": "string"}
+    appended(lab, schema_of([{"name": "reading", "type": listed}], "Three"), [b"\x02\x02x\x00"], 45)
+    if sealed == "all":
+        lab.stream.seal()
+    found = answer(
+        lab,
+        "SELECT sum(reading) AS plain, max(reading_record.deep) AS deep, "
+        f"max(reading_list[1]) AS item, count(*) AS n FROM {NAME}",
+    )
+    assert found == [{"plain": 3, "deep": 3, "item": "x", "n": 4}]
+    lab.stream.close()
+
+
+def test_rows_are_pivoted(lab):
+    expected = {}
+    for row in lab.rows():
+        expected[row["state"]] = expected.get(row["state"], 0) + 1
+    for query in (
+        f"PIVOT {NAME} ON state USING count(*) GROUP BY shard",
+        f"-- by state\n( FROM (PIVOT {NAME} ON state USING count(*) GROUP BY shard))",
+    ):
+        found = answer(lab, query)
+        assert {state: sum(row[str(state)] for row in found) for state in expected} == expected
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"COPY (PIVOT {NAME} ON state USING count(*)) TO 'elsewhere'",
+        f"CREATE TABLE t AS PIVOT {NAME} ON state USING count(*)",
+    ],
+)
+def test_pivot_that_would_write_is_refused(lab, query):
+    with pytest.raises(InvalidRequestError, match="one query is answered at a time"):
+        answer(lab, query)
