@@ -261,7 +261,7 @@ def test_field_of_several_shapes_is_several_columns(tmp_path, sealed):
 
 
 def test_rows_are_pivoted(lab):
-    expected = {}
+    expected: dict[int, int] = {}
     for row in lab.rows():
         expected[row["state"]] = expected.get(row["state"], 0) + 1
     for query in (
