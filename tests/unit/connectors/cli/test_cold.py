@@ -1,9 +1,12 @@
 """`shardlog seal`, `parts` and `sql`: rows become parts, and answer in SQL."""
 
+import csv
+import io
 import json
 
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 from storage_core import Stream, StreamOptions
 
@@ -73,6 +76,40 @@ def test_sql_writes_what_read_writes(shardlog, root, tmp_path):
     assert shardlog("sql", root, query, "-o", "csv").lines[0] == "state,l,d"
     assert shardlog("sql", root, query, "--to", tmp_path / "x.parquet").code == 0
     assert pq.read_table(tmp_path / "x.parquet").num_rows == 1
+
+
+ANSWER = [
+    {"secondary": 0, "n": 2, "text": "a,b", "l": [0], "at": None, "raw": b"v0"},
+    {"secondary": 1, "n": 2, "text": 'say "x"', "l": None, "at": "2026-01-02", "raw": b"\xff"},
+]
+ASKED = """
+    SELECT secondary, 2::TINYINT AS n, if(secondary = 0, 'a,b', 'say "x"') AS text,
+        if(secondary = 0, [0], NULL) AS l, if(secondary = 0, NULL, DATE '2026-01-02') AS at,
+        if(secondary = 0, payload, '\\xFF'::BLOB) AS raw
+    FROM orders WHERE secondary < 2 ORDER BY secondary
+"""
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_answer_is_the_same_in_every_form(shardlog, root, tmp_path, is_sealed):
+    if is_sealed:
+        shardlog("seal", root, NAME)
+    lines = [json.loads(line) for line in shardlog("sql", root, ASKED, "-o", "jsonl").lines]
+    assert [one["raw"] for one in lines] == ["v0", "/w=="]
+    shown = [{**one, "raw": None, "raw_encoding": None} for one in lines]
+    assert shown == [{**one, "raw": None, "raw_encoding": None} for one in ANSWER]
+    head, *rows = csv.reader(io.StringIO(shardlog("sql", root, ASKED, "-o", "csv").out))
+    assert head[:5] == ["secondary", "n", "text", "l", "at"]
+    assert [row[:5] for row in rows] == [
+        ["0", "2", "a,b", "[0]", ""],
+        ["1", "2", 'say "x"', "", "2026-01-02"],
+    ]
+    table = shardlog("sql", root, ASKED).lines
+    assert [line.split()[:2] for line in table] == [["secondary", "n"], ["0", "2"], ["1", "2"]]
+    for name, read in (("x.parquet", pq.read_table), ("x.arrow", feather.read_table)):
+        assert shardlog("sql", root, ASKED, "--to", tmp_path / name).code == 0
+        found = read(tmp_path / name).to_pylist()
+        assert [{**one, "at": one["at"] and str(one["at"])} for one in found] == ANSWER
 
 
 def test_answer_without_rows_has_its_columns(shardlog, root):
