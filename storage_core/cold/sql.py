@@ -45,7 +45,6 @@ _TRIES_MAX: Final = 5
 _AS_WRITTEN: Final = "union_by_name = true, hive_partitioning = false"
 _GONE: Final = "no such file"
 _A_PART_HAS_GONE: Final = "a part has gone since the streams were looked at; look anew"
-_SEAL: Final = "DuckDB has no such type but from parts: `shardlog seal` makes some of the rows"
 _QUOTE: Final = '"'
 _ASKING: Final = ("SELECT", "FROM", "PIVOT", "UNPIVOT", "WITH", "EXPLAIN")
 _FIRST_WORD: Final = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*([a-zA-Z]+)", re.DOTALL)
@@ -112,17 +111,13 @@ class Streams:
         """Look at the streams anew.
 
         Raises:
-            InvalidRequestError: One is not there any more, or has values that wait to be sealed and
-            are of a type that DuckDB takes from parts only.
+            InvalidRequestError: One is not there any more.
             UnavailableError: A part went while it was looked at.
         """
         duckdb = _duckdb()
         for name in self._names:
             try:
                 _show(self.connection, name, _moment(self._root, name))
-            except duckdb.NotSupportedError as error:
-                message = f"{_told(str(error))}; {_SEAL}"
-                raise InvalidRequestError(message, stream=name) from error
             except duckdb.Error as error:
                 raise _refusal(error) from error
 

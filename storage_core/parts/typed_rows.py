@@ -123,6 +123,7 @@ def payloads_of(rows: pa.Table, writers: Mapping[int, Writer], fields: list[str]
     framing = table.column(FRAMING).fill_null(-1).to_numpy()
     numbers = table.column("schema").to_numpy()
     values = table.select([column_of(name) for name in fields]).rename_columns(fields)
+    values = _with_wide_decimals(values, reader_of(writers, np.unique(numbers).tolist()))
     for number in np.unique(numbers):
         for how, (_, frame) in _FRAMES.items():
             places = np.flatnonzero((numbers == number) & (framing == how))
@@ -208,6 +209,30 @@ def shown_fields(reader: AvroSchema) -> list[str]:
     return names
 
 
+def shown_type(kind: Any) -> Any:  # noqa: ANN401 - a type of Arrow's
+    """Return the type that a column of a part has for a field's: of wide decimals it is text.
+
+    Many readers of Parquet, DuckDB among them, have decimals of 38 digits, and floats beyond.
+    """
+    if pa.types.is_decimal256(kind):
+        return pa.string()
+    if pa.types.is_struct(kind):
+        return pa.struct([one.with_type(shown_type(one.type)) for one in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, kind.item_field.with_type(shown_type(kind.item_type)))
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(shown_type(kind.value_type)))
+    return kind
+
+
+def _with_wide_decimals(values: Any, reader: AvroSchema) -> Any:  # noqa: ANN401 - tables
+    """Return columns of a part with the decimals that are texts there."""
+    for at, field in enumerate(reader.arrow_schema(values.schema.names)):
+        if shown_type(field.type) != field.type:
+            values = values.set_column(at, field.name, values.column(at).cast(field.type))
+    return values
+
+
 def _can_lie(kind: pa.DataType) -> bool:
     """Tell whether Parquet has a type; it knows no struct without fields, no bytes of width 0."""
     if pa.types.is_struct(kind):
@@ -237,6 +262,8 @@ def _columns(
     is_all = first == count and bool((where == np.arange(count)).all())
     for name in names:
         column = rows.column(name).combine_chunks()
+        if shown_type(column.type) != column.type:
+            column = column.cast(shown_type(column.type))
         yield name, column if is_all else column.take(taken)
 
 

@@ -176,24 +176,22 @@ def test_rows_that_a_cap_takes_are_not_shown(tmp_path):
     lab.stream.close()
 
 
-def test_type_that_only_parts_bring_is_told_until_it_is_sealed(tmp_path):
-    lab = ColdLab(tmp_path)
-    kind = {"type": "bytes", "logicalType": "decimal", "precision": 50, "scale": 2}
-    schema = schema_of([{"name": "price", "type": kind}], "Price")
-    columns: dict[str, Any] = {
-        "primary": [FIRST_MS],
-        "secondary": pa.array([1], pa.int32()),
-        "payload": pa.array([frame_of(schema, 41) + b"\x02\x64"]),
-        "schema": pa.array([0], pa.int32()),
-    }
-    entry = SchemaEntry(41, schema.identity, schema.text)
-    lab.stream.append_batch(pa.RecordBatch.from_pydict(columns), schemas=[entry])
-    lab.stream.commit()
-    query = f"SELECT price FROM {NAME}"
-    with pytest.raises(InvalidRequestError, match="`shardlog seal` makes some"):
-        answer(lab, query)
-    lab.stream.seal()
-    assert answer(lab, query) == [{"price": 1.0}]
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_decimals_of_more_digits_than_sql_has_are_exact_texts(root, is_sealed):
+    lab = ColdLab(root)
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 50, "scale": 2}
+    listed = {"type": "array", "items": decimal}
+    schema = schema_of([{"name": "price", "type": decimal}, {"name": "all", "type": listed}])
+    much = (10**45 + 1).to_bytes(19, "big")
+    body = b"\x26" + much + b"\x02\x02\x9c" + b"\x00"
+    appended(lab, schema, [body], 41)
+    before = lab.rows()
+    if is_sealed:
+        lab.stream.seal()
+        assert lab.rows_of_parts() == before
+    (found,) = answer(lab, f"SELECT * FROM {NAME}")
+    assert (found["price"], found["all"]) == (f"1{'0' * 42}0.01", ["-1.00"])
+    assert "payload" not in found
     lab.stream.close()
 
 
