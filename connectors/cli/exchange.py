@@ -1,7 +1,7 @@
 """`shardlog export` and `shardlog import`: rows of a stream as files, and back."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
@@ -18,9 +18,12 @@ from connectors.cli.arguments import (
 from connectors.cli.printing import print_json
 from connectors.cli.progress_bar import progress_bar
 from connectors.cli.read import End, Start
-from storage_core import StreamReader
-from storage_core.exchange.export import ExportReport, export_stream
-from storage_core.exchange.importing import import_stream
+from storage_core import InvalidRequestError, StreamReader
+
+if TYPE_CHECKING:
+    from storage_core.exchange.export import ExportReport
+
+_FILES: Final = (".parquet", ".avro", ".jsonl", ".csv")
 
 Directory = Annotated[
     Path,
@@ -88,6 +91,15 @@ def export(  # noqa: PLR0913 - one parameter an option
 
     Example: shardlog export ./data telemetry --output ./telemetry-export
     """
+    # Loading it takes a fifth of a second, which other verbs need not wait for.
+    from storage_core.exchange.export import export_stream  # noqa: PLC0415
+
+    if directory.suffix in _FILES:
+        message = (
+            f"--output {directory}: an export is a directory; one file of rows is what "
+            "`shardlog read --to` writes"
+        )
+        raise InvalidRequestError(message)
     with StreamReader.open(root, stream) as reader:
         unit = reader.options.unit
         least, largest = primary_bound("--start", start, unit), primary_bound("--end", end, unit)
@@ -129,6 +141,8 @@ def import_(root: Root, directory: Exported, stream: StreamName, append: Append 
 
     Example: shardlog import ./elsewhere ./telemetry-export telemetry
     """
+    from storage_core.exchange.importing import import_stream  # noqa: PLC0415 - as above
+
     with progress_bar(None) as progress:
         report = import_stream(root, stream, directory, append=append, progress=progress)
     made = f"made {stream!r}: " if report.is_new else ""
@@ -136,7 +150,7 @@ def import_(root: Root, directory: Exported, stream: StreamName, append: Append 
     typer.echo(f"{made}{report.rows:,} rows taken{there}")
 
 
-def _fields(report: ExportReport) -> dict[str, object]:
+def _fields(report: "ExportReport") -> dict[str, object]:
     return {
         "directory": str(report.directory),
         "rows": report.rows,

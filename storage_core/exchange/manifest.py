@@ -207,6 +207,16 @@ class Manifest:
         same = ("form", "codec", "stream", "incarnation", "asked")
         return all(getattr(self, name) == getattr(other, name) for name in same)
 
+    def without_what_is_lost(self, now: "Manifest") -> "Manifest":
+        """Return the manifest of the same moment without what another one leaves out as lost."""
+        places = dict(self.places)
+        for number, place in self.places.items():
+            lost = now.places[number].lost if number in now.places else ()
+            below = [(first, min(end, place.committed)) for first, end in lost]
+            kept = tuple(one for one in below if one[0] < one[1])
+            places[number] = replace(place, lost=kept)
+        return replace(self, places=places)
+
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """Return the bytes of a manifest."""

@@ -137,7 +137,7 @@ class WorkPlace:
             message = f"an interrupted export cannot go on; remove it: {error.message}"
             raise InvalidRequestError(message, path=directory) from error
         if known.is_asked_alike(plan):
-            return known
+            return known.without_what_is_lost(plan)
         message = (
             f"an interrupted export of stream {known.stream!r} is there, of other rows or in "
             "another form; finish it as it was begun, or remove it"

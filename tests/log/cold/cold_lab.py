@@ -18,6 +18,7 @@ from storage_core.fields import AvroSchema, encode_batch, frame_of
 from storage_core.parts.typed_rows import Writer, column_of, payloads_of, reader_of
 
 NAME = "telemetry"
+FORMS = ["parquet", "avro", "jsonl"]
 FIRST_MS = 1_700_000_000_000
 IDS = 5
 _FIELDS: list[dict[str, Any]] = [

@@ -5,12 +5,7 @@ with what the log tells. Exports are interrupted by exceptions and by kill -9 be
 """
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -18,13 +13,18 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from storage_core import InvalidRequestError, LostRangeError, StreamReader
+from storage_core import (
+    InvalidRequestError,
+    LostRangeError,
+    Stream,
+    StreamReader,
+    UnavailableError,
+)
 from storage_core.exchange.export import export_stream
 from storage_core.exchange.importing import import_stream
-from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab, facts_of, whole_rows
+from tests.log.cold.cold_lab import FIRST_MS, FORMS, NAME, ColdLab, facts_of, whole_rows
+from tests.log.cold.interrupting import CALLS_MAX, STEP, StopError, killed, stopped_at
 
-REPOSITORY = Path(__file__).parents[3]
-FORMS = ["parquet", "avro", "jsonl"]
 FILE_ROWS = 100
 
 
@@ -70,6 +70,9 @@ def test_copy_has_the_same_rows_states_schemas_and_newest(lab, root, form):
     assert (report.rows, report.is_resumed) == (300, False)
     assert back(lab, root, root / "x") == rows_of(lab)
     assert facts_of(root / "back") == facts_of(lab.root)
+    assert import_stream(root / "back", NAME, root / "x").rows_before == 300
+    with Stream.open(root / "back", NAME) as stream:
+        assert stream.verify().problems == ()
 
 
 def test_manifest_tells_files_rows_schemas_and_places(lab, root):
@@ -188,23 +191,19 @@ def test_expired_rows_are_left_out(root):
     lab.stream.close()
 
 
+def test_second_export_to_a_place_waits_for_the_first(plain_lab, root):
+    def again(_):
+        with pytest.raises(UnavailableError, match="another process is exporting to there"):
+            exported(plain_lab, root / "x")
+
+    assert exported(plain_lab, root / "x", progress=again).rows == 300
+
+
 def test_stream_without_rows_is_an_export_without_files(root):
     lab = ColdLab(root / "data")
     assert exported(lab, root / "x").files == 0
     assert back(lab, root, root / "x") == []
     lab.stream.close()
-
-
-class StopError(Exception):
-    """What interrupts an export."""
-
-
-def stopped_at(count):
-    def progress(done):
-        if done >= count:
-            raise StopError
-
-    return progress
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -239,34 +238,6 @@ def test_line_of_the_journal_that_was_cut_is_written_anew(plain_lab, root, damag
     journal.write_text(damage(journal.read_text()))
     exported(plain_lab, root / "x")
     assert back(plain_lab, root, root / "x") == rows_of(plain_lab)
-
-
-# With the variable set each file has its turn; else a few, spread over them.
-STEP = 1 if os.environ.get("SHARDLOG_FAULT_COLD") else 9
-CALLS_MAX = 100
-
-
-def killed(statement, number):
-    """Run a statement in a process that is killed before a file or directory is synced."""
-    script = f"""
-import os, signal
-count = 0
-usual = os.fsync
-def fsync(descriptor):
-    global count
-    if count == {number}:
-        os.kill(os.getpid(), signal.SIGKILL)
-    count += 1
-    usual(descriptor)
-os.fsync = fsync
-from storage_core.exchange.export import export_stream
-from storage_core.exchange.importing import import_stream
-{statement}
-os._exit(0)
-"""
-    ended = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, check=False)
-    assert ended.returncode in (0, -signal.SIGKILL)
-    return ended.returncode != 0
 
 
 def test_kill_between_any_two_files_leaves_no_export_that_is_not_whole(plain_lab, root):
@@ -328,3 +299,18 @@ def test_lost_rows_are_told_before_they_are_left_out(root, make_bench):
     with StreamReader.open(root / "back", bench.name) as reader:
         assert reader.gaps() == {0: [(20, 30)]}
         assert reader.read().num_rows == 40
+
+
+def test_export_that_met_a_loss_goes_on_without_it(root, make_bench):
+    bench = make_bench()
+    for first in range(0, 50, 10):
+        bench.keep(range(first, first + 10))
+    with pytest.raises(StopError):
+        export_stream(bench.root, bench.name, root / "x", file_rows=10, progress=stopped_at(10))
+    bench.close()
+    bench.damage_block(20)
+    bench.open()
+    with pytest.raises(LostRangeError):
+        bench.stream.read()
+    report = export_stream(bench.root, bench.name, root / "x", file_rows=10, without_lost=True)
+    assert (report.rows, report.lost, report.is_resumed) == (40, {0: ((20, 30),)}, True)

@@ -21,16 +21,8 @@ from storage_core import (
 )
 from storage_core.exchange.export import export_stream
 from storage_core.exchange.importing import import_stream
-from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab, facts_of, whole_rows
-from tests.log.cold.test_export import (
-    CALLS_MAX,
-    FORMS,
-    STEP,
-    StopError,
-    killed,
-    rows_of,
-    stopped_at,
-)
+from tests.log.cold.cold_lab import FIRST_MS, FORMS, NAME, ColdLab, facts_of, whole_rows
+from tests.log.cold.interrupting import CALLS_MAX, STEP, StopError, killed, stopped_at
 
 ROWS = 300
 
@@ -57,7 +49,7 @@ def test_import_that_is_repeated_changes_nothing(lab, root):
     again = import_stream(root / "back", NAME, root / "x")
     assert (first.rows, first.rows_before, first.is_new) == (ROWS, 0, True)
     assert (again.rows, again.rows_before, again.is_new) == (0, ROWS, False)
-    assert rows_back(root) == rows_of(lab)
+    assert rows_back(root) == whole_rows(lab.root, lab.who)
 
 
 def cut(path: Path) -> None:
@@ -81,7 +73,7 @@ def test_damaged_file_gives_the_rows_before_it_and_an_error_that_names_it(lab, r
     with pytest.raises(CorruptionError, match=r"\d+ of its \d+ rows were taken") as raised:
         import_stream(root / "back", NAME, root / "x")
     assert raised.value.path == broken
-    there, rows = rows_back(root), rows_of(lab)
+    there, rows = rows_back(root), whole_rows(lab.root, lab.who)
     of_shards = [[row for row in rows if row["shard"] == shard] for shard in (0, 1)]
     assert there == of_shards[0] + of_shards[1][: len(there) - len(of_shards[0])]
     broken.write_bytes(kept)
@@ -140,7 +132,9 @@ def test_rows_are_added_to_a_stream_that_has_some_and_once(lab, root, form):
     found = whole_rows(root / "back", "secondary", "other")
     who = ("secondary", "primary", "payload", "schema_id", "schema_fingerprint", "timestamp")
     key = [tuple(str(row[name]) for name in who) for row in found if row["payload"] != b"mine"]
-    assert sorted(key) == sorted(tuple(str(row[name]) for name in who) for row in rows_of(lab))
+    assert sorted(key) == sorted(
+        tuple(str(row[name]) for name in who) for row in whole_rows(lab.root, lab.who)
+    )
     assert len(found) == ROWS + 1
 
 
@@ -158,7 +152,7 @@ def test_killed_import_goes_on(lab, root):
         place = root / f"back{number}"
         was_killed = killed(f"import_stream({str(place)!r}, {NAME!r}, {str(root / 'x')!r})", number)
         import_stream(place, NAME, root / "x")
-        assert whole_rows(place, lab.who) == rows_of(lab)
+        assert whole_rows(place, lab.who) == whole_rows(lab.root, lab.who)
         if not was_killed:
             break
     assert not was_killed
@@ -172,7 +166,7 @@ def test_interrupted_import_goes_on(lab, root):
     assert 0 < there < ROWS
     report = import_stream(root / "back", NAME, root / "x")
     assert (report.rows, report.rows_before) == (ROWS - there, there)
-    assert rows_back(root) == rows_of(lab)
+    assert rows_back(root) == whole_rows(lab.root, lab.who)
 
 
 def test_copy_of_a_topic_goes_on_where_it_stood(root):
@@ -229,6 +223,17 @@ def test_envelopes_come_back_in_other_forms_too(root, form):
     export_stream(root / "data", NAME, root / "x", form=form)
     import_stream(root / "back", NAME, root / "x")
     assert whole_rows(root / "back", "secondary") == whole_rows(root / "data", "secondary")
+
+
+def test_rows_that_were_ahead_late_or_absorbed_are_so_still(root):
+    with Stream.create(root / "data", NAME, StreamOptions(shards=1, jitter=5)) as stream:
+        for primary in (10, 7, 1, 10**14, 11):
+            stream.append(FIRST_MS + primary, 1, b"x")
+    export_stream(root / "data", NAME, root / "x", form="avro")
+    import_stream(root / "back", NAME, root / "x")
+    rows = whole_rows(root / "back", "secondary")
+    assert [row["state"] for row in rows] == [0, 0, 1, 2, 0]
+    assert facts_of(root / "back") == facts_of(root / "data")
 
 
 def test_what_is_no_export_is_told_in_a_line(lab, root):

@@ -58,6 +58,12 @@ def test_place_that_has_something_is_refused_in_a_line(shardlog, root):
     assert ran.err.count("\n") == 1
 
 
+def test_name_of_a_file_is_refused_with_the_verb_that_writes_one(shardlog, root):
+    ran = shardlog("export", root / "data", NAME, "-o", root / "x.parquet")
+    assert ran.code == 2
+    assert "`shardlog read --to` writes" in ran.err
+
+
 def test_damaged_file_ends_with_the_code_of_damage_and_names_it(shardlog, root):
     shardlog("export", root / "data", NAME, "-o", root / "x")
     (file,) = (root / "x").glob("0001-*.parquet")

@@ -1,0 +1,50 @@
+"""What interrupts exports and imports: an exception between two chunks, and kill -9 at any sync."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[3]
+# With the variable set each sync has its turn; else a few, spread over them.
+STEP = 1 if os.environ.get("SHARDLOG_FAULT_COLD") else 9
+CALLS_MAX = 200
+
+
+class StopError(Exception):
+    """What interrupts an export."""
+
+
+def stopped_at(count: int) -> Callable[[int], None]:
+    """Return what is told of progress, and has enough once so many rows are done."""
+
+    def progress(done: int) -> None:
+        if done >= count:
+            raise StopError
+
+    return progress
+
+
+def killed(statement: str, number: int) -> bool:
+    """Run a statement in a process that is killed before a file or directory is synced."""
+    script = f"""
+import os, signal
+count = 0
+usual = os.fsync
+def fsync(descriptor):
+    global count
+    if count == {number}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    count += 1
+    usual(descriptor)
+os.fsync = fsync
+from storage_core.exchange.export import export_stream
+from storage_core.exchange.importing import import_stream
+{statement}
+os._exit(0)
+"""
+    ended = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, check=False)
+    assert ended.returncode in (0, -signal.SIGKILL)
+    return ended.returncode != 0
