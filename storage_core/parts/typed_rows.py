@@ -167,6 +167,9 @@ def _framing(
     """Return for each row how its payload can be made again; -1 where it cannot."""
     found = np.full(len(starts), -1, np.int8)
     values = _known_to(writer.schema, decoded.table.select(names))
+    if not values.schema.names:
+        # Nothing is shown of such values, and Arrow counts no rows without columns.
+        return found
     is_read = np.ones(len(starts), np.bool_)
     is_read[[fault.row for fault in decoded.faults]] = False
     for how, (size, frame) in _FRAMES.items():

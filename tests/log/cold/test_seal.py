@@ -241,6 +241,24 @@ def test_fields_without_width_are_sealed_by_their_payloads(tmp_path):
     lab.stream.close()
 
 
+def test_values_without_fields_are_sealed_by_their_payloads(root):
+    lab = ColdLab(root)
+    schema = schema_of([], "Nothing")
+    payloads = [frame_of(schema, 41), None, frame_of(schema, None)]
+    columns: dict[str, Any] = {
+        "primary": [FIRST_MS] * 3,
+        "secondary": pa.array([1, 1, 1], pa.int32()),
+        "payload": pa.array(payloads),
+        "schema": pa.array([0] * 3, pa.int32()),
+    }
+    entry = SchemaEntry(41, schema.identity, schema.text)
+    lab.stream.append_batch(pa.RecordBatch.from_pydict(columns), schemas=[entry])
+    lab.stream.commit()
+    assert lab.stream.seal().rows == 3
+    assert lab.rows_of_parts() == lab.rows()
+    lab.stream.close()
+
+
 def test_what_others_put_beside_parts_stays(lab):
     lab.append(np.random.default_rng(31), 50)
     lab.stream.seal()
