@@ -21,6 +21,7 @@ from storage_core.format.counters import IndexCounts, StreamStats, stats_of
 from storage_core.format.keys import saturating_add
 from storage_core.format.record import Record
 from storage_core.format.schema_entry import SchemaEntry
+from storage_core.format.schema_order import in_order_of_all
 from storage_core.ground.forking import Home
 from storage_core.ground.parallel import Threads
 from storage_core.read.asked import Ids, integer, request_of
@@ -116,15 +117,13 @@ class StreamReads(Generic[S]):
         """Return the schemas of which the open shards have, or had, rows; each once.
 
         They are there without the registry; a schema of a batch that is not committed yet may be
-        among them.
+        among them. What came later to a shard stands behind what came to it before.
 
         Args:
-            registry_id: Only those of this id, of each shard the newest last; the others are not
-                read.
+            registry_id: Only those of this id; the others are not read.
         """
         shards = self._open_shards().values()
-        found = (entry for one in shards for entry in one.schemas(registry_id))
-        return list({entry.identity: entry for entry in found}.values())
+        return in_order_of_all(one.schemas(registry_id) for one in shards)
 
     def parts(self) -> list[Part]:
         """Return the parts of the open shards: the files of Parquet that have their sealed rows."""

@@ -3,15 +3,20 @@
 from collections.abc import Iterable
 
 from storage_core.format.schema_entry import SchemaEntry
+from storage_core.format.schema_order import in_order_of_all
 
 
-def newest_schema(schemas: Iterable[SchemaEntry]) -> SchemaEntry | None:
+def newest_schema(*orders: Iterable[SchemaEntry]) -> SchemaEntry | None:
     """Return the schema with the highest id in its registry, of one id the last; None if none.
 
-    A registry counts its ids up, and a shard keeps schemas in the order in which they came.
+    A registry counts its ids up. Those of one id, as of no registry, are told apart by the order
+    in which they came to the shards (`schema_order.py`).
+
+    Args:
+        orders: The schemas of a stream, or of each of several, as `schemas()` returns them.
     """
     newest: SchemaEntry | None = None
-    for one in schemas:
+    for one in in_order_of_all(orders):
         if newest is None or one.registry_id >= newest.registry_id:
             newest = one
     return newest

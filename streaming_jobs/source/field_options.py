@@ -68,13 +68,13 @@ def parse_fields_asked(
 
 
 def reader_schema(
-    asked: FieldsAsked, schemas: Callable[[], Iterable[SchemaEntry]], *, is_stream: bool
+    asked: FieldsAsked, schemas: Callable[[], Iterable[Iterable[SchemaEntry]]], *, is_stream: bool
 ) -> AvroSchema:
     """Return the schema by which values are read.
 
     Args:
         asked: What the options say.
-        schemas: Tells the schemas that the store has.
+        schemas: Tells the schemas that the store has of each stream.
         is_stream: Whether it has to be a fixed one.
 
     Raises:
@@ -83,7 +83,7 @@ def reader_schema(
     """
     if asked.schema is not None:
         return schema_named(asked.schema, _OPTION, asked.registry).schema
-    newest = newest_schema(schemas())
+    newest = newest_schema(*schemas())
     if is_stream:
         raise InvalidRequestError(_no_fixed_schema(newest))
     if newest is None:

@@ -72,10 +72,9 @@ def ask_each(
     return answers
 
 
-def schemas_of_streams(options: SourceOptions) -> list[SchemaEntry]:
-    """Return the schemas by which rows of the streams were written."""
-    told = ask_each(options, lambda reader, _: reader.schemas())
-    return [entry for schemas in told.values() for entry in schemas]
+def schemas_of_streams(options: SourceOptions) -> list[list[SchemaEntry]]:
+    """Return the schemas by which rows of each stream were written."""
+    return list(ask_each(options, lambda reader, _: reader.schemas()).values())
 
 
 def check_streams(options: SourceOptions) -> None:

@@ -232,6 +232,37 @@ def test_frame_keeps_the_schema_it_was_loaded_with(lab):
     assert lab.names()[0] == "n"
 
 
+LATER = record_schema(("device", "int"), ("heat", "float"), ("unit", ["null", "string"]))
+
+
+def put_unregistered(lab, *rows):
+    """Commit rows, each by a schema that no registry has and of a secondary."""
+    for text, secondary in rows:
+        schema = AvroSchema.parse(text)
+        value = {"device": secondary, "heat": 0.5, "unit": "C"}
+        body = frame_of(schema, None) + written(text, value)
+        entry = SchemaEntry(0, schema.identity, schema.text)
+        lab.put_values([(0, body)], [entry], secondary=pa.array([secondary], pa.int32()))
+
+
+def test_newest_that_no_registry_has_is_the_last_in_a_shard_that_saw_both(tmp_path):
+    lab = TypedLab(tmp_path / "root")
+    lab.create(shards=2)
+    # Even ones are in shard 0, which saw the later one first and the other not at all.
+    put_unregistered(lab, (OLD, 1), (LATER, 0), (LATER, 1))
+    lab.close()
+    assert lab.names()[:3] == ["device", "heat", "unit"]
+
+
+def test_newest_that_no_registry_has_is_the_last_in_a_stream_that_saw_both(lab):
+    put_unregistered(lab, (OLD, 0), (LATER, 0))
+    other = TypedLab(lab.root, "other")
+    other.create(shards=1)
+    put_unregistered(other, (OLD, 0))
+    other.close()
+    assert lab.names(subscribe="events,other")[:3] == ["device", "heat", "unit"]
+
+
 def test_streams_of_several_versions_are_read_by_the_newest_of_all(lab):
     lab.put_values([(0, old(1)), (1, new(2))], BOTH)
     with Stream.create(lab.root, "other", StreamOptions(shards=1)) as other:
