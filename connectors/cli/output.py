@@ -144,24 +144,19 @@ class Output:
         self.columns = schema.names if values is None else values.asked
         self._values = values
         schema = schema if values is None else values.schema(schema)
-        self._undo = ExitStack()
-        file = None if choice.to is None else WholeFile(choice.to, overwrite=choice.overwrite)
-        if file is not None:
-            self._undo.enter_context(file)
-        self.folder = None if file is None else file.folder
         self._rows: _Rows
         self._typed: TypedRows | None = None
+        file = None if choice.to is None else WholeFile(choice.to, overwrite=choice.overwrite)
+        self.folder = None if file is None else file.folder
         self._is_stdout = file is None
-        if choice.form in _TEXT:
-            to = None if file is None else lambda lines: file.text("".join(f"{x}\n" for x in lines))
-            self._rows = RowPrinter(_TEXT[choice.form], schema.names, base64_columns, to)
-        else:
-            form: TypedForm = "parquet" if choice.form == "parquet" else "arrow"
-            if file is None and form == "arrow":
-                form = "arrow-stream"
-            self._rows = self._typed = TypedRows(
-                form, file or _StandardOutput(), typed_schema(schema, unit)
-            )
+        with ExitStack() as undo:
+            if file is not None:
+                undo.enter_context(file)
+            if choice.form in _TEXT:
+                self._rows = _printer(_TEXT[choice.form], schema, base64_columns, file)
+            else:
+                self._rows = self._typed = _typed_rows(choice.form, schema, unit, file)
+            self._undo = undo.pop_all()
         self._schema = schema
         is_seen = sys.stderr.isatty() and not (file is None and sys.stdout.isatty())
         self._progress = Progress(sys.stderr if is_seen else None, SystemClock(), total)
@@ -246,6 +241,22 @@ def _schema_of(path: Path) -> AvroSchema:
     except InvalidRequestError as error:
         message = f"--schema {error.message}"
         raise InvalidRequestError(message) from error
+
+
+def _printer(
+    form: Format, schema: pa.Schema, base64_columns: Collection[str], file: WholeFile | None
+) -> RowPrinter:
+    to = None if file is None else lambda lines: file.text("".join(f"{x}\n" for x in lines))
+    return RowPrinter(form, schema.names, base64_columns, to)
+
+
+def _typed_rows(
+    form: OutputForm, schema: pa.Schema, unit: Unit, file: WholeFile | None
+) -> TypedRows:
+    kind: TypedForm = "parquet" if form == "parquet" else "arrow"
+    if file is None and kind == "arrow":
+        kind = "arrow-stream"
+    return TypedRows(kind, file or _StandardOutput(), typed_schema(schema, unit))
 
 
 class _StandardOutput:

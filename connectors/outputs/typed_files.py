@@ -49,9 +49,13 @@ class TypedRows:
         self._drain = _Drain(sink)
         self._writer: Any
         if form == "parquet":
-            self._writer = _parquet.ParquetWriter(
-                self._drain, schema, compression="zstd", store_schema=True
-            )
+            try:
+                self._writer = _parquet.ParquetWriter(
+                    self._drain, schema, compression="zstd", store_schema=True
+                )
+            except pa.ArrowNotImplementedError as error:
+                message = f"Parquet has no such type; make it a text, or leave it out: {error}"
+                raise InvalidRequestError(message) from error
         else:
             new = _untyped.ipc.new_file if form == "arrow" else _untyped.ipc.new_stream
             self._writer = new(_untyped.PythonFile(self._drain, "w"), schema)

@@ -47,6 +47,8 @@ _GONE: Final = "no such file"
 _A_PART_HAS_GONE: Final = "a part has gone since the streams were looked at; look anew"
 _QUOTE: Final = '"'
 _ASKING: Final = ("SELECT", "FROM", "PIVOT", "UNPIVOT", "WITH", "EXPLAIN")
+# What few formats have.
+_AS_TEXT: Final = ("INTERVAL", "UNION", "BIT")
 _FIRST_WORD: Final = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*([a-zA-Z]+)", re.DOTALL)
 
 
@@ -150,36 +152,64 @@ def batches_of(root: str | PathLike[str], query: str) -> tuple[pa.Schema, Iterat
         with ExitStack() as undo, suppress(_GoneError):
             streams = undo.enter_context(connect(root, _named(root, query)))
             try:
-                reader = _without_intervals(streams.sql(query)).to_arrow_reader()
-                first = next(reader, None)
+                reader = _told_apart(streams.sql(query)).to_arrow_reader()
             except duckdb.Error as error:
                 raise _refusal(error) from error
+            first = _next(reader)
             undo.pop_all()
             return reader.schema, _while_open(streams, first, reader)
     message = "parts of the streams went on being replaced before they could be read"
     raise UnavailableError(message)
 
 
-def _without_intervals(answer: Any) -> Any:  # noqa: ANN401 - a relation
-    """Return an answer with its spans of time as texts; few formats have those."""
-    if not any(str(kind) == "INTERVAL" for kind in answer.types):
+def _told_apart(answer: Any) -> Any:  # noqa: ANN401 - a relation
+    """Return an answer that every format can have: names once each, spans and the like as texts.
+
+    Of two columns of one name, as a join of two streams has them, the second is `<name>_1`.
+    """
+    names = _once_each(answer.columns)
+    texts = [str(kind).startswith(_AS_TEXT) for kind in answer.types]
+    if names == list(answer.columns) and not any(texts):
         return answer
-    columns = (
-        f"CAST({_quoted(name)} AS VARCHAR) AS {_quoted(name)}"
-        if str(kind) == "INTERVAL"
-        else _quoted(name)
-        for name, kind in zip(answer.columns, answer.types, strict=True)
-    )
-    return answer.project(", ".join(columns))
+    shown = [
+        f"CAST({_quoted(name)} AS VARCHAR) AS {_quoted(name)}" if is_text else _quoted(name)
+        for name, is_text in zip(names, texts, strict=True)
+    ]
+    named = ", ".join(map(_quoted, names))
+    return answer.query("answer", f"SELECT {', '.join(shown)} FROM answer AS of_query({named})")  # noqa: S608 - quoted
+
+
+def _once_each(names: Iterable[str]) -> list[str]:
+    """Return names of which no two are one to SQL."""
+    given, taken, found = list(names), set[str](), []
+    whole = {name.lower() for name in given}
+    for name in given:
+        shown, count = name, 0
+        while shown.lower() in taken or (count and shown.lower() in whole):
+            count += 1
+            shown = f"{name}_{count}"
+        taken.add(shown.lower())
+        found.append(shown)
+    return found
 
 
 def _while_open(
-    streams: Streams, first: pa.RecordBatch | None, reader: Iterable[pa.RecordBatch]
+    streams: Streams, first: pa.RecordBatch | None, reader: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     with streams:
-        if first is not None:
-            yield first
-        yield from reader
+        batch = first
+        while batch is not None:
+            yield batch
+            batch = _next(reader)
+
+
+def _next(reader: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+    """Return some more rows of an answer; None if there are no more."""
+    try:
+        return next(reader, None)
+    except (_duckdb().Error, pa.ArrowException, OSError) as error:
+        # NOTE: what DuckDB (2.0) finds behind the first rows comes out of Arrow as an OSError.
+        raise _refusal(error) from error
 
 
 def _named(root: str | PathLike[str], query: str) -> list[str]:

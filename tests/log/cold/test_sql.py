@@ -280,3 +280,33 @@ def test_rows_are_pivoted(lab):
 def test_pivot_that_would_write_is_refused(lab, query):
     with pytest.raises(InvalidRequestError, match="one query is answered at a time"):
         answer(lab, query)
+
+
+def test_fault_behind_the_first_rows_is_told_in_a_line(root):
+    lab = ColdLab(root)
+    lab.append_orders(5_000)
+    query = f"SELECT if(address > 4000, error('too far'), address) AS a FROM {NAME}"
+    with pytest.raises(InvalidRequestError, match="too far") as raised:
+        answer(lab, query)
+    assert "\n" not in str(raised.value)
+    lab.stream.close()
+
+
+def test_columns_of_one_name_are_told_apart(lab):
+    found = answer(lab, "SELECT 1 AS a, 2 AS a, 3 AS A_1, INTERVAL 1 DAY AS span, 4 AS Span")
+    assert found == [{"a": 1, "a_2": 2, "A_1": 3, "span": "1 day", "Span_1": 4}]
+    joined = answer(lab, f"SELECT * FROM {NAME} a JOIN {NAME} b USING (shard, address) LIMIT 1")
+    assert joined[0]["primary"] == joined[0]["primary_1"]
+
+
+def test_what_few_formats_have_is_text(lab):
+    found = answer(lab, "SELECT '101'::BIT AS bits, union_value(x := 1) AS one")
+    assert found == [{"bits": "101", "one": "1"}]
+
+
+def test_answer_keeps_the_order_that_was_asked_for(root):
+    lab = ColdLab(root)
+    lab.append_orders(5_000)
+    query = f"SELECT address AS a, 1 AS a FROM {NAME} ORDER BY address DESC"
+    assert [row["a"] for row in answer(lab, query)] == list(range(4_999, -1, -1))
+    lab.stream.close()

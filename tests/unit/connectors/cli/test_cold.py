@@ -132,3 +132,20 @@ def test_what_is_no_query_is_one_line(shardlog, root):
 
 def test_count_called_state_is_a_number(shardlog, root):
     assert shardlog("sql", root, "SELECT count(*) AS state FROM orders").lines[1].split() == ["10"]
+
+
+def test_type_that_parquet_lacks_is_one_line(shardlog, root, tmp_path):
+    query = "SELECT struct_pack(u := union_value(x := 1)) AS s FROM orders"
+    ran = shardlog("sql", root, query, "--to", tmp_path / "x.parquet")
+    assert ran.code == 2
+    assert ran.err.startswith("shardlog: Parquet has no such type")
+    assert ran.err.count("\n") == 1
+    assert list(tmp_path.glob("*x.parquet*")) == []
+
+
+def test_fault_behind_the_first_rows_ends_the_answer_in_one_line(shardlog, root):
+    query = "SELECT if(secondary > 5, error('too far'), secondary) AS a FROM orders"
+    ran = shardlog("sql", root, query)
+    assert ran.code == 2
+    assert "too far" in ran.err
+    assert ran.err.count("\n") == 1
