@@ -8,13 +8,14 @@ those from Python sources.
 
 import json
 import logging
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any, Final, NoReturn, TypeVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from storage_core import INT64_MAX, INT64_MIN, InvalidRequestError
 
@@ -31,6 +32,7 @@ _FOREIGN_NAMES: Final = frozenset(
         "kafkaconsumer.polltimeoutms",
     }
 )
+_FILE_HERE: Final = re.compile(r"file:(?://)?(?P<path>/(?!/).*)")
 # Spark adds it to the options of a table that is being made, and to no others.
 _OF_A_TABLE: Final = "provider"
 _NO_TABLES: Final = (
@@ -181,12 +183,7 @@ class OptionValues:
     def directory(self, name: str) -> str | None:
         """Return a directory of this machine, given as a path or a `file:` URI."""
         text = self.text(name)
-        if text is None or not ("://" in text or text.startswith("file:")):
-            return text and str(_at_home(name, text))
-        place = urlsplit(text)
-        if place.scheme != "file" or place.netloc:
-            refuse(name, text, "a directory of this machine")
-        return unquote(place.path)
+        return text and str(path_here(name, text, "a directory"))
 
     def choice(self, name: str, choices: Sequence[_T], default: _T) -> _T:
         """Return one of several words."""
@@ -270,12 +267,23 @@ def shortened(text: str) -> str:
     return text if len(text) <= 100 else f"{text[:80]}…"  # noqa: PLR2004 - one line
 
 
-def _at_home(name: str, text: str) -> Path:
-    """Return a path, `~` in front being the home directory of whoever runs the driver."""
+def path_here(name: str, text: str, what: str) -> Path:
+    """Return the path that an option's text says, which may be a `file:` URI.
+
+    `~` in front is the home directory of whoever runs the driver.
+
+    Raises:
+        InvalidRequestError: It is of another machine, or of a home that there is not.
+    """
+    if "://" in text or text.startswith("file:"):
+        place = _FILE_HERE.fullmatch(text.strip())
+        if place is None:
+            refuse(name, text, f"{what} of this machine")
+        return Path(unquote(place["path"]))
     try:
         return Path(text).expanduser()
     except RuntimeError:
-        refuse(name, text, "a directory: there is no such home")
+        refuse(name, text, f"{what}: there is no such home")
 
 
 def _unknown(names: Sequence[str], instead: Mapping[str, str], there: str) -> str:

@@ -1,7 +1,8 @@
 """Schemas as options name them: by text, by file, or as a version of a registry's subject.
 
     {"type": "record", "name": …}      the schema itself; or "long", in JSON's quotes
-    schemas/avro/telemetry.v2.avsc     a file of the driver's machine, what it refers to beside it
+    schemas/avro/telemetry.v2.avsc     a file of the driver's machine, or its `file:` URI; what it
+                                       refers to lies beside it
     telemetry-value --version 3        as one says it to `shardlog schema show`
 
 Read on the driver, once for a query; tasks are sent the schema's text. The registry is reached as
@@ -27,7 +28,7 @@ from connectors.registry import (
 )
 from storage_core import InvalidRequestError
 from storage_core.fields import AvroSchema
-from streaming_jobs.option_values import OptionValues, shortened
+from streaming_jobs.option_values import OptionValues, path_here, shortened
 
 REGISTRY_OPTIONS: Final = ("schemaRegistryUrl", "schemaRegistryConfig")
 LATEST_SCHEMA: Final = "latest"
@@ -107,7 +108,7 @@ def schema_named(
         settings = _settings(option, registry or RegistryAccess(), environment)
         return _version(settings, subject["subject"], int(subject["version"]))
     if text.endswith(_SUFFIX):
-        return NamedSchema(_in_file(Path(text.removeprefix("file://")).expanduser(), option), None)
+        return NamedSchema(_in_file(path_here(option, text, "a file"), option), None)
     why = f"{shortened(text)!r} is not {_FORMS}"
     if text and not any(character.isspace() for character in text):
         why += f"; a subject needs a fixed version, as {text} --version 1"

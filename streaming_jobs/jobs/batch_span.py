@@ -16,6 +16,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from storage_core import ForeignDataError, InvalidRequestError
+from streaming_jobs.sink.checkpoint import local_directory
 
 _OFFSETS: Final = "offsets"
 _IDENTITY: Final = "@"
@@ -60,9 +61,9 @@ def _offset(spark: SparkSession, checkpoint: str, stream: str, batch: int) -> di
 
 
 def _text(spark: SparkSession, checkpoint: str, batch: int) -> str:
-    place = checkpoint.removeprefix("file://")
-    if "://" not in place:
-        return (Path(place) / _OFFSETS / str(batch)).read_text()
+    place = local_directory(checkpoint)
+    if place is not None:
+        return (place / _OFFSETS / str(batch)).read_text()
     path = f"{checkpoint.rstrip('/')}/{_OFFSETS}/{batch}"
     (row,) = spark.read.text(path, wholetext=True).collect()
     return str(row[0])

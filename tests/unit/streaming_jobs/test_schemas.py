@@ -42,10 +42,11 @@ def test_schema_that_is_no_record_is_named_in_quotes() -> None:
     assert schema_named('["null", "int"]', "readerSchema").schema.full_name == "union"
 
 
-@pytest.mark.parametrize("name", ["point.avsc", "point.v1.avsc"])
+@pytest.mark.parametrize("name", ["point.avsc", "point.v1.avsc", "a point.avsc"])
 def test_file_holds_the_schema(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(TEXT)
-    for text in (f"{tmp_path / name}", f"file://{tmp_path / name}"):
+    uri = (tmp_path / name).as_uri()
+    for text in (f"{tmp_path / name}", uri, uri.replace("///", "/")):
         assert schema_named(text, "readerSchema").schema.identity == WHOLE.identity
 
 
@@ -122,6 +123,10 @@ def test_credentials_in_the_address_are_refused_and_not_shown(url: str) -> None:
         ("latest", "is not inline JSON"),
         ("point-value --version 0", "is not inline JSON"),
         ("point-value --version newest", "is not inline JSON"),
+        ("hdfs://far/point.avsc", "'hdfs://far/point.avsc' is not a file of this machine"),
+        ("file://far/point.avsc", "is not a file of this machine"),
+        ("file:point.avsc", "is not a file of this machine"),
+        ("~nobody-of-this-name/point.avsc", "is not a file: there is no such home"),
         ("/nowhere/point.avsc", "/nowhere/point.avsc cannot be read: No such file"),
         ("point-value --version 1", "no schema registry is named: give option schemaRegistryUrl"),
     ],

@@ -31,7 +31,8 @@ def test_batch_begins_where_the_one_before_it_ends(tmp_path):
     plan(tmp_path, 3, {"0": 5}, birth={"0": 2})
     plan(tmp_path, 4, {"0": 9, "1": 4}, birth={"0": 2})
     assert span(tmp_path, 4) == BatchSpan({0: 5, 1: 0}, {0: 9, 1: 4})
-    assert span_of(SPARK, f"file://{tmp_path}", "events", 4).ends == {0: 9, 1: 4}
+    for location in (f"file://{tmp_path}", f"file:{tmp_path}", f"{tmp_path}/"):
+        assert span_of(SPARK, location, "events", 4).ends == {0: 9, 1: 4}
 
 
 def test_plan_of_another_query_is_refused(tmp_path):
