@@ -28,6 +28,12 @@ def column_of(field: str) -> str:
     return f"value_{field}" if field.lower() in _TAKEN else field
 
 
+def columns_of(schema: "AvroSchema") -> list[str]:
+    """Return the columns that show a schema's fields, in the order of the fields."""
+    names = [each.name for each in schema.fields]
+    return [column_of(name) for name in names] if schema.is_record else names
+
+
 def fields_by_column(schema: "AvroSchema", wanted: Iterable[str] | None = None) -> dict[str, str]:
     """Return the columns of a schema's fields, and the field that each of them shows.
 

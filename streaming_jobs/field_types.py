@@ -44,7 +44,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from streaming_jobs.field_columns import fields_by_column
+from storage_core import InvalidRequestError
+from streaming_jobs.field_columns import columns_of, fields_by_column
 from streaming_jobs.moments import TIMESTAMP_US
 
 if TYPE_CHECKING:
@@ -119,6 +120,22 @@ def field_columns(schema: "AvroSchema", wanted: Iterable[str] | None = None) -> 
         FieldColumn(name, field, *shown_types(kinds.field(field).type))
         for name, field in fields.items()
     ]
+
+
+def columns_of_all(schema: "AvroSchema", first: Iterable[str] = ()) -> list[FieldColumn]:
+    """Return the columns of all of a schema's fields that can be one, some of them first."""
+    names = list(dict.fromkeys((*first, *columns_of(schema))))
+    try:
+        return field_columns(schema, names)
+    except InvalidRequestError:
+        return [one for name in names for one in _column_if_any(schema, name)]
+
+
+def _column_if_any(schema: "AvroSchema", name: str) -> list[FieldColumn]:
+    try:
+        return field_columns(schema, [name])
+    except InvalidRequestError:
+        return []
 
 
 def shown_types(kind: pa.DataType) -> tuple[DataType, pa.DataType]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from storage_core import InvalidRequestError, SchemaEntry
 from storage_core.fields import AvroSchema, decode_batch, newest_schema
-from streaming_jobs.field_columns import CORRUPT_VALUE, column_of
+from streaming_jobs.field_columns import CORRUPT_VALUE, columns_of
 from streaming_jobs.field_types import field_columns, parsed_schema
 from streaming_jobs.option_values import OptionValues, refuse
 from streaming_jobs.schemas import LATEST_SCHEMA, RegistryAccess, schema_named
@@ -122,7 +122,7 @@ def with_fields(rules: RowRules, asked: FieldsAsked, schema: AvroSchema) -> RowR
         own = [name for name in default_columns(has_headers=asked.has_headers) if name != _RAW]
         columns = (*wanted, *own, *_corrupt(asked))
     else:
-        there = fields_of(schema)
+        there = columns_of(schema)
         own = [name for name in (*known_columns(), *_corrupt(asked)) if name not in there]
         _check_known(asked.columns, there, own, schema)
         wanted = [name for name in asked.columns if name in there]
@@ -133,12 +133,6 @@ def with_fields(rules: RowRules, asked: FieldsAsked, schema: AvroSchema) -> RowR
     is_whole = CORRUPT_VALUE in columns or len(fields) == len(schema.fields)
     read_by = FieldRules(schema.text, schema.identity.hex(), fields, asked.mode, is_whole)
     return replace(rules, columns=columns, fields=read_by)
-
-
-def fields_of(schema: AvroSchema) -> list[str]:
-    """Return the columns that a schema's fields are."""
-    names = [each.name for each in schema.fields]
-    return [column_of(name) for name in names] if schema.is_record else names
 
 
 def _corrupt(asked: FieldsAsked) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ class FieldRules:
         columns: Those of the columns wanted that are fields, in their order.
         mode: What becomes of a value that cannot be read: its row ends the query, has null fields,
             or is left out and counted.
-        is_whole: Whether a value must be sound to its end, and not only as far as columns ask.
+        is_whole: Whether a value must be sound in every field, and not only as far as columns ask.
     """
 
     schema: str

@@ -10,7 +10,8 @@ its row:
     the bytes are not what the schema says, or say what no column of Spark can hold
 
 What nobody asks for is passed over, and what lies behind the last field asked for is not looked at,
-so that a value may be read by some columns and not by others; `_corrupt_value` asks for all of it.
+so that a value may be read by some columns and not by others. `_corrupt_value` asks for all fields,
+shown or not: it says the same of a value whatever stands beside it.
 A tombstone has null in every field, and is read.
 """
 
@@ -25,7 +26,12 @@ import pyarrow as pa
 
 from storage_core import InvalidRequestError
 from storage_core.fields import AvroSchema, decode_batch, starts_of
-from streaming_jobs.field_types import FieldColumn, field_columns, parsed_schema
+from streaming_jobs.field_types import (
+    FieldColumn,
+    columns_of_all,
+    field_columns,
+    parsed_schema,
+)
 from streaming_jobs.source.requests import FieldRules
 
 _LOG: Final = logging.getLogger("shardlog")
@@ -107,7 +113,9 @@ class TypedValues:
     def __post_init__(self) -> None:
         """Read the reader's schema."""
         self._reader = parsed_schema(self.rules.schema)
-        self._columns = field_columns(self._reader, self.rules.columns)
+        shown = self.rules.columns
+        is_whole = self.rules.is_whole
+        self._columns = (columns_of_all if is_whole else field_columns)(self._reader, shown)
 
     @property
     def leaves_out(self) -> bool:
@@ -221,8 +229,8 @@ class TypedValues:
             arrays = [_whole(column).take(taken) for column in joined.columns]
         shown, unshown = _cast(arrays, [one.arrow for one in self._columns])
         faults.add(unshown, _UNSHOWN)
-        names = [one.name for one in self._columns]
-        return dict(zip(names, shown, strict=True))
+        columns = {one.name: each for one, each in zip(self._columns, shown, strict=True)}
+        return {name: columns[name] for name in self.rules.columns}
 
 
 def _is_valid(column: Array) -> Bools:

@@ -25,6 +25,7 @@ NEW = json.dumps(
     }
 )
 TIMED = record_schema(("at", {"type": "long", "logicalType": "timestamp-millis"}), ("n", "int"))
+TEXTS = record_schema(("device", "string"), ("heat", "float"))
 COUNT = record_schema(("n", "int"), name="Count")
 
 
@@ -159,11 +160,11 @@ def test_time_that_spark_cannot_show_is_a_value_that_cannot_be_read(lab):
     lab.put_values(values, [entry_of(1, TIMED)])
     with pytest.raises(InvalidRequestError, match="that Spark cannot show"):
         lab.frame()
-    rows = lab.frame(mode="PERMISSIVE", columns="n,_corrupt_value")
-    assert fields_of(rows, "n", "_corrupt_value") == [(1, None)] * 4
-    rows = lab.frame(mode="PERMISSIVE", columns="at,n,_corrupt_value")
-    assert [row["n"] for row in rows] == [1, None, None, 1]
-    assert [row["_corrupt_value"] for row in rows] == [None, values[1][1], values[2][1], None]
+    assert fields_of(lab.frame(columns="n"), "n") == [(1,)] * 4
+    for columns in ("at,n,_corrupt_value", "n,_corrupt_value"):
+        rows = lab.frame(mode="PERMISSIVE", columns=columns)
+        assert [row["n"] for row in rows] == [1, None, None, 1]
+        assert [row["_corrupt_value"] for row in rows] == [None, values[1][1], values[2][1], None]
 
 
 def test_value_is_looked_at_as_far_as_columns_ask(lab):
@@ -184,6 +185,25 @@ def test_values_are_not_looked_at_where_no_column_asks(lab):
     ]
     rows = lab.frame(columns="_corrupt_value", mode="PERMISSIVE")
     assert [row["_corrupt_value"] for row in rows] == [old(1)[:-1], b"raw"]
+
+
+def test_corrupt_value_is_told_alike_whatever_stands_beside_it(lab):
+    torn = old(2)[:-1]
+    wrong = framed_by(9, TEXTS, {"device": "d", "heat": 1.0})
+    lab.put_values([(0, old(1)), (0, torn), (1, wrong)], [BOTH[0], entry_of(9, TEXTS)])
+    for columns in ("device,heat,", "heat,device,", "heat,", "device,", "offset,", ""):
+        rows = lab.frame(readerSchema=OLD, mode="PERMISSIVE", columns=f"{columns}_corrupt_value")
+        assert [row["_corrupt_value"] for row in rows] == [None, torn, wrong]
+        assert [row.get("heat") for row in rows] in ([None] * 3, [0.5, None, None])
+
+
+def test_corrupt_value_passes_over_a_field_that_no_column_can_show(lab):
+    of = record_schema(("n", "int"), ("more", ["null", "Chain"]), ("m", "int"), name="Chain")
+    value = {"n": 1, "more": {"n": 2, "more": None, "m": 3}, "m": 4}
+    bodies = [framed_by(1, of, value), framed_by(1, of, value)[:-1]]
+    lab.put_values([(0, body) for body in bodies], [entry_of(1, of)])
+    rows = lab.frame(mode="PERMISSIVE", columns="n,_corrupt_value")
+    assert fields_of(rows, "n", "_corrupt_value") == [(1, None), (None, bodies[1])]
 
 
 def test_rows_that_are_not_shown_end_no_query(lab):
