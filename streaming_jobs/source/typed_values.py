@@ -318,9 +318,15 @@ def _types_in(kind: Any) -> list[pa.DataType]:  # noqa: ANN401 - as above
 
 
 def _unfit(column: Array, kind: pa.DataType) -> Iterator[int]:
-    """Yield the rows that do not fit a type; one at a time, since Arrow does not name them."""
-    for row in range(len(column)):
+    """Yield the rows that do not fit a type: Arrow does not name them, so halves are tried."""
+    untried = [(0, len(column))]
+    while untried:
+        begin, end = untried.pop()
         try:
-            _as(column.slice(row, 1), kind)
+            _as(column.slice(begin, end - begin), kind)
         except pa.ArrowInvalid:
-            yield row
+            if end - begin == 1:
+                yield begin
+            else:
+                middle = (begin + end) // 2
+                untried += [(begin, middle), (middle, end)]

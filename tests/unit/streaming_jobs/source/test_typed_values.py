@@ -167,6 +167,16 @@ def test_time_that_spark_cannot_show_is_a_value_that_cannot_be_read(lab):
         assert [row["_corrupt_value"] for row in rows] == [None, values[1][1], values[2][1], None]
 
 
+@pytest.mark.parametrize("bad", [{0}, {199}, {3, 4, 100}, set(range(200))], ids=len)
+def test_times_that_spark_cannot_show_cost_their_own_rows_only(lab, bad):
+    times = [2**62 if at in bad else at for at in range(200)]
+    values = [(0, framed_by(1, TIMED, {"at": at, "n": 1})) for at in times]
+    lab.put_values(values, [entry_of(1, TIMED)])
+    rows = lab.frame(mode="DROPMALFORMED")
+    assert {row["offset"] for row in rows} == set(range(200)) - bad
+    assert [row["at"].microsecond for row in rows] == [row["offset"] * 1000 for row in rows]
+
+
 def test_value_is_looked_at_as_far_as_columns_ask(lab):
     torn = new(2)[:-1]
     lab.put_values([(1, new(1)), (1, torn)], BOTH)
