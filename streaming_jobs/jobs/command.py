@@ -31,6 +31,9 @@ _SPAN: Final = re.compile(
     re.IGNORECASE,
 )
 
+# What a command calls otherwise.
+_SKIPPING: Final = "failOnDataLoss=false"
+
 Root = Annotated[
     Path,
     typer.Argument(metavar="ROOT", help="Directory that holds the streams.", show_default=False),
@@ -75,10 +78,20 @@ Schema = Annotated[
         show_default="the newest of the stream",
     ),
 ]
-Checkpoint = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Where the job keeps how far it came."),
+SkipLost = Annotated[
+    bool,
+    typer.Option(
+        "--skip-lost",
+        help="Go on where rows expired, or were lost, before the job read them; a warning counts "
+        "them.",
+    ),
 ]
+_KEPT: Final = "Where the job keeps how far it came."
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(metavar="DIR", help=_KEPT, show_default="within INTO"),
+]
+CheckpointNeeded = Annotated[str, typer.Option(metavar="DIR", help=_KEPT, show_default=False)]
 Master = Annotated[
     str, typer.Option(metavar="URL", help="Spark's master, on the machine that has the root.")
 ]
@@ -127,7 +140,9 @@ def conduct(name: str, master: str, settings: list[str] | None, begin: Begin) ->
             await_end(query, stop.wanted, lambda line: typer.echo(f"{name}: {line}", err=True))
     except SPARK_ERRORS as error:
         # Here, since Spark is asked for the words as long as it runs.
-        raise typer.Exit(_told(name, *told_of(error))) from error
+        message, code = told_of(error)
+        message = message.replace(_SKIPPING, "--skip-lost")
+        raise typer.Exit(_told(name, message, code)) from error
     finally:
         spark.stop()
 

@@ -28,20 +28,23 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
-from storage_core import StreamReader
+from storage_core import InvalidRequestError, StreamReader, is_stream_name
 from streaming_jobs.jobs.command import (
+    CheckpointNeeded,
     Master,
     Once,
     Root,
     RowsMax,
     Schema,
     Settings,
+    SkipLost,
     StreamName,
     Trigger,
     conduct,
     run,
 )
 from streaming_jobs.jobs.newest_schema import newest_schema
+from streaming_jobs.jobs.places import checkpoint_of, claim_checkpoint
 
 NAME: Final = "drain_late"
 LATE_BY: Final = "shardlog.late_by"
@@ -107,6 +110,7 @@ def drain_late(  # noqa: PLR0913 - what a job is asked for
     once: bool = False,
     trigger: str = _TRIGGER,
     max_rows: int | None = None,
+    skip_lost: bool = False,
 ) -> StreamingQuery:
     """Begin to drain a stream's late rows, or go on; the query ends by itself with `once`.
 
@@ -121,11 +125,15 @@ def drain_late(  # noqa: PLR0913 - what a job is asked for
         once: Whether to end with what is there.
         trigger: How often to look for rows.
         max_rows: How many rows a batch takes at most.
+        skip_lost: Whether to go on where rows have expired, or were lost, that it had not read.
 
     Raises:
         InvalidRequestError: It cannot be done as asked.
     """
     drained = Drained.of(Path(root), stream, schema)
+    into, where = into or f"{stream}-late", checkpoint_of(checkpoint)
+    _check_name(into, stream)
+    claim_checkpoint(where, {"job": NAME, "stream": stream, "into": into})
     source = spark.readStream.format("shardlog").option("path", drained.root)
     source = source.option("stream", stream).option("startingOffsets", "earliest")
     source = source.option("includeHeaders", "true")
@@ -134,12 +142,23 @@ def drain_late(  # noqa: PLR0913 - what a job is asked for
         source = source.option("mode", "PERMISSIVE")
     if max_rows is not None:
         source = source.option("maxOffsetsPerTrigger", str(max_rows))
-    correct = _correcting(drained, into or f"{stream}-late")
+    if skip_lost:
+        source = source.option("failOnDataLoss", "false")
+    correct = _correcting(drained, into)
     writer = source.load().writeStream.foreachBatch(correct)
-    writer = writer.option("checkpointLocation", str(checkpoint)).queryName(f"{NAME} {stream}")
+    writer = writer.option("checkpointLocation", where).queryName(f"{NAME} {stream}")
     if once:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=trigger).start()
+
+
+def _check_name(into: str, stream: str) -> None:
+    if into == stream:
+        message = f"corrections of {stream!r} cannot be written to itself; name another with into"
+        raise InvalidRequestError(message)
+    if not is_stream_name(into):
+        message = f"{into!r} can be no stream's name; name another with into"
+        raise InvalidRequestError(message)
 
 
 def with_lateness(late: DataFrame, drained: Drained) -> DataFrame:
@@ -237,9 +256,7 @@ def _header(name: str, value: Column) -> Column:
 def command(  # noqa: PLR0913 - a verb's arguments
     root: Root,
     stream: StreamName,
-    checkpoint: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where the job keeps how far it came.")
-    ],
+    checkpoint: CheckpointNeeded,
     into: Annotated[
         str | None,
         typer.Option(
@@ -250,6 +267,7 @@ def command(  # noqa: PLR0913 - a verb's arguments
     once: Once = False,
     trigger: Trigger = _TRIGGER,
     max_rows: RowsMax = None,
+    skip_lost: SkipLost = False,
     master: Master = "local[*]",
     conf: Settings = None,
 ) -> None:
@@ -269,6 +287,7 @@ def command(  # noqa: PLR0913 - a verb's arguments
             once=once,
             trigger=trigger,
             max_rows=max_rows,
+            skip_lost=skip_lost,
         )
 
     conduct(NAME, master, conf, begin)

@@ -29,6 +29,7 @@ from streaming_jobs.jobs.command import (
     RowsMax,
     Schema,
     Settings,
+    SkipLost,
     StreamName,
     Trigger,
     conduct,
@@ -36,6 +37,7 @@ from streaming_jobs.jobs.command import (
 )
 from streaming_jobs.jobs.landing import OWN, Landing, Owner
 from streaming_jobs.jobs.newest_schema import newest_schema
+from streaming_jobs.jobs.places import checkpoint_of, claim_checkpoint, directory_of
 from streaming_jobs.jobs.small_files import SIZE_WANTED, join_small, sweep
 
 NAME: Final = "land_topic"
@@ -66,6 +68,7 @@ def land_topic(  # noqa: PLR0913 - what a job is asked for
     once: bool = False,
     trigger: str = _TRIGGER,
     max_rows: int | None = None,
+    skip_lost: bool = False,
     checkpoint: str | Path | None = None,
     size_wanted: int = SIZE_WANTED,
 ) -> StreamingQuery:
@@ -83,6 +86,7 @@ def land_topic(  # noqa: PLR0913 - what a job is asked for
         once: Whether to end with what is there.
         trigger: How often to look for rows.
         max_rows: How many rows a batch takes at most.
+        skip_lost: Whether to go on where rows have expired, or were lost, that had not landed.
         checkpoint: Where Spark keeps how far it came; within `into` without it.
         size_wanted: Bytes from which on a file is no longer joined with others.
 
@@ -90,13 +94,15 @@ def land_topic(  # noqa: PLR0913 - what a job is asked for
         InvalidRequestError: It cannot be done as asked.
         ForeignDataError: Something else lands in the directory.
     """
-    place = Path(into).absolute()
+    place = directory_of(into, "into")
     landing = Landing(place)
     owner, shards = _claimed(landing, Path(root), stream, partition, schema)
     with landing.lock():
         landing.recover()
         landed = landing.landed()
     sweep(place)
+    where = str(place / OWN / "checkpoint") if checkpoint is None else checkpoint_of(checkpoint)
+    claim_checkpoint(where, {"job": NAME, "stream": stream})
     source = spark.readStream.format("shardlog").option("path", str(root)).option("stream", stream)
     # Counts where there is no checkpoint yet: one that was lost is made anew from here.
     begins = {str(shard): landed.get(shard, _EARLIEST) for shard in shards}
@@ -109,10 +115,11 @@ def land_topic(  # noqa: PLR0913 - what a job is asked for
         source = source.option("columns", columns)
     if max_rows is not None:
         source = source.option("maxOffsetsPerTrigger", str(max_rows))
+    if skip_lost:
+        source = source.option("failOnDataLoss", "false")
     frame = source.load()
     if partition != "none":
         _refuse_clash(frame, partition)
-    where = str(checkpoint or place / OWN / "checkpoint")
     land = _landing_of(landing, partition, size_wanted, (where, stream))
     writer = frame.writeStream.foreachBatch(land).option("checkpointLocation", where)
     writer = writer.queryName(f"{NAME} {stream}")
@@ -166,7 +173,7 @@ def _landing_of(
         span = span_of(batch.sparkSession, *plan, number)
         with landing.lock():
             landing.recover()
-            if landing.has_landed(span.begins, span.ends):
+            if landing.has_landed(span.begins, span.ends, number):
                 return
             _stage(batch, landing.staging, partition)
             landed = landing.publish(span.ends)
@@ -195,7 +202,7 @@ def command(  # noqa: PLR0913 - a verb's arguments
     root: Root,
     stream: StreamName,
     into: Annotated[
-        Path, typer.Argument(metavar="INTO", help="Directory of Parquet.", show_default=False)
+        str, typer.Argument(metavar="INTO", help="Directory of Parquet.", show_default=False)
     ],
     schema: Schema = None,
     columns: Annotated[
@@ -210,6 +217,7 @@ def command(  # noqa: PLR0913 - a verb's arguments
     once: Once = False,
     trigger: Trigger = _TRIGGER,
     max_rows: RowsMax = None,
+    skip_lost: SkipLost = False,
     checkpoint: Checkpoint = None,
     master: Master = "local[*]",
     conf: Settings = None,
@@ -232,6 +240,7 @@ def command(  # noqa: PLR0913 - a verb's arguments
             once=once,
             trigger=trigger,
             max_rows=max_rows,
+            skip_lost=skip_lost,
             checkpoint=checkpoint,
         )
 

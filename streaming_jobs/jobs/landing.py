@@ -157,15 +157,30 @@ class Landing:
         """Return up to which offset each shard has landed; of none before the first batch."""
         return self._done()[1]
 
-    def has_landed(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> bool:
+    def has_landed(
+        self, begins: Mapping[int, int], ends: Mapping[int, int], batch: int = 0
+    ) -> bool:
         """Tell whether a batch has landed; else it is the one that comes next.
 
+        Args:
+            begins: Where it begins, by shard.
+            ends: Where it ends.
+            batch: Its number by the checkpoint.
+
         Raises:
-            ForeignDataError: It is neither: the checkpoint is another one, or was set back.
+            ForeignDataError: It is neither: the checkpoint is another one, or was set back, or what
+                had landed is gone.
         """
         number, landed = self._done()
         if number and dict(ends) == dict(landed):
             return True
+        if batch and not number:
+            message = (
+                f"nothing has landed in {self.into}, and the checkpoint has come to batch {batch}: "
+                "the directory is another one, or was emptied; put it back, or begin with a new "
+                "checkpoint"
+            )
+            raise ForeignDataError(message)
         for shard, begin in begins.items():
             if landed.get(shard, begin) != begin:
                 message = (

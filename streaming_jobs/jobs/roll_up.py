@@ -23,17 +23,19 @@ import typer
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from storage_core import InvalidRequestError, StreamReader, is_stream_name
+from storage_core import InvalidRequestError, StreamReader, is_stream_name, root_id
 from storage_core.fields import AvroSchema
 from streaming_jobs.field_columns import column_of
 from streaming_jobs.jobs.calendar import LEVELS, Calendar, Level
 from streaming_jobs.jobs.cascade import Cascade
 from streaming_jobs.jobs.command import (
+    CheckpointNeeded,
     Master,
     Once,
     Root,
     RowsMax,
     Settings,
+    SkipLost,
     StreamName,
     Trigger,
     conduct,
@@ -41,6 +43,7 @@ from streaming_jobs.jobs.command import (
 )
 from streaming_jobs.jobs.measuring import Measuring
 from streaming_jobs.jobs.older_rows import OlderRows
+from streaming_jobs.jobs.places import checkpoint_of, claim_checkpoint, directory_of
 from streaming_jobs.jobs.rollup_files import RollupFiles
 from streaming_jobs.jobs.rollup_streams import RollupStreams
 
@@ -52,10 +55,6 @@ _UTC: Final = "UTC"
 _ALL_LEVELS: Final = ",".join(LEVELS)
 _Value = Annotated[
     str, typer.Option(metavar="FIELD", help="Field to measure, a number.", show_default=False)
-]
-_Checkpoint = Annotated[
-    Path,
-    typer.Option(metavar="DIR", help="Where the job keeps how far it came.", show_default=False),
 ]
 _Into = Annotated[
     str | None,
@@ -73,7 +72,7 @@ _Levels = Annotated[
 ]
 _Starting = Annotated[From, typer.Option("--from", help="Where the first start begins.")]
 _Parquet = Annotated[
-    Path | None,
+    str | None,
     typer.Option(metavar="DIR", help="Directory to write the roll-ups to as Parquet too."),
 ]
 _Schema = Annotated[
@@ -104,6 +103,7 @@ def roll_up(  # noqa: PLR0913 - what a job is asked for
     once: bool = False,
     trigger: str = _TRIGGER,
     max_rows: int | None = None,
+    skip_lost: bool = False,
 ) -> StreamingQuery:
     """Begin to roll up a stream, or go on; the query ends by itself with `once`.
 
@@ -125,6 +125,7 @@ def roll_up(  # noqa: PLR0913 - what a job is asked for
         once: Whether to end with what is there.
         trigger: How often to look for rows.
         max_rows: How many rows a batch takes at most.
+        skip_lost: Whether to go on where rows have expired, or were lost, that it had not read.
 
     Raises:
         InvalidRequestError: It cannot be done as asked.
@@ -139,14 +140,20 @@ def roll_up(  # noqa: PLR0913 - what a job is asked for
     streams = RollupStreams(str(root), name, measuring.calendar, value, has_keys, shards)
     _check_streams(streams, wanted)
     rows = OlderRows(str(root), stream, options, measuring)
-    cascade = Cascade(str(checkpoint), rows, streams, wanted, _files(streams, parquet))
+    where = checkpoint_of(checkpoint)
+    # With more levels, or files, those of older windows would be missing.
+    kept = {"levels": ",".join(wanted), "parquet": "no" if parquet is None else "yes"}
+    claim_checkpoint(where, {"job": NAME, "stream": stream, "into": name, **kept})
+    cascade = Cascade(where, rows, streams, wanted, _files(streams, parquet))
     source = spark.readStream.format("shardlog").options(**options).option("path", str(root))
     source = source.option("stream", stream).option("startingOffsets", starting)
     source = source.option("columns", ",".join(measuring.columns))
     if max_rows is not None:
         source = source.option("maxOffsetsPerTrigger", str(max_rows))
+    if skip_lost:
+        source = source.option("failOnDataLoss", "false")
     writer = source.load().writeStream.foreachBatch(cascade)
-    writer = writer.option("checkpointLocation", str(checkpoint)).queryName(f"{NAME} {name}")
+    writer = writer.option("checkpointLocation", where).queryName(f"{NAME} {name}")
     if once:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=trigger).start()
@@ -163,8 +170,8 @@ def _check_streams(streams: RollupStreams, levels: Iterable[Level]) -> None:
 def _files(streams: RollupStreams, parquet: str | Path | None) -> RollupFiles | None:
     if parquet is None:
         return None
-    files = RollupFiles(Path(parquet), streams.calendar, streams.measure)
-    files.clear_drafts()
+    files = RollupFiles(directory_of(parquet, "parquet"), streams.calendar, streams.measure)
+    files.claim(root_id(streams.root), streams.into)
     return files
 
 
@@ -227,7 +234,7 @@ def command(  # noqa: PLR0913 - a verb's arguments
     root: Root,
     stream: StreamName,
     value: _Value,
-    checkpoint: _Checkpoint,
+    checkpoint: CheckpointNeeded,
     into: _Into = None,
     zone: _Zone = _UTC,
     levels: _Levels = _ALL_LEVELS,
@@ -238,6 +245,7 @@ def command(  # noqa: PLR0913 - a verb's arguments
     once: Once = False,
     trigger: Trigger = _TRIGGER,
     max_rows: RowsMax = None,
+    skip_lost: SkipLost = False,
     master: Master = "local[*]",
     conf: Settings = None,
 ) -> None:
@@ -264,6 +272,7 @@ def command(  # noqa: PLR0913 - a verb's arguments
             once=once,
             trigger=trigger,
             max_rows=max_rows,
+            skip_lost=skip_lost,
         )
 
     conduct(NAME, master, conf, begin)

@@ -3,6 +3,7 @@
     <directory>/level=hour/period=2026-03-29/rollups.parquet
     <directory>/level=day/period=2026-03/rollups.parquet
     <directory>/level=year/period=all/rollups.parquet
+    <directory>/_rollups.json                               whose they are
 
 A file is written whole, from what the streams keep, and takes the older one's place in one step: a
 reader sees all of the one or all of the other, and one that is written again is the same. Names
@@ -21,10 +22,12 @@ import pyarrow.parquet as pq
 
 from storage_core.ground.durable_file import file_errors, make_directories, sync_directory
 from streaming_jobs.jobs.calendar import Calendar, Level
+from streaming_jobs.jobs.places import claim
 from streaming_jobs.jobs.rollup_record import records_of
 
 FILE: Final = "rollups.parquet"
 _DRAFTS: Final = "_drafts"
+_NOTE: Final = "_rollups.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +44,20 @@ class RollupFiles:
     calendar: Calendar
     measure: str
 
-    def clear_drafts(self) -> None:
-        """Take away what a process left that was killed; one writes at a time."""
+    def claim(self, root: str, into: str) -> None:
+        """Make the directory that of some roll-ups, and take away what a killed process left there.
+
+        One writes at a time.
+
+        Args:
+            root: The id of the root whose they are.
+            into: What their streams are called.
+
+        Raises:
+            InvalidRequestError: It holds something else, or other roll-ups.
+        """
+        whose = {"root": root, "streams": into, "zone": self.calendar.zone, "field": self.measure}
+        claim(self.directory, _NOTE, whose, f"directory {self.directory}")
         shutil.rmtree(self.directory / _DRAFTS, ignore_errors=True)
 
     def write(self, level: Level, period: str, rollups: pa.Table) -> None:

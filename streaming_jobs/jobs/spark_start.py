@@ -3,7 +3,8 @@
 Spark's process says six lines while it starts, of which a job's user needs none, and a Java stack
 where it does not. So they are held back until it has started: then they are let go, or told if its
 own log was asked for, and what comes after is passed on as it comes. Where it does not start, the
-one of them that says why is the error.
+one of them that says why is the error. Left out are tracebacks of Spark's Python processes whose
+other side was closed first, as at the end of a query: no row depends on them.
 """
 
 import logging
@@ -12,6 +13,7 @@ import re
 import sys
 import threading
 from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
@@ -38,6 +40,9 @@ _WHYS: Final = tuple(
         r"^.*(?:not found|No such file).*$",
     )
 )
+_TRACEBACK: Final = "Traceback (most recent call last):"
+# How a process of Python ends whose other side was closed first.
+_CLOSED: Final = ("BrokenPipeError", "ConnectionResetError", "EOFError")
 _untyped: Any = pyspark.java_gateway
 
 
@@ -52,6 +57,8 @@ class RunningSpark:
 
     def stop(self) -> None:
         """End the session and its process; one that has ended by itself is no fault."""
+        if self._said is not None:
+            self._said.end()
         with suppress(*SPARK_ERRORS, OSError):
             self.session.stop()
         if self._said is None:
@@ -61,7 +68,7 @@ class RunningSpark:
         process = self._gateway.proc
         with suppress(OSError):
             process.stdin.close()
-        # What its Python processes have said is passed on before the command ends.
+        # Whoever starts the job again at once finds none of its processes.
         self._said.join(_END_WAIT_S)
 
 
@@ -158,6 +165,11 @@ class _Said:
                 sys.stderr.writelines(self._held)
             self._held.clear()
 
+    def end(self) -> None:
+        """Pass nothing on from here on: Spark is about to be ended."""
+        with self._lock:
+            self._is_let_go = False
+
     def join(self, seconds: float) -> None:
         """Wait until the process has ended, and all it said is passed on."""
         if self._listener is not None:
@@ -177,9 +189,26 @@ class _Said:
 
     def _listen(self, descriptor: int) -> None:
         with os.fdopen(descriptor, errors="replace") as lines:
-            for line in lines:
+            for said in _said_whole(lines):
                 with self._lock:
                     if self._is_let_go:
-                        sys.stderr.write(line)
+                        sys.stderr.writelines(said)
                     else:
-                        self._held.append(line)
+                        self._held.extend(said)
+
+
+def _said_whole(lines: Iterable[str]) -> Iterator[list[str]]:
+    """Return lines one by one, a traceback as a whole, and none of a side that was closed."""
+    traceback: list[str] = []
+    for line in lines:
+        if traceback or line.startswith(_TRACEBACK):
+            traceback.append(line)
+            if line.startswith((" ", _TRACEBACK)) and len(traceback) < _LINES_MAX:
+                continue
+            if not line.startswith(_CLOSED):
+                yield traceback
+            traceback = []
+        else:
+            yield [line]
+    if traceback:
+        yield traceback

@@ -1,10 +1,13 @@
 """`drain_late`: late rows come out once each, as they are, with how late each was."""
 
+from datetime import timedelta
+
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.errors import StreamingQueryException
 
-from storage_core import InvalidRequestError, StreamReader
+from storage_core import InvalidRequestError, StreamReader, SystemClock
 from streaming_jobs.jobs.drain_late import LATE_BY, ORIGIN, drain_late
 from tests.spark.avro_rows import BROKEN, append_heat
 from tests.spark.lab import NAME
@@ -92,6 +95,36 @@ def test_correction_says_where_its_row_lies(lab, job):
     (row,) = corrections(lab)
     assert header(row, ORIGIN) == b"events/1/5"
     assert header(row, LATE_BY) == b"3"
+
+
+@pytest.mark.parametrize(
+    ("into", "told"),
+    [(NAME, "cannot be written to itself"), ("../late", "can be no stream's name")],
+)
+def test_stream_that_corrections_cannot_go_to_is_refused(lab, job, into, told):
+    lab.log.create()
+    lab.log.append(1)
+    with pytest.raises(InvalidRequestError, match=told):
+        job(into=into)
+
+
+def test_rows_that_expired_while_the_job_was_stopped_are_passed_over_if_wanted(lab, job):
+    lab.log.create(shards=1, retention=timedelta(days=2))
+    lab.log.append(5)
+    job()
+    lab.log.append(5, first=5)
+    lab.log.writer.append(FIRST_MS, 5, b"expires")
+    lab.log.writer.commit()
+    today = SystemClock().now_ns() // 10**6
+    lab.log.writer.append(today, 5, b"newest")
+    lab.log.writer.commit()
+    lab.log.writer.expire()
+    lab.log.writer.append(today - 1, 5, b"late")
+    lab.log.writer.commit()
+    with pytest.raises(StreamingQueryException, match="have expired or are gone before they were"):
+        job()
+    job(skip_lost=True)
+    assert [row["payload"] for row in corrections(lab)] == [b"late"]
 
 
 def test_stream_without_late_rows_gets_no_corrections(lab, job):

@@ -5,13 +5,14 @@ import re
 import signal
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow.dataset as ds
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from storage_core import ForeignDataError, InvalidRequestError
+from storage_core import ForeignDataError, InvalidRequestError, SystemClock
 from streaming_jobs.jobs.land_topic import land_topic
 from tests.spark.avro_rows import BROKEN, append_heat
 from tests.spark.kills import kills
@@ -107,6 +108,35 @@ def test_lost_checkpoint_goes_on_where_the_directory_ends(lab, into, tmp_path):
         run(lab, into, checkpoint=tmp_path / "first")
     run(lab, into, checkpoint=tmp_path / "second")
     assert landed(into) == list(range(30))
+
+
+@pytest.mark.parametrize("checkpoint", [None, "new"])
+def test_rows_that_expired_before_they_landed_are_passed_over_if_wanted(
+    lab, into, tmp_path, checkpoint
+):
+    options = {} if checkpoint is None else {"checkpoint": tmp_path / checkpoint}
+    lab.log.create(shards=1, retention=timedelta(days=2))
+    lab.log.append(5)
+    run(lab, into)
+    lab.log.append(5, first=5)
+    lab.log.writer.append(SystemClock().now_ns() // 10**6, 5, b"10")
+    lab.log.writer.commit()
+    lab.log.writer.expire()
+    with pytest.raises(StreamingQueryException, match="have expired or are gone before they"):
+        run(lab, into, **options)
+    run(lab, into, skip_lost=True, **options)
+    assert landed(into) == [*range(5), 10]
+
+
+def test_directory_that_was_emptied_under_a_checkpoint_is_refused(lab, into, tmp_path):
+    lab.log.create(shards=2)
+    lab.log.append(10)
+    run(lab, into, checkpoint=f"file:{tmp_path}/elsewhere")
+    lab.log.append(10, first=10)
+    with pytest.raises(StreamingQueryException, match="directory is another one, or was emptied"):
+        run(lab, tmp_path / "other", checkpoint=tmp_path / "elsewhere")
+    run(lab, tmp_path / "other", checkpoint=tmp_path / "new")
+    assert landed(tmp_path / "other") == list(range(20))
 
 
 def heats(into, columns=("heat", "wet")):

@@ -84,6 +84,12 @@ def test_batch_that_is_not_the_next_is_refused(landing):
     assert landed(landing.into) == numbers(4)
 
 
+def test_checkpoint_that_is_ahead_of_an_empty_directory_is_refused(landing):
+    assert not landing.has_landed({0: 70}, {0: 80}, batch=0)
+    with pytest.raises(ForeignDataError, match=r"nothing has landed in .*, and the checkpoint has"):
+        landing.has_landed({0: 70}, {0: 80}, batch=1)
+
+
 def test_shard_that_came_since_begins_where_it_was_born(landing):
     land(landing, 0)
     assert not landing.has_landed({0: 10, 5: 700}, {0: 20, 5: 710})

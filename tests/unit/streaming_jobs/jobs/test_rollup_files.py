@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from storage_core import UnavailableError
+from storage_core import InvalidRequestError, UnavailableError
 from streaming_jobs.jobs.calendar import Calendar
 from streaming_jobs.jobs.rollup_files import RollupFiles
 from streaming_jobs.jobs.rollups import Measurements, roll_up
@@ -42,12 +42,29 @@ def test_file_of_a_period_takes_the_older_ones_place(files):
 
 
 def test_draft_of_a_process_that_was_killed_is_no_data_and_goes(files):
+    files.claim("root", "rolled")
     files.write("day", "2023-11", days(1))
     draft = files.directory / "_drafts" / "left.parquet"
     draft.write_bytes(b"half")
     assert len(read(files)) == 1
-    files.clear_drafts()
+    files.claim("root", "rolled")
     assert not draft.exists()
+
+
+def test_directory_of_somebody_else_is_refused_and_left_as_it_is(files):
+    post = files.directory / "_drafts" / "post.md"
+    post.parent.mkdir(parents=True)
+    post.touch()
+    with pytest.raises(InvalidRequestError, match=r"holds '_drafts' of somebody else; name anoth"):
+        files.claim("root", "rolled")
+    assert post.exists()
+
+
+def test_directory_of_other_rollups_is_refused(files):
+    files.claim("root", "rolled")
+    other = RollupFiles(files.directory, Calendar.of("Europe/Berlin"), "humidity")
+    with pytest.raises(InvalidRequestError, match="is of field temperature, zone UTC, not of"):
+        other.claim("root", "rolled")
 
 
 def test_disk_that_refuses_is_told_of(files):

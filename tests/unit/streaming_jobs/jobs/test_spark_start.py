@@ -54,6 +54,24 @@ def test_words_of_the_start_are_told_where_sparks_own_log_is_wanted(process, cap
     assert capsys.readouterr().err == OF_THE_START
 
 
+def test_traceback_of_a_process_whose_other_side_was_closed_is_left_out(process, capsys):
+    stack = "Traceback (most recent call last):\n  File 'daemon.py', line 95, in worker\n"
+    spark = process()
+    spark.said.let_go()
+    spark.say(f"{stack}BrokenPipeError: [Errno 32] Broken pipe\n{stack}ValueError: wrong\nmore\n")
+    spark.end()
+    assert capsys.readouterr().err == f"{stack}ValueError: wrong\nmore\n"
+
+
+def test_nothing_is_passed_on_from_the_end_on(process, capsys):
+    spark = process()
+    spark.said.let_go()
+    spark.said.end()
+    spark.say("noise\n")
+    spark.end()
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("said", "why"),
     [
