@@ -1,38 +1,57 @@
 """Fields of one name and several shapes: which columns of a table they are.
 
-SQL unites columns by name, and no type is both a number and a record. So where a name has several
-shapes among the schemas of a stream, the plain ones (numbers, texts, truth) keep it, and the others
-are columns of their own: `<name>_record`, `<name>_list`, `<name>_map`, `<name>_bytes` and
-`<name>_time`.
+SQL unites columns by name, and no type is both a number and a record. So where a name has shapes
+among the schemas of a stream that SQL cannot unite, numbers and texts keep it, and the others are
+columns of their own: `<name>_record`, `<name>_list` (of records `<name>_list_record`),
+`<name>_map`, `<name>_bytes`, `<name>_time` and `<name>_clock`, a time of day.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from storage_core.parts.typed_rows import Writer, column_of, shown_fields
+from storage_core.parts.typed_rows import Writer, column_of, shown_fields, shown_type
 
-PLAIN = ""
+# Those that keep a name, and what can be a text beside texts.
+_PLAIN: Final = ("number", "text")
+_TEXTS_TOO: Final = ("number", "bytes", "time", "clock")
 Renamed = tuple[tuple[str, str], ...]
 _parquet: Any = pq
 _types: Any = pa.types
 
 
-def shape_of(kind: Any) -> str:  # noqa: ANN401 - a type of Arrow's
-    """Return what kinds of type have in common that SQL casts to each other."""
-    if _types.is_dictionary(kind):
-        kind = kind.value_type
-    shapes = {
-        "record": _types.is_struct,
-        "map": _types.is_map,
-        "list": _types.is_list,
-        "bytes": lambda one: _types.is_binary(one) or _types.is_fixed_size_binary(one),
-        "time": _types.is_temporal,
-    }
-    return next((name for name, has in shapes.items() if has(kind)), PLAIN)
+def shape_of(kind: Any) -> str:  # noqa: ANN401, PLR0911 - a type of Arrow's
+    """Return what types have in common that SQL casts to each other."""
+    if _types.is_struct(kind):
+        return "record"
+    if _types.is_map(kind):
+        return "map" + _inside(kind.item_type)
+    if _types.is_list(kind):
+        return "list" + _inside(kind.value_type)
+    if _types.is_binary(kind) or _types.is_fixed_size_binary(kind):
+        return "bytes"
+    if _types.is_time(kind):
+        return "clock"
+    if _types.is_temporal(kind):
+        return "time"
+    is_text = _types.is_dictionary(kind) or _types.is_string(kind)
+    return "text" if is_text or shown_type(kind) != kind else "number"
+
+
+def _inside(kind: Any) -> str:  # noqa: ANN401 - a type of Arrow's
+    shape = shape_of(kind)
+    return "" if shape in _PLAIN else f"_{shape}"
+
+
+def _can_unite(shapes: set[str]) -> bool:
+    """Tell whether SQL finds one type for values of all these shapes."""
+    if len(shapes) == 1:
+        return True
+    others = shapes - {"text"}
+    return "text" in shapes and len(others) == 1 and others < set(_TEXTS_TOO)
 
 
 def names_of_several_shapes(writers: Iterable[Writer]) -> frozenset[str]:
@@ -42,7 +61,7 @@ def names_of_several_shapes(writers: Iterable[Writer]) -> frozenset[str]:
         names = shown_fields(writer.schema)
         for field in writer.schema.arrow_schema(names):
             met.setdefault(column_of(field.name).lower(), set()).add(shape_of(field.type))
-    return frozenset(name for name, shapes in met.items() if len(shapes) > 1)
+    return frozenset(name for name, shapes in met.items() if not _can_unite(shapes))
 
 
 def renamed(schema: pa.Schema, several: frozenset[str]) -> Renamed:
@@ -51,7 +70,7 @@ def renamed(schema: pa.Schema, several: frozenset[str]) -> Renamed:
     found = []
     for field in schema:
         shape = shape_of(field.type)
-        if field.name.lower() in several and shape != PLAIN:
+        if field.name.lower() in several and shape not in _PLAIN:
             name = f"{field.name}_{shape}"
             while name.lower() in taken:
                 name += "_"

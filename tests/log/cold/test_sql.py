@@ -258,6 +258,49 @@ def test_field_of_several_shapes_is_several_columns(tmp_path, sealed):
     lab.stream.close()
 
 
+_RECORD = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}
+SHAPES: list[tuple[Any, bytes, str]] = [
+    ("int", b"\x06", "reading"),
+    ("string", b"\x02x", "reading"),
+    ("bytes", b"\x02\xff", "reading_bytes"),
+    ({"type": "long", "logicalType": "timestamp-millis"}, b"\x02", "reading_time"),
+    ({"type": "int", "logicalType": "time-millis"}, b"\x02", "reading_clock"),
+    ({"type": "map", "values": "int"}, b"\x02\x02k\x02\x00", "reading_map"),
+    ({"type": "array", "items": "int"}, b"\x02\x02\x00", "reading_list"),
+    (
+        {"type": "array", "items": _RECORD},
+        b"\x02\x02\x00",
+        "reading_list_record",
+    ),
+]
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_each_shape_of_a_field_has_a_column(root, is_sealed):
+    lab = ColdLab(root)
+    for number, (kind, body, _) in enumerate(SHAPES):
+        schema = schema_of([{"name": "reading", "type": kind}], f"Kind{number}")
+        appended(lab, schema, [body], 60 + number)
+    if is_sealed:
+        lab.stream.seal()
+    columns = sorted({column for _, _, column in SHAPES})
+    counts = ", ".join(f"count({one}) AS {one}" for one in columns)
+    (found,) = answer(lab, f"SELECT {counts} FROM {NAME}")
+    assert found == {one: 1 + (one == "reading") for one in columns}
+    assert len(answer(lab, f"SELECT * FROM {NAME}")) == len(SHAPES)
+    lab.stream.close()
+
+
+def test_bytes_and_texts_stay_one_column(root):
+    lab = ColdLab(root)
+    appended(lab, schema_of([{"name": "note", "type": "bytes"}]), [b"\x02a"], 70)
+    lab.stream.seal()
+    appended(lab, schema_of([{"name": "note", "type": "string"}]), [b"\x02b"], 71)
+    found = answer(lab, f"SELECT note FROM {NAME} ORDER BY note")
+    assert found == [{"note": b"a"}, {"note": b"b"}]
+    lab.stream.close()
+
+
 def test_rows_are_pivoted(lab):
     expected: dict[int, int] = {}
     for row in lab.rows():
