@@ -31,7 +31,7 @@ from storage_core.format.window import UNITS_PER_SECOND, Unit
 from storage_core.ground.clock import Clock, SystemClock
 from storage_core.ground.locks import DirectoryLock
 from storage_core.index.worker import IndexWorker
-from storage_core.parts.seal_report import SealReport, ShardSeal
+from storage_core.parts.seal_report import Mended, SealReport, ShardSeal
 from storage_core.read.parts import Part
 from storage_core.read.request import ReadRequest, ShardReader
 from storage_core.reader import StreamReader
@@ -69,6 +69,7 @@ __all__ = [
     "IndexWorker",
     "InvalidRequestError",
     "LostRangeError",
+    "Mended",
     "Part",
     "PartEntry",
     "Position",

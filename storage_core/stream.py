@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -22,21 +21,14 @@ from storage_core.format.record import rows_from_arrow
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.ground.durable_file import file_errors
 from storage_core.index.worker import IndexWorker
-from storage_core.parts.retire import retire_parts
-from storage_core.parts.seal_report import Sealed, SealReport
-from storage_core.read.asked import integer
-from storage_core.reads import StreamReads
 from storage_core.store.environment import Environment
 from storage_core.store.open_files import open_files
 from storage_core.store.rocks import refuse_writing_in_fork
+from storage_core.stream_upkeep import StreamUpkeep
 from storage_core.transactions.finish import finish_all
 from storage_core.transactions.manifest import Staging
 from storage_core.transactions.opening import shard_numbers, with_shards_open
 from storage_core.transactions.transaction import Transaction
-from storage_core.upkeep.exclusive import alone
-from storage_core.upkeep.expiry import expire_shard, terms_of
-from storage_core.upkeep.expiry_report import ExpiryReport
-from storage_core.upkeep.verify import Progress, VerifyReport, verify_shard
 from storage_core.write.batch_over_shards import append_over_shards
 from storage_core.write.duplicates import checked_addresses
 from storage_core.write.entry import (
@@ -52,7 +44,7 @@ from storage_core.write.give_up import GiveUp
 from storage_core.write.shard import Shard
 
 
-class Stream(StreamReads[Shard]):
+class Stream(StreamUpkeep):
     """The writer of a stream, or of some of its shards. Any thread may call it.
 
     A context manager: leaving commits; an exception discards what was not sealed.
@@ -72,8 +64,7 @@ class Stream(StreamReads[Shard]):
         self, files: StreamFiles, shards: Mapping[int, Shard], environment: Environment
     ) -> None:
         """Take over opened shards; use `create` or `open`."""
-        super().__init__(files, shards)
-        self._environment = environment
+        super().__init__(files, shards, environment)
         self._staging = Staging(files.staging_directory, environment.clock)
         self.index = IndexWorker([shard.index for shard in shards.values()], environment)
         # A stream whose rows are not routed has one place for every secondary, and no shard there.
@@ -356,15 +347,6 @@ class Stream(StreamReads[Shard]):
         found = self._shard(shard)
         return found.clear_dead_letters(checked_letter_addresses(addresses, found.committed()))
 
-    def accept_loss(self, shard: int, start: int, end: int) -> None:
-        """Give up a lost range by name, so that reads pass over it.
-
-        Raises:
-            InvalidRequestError: The range is not lost.
-        """
-        self._refuse_if_closed()
-        self._shard(shard).accept_loss(start, end)
-
     def alter(self, **options: object) -> None:
         """Change options that may change; durable on return."""
         self._refuse_if_closed()
@@ -372,76 +354,7 @@ class Stream(StreamReads[Shard]):
         for shard in self._shards.values():
             shard.alter(self._files.settings.options)
 
-    def expire(self, now: int | None = None, dry_run: bool = False) -> ExpiryReport:  # noqa: FBT001, FBT002 - the contract's signature
-        """Let what the open shards keep beyond `retention` and caps go; durable on return.
-
-        Rows below `now` - retention are hidden at once. They go from the disk by whole windows
-        and blocks, at a cost that does not grow with the rows; appends and reads go on beside it.
-
-        Args:
-            now: The time to judge by, in the stream's unit; None for the clock's.
-            dry_run: Only tell what would go.
-
-        Raises:
-            UnavailableError: A shard was held by another call for too long; the others before
-                it, by number, are done.
-
-        Example:
-            >>> from datetime import timedelta
-            >>> stream.alter(retention=timedelta(days=7))
-            >>> stream.expire(now=1_700_000_000_000, dry_run=True).rows
-            0
-        """
-        shards = self._open_shards()
-        terms = terms_of(self._files, now, self._environment.clock)
-        done = {n: expire_shard(one, terms, is_dry_run=dry_run) for n, one in shards.items()}
-        for one in shards.values() if not dry_run else ():
-            retire_parts(one)
-        return ExpiryReport(done, is_dry_run=dry_run)
-
-    def seal(self, rows_min: int = 1, progress: Sealed | None = None) -> SealReport:
-        """Make parts of what is committed in the open shards and not sealed yet; durable on return.
-
-        Parts are files of Parquet, sorted by id and time, typed where a schema wrote the values;
-        `parts` tells where they lie. The log keeps the rows all the same. Appends and reads go on
-        beside it.
-
-        Args:
-            rows_min: Of a shard that has fewer unsealed rows nothing is sealed.
-            progress: Called again and again with how many rows were sealed so far.
-
-        Raises:
-            UnavailableError: The disk refuses, or a shard was held by another call for too long;
-                what was sealed before stays.
-
-        Example:
-            >>> stream.seal().rows
-            1
-        """
-        # Only who seals needs it, and it takes 100 ms.
-        from storage_core.parts.seal import seal_all  # noqa: PLC0415
-
-        return seal_all(
-            self._open_shards().values(), max(1, integer("rows_min", rows_min)), progress
-        )
-
     # --- the rest --------------------------------------------------------------------------
-
-    def verify(self, progress: Progress | None = None) -> VerifyReport:
-        """Read all blocks of the open shards and compare what follows from them.
-
-        Args:
-            progress: Called every so many blocks with the shard, the address that was reached,
-                and the exclusive end.
-
-        Raises:
-            UnavailableError: The disk does not read a file now; what was found before is not told.
-        """
-        report = VerifyReport()
-        for shard in self._open_shards().values():
-            check = partial(verify_shard, shard, progress, fingerprint_of=_fingerprint_of)
-            report = report.plus(alone(shard, check))
-        return report
 
     def close(self) -> None:
         """Commit and let go of the shards; closing twice is fine.
@@ -487,14 +400,3 @@ class Stream(StreamReads[Shard]):
             self._refuse_if_closed()
             message = "the shards are partitions of an origin: append batches that name theirs"
             raise InvalidRequestError(message, stream=self._files.meta.name)
-
-
-def _fingerprint_of(text: str) -> bytes | None:
-    """Return what tells a schema's text from others, None where it is none."""
-    # Only who verifies needs it, and it takes 70 ms.
-    from storage_core.fields import AvroSchema  # noqa: PLC0415
-
-    try:
-        return AvroSchema.parse(text).identity
-    except InvalidRequestError:
-        return None

@@ -9,7 +9,7 @@ from connectors.cli.output import Output, OutputChoice
 from connectors.cli.printing import print_json, print_lines, print_table
 from connectors.cli.progress_bar import progress_bar
 from connectors.cli.shown import shown_primary
-from storage_core import Part, Stream, StreamReader, Unit
+from storage_core import Mended, Part, Stream, StreamReader, Unit
 
 # As DuckDB names what EXPLAIN answers, a drawing of many lines.
 _EXPLAINED: Final = ["explain_key", "explain_value"]
@@ -22,6 +22,12 @@ RowsMin = Annotated[
     int,
     typer.Option(metavar="N", min=1, help="Of a shard that has fewer unsealed rows seal nothing."),
 ]
+Mend = Annotated[
+    bool,
+    typer.Option(
+        "--mend", help="First read all parts, and make those again that are damaged or gone."
+    ),
+]
 Query = Annotated[
     str,
     typer.Argument(
@@ -32,7 +38,13 @@ Query = Annotated[
 ]
 
 
-def seal(root: Root, stream: StreamName, rows_min: RowsMin = 1, as_json: AsJson = False) -> None:
+def seal(
+    root: Root,
+    stream: StreamName,
+    rows_min: RowsMin = 1,
+    mend: Mend = False,
+    as_json: AsJson = False,
+) -> None:
     """Make parts of all rows that are not sealed yet: files of Parquet, sorted by id and time.
 
     The log keeps the rows. Refused while a writer holds the stream.
@@ -42,7 +54,7 @@ def seal(root: Root, stream: StreamName, rows_min: RowsMin = 1, as_json: AsJson 
     with Stream.open(root, stream) as opened:
         waiting = _unsealed(opened)
         with progress_bar(waiting) as progress:
-            report = opened.seal(rows_min, progress)
+            report = opened.seal(rows_min, progress, mend=mend)
     if as_json:
         print_json(
             [
@@ -52,11 +64,15 @@ def seal(root: Root, stream: StreamName, rows_min: RowsMin = 1, as_json: AsJson 
                     "sealed": one.sealed,
                     "rows": one.rows,
                     "parts": len(one.parts),
+                    "mended": [each.part.file_name for each in report.mended.get(number, ())],
                 }
                 for number, one in report.shards.items()
             ]
         )
         return
+    for number, each in report.mended.items():
+        for one in each:
+            typer.echo(_mended(number, one))
     if not report.rows:
         few = f"no shard has {rows_min} rows that wait" if rows_min > 1 else "no rows are waiting"
         typer.echo(f"{stream!r} is sealed: {few}")
@@ -110,6 +126,13 @@ def sql(
     with Output(choice, schema, "sequence") as output:
         for batch in batches:
             output.batch(batch)
+
+
+def _mended(shard: int, one: Mended) -> str:
+    begin = f"shard {shard}: {one.part.file_name} {one.what}; "
+    if one.successor is None:
+        return begin + "all its rows have expired since"
+    return begin + f"its {one.successor.rows:,} rows are in {one.successor.file_name} now"
 
 
 def _unsealed(stream: Stream) -> int:

@@ -30,7 +30,7 @@ from storage_core.parts.part_rows import (
     part_rows,
     stored_columns,
 )
-from storage_core.parts.seal_report import Sealed, SealReport, ShardSeal
+from storage_core.parts.seal_report import Sealed, ShardSeal
 from storage_core.parts.typed_rows import Writer
 from storage_core.read.answer import scan_view
 from storage_core.read.parts import parts_directory, parts_in
@@ -70,7 +70,9 @@ def seal_shard(shard: Shard, rows_min: int = ROWS_MIN) -> ShardSeal:
     return alone(shard, lambda: _seal(shard, rows_min))
 
 
-def seal_all(shards: Iterable[Shard], rows_min: int, progress: Sealed | None) -> SealReport:
+def seal_all(
+    shards: Iterable[Shard], rows_min: int, progress: Sealed | None
+) -> dict[int, ShardSeal]:
     """Seal all that is committed of some shards, a million rows at a time at most.
 
     Args:
@@ -90,7 +92,7 @@ def seal_all(shards: Iterable[Shard], rows_min: int, progress: Sealed | None) ->
             parts = (*whole.parts, *step.parts)
             whole = ShardSeal(whole.sealed_before, step.sealed, parts)
         done[shard.context.number] = whole
-    return SealReport(done)
+    return done
 
 
 def _seal(shard: Shard, rows_min: int) -> ShardSeal:
@@ -159,10 +161,11 @@ def _made(
     now_ms = shard.context.environment.clock.now_ns() // _NS_A_MS
     each = part_rows(taken, has_keys=view.meta.has_keys, writers=writers)
     for number, rows in enumerate(each, view.state.parts):
-        yield _part(rows, number, directory, now_ms)
+        yield written_part(rows, number, directory, now_ms)
 
 
-def _part(made: PartRows, number: int, directory: Path, now_ms: int) -> PartEntry:
+def written_part(made: PartRows, number: int, directory: Path, now_ms: int) -> PartEntry:
+    """Write the file of a part, durable but for its name, prove it, and return its entry."""
     rows: Any = made.rows
     addresses, primaries = rows.column("address").to_numpy(), rows.column("primary").to_numpy()
     part = PartEntry(

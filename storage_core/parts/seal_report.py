@@ -1,7 +1,7 @@
 """What sealing did."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from storage_core.format.part_entry import PartEntry
 
@@ -30,10 +30,26 @@ class ShardSeal:
 
 
 @dataclass(frozen=True, slots=True)
+class Mended:
+    """A part whose file was damaged or gone, and was made again.
+
+    Attributes:
+        part: The part that it was.
+        what: What was wrong with its file.
+        successor: The part that has its rows now; None where all of them have expired.
+    """
+
+    part: PartEntry
+    what: str
+    successor: PartEntry | None
+
+
+@dataclass(frozen=True, slots=True)
 class SealReport:
-    """What sealing did in each shard."""
+    """What sealing did in each shard, and which parts it made again before."""
 
     shards: Mapping[int, ShardSeal]
+    mended: Mapping[int, tuple[Mended, ...]] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:

@@ -42,12 +42,12 @@ def check_parts(view: ShardView, shard_directory: Path, findings: Findings) -> N
         if part.last >= state.sealed:
             what = f"a part has rows up to {part.last}, and rows are sealed below {state.sealed}"
             findings.tell("part", what, *place[:2], KEY_SEALED)
-        what = _difference(directory / part.file_name, part)
+        what = difference(directory / part.file_name, part)
         if what:
             findings.tell("part", f"{part.file_name} {what}", *place)
 
 
-def _difference(path: Path, part: PartEntry) -> str:
+def difference(path: Path, part: PartEntry) -> str:
     """Say what is wrong with a part's file; nothing if all is well."""
     try:
         size, digest = path.stat().st_size, digest_of(path)

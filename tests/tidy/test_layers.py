@@ -32,6 +32,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("transactions", "upkeep"),
         ("parts",),
         ("reads", "testing"),
+        ("stream_upkeep",),
         ("stream", "reader"),
         ("staging", "cold", "exchange"),
         ("__init__",),

@@ -29,6 +29,7 @@ PUBLIC = {
     "IndexOptions",
     "IndexWorker",
     "KEY_BYTES_MAX",
+    "Mended",
     "Part",
     "PartEntry",
     "Position",

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
+from connectors.cli.exit_codes import EXIT_DAMAGE
 from storage_core import Stream, StreamOptions
 
 NAME = "orders"
@@ -31,7 +32,7 @@ def test_seal_says_what_it_made(shardlog, root):
 
 def test_seal_tells_each_shard_in_json(shardlog, root):
     ran = shardlog("seal", root, NAME, "--json")
-    expected = {"sealed_before": 0, "sealed": 5, "rows": 5, "parts": 1}
+    expected = {"sealed_before": 0, "sealed": 5, "rows": 5, "parts": 1, "mended": []}
     assert json.loads(ran.out) == [{"shard": 0, **expected}, {"shard": 1, **expected}]
 
 
@@ -39,6 +40,20 @@ def test_few_rows_may_wait(shardlog, root):
     assert shardlog("seal", root, NAME, "--rows-min", "6").lines == [
         "'orders' is sealed: no shard has 6 rows that wait"
     ]
+
+
+def test_damaged_part_is_made_again(shardlog, root):
+    shardlog("seal", root, NAME)
+    with Stream.open(root, NAME) as stream:
+        stream.parts()[1].path.write_bytes(b"nothing")
+    assert shardlog("verify", root, NAME).code == EXIT_DAMAGE
+    ran = shardlog("seal", root, NAME, "--mend")
+    assert ran.code == 0
+    assert ran.lines[0].startswith("shard 1: part-0000000000.parquet has 7 bytes, and had ")
+    assert ran.lines[0].endswith("; its 5 rows are in part-0000000001.parquet now")
+    assert ran.lines[1:] == ["'orders' is sealed: no rows are waiting"]
+    assert shardlog("verify", root, NAME).code == 0
+    assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["10"]
 
 
 def test_parts_are_listed_with_their_files(shardlog, root):

@@ -1,0 +1,146 @@
+"""Mending: a part whose file is damaged or gone is made again of the log, which has its rows."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from storage_core.errors import LostRangeError
+from storage_core.fields import AvroSchema
+from storage_core.format.part_entry import PartEntry, encode_part, part_key
+from storage_core.format.record import State
+from storage_core.format.shard_state import KEY_GENERATION, KEY_PARTS, ShardState, encode_int
+from storage_core.ground.durable_file import file_errors, make_directories, sync_directory
+from storage_core.parts.part_rows import RAW, numbered, numbers_of, part_rows, stored_columns
+from storage_core.parts.seal import written_part
+from storage_core.parts.seal_report import Mended
+from storage_core.parts.typed_rows import Writer
+from storage_core.read.answer import scan_view
+from storage_core.read.parts import parts_directory, parts_in
+from storage_core.read.request import ReadRequest
+from storage_core.read.schema_columns import schemas_in
+from storage_core.read.view import ShardView
+from storage_core.store.key_value import Batch
+from storage_core.upkeep.exclusive import alone
+from storage_core.upkeep.part_checks import difference
+from storage_core.write.shard import Shard
+
+_NS_A_MS: Final = 1_000_000
+_untyped: Any = pa
+
+
+def mend_parts(shard: Shard) -> tuple[Mended, ...]:
+    """Make the parts again whose files are not as they were published; durable on return.
+
+    1. Look: compare the file of each part with the digest that the catalogue has of it.
+    2. Make: of each that differs a new file, with a number of its own, of the rows that the log
+       has of its kind between its addresses; the file is synced and proven as a seal's is.
+    3. Publish: the new entry in the place of the old one, in one WriteBatch; sync; write the
+       marker with a new generation, so that readers in other processes see the same. A part of
+       which every row has expired only goes.
+    4. Free: unlink what is left of the old file.
+
+    One part after the other. A crash before 3 leaves the old entry and a file that the next seal
+    sweeps, one behind it the old file, which it sweeps too.
+
+    Raises:
+        LostRangeError: The log has lost rows of one too, which stays as it is; those before it
+            are mended.
+        UnavailableError: Something else held the shard for too long, or the disk refuses.
+        ShardPoisonedError: The write failed, or an earlier one had.
+    """
+    return alone(shard, lambda: tuple(_mended(shard)))
+
+
+def _mended(shard: Shard) -> Iterator[Mended]:
+    shard.guard.refuse_if_unusable()
+    directory = parts_directory(shard.context.directory)
+    view = shard.views.committed()
+    try:
+        entries = parts_in(view).entries
+    finally:
+        view.close()
+    for part in entries:
+        path = directory / part.file_name
+        what = difference(path, part)  # 1
+        if not what:
+            continue
+        with file_errors(directory, "parts cannot be made"):
+            made = _made_again(shard, part)  # 2
+            shard.take_away(partial(_replaced, part, made))  # 3
+            path.unlink(missing_ok=True)  # 4
+        yield Mended(part, what, made)
+
+
+def _made_again(shard: Shard, part: PartEntry) -> PartEntry | None:
+    """Return a part's successor; None where all its rows have expired."""
+    directory = parts_directory(shard.context.directory)
+    view = shard.views.committed()
+    try:
+        schemas = list(schemas_in(view))
+        rows = list(_rows_of(view, part))
+        if not rows:
+            return None
+        writers = [Writer(AvroSchema.parse(one.text), one.registry_id) for one in schemas]
+        (made,) = part_rows(rows, has_keys=view.meta.has_keys, writers=writers)
+        now_ms = shard.context.environment.clock.now_ns() // _NS_A_MS
+        make_directories(directory)
+        # What a crash left under this number is nobody's.
+        number = view.state.parts
+        (directory / replace(part, number=number).file_name).unlink(missing_ok=True)
+        found = written_part(made, number, directory, now_ms)
+        sync_directory(directory)
+    finally:
+        view.close()
+    return replace(found, level=part.level)
+
+
+def _rows_of(view: ShardView, part: PartEntry) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that the log has of a part, by address.
+
+    Raises:
+        LostRangeError: Some of them may be lost.
+    """
+    schemas = list(schemas_in(view))
+    known = numbers_of(schemas)
+    kinds = [AvroSchema.parse(one.text).full_name for one in schemas]
+    # The last is that of rows without a schema.
+    is_kind = np.array([kind == part.kind for kind in (*kinds, RAW)])
+    request = ReadRequest(
+        view.shard,
+        start_address=max(part.first, view.state.start),
+        end_address=max(part.last + 1, view.state.start),
+        columns=stored_columns(has_keys=view.meta.has_keys),
+        order="replay",
+        expired_until=view.state.generation,
+    )
+    try:
+        for stored, _ in scan_view(view, request):
+            batch = numbered(stored, known)
+            numbers = batch.column("schema").fill_null(-1).to_numpy()
+            is_flagged = batch.column("state").to_numpy() != State.NORMAL
+            mine = is_kind[numbers] & (is_flagged == part.is_flagged)
+            if mine.any():
+                yield batch.filter(_untyped.array(mine))
+    except LostRangeError as error:
+        message = f"{part.file_name} cannot be made again: {error.message}"
+        raise LostRangeError(
+            message, stream=view.stream, shard=view.shard, start=error.start, end=error.end
+        ) from error
+
+
+def _replaced(
+    old: PartEntry, new: PartEntry | None, state: ShardState, _window_now: object
+) -> tuple[Batch, ShardState]:
+    batch = Batch()
+    batch.delete(part_key(old.first, old.number))
+    after = replace(state, generation=(state.generation // 2 + 1) * 2)
+    batch.put(KEY_GENERATION, encode_int(after.generation))
+    if new is not None:
+        batch.put(part_key(new.first, new.number), encode_part(new))
+        after = replace(after, parts=new.number + 1)
+        batch.put(KEY_PARTS, encode_int(after.parts))
+    return batch, after

@@ -1,0 +1,122 @@
+"""What looks after a stream beside appends: a writer expires, seals, mends, verifies, gives up."""
+
+from collections.abc import Mapping
+from functools import partial
+
+from storage_core.catalog.stream_file import StreamFiles
+from storage_core.errors import InvalidRequestError
+from storage_core.parts.retire import retire_parts
+from storage_core.parts.seal_report import Sealed, SealReport
+from storage_core.read.asked import integer
+from storage_core.reads import StreamReads
+from storage_core.store.environment import Environment
+from storage_core.upkeep.exclusive import alone
+from storage_core.upkeep.expiry import expire_shard, terms_of
+from storage_core.upkeep.expiry_report import ExpiryReport
+from storage_core.upkeep.verify import Progress, VerifyReport, verify_shard
+from storage_core.write.shard import Shard
+
+
+class StreamUpkeep(StreamReads[Shard]):
+    """Upkeep of the open shards, one after the other; each call has a shard to itself."""
+
+    def __init__(
+        self, files: StreamFiles, shards: Mapping[int, Shard], environment: Environment
+    ) -> None:
+        """Look after these shards."""
+        super().__init__(files, shards)
+        self._environment = environment
+
+    def expire(self, now: int | None = None, dry_run: bool = False) -> ExpiryReport:  # noqa: FBT001, FBT002 - the contract's signature
+        """Let what the open shards keep beyond `retention` and caps go; durable on return.
+
+        Rows below `now` - retention are hidden at once. They go from the disk by whole windows
+        and blocks, at a cost that does not grow with the rows; appends and reads go on beside it.
+
+        Args:
+            now: The time to judge by, in the stream's unit; None for the clock's.
+            dry_run: Only tell what would go.
+
+        Raises:
+            UnavailableError: A shard was held by another call for too long; the others before
+                it, by number, are done.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> stream.alter(retention=timedelta(days=7))
+            >>> stream.expire(now=1_700_000_000_000, dry_run=True).rows
+            0
+        """
+        shards = self._open_shards()
+        terms = terms_of(self._files, now, self._environment.clock)
+        done = {n: expire_shard(one, terms, is_dry_run=dry_run) for n, one in shards.items()}
+        for one in shards.values() if not dry_run else ():
+            retire_parts(one)
+        return ExpiryReport(done, is_dry_run=dry_run)
+
+    def seal(
+        self, rows_min: int = 1, progress: Sealed | None = None, *, mend: bool = False
+    ) -> SealReport:
+        """Make parts of what is committed in the open shards and not sealed yet; durable on return.
+
+        Parts are files of Parquet, sorted by id and time, typed where a schema wrote the values;
+        `parts` tells where they lie. The log keeps the rows all the same. Appends and reads go on
+        beside it.
+
+        Args:
+            rows_min: Of a shard that has fewer unsealed rows nothing is sealed.
+            progress: Called again and again with how many rows were sealed so far.
+            mend: First read all parts, and make those again whose files are damaged or gone.
+
+        Raises:
+            LostRangeError: A part is damaged, and the log has lost rows of it too.
+            UnavailableError: The disk refuses, or a shard was held by another call for too long;
+                what was sealed before stays.
+
+        Example:
+            >>> stream.seal().rows
+            1
+        """
+        # Only who seals needs it, and it takes 100 ms.
+        from storage_core.parts.mend import mend_parts  # noqa: PLC0415
+        from storage_core.parts.seal import seal_all  # noqa: PLC0415
+
+        shards, least = self._open_shards(), max(1, integer("rows_min", rows_min))
+        mended = {number: mend_parts(one) for number, one in shards.items()} if mend else {}
+        return SealReport(seal_all(shards.values(), least, progress), mended)
+
+    def verify(self, progress: Progress | None = None) -> VerifyReport:
+        """Read all blocks of the open shards and compare what follows from them.
+
+        Args:
+            progress: Called every so many blocks with the shard, the address that was reached,
+                and the exclusive end.
+
+        Raises:
+            UnavailableError: The disk does not read a file now; what was found before is not told.
+        """
+        report = VerifyReport()
+        for shard in self._open_shards().values():
+            check = partial(verify_shard, shard, progress, fingerprint_of=_fingerprint_of)
+            report = report.plus(alone(shard, check))
+        return report
+
+    def accept_loss(self, shard: int, start: int, end: int) -> None:
+        """Give up a lost range by name, so that reads pass over it.
+
+        Raises:
+            InvalidRequestError: The range is not lost.
+        """
+        self._refuse_if_closed()
+        self._shard(shard).accept_loss(start, end)
+
+
+def _fingerprint_of(text: str) -> bytes | None:
+    """Return what tells a schema's text from others, None where it is none."""
+    # Only who verifies needs it, and it takes 70 ms.
+    from storage_core.fields import AvroSchema  # noqa: PLC0415
+
+    try:
+        return AvroSchema.parse(text).identity
+    except InvalidRequestError:
+        return None
