@@ -47,6 +47,11 @@ class FieldValues:
         identity = self._schema.identity
         return SchemaEntry(self.registry_id or _NO_ID, identity, self.text)
 
+    @property
+    def name(self) -> str:
+        """The schema's name, for errors."""
+        return self._schema.full_name
+
     def plain(self, schema: StructType) -> StructType:
         """Return the columns of rows whose fields have become values.
 
@@ -58,8 +63,8 @@ class FieldValues:
         rest = [each for each in schema.fields if each.name not in of_fields]
         self._refuse_others([each.name for each in rest])
         if not of_fields:
-            fields = ", ".join(fields_by_column(self._schema))
-            message = f"no column is a field of {self._schema.full_name}, which has {fields}"
+            fields = ", ".join(fields_by_column(self._schema)) or "none"
+            message = f"no column is a field of {self.name}, which has {fields}"
             raise InvalidRequestError(message)
         given = to_arrow_schema(StructType([schema[name] for name in of_fields]), timezone="UTC")
         encode_batch(given.empty_table().rename_columns(list(of_fields.values())), self._schema)
@@ -99,7 +104,7 @@ class FieldValues:
         return {name: known[name] for name in columns if name in known}
 
     def _refuse_others(self, names: Sequence[str]) -> None:
-        name, fields = self._schema.full_name, ", ".join(fields_by_column(self._schema))
+        name, fields = self.name, ", ".join(fields_by_column(self._schema))
         if CORRUPT_VALUE in names:
             message = (
                 f"column {CORRUPT_VALUE!r} has values that could not be read, and nothing writes "

@@ -157,10 +157,14 @@ def mapping_of(
 
     With `has_keys` the stream has a key dictionary; with `fields` these are columns of their own.
     """
+    given = schema.fieldNames()
     if fields is not None:
         schema = fields.plain(schema)
     names = schema.fieldNames()
     form = _form_of(names, has_keys=has_keys)
+    if form is None:
+        value = "value" if fields is None else f"the fields of {fields.name}"
+        raise _no_form(given, value, has_keys=has_keys)
     for one in schema.fields:
         accepted = _TYPES.get(one.name)
         if accepted is not None and not isinstance(one.dataType, accepted):
@@ -236,16 +240,20 @@ def _is_headers(kind: DataType) -> bool:
     return is_text and isinstance(one["value"].dataType, (BinaryType, StringType))
 
 
-def _form_of(names: list[str], *, has_keys: bool) -> Form:
+def _form_of(names: list[str], *, has_keys: bool) -> Form | None:
     given = frozenset(names)
     forms = _FORMS | {"records": _RECORDS_WITH_KEYS} if has_keys else _FORMS
     if len(given) == len(names):
         for form, (required, optional) in forms.items():
             if required <= given <= required | optional:
                 return form
-    own = "key, value [, version" if has_keys else "secondary, value [, version, key"
+    return None
+
+
+def _no_form(given: list[str], value: str, *, has_keys: bool) -> InvalidRequestError:
+    own = f"key, {value} [, version" if has_keys else f"secondary, {value} [, version, key"
     message = (
         f"the sink takes columns primary, {own}, headers, timestamp], "
-        f"or Kafka's key, value [, timestamp, headers]; select those, not {', '.join(names)}"
+        f"or Kafka's key, {value} [, timestamp, headers]; select those, not {', '.join(given)}"
     )
-    raise InvalidRequestError(message)
+    return InvalidRequestError(message)

@@ -217,8 +217,11 @@ def test_columns_that_do_not_suit_the_schema_are_refused(more, said):
 
 def test_columns_of_the_log_are_asked_for_as_ever():
     only = StructType([StructField("primary", LongType()), StructField("heat", DoubleType())])
-    with pytest.raises(InvalidRequestError, match="the sink takes columns primary, secondary"):
+    with pytest.raises(InvalidRequestError) as refused:
         mapping_of(only, "ms", fields=FIELDS)
+    said = str(refused.value)
+    assert "the sink takes columns primary, secondary, the fields of a.Heat [, version" in said
+    assert said.endswith("select those, not primary, heat")
 
 
 def options_of(root: Path, **more: str) -> dict[str, str]:
