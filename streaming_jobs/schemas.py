@@ -5,12 +5,15 @@
                                        refers to lies beside it
     telemetry-value --version 3        as one says it to `shardlog schema show`
 
-Read on the driver, once for a query; tasks are sent the schema's text. The registry is reached as
-`shardlog schema` reaches it: by `schemaRegistryUrl` or $SCHEMA_REGISTRY_URL, all else by the table
-[schema.registry] of the TOML file that `schemaRegistryConfig` names. Spark shows options in plans
-and logs, so credentials in the option are refused: they belong into the file or the environment.
+Read on the driver, once for a query; tasks are sent the schema's text. A version that a registry
+has told is known as long as the Spark application lives (versions_told.py). The registry is reached
+as `shardlog schema` reaches it: by `schemaRegistryUrl` or $SCHEMA_REGISTRY_URL, all else by the
+table [schema.registry] of the TOML file that `schemaRegistryConfig` names. Spark shows options in
+plans and logs, so credentials in the option are refused: they belong into the file or the
+environment.
 """
 
+import logging
 import os
 import re
 from collections.abc import Mapping
@@ -23,13 +26,16 @@ from urllib.parse import urlsplit
 from connectors.registry import (
     RegistryClient,
     RegistrySettings,
+    RegistryUnavailableError,
     schema_in_file,
     settings_in_file,
 )
 from storage_core import InvalidRequestError
 from storage_core.fields import AvroSchema
 from streaming_jobs.option_values import OptionValues, path_here, shortened
+from streaming_jobs.versions_told import APPLICATIONS_DIRECTORIES, VersionsTold, VersionTold
 
+_LOG: Final = logging.getLogger("shardlog")
 REGISTRY_OPTIONS: Final = ("schemaRegistryUrl", "schemaRegistryConfig")
 LATEST_SCHEMA: Final = "latest"
 _URL: Final = "url"
@@ -106,7 +112,8 @@ def schema_named(
             raise _refused(option, error.message) from error
     if (subject := _SUBJECT.fullmatch(text)) is not None:
         settings = _settings(option, registry or RegistryAccess(), environment)
-        return _version(settings, subject["subject"], int(subject["version"]))
+        directory = environment.get(APPLICATIONS_DIRECTORIES, "")
+        return _version(settings, subject["subject"], int(subject["version"]), directory)
     if text.endswith(_SUFFIX):
         return NamedSchema(_in_file(path_here(option, text, "a file"), option), None)
     why = f"{shortened(text)!r} is not {_FORMS}"
@@ -116,10 +123,27 @@ def schema_named(
 
 
 @lru_cache(maxsize=_VERSIONS_MAX)
-def _version(settings: RegistrySettings, subject: str, version: int) -> NamedSchema:
-    """Return a version, which never changes: a query asks for it again with each batch."""
-    found = RegistryClient(settings).version(subject, version)
-    return NamedSchema(AvroSchema.parse(found.text, found.references), found.id)
+def _version(
+    settings: RegistrySettings, subject: str, version: int, directories: str
+) -> NamedSchema:
+    """Return a version, which never changes: a query asks for it again with each batch.
+
+    Raises:
+        RegistryUnavailableError: The registry does not answer, and has told nobody in this
+            application.
+    """
+    known = VersionsTold(directories)
+    try:
+        found = RegistryClient(settings).version(subject, version)
+    except RegistryUnavailableError as error:
+        told = known.of(settings.urls, subject, version)
+        if told is None:
+            raise
+        _LOG.warning("%s; the schema is taken as it was told before", error)
+        return NamedSchema(AvroSchema.parse(told.text), told.registry_id)
+    schema = AvroSchema.parse(found.text, found.references)
+    known.keep(settings.urls, subject, version, VersionTold(schema.text, found.id))
+    return NamedSchema(schema, found.id)
 
 
 def _in_file(path: Path, option: str) -> AvroSchema:

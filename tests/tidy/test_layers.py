@@ -50,7 +50,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "streaming_jobs": (
         (
             *("moments", "open_streams", "option_values", "spark_errors", "stream_place"),
-            "field_columns",
+            *("field_columns", "versions_told"),
         ),
         ("schemas", "field_types"),
         ("source", "sink"),

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from storage_core import InvalidRequestError
+from storage_core import InvalidRequestError, UnavailableError
 from storage_core.fields import AvroSchema
 from streaming_jobs.option_values import OptionValues
-from streaming_jobs.schemas import REGISTRY_OPTIONS, RegistryAccess, schema_named
+from streaming_jobs.schemas import REGISTRY_OPTIONS, RegistryAccess, _version, schema_named
 from tests.unit.connectors.registry.scripted import scripted
 
 TEXT = json.dumps(
@@ -79,6 +79,32 @@ def test_version_is_asked_for_once_a_process() -> None:
         for _ in range(3):
             schema_named("point-value --version 3", "o", access(schemaRegistryUrl=registry.url))
         assert len(registry.asked) == 1
+
+
+def test_version_that_was_told_is_known_in_the_application_when_the_registry_is_gone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "blockmgr-1").mkdir()
+    config = tmp_path / "registry.toml"
+    spark = {"SPARK_LOCAL_DIRS": f"{tmp_path / 'blockmgr-1'},/elsewhere"}
+    with scripted() as registry:
+        config.write_text(f'[schema.registry]\nurl = "{registry.url}"\n"max.retries" = 0\n')
+        given = access(schemaRegistryConfig=str(config))
+        registry.answer("/subjects/point-value/versions/3", answer(3))
+        told = schema_named("point-value --version 3", "o", given, spark)
+    another_process()
+    known = schema_named("point-value --version 3", "o", given, spark)
+    assert (known.schema.text, known.registry_id) == (told.schema.text, 43)
+    assert "the schema is taken as it was told before" in caplog.text
+    another_process()
+    for subject, environment in (("point-value", {}), ("other-value", spark)):
+        with pytest.raises(UnavailableError):
+            schema_named(f"{subject} --version 3", "o", given, environment)
+
+
+def another_process() -> None:
+    """Let nothing be known that a process keeps for itself."""
+    _version.cache_clear()
 
 
 def test_registry_is_found_by_environment_and_by_file(tmp_path: Path) -> None:
