@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, Final, Self
@@ -20,8 +21,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from storage_core import InvalidRequestError, ShardlogError
 from streaming_jobs.jobs.pace import Pace, pace_of
-from streaming_jobs.jobs.spark_start import start_spark
-from streaming_jobs.jobs.spark_words import EXIT_USAGE, SPARK_ERRORS, code_of, told_of
+from streaming_jobs.jobs.spark_start import RunningSpark, start_spark
+from streaming_jobs.jobs.spark_words import (
+    EXIT_USAGE,
+    SPARK_ERRORS,
+    code_of,
+    is_end_of_spark,
+    told_of,
+)
 
 EXIT_INTERRUPTED: Final = 130
 # Spark takes parts of a second too, which its types do not say.
@@ -133,27 +140,49 @@ def conduct(name: str, master: str, settings: list[str] | None, begin: Begin) ->
             what it was asked.
         typer.Exit: The query failed, which is told.
     """
-    spark = start_spark(name, master, _pairs(settings))
-    try:
-        with _Stop() as stop:
-            query = begin(spark.session)
-            await_end(query, stop.wanted, lambda line: typer.echo(f"{name}: {line}", err=True))
-    except SPARK_ERRORS as error:
-        # Here, since Spark is asked for the words as long as it runs.
-        message, code = told_of(error)
-        message = message.replace(_SKIPPING, "--skip-lost")
-        raise typer.Exit(_told(name, message, code)) from error
-    finally:
-        spark.stop()
+    pairs = _pairs(settings)
+    # From here on: an interrupt in the middle of Spark's start would leave its process behind.
+    with _Stop() as stop:
+        spark = start_spark(name, master, pairs)
+        try:
+            # NOTE: Spark's context (4.3) takes SIGINT for itself.
+            stop.listen()
+            await_end(begin, spark, stop.wanted, partial(_say, name))
+        except SPARK_ERRORS as error:
+            # Here, since Spark is asked for the words as long as it runs.
+            message, code = told_of(error)
+            message = message.replace(_SKIPPING, "--skip-lost")
+            raise typer.Exit(_told(name, message, code)) from error
+        finally:
+            spark.stop()
 
 
-def await_end(query: StreamingQuery, wanted: threading.Event, say: Callable[[str], None]) -> None:
-    """Wait until a query ends by itself, or is asked to; tell of each batch that had rows.
+def await_end(
+    begin: Begin, spark: RunningSpark, wanted: threading.Event, say: Callable[[str], None]
+) -> None:
+    """Begin a query and wait until it ends by itself, or is asked to; tell of each batch with rows.
 
     Raises:
         StreamingQueryException: It failed.
     """
     pace = Pace()
+    try:
+        if not wanted.is_set():
+            _await_end(begin(spark.session), spark, wanted, (pace, say))
+    except SPARK_ERRORS as error:
+        # Whoever stops the job may have stopped Spark's process as well, as systemd does.
+        if not (wanted.is_set() and is_end_of_spark(error)):
+            raise
+    say(pace.closing(is_asked=wanted.is_set()))
+
+
+def _await_end(
+    query: StreamingQuery,
+    spark: RunningSpark,
+    wanted: threading.Event,
+    told: tuple[Pace, Callable[[str], None]],
+) -> None:
+    pace, say = told
     at_hand: int | None = None
     while not query.awaitTermination(_LOOK_S):
         _tell(query, pace, say)
@@ -162,10 +191,11 @@ def await_end(query: StreamingQuery, wanted: threading.Event, say: Callable[[str
         if at_hand is None:
             at_hand = pace.ended
         if pace.ended > at_hand or not query.status["isTriggerActive"]:
+            # The next batch may have begun, and is broken off in many words.
+            spark.hush()
             query.stop()
             break
     _tell(query, pace, say)
-    say(pace.closing(is_asked=wanted.is_set()))
 
 
 def _tell(query: StreamingQuery, pace: Pace, say: Callable[[str], None]) -> None:
@@ -183,11 +213,16 @@ class _Stop:
         self._usual: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
+        self.listen()
+        return self
+
+    def listen(self) -> None:
+        """Hear signals from here on, also where somebody has put himself in between."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             # What is not to be heard is left so, as SIGHUP under nohup.
             if signal.getsignal(number) != signal.SIG_IGN:
-                self._usual[number] = signal.signal(number, self._hear)
-        return self
+                heard = signal.SIG_DFL if self.wanted.is_set() else self._hear
+                self._usual.setdefault(number, signal.signal(number, heard))
 
     def __exit__(self, *_error: object) -> None:
         for number, usual in self._usual.items():
@@ -210,7 +245,11 @@ def _pairs(settings: list[str] | None) -> dict[str, str]:
     return pairs
 
 
+def _say(name: str, line: str) -> None:
+    typer.echo(f"{name}: {line}", err=True)
+
+
 def _told(name: str, message: str, code: int) -> int:
     first, *_ = message.splitlines() or [""]
-    typer.echo(f"{name}: {first}", err=True)
+    _say(name, first)
     return code

@@ -55,10 +55,14 @@ class RunningSpark:
         self._gateway = gateway
         self._said = said
 
-    def stop(self) -> None:
-        """End the session and its process; one that has ended by itself is no fault."""
+    def hush(self) -> None:
+        """Pass on nothing more of what the process says, which is about to be broken off."""
         if self._said is not None:
             self._said.end()
+
+    def stop(self) -> None:
+        """End the session and its process; one that has ended by itself is no fault."""
+        self.hush()
         with suppress(*SPARK_ERRORS, OSError):
             self.session.stop()
         if self._said is None:
@@ -83,8 +87,9 @@ def start_spark(name: str, master: str, settings: dict[str, str]) -> RunningSpar
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    # It logs what it also raises.
+    # It logs what it also raises, in part under no name of its own.
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+    logging.getLogger().addFilter(lambda record: "py4j" not in record.pathname)
     conf = SparkConf()
     for key, value in _settings(name, master, settings).items():
         conf.set(key, value)

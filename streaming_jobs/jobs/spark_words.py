@@ -60,6 +60,9 @@ _OF_THE_DISK: Final = re.compile(
     r"Input/output error|Too many open files|\(Not a directory\)",
     re.IGNORECASE,
 )
+_WAS_ENDED: Final = re.compile(
+    r"SparkContext (?:was|has been) (?:shut down|stopped)|stopped SparkContext"
+)
 _ENDED: Final = "Spark's process has ended in the middle; start the job again, it goes on"
 
 
@@ -73,6 +76,14 @@ def told_of(error: Exception) -> tuple[str, int]:
         return ours[1], code_of(ours[0])
     line = line_of(texts)
     return line or type(error).__name__, _code_of_line(line)
+
+
+def is_end_of_spark(error: Exception) -> bool:
+    """Tell whether nothing failed but that Spark's process was ended."""
+    if not isinstance(error, PySparkException | Py4JJavaError):
+        return True
+    text = "\n".join(texts_of(error))
+    return error_within(text) is None and _WAS_ENDED.search(text) is not None
 
 
 def code_of(kind: type[ShardlogError]) -> int:

@@ -2,9 +2,12 @@
 
 import os
 import signal
+import threading
+from typing import Any
 
 import pytest
 import typer
+from pyspark.errors import PySparkRuntimeError
 
 from connectors.cli import exit_codes
 from storage_core import ForeignDataError, InvalidRequestError, UnavailableError
@@ -90,6 +93,18 @@ def test_first_signal_asks_for_the_end_and_any_second_one_is_the_end(number):
             assert signal.getsignal(each) == signal.SIG_DFL
 
 
+def test_signal_that_somebody_took_is_heard_again():
+    with command._Stop() as stop:
+        usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+        assert usual == stop._hear
+        stop.listen()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.wanted.is_set()
+        stop.listen()
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_DFL
+    assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
+
+
 def test_signal_that_is_not_to_be_heard_is_not():
     usual = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -98,3 +113,66 @@ def test_signal_that_is_not_to_be_heard_is_not():
             assert not stop.wanted.is_set()
     finally:
         signal.signal(signal.SIGHUP, usual)
+
+
+class Query:
+    """A query whose batches take no time, and that ends with an error once it is stopped."""
+
+    def __init__(self, error=None):
+        self.error = error
+        self.stopped = False
+        self.status = {"isTriggerActive": False}
+        self.recentProgress = ()
+
+    def awaitTermination(self, _seconds):  # noqa: N802 - Spark's
+        if self.error is not None:
+            raise self.error
+        return False
+
+    def stop(self):
+        self.stopped = True
+
+
+class Spark:
+    session = None
+    is_hushed = False
+
+    def hush(self):
+        self.is_hushed = True
+
+
+def awaited(query, wanted=False):
+    asked = threading.Event()
+    told: list[str] = []
+    spark: Any = Spark()
+
+    def begin(_session):
+        asked.set()
+        return query
+
+    if wanted:
+        asked.set()
+    command.await_end(begin, spark, asked, told.append)
+    return spark, told
+
+
+def test_query_that_is_to_end_is_stopped_without_sparks_words():
+    query = Query()
+    spark, told = awaited(query)
+    assert query.stopped
+    assert spark.is_hushed
+    assert told == ["done, asked to stop: no new rows"]
+
+
+def test_job_that_was_asked_to_stop_before_its_query_begins_none():
+    query = Query()
+    _, told = awaited(query, wanted=True)
+    assert not query.stopped
+    assert told == ["done, asked to stop: no new rows"]
+
+
+def test_end_of_spark_is_no_failure_of_a_job_that_was_asked_to_stop():
+    assert awaited(Query(ConnectionRefusedError("gone")))[1] == ["done, asked to stop: no new rows"]
+    failure = PySparkRuntimeError(message="No space left on device")
+    with pytest.raises(PySparkRuntimeError):
+        awaited(Query(failure))

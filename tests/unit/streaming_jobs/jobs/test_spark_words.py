@@ -6,7 +6,7 @@ from pyspark.errors import PySparkRuntimeError
 
 from storage_core import ForeignDataError, InvalidRequestError, LostRangeError
 from streaming_jobs.jobs import spark_words
-from streaming_jobs.jobs.spark_words import error_within, line_of, told_of
+from streaming_jobs.jobs.spark_words import error_within, is_end_of_spark, line_of, told_of
 
 OF_A_QUERY = """[STREAM_FAILED] Query [id = 1-2, runId = 3-4] terminated with exception: It ended.
 pyspark.errors.exceptions.base.PySparkRuntimeError: something
@@ -102,6 +102,14 @@ def test_end_of_sparks_process_is_told_as_such(error):
         "Spark's process has ended in the middle; start the job again, it goes on",
         3,
     )
+
+
+def test_end_of_sparks_process_is_told_from_a_failure():
+    assert is_end_of_spark(Py4JNetworkError("gone"))
+    shut_down = "Job 5 cancelled because SparkContext was shut down"
+    assert is_end_of_spark(PySparkRuntimeError(message=shut_down))
+    assert not is_end_of_spark(PySparkRuntimeError(message=OF_A_QUERY))
+    assert not is_end_of_spark(PySparkRuntimeError(message="No space left on device"))
 
 
 def test_error_without_a_text_is_told_by_its_kind():
