@@ -29,6 +29,7 @@ from storage_core.format.keys import INT64_MIN
 from storage_core.format.record import State
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.parts.part_rows import (
+    COMMITTED,
     numbered,
     numbers_of,
     part_rows,
@@ -39,7 +40,7 @@ from storage_core.read.parts import ShardParts, parts_directory
 from storage_core.reader import StreamReader
 
 _MISSING: Final = "SQL needs DuckDB: pip install 'shardlog[sql]'"
-_OWN: Final = ("schema", FRAMING)
+_OWN: Final = ("schema", FRAMING, COMMITTED)
 _TRIES_MAX: Final = 5
 # IMPORTANT: a directory above the root may be called `version=3`; that is no column of the rows.
 _AS_WRITTEN: Final = "union_by_name = true, hive_partitioning = false"

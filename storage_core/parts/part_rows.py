@@ -1,8 +1,8 @@
 """From rows as a shard stores them to the tables of parts, a kind of value at a time.
 
 A part has, in this order, `shard`, `secondary` (or `key`, where rows belong to keys), `primary`,
-`address`, `version`, `state`, what rows brought beside them (`key`, `headers`, `timestamp`,
-`timestamp_type`), `payload`; and of values that a schema wrote `schema_id`, `schema` (its number in
+`address`, `version`, `state`, `committed_at_ms`, what rows brought beside them (`key`, `headers`,
+`timestamp`, `timestamp_type`), `payload`; and of values that a schema wrote `schema_id`, `schema` (its number in
 the shard), `framing` and the value's fields. Columns that have nothing are left out.
 """
 
@@ -23,7 +23,11 @@ STORED: Final = (
     *("key", "headers", "timestamp", "timestamp_type", "payload"),
     *("schema_id", "schema_fingerprint"),
 )
+# Parts have it, exports do not: of rows that are equal in two shards the later one is the newest.
+COMMITTED: Final = "committed_at_ms"
 RAW: Final = ""
+_AT: Final = STORED.index("state") + 1
+_IN_ORDER: Final = (*STORED[:_AT], COMMITTED, *STORED[_AT:])
 # What is left out where no row has it.
 _OPTIONAL: Final = frozenset({"key", "headers", "timestamp", "timestamp_type", "payload"})
 _NO_SCHEMA: Final = -1
@@ -54,8 +58,8 @@ def part_rows(
     """Yield stored rows by part.
 
     Args:
-        stored: Batches with the columns of `STORED`, and `schema`: the number of the schema, null
-            for none.
+        stored: Batches with the columns of `STORED`, `COMMITTED` if it is to be shown, and
+            `schema`: the number of the schema, null for none.
         has_keys: Whether rows belong to keys.
         writers: The schema of each number.
     """
@@ -131,7 +135,7 @@ def _order(rows: pa.Table, *, has_keys: bool) -> Int64s:
 
 def _shown(rows: pa.Table, *, has_keys: bool) -> pa.Table:
     """Return the columns that say something, in the order of parts."""
-    names = [name for name in STORED if name in rows.schema.names]
+    names = [name for name in _IN_ORDER if name in rows.schema.names]
     if has_keys:
         names.remove("key")
         names.insert(1, "key")

@@ -127,7 +127,7 @@ class ColdLab:
 
     def rows(self) -> list[Row]:
         """Return all rows that are committed, by shard and address."""
-        return rows_in(self.root, [*COLUMNS, self.who])
+        return rows_in(self.root, [*COLUMNS, "committed_at_ms", self.who])
 
     def rows_of_parts(self) -> list[Row]:
         """Return the rows of the parts, each with the payload that it came with."""
@@ -141,7 +141,7 @@ class ColdLab:
             if part.entry.kind:
                 table = _with_payloads(table, self._writers_of(part.shard, writers))
             found += [
-                {name: row.get(name) for name in (*COLUMNS, self.who)}
+                {name: row.get(name) for name in (*COLUMNS, "committed_at_ms", self.who)}
                 for row in table.to_pylist(maps_as_pydicts="strict")
             ]
         return sorted(found, key=_place)
