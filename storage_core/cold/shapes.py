@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from storage_core.parts.typed_rows import Writer, column_of, shown_fields, shown_type
+from storage_core.sealed.part_values import Writer, column_of, shown_fields, shown_type
 
 # Those that keep a name, and what can be a text beside texts.
 _PLAIN: Final = ("number", "text")

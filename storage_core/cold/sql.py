@@ -35,9 +35,9 @@ from storage_core.parts.part_rows import (
     part_rows,
     stored_columns,
 )
-from storage_core.parts.typed_rows import FRAMING, Writer
 from storage_core.read.parts import ShardParts, parts_directory
 from storage_core.reader import StreamReader
+from storage_core.sealed.part_values import FRAMING, Writer
 
 _MISSING: Final = "SQL needs DuckDB: pip install 'shardlog[sql]'"
 _OWN: Final = ("schema", FRAMING, COMMITTED)

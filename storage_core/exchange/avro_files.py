@@ -28,7 +28,7 @@ from storage_core.exchange.manifest import Codec, ExportedFile
 from storage_core.exchange.plain_rows import filled, plain
 from storage_core.exchange.proven_file import PIECE_ROWS, ProvenFile
 from storage_core.fields import AvroSchema, decode_batch, encode_batch, starts_of
-from storage_core.parts.typed_rows import Writer
+from storage_core.sealed.part_values import Writer
 
 _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16

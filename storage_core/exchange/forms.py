@@ -11,7 +11,7 @@ from storage_core.exchange.json_lines import JsonLines
 from storage_core.exchange.manifest import ExportedFile, Manifest
 from storage_core.exchange.parquet_files import ParquetFiles
 from storage_core.fields import AvroSchema
-from storage_core.parts.typed_rows import Writer
+from storage_core.sealed.part_values import Writer
 
 
 class Form(Protocol):

@@ -25,7 +25,7 @@ from storage_core.exchange.manifest import ExportedFile
 from storage_core.exchange.plain_rows import filled, plain, plain_schema
 from storage_core.exchange.proven_file import PIECE_ROWS, ProvenFile
 from storage_core.fields import decode_batch, starts_of
-from storage_core.parts.typed_rows import Writer
+from storage_core.sealed.part_values import Writer
 
 _BASE64: Final = "_base64"
 _ZERO_IS_LEFT_OUT: Final = ("version", "state")

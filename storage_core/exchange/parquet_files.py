@@ -18,7 +18,7 @@ from storage_core.exchange.plain_rows import filled
 from storage_core.fields import AvroSchema
 from storage_core.parts.part_file import prove_part, write_part
 from storage_core.parts.part_rows import part_rows
-from storage_core.parts.typed_rows import Writer, column_of, payloads_of, reader_of
+from storage_core.sealed.part_values import Writer, column_of, payloads_of, reader_of
 
 _parquet: Any = pq
 _untyped: Any = pa
@@ -69,6 +69,6 @@ class ParquetFiles:
         fields = [one.name for one in reader.fields if column_of(one.name) in rows.schema.names]
         if "payload" not in rows.schema.names:
             rows = rows.append_column("payload", _untyped.nulls(rows.num_rows, pa.binary()))
-        payloads = payloads_of(rows, writers, fields)
+        payloads = payloads_of(rows, writers, fields, reader)
         at = rows.schema.get_field_index("payload")
         return rows.set_column(at, "payload", payloads)

@@ -2,8 +2,8 @@
 
 A part has, in this order, `shard`, `secondary` (or `key`, where rows belong to keys), `primary`,
 `address`, `version`, `state`, `committed_at_ms`, what rows brought beside them (`key`, `headers`,
-`timestamp`, `timestamp_type`), `payload`; and of values that a schema wrote `schema_id`, `schema` (its number in
-the shard), `framing` and the value's fields. Columns that have nothing are left out.
+`timestamp`, `timestamp_type`), `payload`; and of values that a schema wrote `schema_id`, `schema`
+(its number in the shard), `framing` and the value's fields. Columns that have nothing are left out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from storage_core.format.record import State
 from storage_core.format.schema_entry import SchemaEntry
-from storage_core.parts.typed_rows import FRAMING, Writer, with_fields
+from storage_core.parts.typed_rows import with_fields
+from storage_core.sealed.part_values import FRAMING, Writer
 
 STORED: Final = (
     *("shard", "secondary", "primary", "address", "version", "state"),

@@ -32,12 +32,12 @@ from storage_core.parts.part_rows import (
     stored_columns,
 )
 from storage_core.parts.seal_report import Sealed, ShardSeal
-from storage_core.parts.typed_rows import Writer
 from storage_core.read.answer import scan_view
 from storage_core.read.parts import parts_directory, parts_in
 from storage_core.read.request import ReadRequest
 from storage_core.read.schema_columns import schemas_in
 from storage_core.read.view import ShardView
+from storage_core.sealed.part_values import Writer
 from storage_core.store.key_value import Batch
 from storage_core.upkeep.exclusive import alone
 from storage_core.write.shard import Shard

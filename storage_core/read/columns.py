@@ -80,7 +80,7 @@ def block_columns(
         elif name == "address":
             arrays.append(int_array(block.addresses[chosen]))
         elif name == "late" and (states := block.states) is not None:
-            arrays.append(pa.array(_is_late(states)[chosen]))
+            arrays.append(pa.array(is_late(states)[chosen]))
         elif name == SCHEMA and block.mask & MASK_ONE_SCHEMA:
             arrays.append(_schemas(block).take(int_array(chosen)))
         else:
@@ -134,7 +134,7 @@ def _computed(block: Block, name: str) -> Array:
     if name == "address":
         return _addresses(block)
     if name == "late" and (states := block.states) is not None:
-        return pa.array(_is_late(states))
+        return pa.array(is_late(states))
     if name == SCHEMA:
         return _schemas(block)
     return int_array(np.full(len(block), block.committed_at_ms))
@@ -167,7 +167,8 @@ def _address_page(page: int) -> Array:
     return int_array(np.arange(first, min(first + _PAGE_ROWS, INT64_MAX)))
 
 
-def _is_late(states: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+def is_late(states: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Tell which rows are shown as late."""
     late: npt.NDArray[np.bool_] = (states == State.LATE) | (states == State.AHEAD)
     return late
 

@@ -1,6 +1,7 @@
 """Which rows a request wants, as one value that is asked of zones, blocks and late rows."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from storage_core.read.columns import READ_COLUMNS, TAIL_COLUMNS, Positions
 from storage_core.read.request import ReadRequest
 
 Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
@@ -86,13 +88,21 @@ class RowFilter:
 
     def choose_late(self, late: LateRows) -> Positions:
         """Return the positions of wanted rows among copies of late and ahead ones."""
-        mask = (late.primary >= self.start) & (late.primary <= self.end)
-        mask &= (late.address >= self.address_start) & (late.address < self.address_end)
+        return np.flatnonzero(
+            self.choose_rows(late.secondary, late.primary, late.address, late.fields["version"])
+        )
+
+    def choose_rows(
+        self, secondaries: Int32s, primaries: Int64s, addresses: Int64s, versions: npt.NDArray[Any]
+    ) -> Mask:
+        """Tell which rows are wanted."""
+        mask: Mask = (primaries >= self.start) & (primaries <= self.end)
+        mask &= (addresses >= self.address_start) & (addresses < self.address_end)
         if self.ids is not None:
-            mask &= _is_among(late.secondary, self.ids)
+            mask &= _is_among(secondaries, self.ids)
         if self.versions is not None:
-            mask &= np.isin(late.fields["version"], self.versions)
-        return np.flatnonzero(mask)
+            mask &= np.isin(versions, self.versions)
+        return mask
 
 
 def filter_for(state: ShardState, committed: int, request: ReadRequest) -> RowFilter:

@@ -26,7 +26,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("format",),
         ("store", "fields"),
         ("catalog",),
-        ("heads", "dictionaries", "index"),
+        ("heads", "dictionaries", "index", "sealed"),
         ("read",),
         ("write",),
         ("transactions", "upkeep"),

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from storage_core import SchemaEntry, Stream, StreamOptions, StreamReader
 from storage_core.fields import AvroSchema, encode_batch, frame_of
-from storage_core.parts.typed_rows import Writer, column_of, payloads_of, reader_of
+from storage_core.sealed.part_values import Writer, column_of, payloads_of, reader_of
 
 NAME = "telemetry"
 FORMS = ["parquet", "avro", "jsonl"]
@@ -201,7 +201,7 @@ def _with_payloads(table: pa.Table, writers: dict[int, Writer]) -> pa.Table:
     fields = [one.name for one in reader.fields if column_of(one.name) in table.schema.names]
     if "payload" not in table.schema.names:
         table = table.append_column("payload", pa.nulls(len(table), pa.binary()))
-    payloads = payloads_of(table, writers, fields)
+    payloads = payloads_of(table, writers, fields, reader)
     at = table.schema.get_field_index("payload")
     return table.set_column(at, "payload", payloads)
 

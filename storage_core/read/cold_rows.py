@@ -1,0 +1,278 @@
+"""Rows of parts as rows of the log: with the very columns that blocks would have given.
+
+    normal       those that were neither late nor ahead, in no order, a group of a file at a time
+    by_address   all of them as they came; memory of some hundred thousand rows
+
+Which addresses are asked for the caller says, by runs: zones know which of them have rows that
+still stand. Payloads that parts leave out are made again, of the rows that are wanted alone.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from storage_core.errors import CorruptionError
+from storage_core.fields import AvroSchema
+from storage_core.format.part_entry import PartEntry
+from storage_core.format.record import SCHEMA, State
+from storage_core.format.shard_state import AddressRange
+from storage_core.ground.arrow import Array, distinct, int_array, nulls, repeated
+from storage_core.read.columns import is_late, read_schema
+from storage_core.read.keyed import numbers_in
+from storage_core.read.parts import parts_in
+from storage_core.read.row_filter import Int32s, Int64s, Mask, RowFilter
+from storage_core.read.rows import in_order
+from storage_core.read.schema_columns import schemas_in
+from storage_core.read.view import ShardView
+from storage_core.sealed.part_groups import PartFile, footer_of
+from storage_core.sealed.part_values import (
+    FRAMING,
+    Writer,
+    column_of,
+    payloads_of,
+    reader_of,
+    shown_fields,
+)
+
+Runs = Sequence[AddressRange]
+_SLICE_BYTES: Final = 2**27
+_SLICE_ROWS: Final = 2**18
+_BATCH_ROWS: Final = 8192
+_untyped: Any = pa
+
+
+class ColdRows:
+    """The rows of a view's parts. One thread at a time.
+
+    What is asked for raises `FileNotFoundError` where a part has gone since the view was made, and
+    `CorruptionError` where one is damaged.
+    """
+
+    def __init__(self, view: ShardView, directory: Path) -> None:
+        """Look at a view's catalogue.
+
+        Args:
+            view: Of the shard.
+            directory: Where its parts lie.
+
+        Raises:
+            CorruptionError: An entry of the catalogue is damaged.
+        """
+        self._view = view
+        self._directory = directory
+        self._entries = parts_in(view).entries
+        self._has_keys = view.meta.has_keys
+        self._writers: dict[int, Writer] | None = None
+        self._readers: dict[tuple[int, ...], AvroSchema] = {}
+        self._numbers: dict[bytes | None, int] = {}
+
+    def normal(self, wanted: RowFilter, runs: Runs) -> Iterator[pa.RecordBatch]:
+        """Yield the wanted rows of some addresses that were neither late nor ahead, unsorted."""
+        for part in self._entries:
+            if not part.is_flagged and (some := _within(runs, part.first, part.last + 1)):
+                yield from self._rows(part, wanted, some)
+
+    def by_address(self, wanted: RowFilter, runs: Runs) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Yield the wanted rows of some addresses in their order, each batch with its end.
+
+        Rows that had expired as they came are those of a replay alone.
+        """
+        columns = tuple(dict.fromkeys((*wanted.columns, "address")))
+        whole = replace(wanted, columns=columns)
+        for parts in _neighbours(self._entries):
+            for some in _slices(self._sizes(parts), parts, runs):
+                found = [rows for part in parts for rows in self._rows(part, whole, some)]
+                if found:
+                    rows = in_order(found, ("address",), columns)
+                    yield from _in_batches(rows, wanted.columns)
+
+    def _sizes(self, parts: Sequence[PartEntry]) -> int:
+        """Return how many bytes some parts come to once they are read."""
+        return sum(footer_of(self._path(part), part.digest).size for part in parts)
+
+    def _path(self, part: PartEntry) -> Path:
+        return self._directory / part.file_name
+
+    def _rows(self, part: PartEntry, wanted: RowFilter, runs: Runs) -> Iterator[pa.RecordBatch]:
+        """Yield the wanted rows of a part, a group at a time."""
+        if part.primary_max < wanted.start or part.primary_min > wanted.end:
+            return
+        who = "key" if self._has_keys else "secondary"
+        first = tuple(dict.fromkeys((who, "primary", "address", "version", "state")))
+        try:
+            with PartFile(self._path(part), part.digest) as file:
+                more = self._more_columns(file, wanted.columns, first)
+                for group in self._groups(file, wanted, runs):
+                    narrow = file.read(group, first)
+                    mask = self._mask(narrow, wanted, runs)
+                    if not mask.any():
+                        continue
+                    chosen = int_array(np.flatnonzero(mask))
+                    rows = narrow.take(chosen)
+                    if more:
+                        for field in (wide := file.read(group, more).take(chosen)).schema:
+                            rows = rows.append_column(field, wide.column(field.name))
+                    yield self._shown(file, rows, wanted.columns)
+        except CorruptionError as error:
+            raise error.placed(self._view.stream, self._view.shard) from error
+
+    def _groups(self, file: PartFile, wanted: RowFilter, runs: Runs) -> list[int]:
+        """Return the groups of a file that can have wanted rows."""
+        footer = file.footer
+        mask = footer.may_lie_between("primary", wanted.start, wanted.end)
+        mask &= footer.may_lie_between("address", runs[0].start, runs[-1].end - 1)
+        if wanted.ids is not None and not self._has_keys:
+            mask &= footer.may_have("secondary", wanted.ids)
+        found: list[int] = np.flatnonzero(mask).tolist()
+        return found
+
+    def _mask(self, rows: pa.Table, wanted: RowFilter, runs: Runs) -> Mask:
+        addresses: Int64s = rows.column("address").to_numpy()
+        secondaries = self._secondaries(rows) if wanted.ids is not None else _NO_IDS
+        mask = wanted.choose_rows(
+            secondaries, rows.column("primary").to_numpy(), addresses, _numpy(rows, "version")
+        )
+        starts = np.array([one.start for one in runs], np.int64)
+        ends = np.array([one.end for one in runs], np.int64)
+        at = np.searchsorted(starts, addresses, side="right") - 1
+        mask &= (at >= 0) & (addresses < ends[at])
+        if not wanted.is_replay:
+            mask &= _numpy(rows, "state") != State.EXPIRED
+        return mask
+
+    def _secondaries(self, rows: pa.Table) -> Int32s:
+        """Return the ids of rows, or the numbers of their keys."""
+        if not self._has_keys:
+            ids: Int32s = _numpy(rows, "secondary")
+            return ids
+        keys, codes = distinct(_one(rows, "key"))
+        here: list[Any] = keys.to_pylist()
+        for key in (*here, None):
+            if key not in self._numbers:
+                self._numbers[key] = self._number_of(key)
+        # The last is that of rows without a key, whose code is -1.
+        numbers = np.array([self._numbers[key] for key in (*here, None)], np.int32)
+        found: Int32s = numbers[codes]
+        return found
+
+    def _number_of(self, key: bytes | None) -> int:
+        found = numbers_in(self._view, (key,))
+        if not found:
+            message = "a row of a part has a key that the shard has no number for"
+            raise CorruptionError(message, stream=self._view.stream, shard=self._view.shard)
+        return found[0]
+
+    def _more_columns(
+        self, file: PartFile, columns: Sequence[str], first: Sequence[str]
+    ) -> list[str]:
+        """Return what is to be read of the wanted rows, beside what tells that they are."""
+        names = [name for name in columns if name not in (*first, "shard", "secondary", "late")]
+        if "payload" in columns and FRAMING in file.footer.columns:
+            fields = shown_fields(self._reader(file))
+            names += [SCHEMA, FRAMING, *(column_of(name) for name in fields)]
+        there = file.footer.columns
+        return [name for name in dict.fromkeys(names) if name in there]
+
+    def _shown(self, file: PartFile, rows: pa.Table, columns: Sequence[str]) -> pa.RecordBatch:
+        arrays = [self._column(file, rows, name) for name in columns]
+        schema = read_schema(tuple(columns))
+        if not columns:
+            counted = pa.RecordBatch.from_arrays([_one(rows, "address")], names=["address"])
+            return counted.select([])
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _column(self, file: PartFile, rows: pa.Table, name: str) -> Array:
+        kind = read_schema((name,)).field(0).type
+        if name == "shard":
+            return repeated(self._view.shard, kind, rows.num_rows)
+        if name == "late":
+            late: Array = _untyped.array(is_late(_numpy(rows, "state")))
+            return late
+        if name == "secondary":
+            return int_array(self._secondaries(rows))
+        if name == "payload" and FRAMING in file.footer.columns:
+            return self._payloads(file, rows)
+        if name not in rows.schema.names:
+            return nulls(rows.num_rows, kind)
+        column = _one(rows, name)
+        return column if column.type == kind else column.cast(kind)
+
+    def _payloads(self, file: PartFile, rows: pa.Table) -> Array:
+        if "payload" not in rows.schema.names:
+            rows = rows.append_column("payload", nulls(rows.num_rows, pa.binary()))
+        reader = self._reader(file)
+        made: Array = payloads_of(rows, self._all_writers(), shown_fields(reader), reader)
+        return made
+
+    def _reader(self, file: PartFile) -> AvroSchema:
+        """Return the schema by which a part shows values."""
+        numbers = file.footer.schemas
+        if numbers not in self._readers:
+            self._readers[numbers] = reader_of(self._all_writers(), numbers)
+        return self._readers[numbers]
+
+    def _all_writers(self) -> dict[int, Writer]:
+        if self._writers is None:
+            self._writers = {
+                number: Writer(AvroSchema.parse(one.text), one.registry_id)
+                for number, one in enumerate(schemas_in(self._view))
+            }
+        return self._writers
+
+
+_NO_IDS: Final[Int32s] = np.empty(0, np.int32)
+
+
+def _numpy(rows: pa.Table, name: str) -> Any:  # noqa: ANN401 - of the column's type
+    return rows.column(name).to_numpy()
+
+
+def _one(rows: pa.Table, name: str) -> Array:
+    column: Any = rows.column(name)
+    whole: Array = column.combine_chunks()
+    return whole
+
+
+def _within(runs: Runs, start: int, end: int) -> list[AddressRange]:
+    """Return what of some runs lies in a range."""
+    return [
+        AddressRange(max(one.start, start), min(one.end, end))
+        for one in runs
+        if one.overlaps(start, end)
+    ]
+
+
+def _neighbours(entries: Sequence[PartEntry]) -> Iterator[list[PartEntry]]:
+    """Yield parts that share addresses together, those of lesser addresses first."""
+    some: list[PartEntry] = []
+    for part in entries:
+        if some and part.first > max(one.last for one in some):
+            yield some
+            some = []
+        some.append(part)
+    if some:
+        yield some
+
+
+def _slices(size: int, parts: Sequence[PartEntry], runs: Runs) -> Iterator[list[AddressRange]]:
+    """Yield what runs have of some parts, so much at a time as memory is meant to take."""
+    first, end = parts[0].first, max(one.last for one in parts) + 1
+    count = max(size // _SLICE_BYTES, sum(one.rows for one in parts) // _SLICE_ROWS) + 1
+    step = -(-(end - first) // count)
+    for start in range(first, end, step):
+        if some := _within(runs, start, min(start + step, end)):
+            yield some
+
+
+def _in_batches(
+    rows: pa.RecordBatch, columns: tuple[str, ...]
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    addresses = rows.column("address")
+    for first in range(0, rows.num_rows, _BATCH_ROWS):
+        some = rows.slice(first, _BATCH_ROWS)
+        last: Any = addresses[first + some.num_rows - 1].as_py()
+        yield some.select(list(columns)), last + 1
