@@ -14,15 +14,15 @@ from storage_core.format.part_entry import PartEntry, encode_part, part_key
 from storage_core.format.record import State
 from storage_core.format.shard_state import KEY_GENERATION, KEY_PARTS, ShardState, encode_int
 from storage_core.ground.durable_file import file_errors, make_directories, sync_directory
-from storage_core.parts.part_rows import RAW, numbered, numbers_of, part_rows, stored_columns
+from storage_core.parts.part_rows import RAW, numbered, numbers_of, part_columns, part_rows
 from storage_core.parts.seal import written_part
 from storage_core.parts.seal_report import Mended
-from storage_core.parts.typed_rows import Writer
 from storage_core.read.answer import scan_view
 from storage_core.read.parts import parts_directory, parts_in
 from storage_core.read.request import ReadRequest
 from storage_core.read.schema_columns import schemas_in
 from storage_core.read.view import ShardView
+from storage_core.sealed.part_values import Writer
 from storage_core.store.key_value import Batch
 from storage_core.upkeep.exclusive import alone
 from storage_core.upkeep.part_checks import difference
@@ -113,7 +113,7 @@ def _rows_of(view: ShardView, part: PartEntry) -> Iterator[pa.RecordBatch]:
         view.shard,
         start_address=max(part.first, view.state.start),
         end_address=max(part.last + 1, view.state.start),
-        columns=stored_columns(has_keys=view.meta.has_keys),
+        columns=part_columns(has_keys=view.meta.has_keys),
         order="replay",
         expired_until=view.state.generation,
     )

@@ -109,8 +109,13 @@ def numbered(batch: pa.RecordBatch, numbers: dict[tuple[int, bytes], int]) -> pa
 
 
 def stored_columns(*, has_keys: bool) -> tuple[str, ...]:
-    """Return what is read of a shard's rows to make parts of them."""
+    """Return what is read of a shard's rows to show them as parts do."""
     return tuple(name for name in STORED if not (has_keys and name == "secondary"))
+
+
+def part_columns(*, has_keys: bool) -> tuple[str, ...]:
+    """Return what is read of a shard's rows to make parts of them that can stand for blocks."""
+    return (*stored_columns(has_keys=has_keys), COMMITTED)
 
 
 def numbers_of(entries: Sequence[SchemaEntry]) -> dict[tuple[int, bytes], int]:

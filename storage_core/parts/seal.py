@@ -24,12 +24,11 @@ from storage_core.format.shard_state import (
 from storage_core.ground.durable_file import file_errors, make_directories, sync_directory
 from storage_core.parts.part_file import prove_part, write_part
 from storage_core.parts.part_rows import (
-    COMMITTED,
     PartRows,
     numbered,
     numbers_of,
+    part_columns,
     part_rows,
-    stored_columns,
 )
 from storage_core.parts.seal_report import Sealed, ShardSeal
 from storage_core.read.answer import scan_view
@@ -138,7 +137,7 @@ def _rows_of(view: ShardView, begin: int, end: int) -> tuple[list[pa.RecordBatch
         view.shard,
         start_address=begin,
         end_address=end,
-        columns=(*stored_columns(has_keys=view.meta.has_keys), COMMITTED),
+        columns=part_columns(has_keys=view.meta.has_keys),
         order="replay",
         expired_until=view.state.generation,
     )
