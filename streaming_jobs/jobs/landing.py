@@ -48,6 +48,7 @@ from storage_core.ground.durable_file import (
     read_document,
     replace_durably,
     sync_directory,
+    taking_errors,
 )
 
 OWN: Final = "_landing"
@@ -91,10 +92,13 @@ class Landing:
         """Return whose directory it is; None if nobody's yet.
 
         Raises:
-            InvalidRequestError: Something else lies there.
+            InvalidRequestError: Something else lies there, or it may not be read.
             CorruptionError: The note was damaged.
         """
-        with file_errors(self.into, "the directory cannot be read"):
+        if self.into.exists() and not self.into.is_dir():
+            message = f"{self.into} is a file; name a directory"
+            raise InvalidRequestError(message)
+        with taking_errors(self.into, "the directory cannot be read"):
             try:
                 fields = read_document(self._own / _OWNER)
             except FileNotFoundError:
@@ -118,26 +122,33 @@ class Landing:
             InvalidRequestError: Files are dealt otherwise there, or something else lies there.
         """
         there = self.owner()
-        if there is not None and (there.stream, there.incarnation) != (
-            owner.stream,
-            owner.incarnation,
-        ):
+        self._refuse_others(there, owner)
+        if there == owner:
+            return
+        with taking_errors(self.into, "the directory cannot be made"):
+            make_directories(self._own)
+        # Another job may be about to claim it as well.
+        with self.lock():
+            self._refuse_others(self.owner(), owner)
+            with taking_errors(self.into, "the directory cannot be made"):
+                fields = {name: getattr(owner, name) for name in Owner.__slots__}
+                replace_durably(self._own / _OWNER, encode_document(fields))
+
+    def _refuse_others(self, there: Owner | None, owner: Owner) -> None:
+        if there is None:
+            return
+        if (there.stream, there.incarnation) != (owner.stream, owner.incarnation):
             again = ", made anew since" if there.stream == owner.stream else ""
             message = (
                 f"{self.into} is where stream {there.stream!r} lands{again}; name another directory"
             )
             raise ForeignDataError(message)
-        if there is not None and there.partition != owner.partition:
+        if there.partition != owner.partition:
             message = (
                 f"{self.into} is parted by {there.partition}, not by {owner.partition}: this never "
                 "changes; name another directory"
             )
             raise InvalidRequestError(message)
-        if there != owner:
-            with file_errors(self.into, "the directory cannot be made"):
-                make_directories(self._own)
-                fields = {name: getattr(owner, name) for name in Owner.__slots__}
-                replace_durably(self._own / _OWNER, encode_document(fields))
 
     # --- batches -----------------------------------------------------------------------------
 
@@ -145,9 +156,10 @@ class Landing:
         """Take what lets one job at a time land something here.
 
         Raises:
-            UnavailableError: Another job went on holding it.
+            UnavailableError: Another job went on holding it, or the directory is gone.
         """
-        lock = DirectoryLock.within(self._own, _CLOCK, _LOCK_WAIT_S)
+        with file_errors(self.into, "the directory cannot be locked"):
+            lock = DirectoryLock.within(self._own, _CLOCK, _LOCK_WAIT_S)
         if lock is None:
             message = f"another job lands in {self.into}; stop one of them"
             raise UnavailableError(message)
@@ -215,10 +227,11 @@ class Landing:
 
     def _done(self) -> tuple[int, dict[int, int]]:
         """Return the number of the last batch whose files are in place, and where it ended."""
-        try:
-            fields = read_document(self._own / _DONE)
-        except FileNotFoundError:
-            return 0, {}
+        with file_errors(self.into, "what has landed cannot be read"):
+            try:
+                fields = read_document(self._own / _DONE)
+            except FileNotFoundError:
+                return 0, {}
         return _whole(fields["number"]), _offsets(fields["ends"])
 
     def _decide(self, number: int, ends: Mapping[int, int]) -> None:

@@ -126,6 +126,26 @@ def test_second_job_waits_for_the_first_and_is_told(landing, monkeypatch):
     landing.lock().release()
 
 
+def test_directory_that_was_moved_away_is_told(landing):
+    landing.into.rename(landing.into.with_name("moved"))
+    with pytest.raises(UnavailableError, match="the directory cannot be locked: No such file"):
+        landing.lock()
+
+
+def test_directory_that_another_stream_took_meanwhile_is_refused(tmp_path, monkeypatch):
+    landing = Landing(tmp_path / "lake")
+    usual = landing.lock
+
+    def taken():
+        monkeypatch.undo()
+        Landing(tmp_path / "lake").claim(Owner("orders", "two", "day", None))
+        return usual()
+
+    monkeypatch.setattr(landing, "lock", taken)
+    with pytest.raises(ForeignDataError, match="where stream 'orders' lands"):
+        landing.claim(OWNER)
+
+
 def killed_at(into: Path, call: str, number: int) -> bool:
     """Publish batch 1 in a process that is killed before a call; tell whether it came so far."""
     script = f"""
@@ -210,11 +230,11 @@ def test_note_that_was_damaged_is_told(landing):
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_directory_that_may_not_be_written_is_told(tmp_path):
     tmp_path.chmod(0o500)
-    with pytest.raises(UnavailableError, match="the directory cannot be made"):
+    with pytest.raises(InvalidRequestError, match="give this process the right to write here"):
         Landing(tmp_path / "lake").claim(OWNER)
 
 
 def test_place_that_is_a_file_is_told(tmp_path):
     (tmp_path / "lake").touch()
-    with pytest.raises(UnavailableError, match="the directory cannot be"):
+    with pytest.raises(InvalidRequestError, match="lake is a file; name a directory"):
         Landing(tmp_path / "lake").claim(OWNER)
