@@ -7,6 +7,8 @@ reached the size wanted is touched. Only files of one schema are joined.
 Readers must never see a row twice, nor miss one: the new partition is made beside the old one, of
 hard links and the joined file, and the two directories are exchanged in one step, which Linux has
 and most local file systems do. Where they do not, files are left as they are, and it is told once.
+So they are where the disk has no room for a copy, or a file cannot be read: the rows have landed by
+then, and that there are many small files is no reason to land no more.
 A reader that has listed the old files and opens them later finds them gone, as with any directory
 of Parquet that is rewritten; it lists again. One that was listing meanwhile goes on in the old
 directory, so that lies whole under `_landing` for a minute: emptied at once, it would have shown a
@@ -21,7 +23,8 @@ import secrets
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable
-from functools import cache
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +32,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from storage_core import Clock, SystemClock
-from storage_core.ground.durable_file import file_errors, make_directories, sync_directory
+from storage_core.ground.durable_file import make_directories, sync_directory
 from streaming_jobs.jobs.landing import OWN
 
 SIZE_WANTED: Final = 128 * 2**20
@@ -40,6 +43,7 @@ _CLOCK: Final = SystemClock()
 _FILES: Final = 8
 _TIER_BITS: Final = 3
 _GROUP_ROWS: Final = 2**20
+_TOLD_MAX: Final = 1000
 _AT_CWD: Final = -100
 _EXCHANGE: Final = 2
 # What a kernel or a file system without the exchange answers.
@@ -50,25 +54,27 @@ _untyped: Any = pq
 def join_small(
     into: Path, folders: Iterable[Path], size_wanted: int = SIZE_WANTED, clock: Clock = _CLOCK
 ) -> int:
-    """Join small files of some partitions; return how many files became fewer.
-
-    Raises:
-        UnavailableError: The disk refuses; all files are still there.
-    """
+    """Join small files of some partitions, where it can be done; return how many became fewer."""
     sweep(into, clock)
     fewer = 0
     for folder in sorted(set(folders)):
-        while (chosen := _chosen(folder, size_wanted)) and _join(into, folder, chosen):
-            fewer += len(chosen) - 1
+        try:
+            while (chosen := _chosen(folder, size_wanted)) and _join(into, folder, chosen):
+                fewer += len(chosen) - 1
+        except (OSError, pa.ArrowException) as error:
+            _tell_once(f"{folder}: {error}")
     return fewer
 
 
 def sweep(into: Path, clock: Clock = _CLOCK) -> None:
     """Take away the old directories, and what a kill in the middle of a join has left."""
     aside = into / OWN / _JOINED
-    for one in aside.iterdir() if aside.is_dir() else ():
-        if clock.now_ns() - one.stat().st_mtime_ns > _KEPT_NS:
-            shutil.rmtree(one, ignore_errors=True)
+    # What cannot be taken away lies on until the next time; another job may sweep here as well.
+    with suppress(OSError):
+        for one in aside.iterdir() if aside.is_dir() else ():
+            with suppress(FileNotFoundError):
+                if clock.now_ns() - one.stat().st_mtime_ns > _KEPT_NS:
+                    shutil.rmtree(one, ignore_errors=True)
 
 
 def _chosen(folder: Path, size_wanted: int) -> list[Path]:
@@ -83,7 +89,7 @@ def _chosen(folder: Path, size_wanted: int) -> list[Path]:
             continue
         alike: dict[bytes, list[Path]] = defaultdict(list)
         for file in sorted(tiers[tier], key=_age):
-            alike[_untyped.read_schema(file).serialize().to_pybytes()].append(file)
+            alike[_schema_of(file).serialize().to_pybytes()].append(file)
         for files in alike.values():
             if len(files) >= _FILES:
                 return files
@@ -97,24 +103,39 @@ def _age(file: Path) -> tuple[int, str]:
 def _join(into: Path, folder: Path, chosen: list[Path]) -> bool:
     """Put one file in the place of several; False where directories cannot be exchanged."""
     beside = into / OWN / _JOINED / secrets.token_hex(8)
-    with file_errors(folder, "small files cannot be joined"):
-        make_directories(beside)
+    make_directories(beside)
+    is_exchanged = False
+    try:
         for file in folder.iterdir():
             if file not in chosen:
                 os.link(file, beside / file.name)
         _write(chosen, beside / f"joined-{chosen[0].stem}-{len(chosen)}.parquet")
+        # Readers may look into the one as into the other.
+        shutil.copymode(folder, beside)
         sync_directory(beside)
-        if not _exchange(beside, folder):
-            shutil.rmtree(beside)
-            return False
+        is_exchanged = _exchange(beside, folder)
+    finally:
+        if not is_exchanged:
+            shutil.rmtree(beside, ignore_errors=True)
+    if is_exchanged:
         sync_directory(folder.parent)
         # It is the old one now, and is kept from this moment on.
         os.utime(beside)
-    return True
+    return is_exchanged
+
+
+def _schema_of(file: Path) -> pa.Schema:
+    try:
+        schema: pa.Schema = _untyped.read_schema(file)
+    except pa.ArrowException as error:
+        # Which file it is Arrow does not say.
+        message = f"{file.name} cannot be read: {error}"
+        raise pa.ArrowInvalid(message) from error
+    return schema
 
 
 def _write(files: list[Path], place: Path) -> None:
-    schema = _untyped.read_schema(files[0])
+    schema = _schema_of(files[0])
     with place.open("xb") as sink:
         with _untyped.ParquetWriter(sink, schema, compression="snappy") as writer:
             for batch in _batches(files):
@@ -144,6 +165,6 @@ def _exchange(one: Path, other: Path) -> bool:
     return False
 
 
-@cache
+@lru_cache(maxsize=_TOLD_MAX)
 def _tell_once(why: str) -> None:
     _LOG.warning("small files stay as they are: %s", why)

@@ -1,5 +1,6 @@
 """Small files become larger ones; whoever looks sees each row once, before and after."""
 
+import errno
 import queue
 import threading
 from pathlib import Path
@@ -99,6 +100,69 @@ def test_reader_beside_sees_each_row_once_at_any_moment(lake):
     is_done.set()
     reader.join()
     assert seen(lake) == list(range(128))
+
+
+def is_as_it_was(lake: Path, files: int) -> bool:
+    """Tell whether a partition has its files, and nothing was left beside."""
+    aside = lake / OWN / "joined"
+    there = list((lake / DAY).glob("*.parquet"))
+    return len(there) == files and not (aside.exists() and list(aside.iterdir()))
+
+
+def test_disk_without_room_leaves_small_files_as_they_are(lake, monkeypatch, caplog):
+    put(lake, 0, 8)
+
+    def write(_files: object, place: Path) -> None:
+        place.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("streaming_jobs.jobs.small_files._write", write)
+    assert join_small(lake, [lake / DAY]) == 0
+    assert is_as_it_was(lake, 8)
+    assert "small files stay as they are" in caplog.text
+    assert "No space left on device" in caplog.text
+    monkeypatch.undo()
+    assert join_small(lake, [lake / DAY]) == 7
+
+
+def test_file_that_cannot_be_read_leaves_small_files_as_they_are(lake, caplog):
+    put(lake, 0, 8)
+    (lake / DAY / "mine.parquet").write_bytes(b"no Parquet" * 60)
+    assert join_small(lake, [lake / DAY]) == 0
+    assert is_as_it_was(lake, 9)
+    assert "mine.parquet" in caplog.text
+
+
+def test_directory_within_a_partition_leaves_small_files_as_they_are(lake):
+    put(lake, 0, 8)
+    (lake / DAY / "mine").mkdir()
+    assert join_small(lake, [lake / DAY]) == 0
+    assert is_as_it_was(lake, 8)
+
+
+def test_partition_that_is_gone_is_passed_by(lake):
+    put(lake, 0, 8)
+    assert join_small(lake, [lake / "day=2026-11-24", lake / DAY]) == 7
+
+
+def test_sweep_that_the_disk_refuses_is_left_for_the_next_time(lake, monkeypatch):
+    put(lake, 0, 8)
+    (lake / OWN / "joined").mkdir(parents=True)
+
+    def refuse(_folder: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    sweep(lake)
+    monkeypatch.undo()
+    assert join_small(lake, [lake / DAY]) == 7
+
+
+def test_rights_of_a_partition_are_kept(lake):
+    put(lake, 0, 8)
+    (lake / DAY).chmod(0o750)
+    join_small(lake, [lake / DAY])
+    assert (lake / DAY).stat().st_mode & 0o777 == 0o750
 
 
 def test_metadata_of_a_schema_is_kept(lake):
