@@ -6,6 +6,8 @@ a secondary may and may not be trusted with decides the order here:
 * the marker is read first, then the instance catches up twice: one catch-up can miss a WAL
   that was flushed meanwhile, and leaves a hole without an error;
 * all iterators of a scan are opened together, with no catch-up between them;
+* where that left a hole nonetheless, as a log that was cut does, the end of the chain of zones is
+  proven before anything is asked (near_end.py);
 * the generation is compared before and after; a new one means a new writer, and the old
   instance would go on showing what that one has dropped, so it is opened anew; so it is where
   another marker was put in the place of the one read before;
@@ -44,6 +46,7 @@ from storage_core.ground.clock import Clock
 from storage_core.ground.forking import Home
 from storage_core.read.answer import resumed, scan_view
 from storage_core.read.followed_heads import FollowedHeads
+from storage_core.read.near_end import bytes_in_logs, log_sizes, prove_near_end
 from storage_core.read.parts import ShardParts, parts_in
 from storage_core.read.reader_rights import refuse_unwritable
 from storage_core.read.request import ReadRequest, ShardFacts
@@ -85,6 +88,8 @@ class ShardFollower:
         self._private: PrivateDirectory | None = None
         self._seen: MarkerState | None = None
         self._caught_up: MarkerState | None = None
+        self._logs: dict[str, int] = {}
+        self._proven: int | None = None
         self._tables = 0
         self._tables_counted_ns = 0
         self._marker_file = self._marker.file
@@ -103,8 +108,11 @@ class ShardFollower:
         return view.committed
 
     def state(self) -> ShardFacts:
-        """Follow the writer to about now and return what it says of the shard."""
-        view = self._moment()
+        """Follow the writer to about now and return what it says of the shard.
+
+        It says so too where rows are gone that nobody knows as lost.
+        """
+        view = self._moment(proves_end=False)
         view.close()
         return ShardFacts.of(view.state, view.committed)
 
@@ -220,7 +228,7 @@ class ShardFollower:
             message, stream=self._meta.name, shard=self._place.shard, path=self._directory
         )
 
-    def _moment(self, tries: _Tries | None = None) -> ShardView:
+    def _moment(self, tries: _Tries | None = None, *, proves_end: bool = True) -> ShardView:
         """Return a view that reaches the marker.
 
         A look that was not good enough, now or at what was tried before, is followed by a
@@ -237,7 +245,8 @@ class ShardFollower:
                 if tries.failed > 1:
                     self._close_store()
                 self._require_files()
-                found = self._try_view(is_last=tries.failed == _TRIES_MAX - 1)
+                is_last = tries.failed == _TRIES_MAX - 1
+                found = self._try_view(is_last=is_last, proves_end=proves_end)
             if found is not None:
                 return found
             tries.failed += 1
@@ -255,14 +264,14 @@ class ShardFollower:
             path=self._directory / "db",
         )
 
-    def _try_view(self, *, is_last: bool) -> ShardView | None:
+    def _try_view(self, *, is_last: bool, proves_end: bool) -> ShardView | None:
         """Return a view that reaches the marker, or None if this look was not good enough."""
         try:
             if self._store is None and not (self._directory / "db" / "CURRENT").exists():
                 marker = self._look()
                 if marker.committed == self._born:
                     return self._nothing_yet(marker)
-            return self._look_through_store()
+            return self._look_through_store(proves_end=proves_end)
         except (CorruptionError, UnavailableError):
             seen = self._seen
             if seen is not None and seen.committed == self._born:
@@ -277,7 +286,7 @@ class ShardFollower:
         unborn = ShardState.unborn(self._born)
         return self._seen_as(unborn, marker.committed, None, EmptyStoreView())
 
-    def _look_through_store(self) -> ShardView | None:
+    def _look_through_store(self, *, proves_end: bool) -> ShardView | None:
         # IMPORTANT: marker, then two catch-ups, then the view, then the marker again.
         before = self._look()
         is_same = self._caught_up is not None and self._caught_up.generation == before.generation
@@ -305,10 +314,25 @@ class ShardFollower:
                 view.close()
         if not is_good:
             return None
-        self._caught_up = before
         # Heads on disk are of no row above the marker: where they end, it has been since.
         committed = max(before.committed, state.heads_through)
-        return self._seen_as(state, committed, store, view)
+        self._caught_up = before
+        found = self._seen_as(state, committed, store, view)
+        if proves_end:
+            self._prove_end(found)
+        return found
+
+    def _prove_end(self, view: ShardView) -> None:
+        if view.state.tail.blocks_end == self._proven:
+            return
+        log_bytes = 0
+        if self._proven is None:
+            log_bytes = bytes_in_logs(self._logs, log_sizes(self._directory / "db"))
+        try:
+            self._proven = prove_near_end(view, self._proven, log_bytes)
+        except BaseException:
+            view.close()
+            raise
 
     def _refuse_foreign(self, state: ShardState) -> None:
         if state.lineage is not None and state.lineage != self._place.lineage:
@@ -344,6 +368,7 @@ class ShardFollower:
         if self._store is None:
             refuse_unwritable(self._directory / "db")
             self._private = PrivateDirectory(self._clock)
+            self._logs = log_sizes(self._directory / "db")
             try:
                 self._store = rocks.open_secondary(self._directory / "db", self._private.path)
             except BaseException:
@@ -354,6 +379,7 @@ class ShardFollower:
 
     def _close_store(self) -> None:
         self._caught_up = None
+        self._proven = None
         self._heads.forget()
         if self._store is not None and self._is_closed:
             # Until then scans keep the instance they began with; it goes with the last.

@@ -18,12 +18,14 @@ from storage_core.errors import CorruptionError, LostRangeError
 from storage_core.format.block import Block, BlockPlace
 from storage_core.format.keys import (
     FAMILY_DEFAULT,
+    FAMILY_LOG,
     PREFIX_LATE,
     PREFIX_ZONE,
     dead_letter_key,
     decode_dead_letter_key,
     decode_window_key,
     late_window_key,
+    log_key,
     window_key,
     zone_key,
 )
@@ -294,6 +296,10 @@ class ShardView:
                     start=lost.start,
                     end=lost.end,
                 )
+
+    def stored_bytes(self, start: int, end: int) -> int:
+        """Return how many bytes the store itself has of the blocks of a range."""
+        return self._store.bytes_under(FAMILY_LOG, log_key(start), log_key(end))
 
     def shows(self, address: int) -> bool:
         """Tell whether a record is committed and its block was not given up."""

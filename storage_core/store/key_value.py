@@ -67,6 +67,10 @@ class StoreView(Protocol):
         """Return the item with the least key that is not below `key`."""
         ...
 
+    def bytes_under(self, family: str, start: bytes, end: bytes) -> int:
+        """Return the bytes of the values from `start` to before `end`, of no segment's."""
+        ...
+
     def place_in_segment(self, key: bytes) -> str | None:
         """Say where in a segment the block under a key lies; None if it is in none."""
         ...
@@ -95,6 +99,11 @@ class EmptyStoreView:
     def at_or_after(self, family: str, key: bytes) -> None:
         """Return nothing."""
         del family, key
+
+    def bytes_under(self, family: str, start: bytes, end: bytes) -> int:
+        """Return 0."""
+        del family, start, end
+        return 0
 
     def place_in_segment(self, key: bytes) -> None:
         """Return nothing."""

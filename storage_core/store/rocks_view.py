@@ -162,6 +162,14 @@ class RocksView:
         """Return the item with the least key that is not below `key`."""
         return self._seek(family, key, backwards=False)
 
+    def bytes_under(self, family: str, start: bytes, end: bytes) -> int:
+        """Return the bytes of the values from `start` to before `end`, of no segment's."""
+        cursor = self._take(family)
+        try:
+            return sum(len(value) for _, value in cursor.items(start, end))
+        finally:
+            self._idle[family].append(cursor)
+
     def place_in_segment(self, key: bytes) -> str | None:
         """Say where in a segment the block under a key lies; None if it is in none."""
         item = self._item_near(FAMILY_LOG, key, backwards=False)

@@ -6,6 +6,7 @@ bench.keep([10, 20])            both
 bench.crash()                   the process is gone; nothing was committed on the way
 bench.reopen()                  close, if open, and open again
 bench.cut_log(20)               the end of the write-ahead log is gone
+bench.drop_from_log(100, 120)     another log goes on behind a hole
 bench.damage_block(first)       one bit of a stored block is flipped
 bench.primaries()               what `read` shows
 rows_of(batches)                batches as a list of dictionaries
@@ -55,6 +56,7 @@ from storage_core.format.shard_state import (
 from storage_core.store.key_value import Batch
 from storage_core.store.rocks import RocksStore, open_store
 from storage_core.write.shard import Shard
+from tests.faults.file_formats import LOG_BLOCK
 from tests.log.disks import STALL_MAX_S, BesideThread, ReinedDisk
 
 TYPES: Mapping[str, pa.DataType] = {
@@ -371,6 +373,17 @@ class Workbench:
         """Cut bytes off the end of the newest write-ahead log; the stream must have crashed."""
         log = self.write_ahead_log()
         log.write_bytes(log.read_bytes()[:-bytes_off])
+
+    def drop_from_log(self, start: int, end: int) -> None:
+        """Let one write-ahead log end at one place, and another go on from a later one.
+
+        The places are sizes that the newest had; the stream must have crashed.
+        """
+        log = self.write_ahead_log()
+        data = log.read_bytes()
+        assert len(data) < LOG_BLOCK, "records of a longer one know where they lie"
+        log.write_bytes(data[:start])
+        log.with_name(f"{int(log.stem) + 100:06}.log").write_bytes(data[end:])
 
 
 def transact(bench: Workbench, *names: str, secondary: int = 1) -> None:

@@ -46,6 +46,9 @@ class CountingStore:
         self.asked[family] += 1
         return self._store.at_or_after(family, key)
 
+    def bytes_under(self, family: str, start: bytes, end: bytes) -> int:
+        return self._store.bytes_under(family, start, end)
+
     def place_in_segment(self, key: bytes) -> str | None:
         return self._store.place_in_segment(key)
 

@@ -1,0 +1,88 @@
+"""The end of a reader's view, proven to have no hole.
+
+A reader's store may lack a piece that its write-ahead logs should have had: one was cut, or it was
+flushed and cleared away while it was read. The state of the shard then comes from behind the hole,
+and whatever lies in it is missing in windows, late copies and heads alike: a read that is bounded
+by these would not even come near it. So before anything is asked, the chain of zones is followed
+back from its end over all that the logs can hold; what lies before came from tables, which are
+there whole or not at all. Later looks of the same store need only what is new.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from storage_core.format.keys import INT64_MAX
+from storage_core.format.zone import ZoneChunk
+from storage_core.read.view import ShardView
+
+_SPAN_FIRST: Final = 4096
+_SPAN_GROWS: Final = 4
+
+
+def log_sizes(database: Path) -> dict[str, int]:
+    """Return the sizes of the write-ahead logs that are there."""
+    sizes = {}
+    for path in database.glob("*.log"):
+        try:
+            sizes[path.name] = path.stat().st_size
+        except FileNotFoundError:
+            continue
+    return sizes
+
+
+def bytes_in_logs(before: Mapping[str, int], after: Mapping[str, int]) -> int:
+    """Return how much a store can have read of logs, between two looks at their sizes."""
+    return sum(max(before.get(name, 0), after.get(name, 0)) for name in {*before, *after})
+
+
+def prove_near_end(view: ShardView, proven: int | None, log_bytes: int) -> int:
+    """Prove that no zone is missing between what came from tables and the end of the view.
+
+    Args:
+        view: The view, of a moment whose marker was read before.
+        proven: Where the chain ended that the same store proved before; None for a new store.
+        log_bytes: The most that a new store can have taken from write-ahead logs.
+
+    Returns:
+        Where the chain ends.
+
+    Raises:
+        CorruptionError: A zone is missing.
+    """
+    end = reached = view.state.tail.blocks_end
+    begin = max(view.state.start, proven or 0)
+    left = log_bytes if proven is None else INT64_MAX
+    span = _SPAN_FIRST
+    while reached > begin and left >= 0:
+        zones = _Zones(reached)
+        deque(view.zones(max(begin, reached - span), reached, zones.take), maxlen=0)
+        if zones.first == reached:
+            break
+        left -= zones.stored_bytes + view.stored_bytes(zones.first, reached)
+        reached = zones.first
+        span *= _SPAN_GROWS
+    return end
+
+
+class _Zones:
+    """Counts the zones that it is shown, and wants none of them."""
+
+    def __init__(self, end: int) -> None:
+        """Count those in front of an address."""
+        self.first = end
+        self.stored_bytes = 0
+        self._end = end
+
+    def take(self, chunk: ZoneChunk) -> npt.NDArray[np.bool_]:
+        """Count neighbouring zones."""
+        first = chunk.fields["first"]
+        inside = int(first.searchsorted(self._end))
+        if inside:
+            self.first = min(self.first, int(first[0]))
+            self.stored_bytes += sum(map(len, chunk.values[:inside]))
+        return np.zeros(len(first), np.bool_)
