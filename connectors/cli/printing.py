@@ -32,7 +32,7 @@ from connectors.cli.aligned_table import AlignedTable
 from connectors.cli.arguments import Format
 from connectors.outputs.csv_text import STATES, CsvText
 from connectors.outputs.pieces import pieces
-from connectors.outputs.values import is_value, plain_value
+from connectors.outputs.values import in_python, is_value, plain_value
 from connectors.outputs.whole_file import failing
 from storage_core import StreamOrigin
 
@@ -81,7 +81,7 @@ class RowPrinter:
                 self._has_printed = True
                 self._to(self._csv.batch_lines(part))
             else:
-                self.rows(part.to_pylist())
+                self.rows(in_python(part, part.schema.types))
 
     def rows(self, rows: Sequence[Row]) -> None:
         """Print rows, each with its columns in order."""
@@ -202,13 +202,23 @@ class _CsvForm:
 
 
 def _plain(name: str, value: Any) -> object:  # noqa: ANN401 - any column's value
-    """Return a value as JSON has it; a state by its name."""
-    if name == "headers" and value is not None:
+    """Return a value as JSON has it, a state by its name; queries name anything as they like."""
+    if name == "headers" and _are_headers(value):
         return [{"key": one["key"], **_told_bytes("value", one["value"])} for one in value]
-    # A query may call what it likes by that name.
     if name == "state" and type(value) is int and 0 <= value < len(STATES):
         return STATES[value]
     return plain_value(value)
+
+
+def _are_headers(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(one, dict) and one.keys() == {"key", "value"} and _may_be_bytes(one["value"])
+        for one in value
+    )
+
+
+def _may_be_bytes(value: object) -> bool:
+    return value is None or isinstance(value, bytes)
 
 
 def _told_bytes(

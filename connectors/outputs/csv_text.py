@@ -16,7 +16,7 @@ import pyarrow.csv as pa_csv
 
 from connectors.outputs.bytes_text import told_bytes
 from connectors.outputs.pieces import pieces
-from connectors.outputs.values import VALUE_TYPE
+from connectors.outputs.values import VALUE_TYPE, in_python
 
 # Columns that hold bytes also where all of them are null.
 BYTES: Final = ("key", "payload", "value")
@@ -72,14 +72,21 @@ class CsvText:
             return [_compute.coalesce(shown, text), encoding]
         if _is_bytes(field):
             return told_bytes(column.cast(pa.binary()), is_base64=name in self._base64)
-        if name == "state" and kind == pa.uint8():
+        if name == "state" and kind == pa.uint8() and _are_states(column):
             return [_untyped.array(STATES).take(column)]
         if pa.types.is_nested(kind):
-            return [_untyped.array(map(self._cell, [name] * len(column), column.to_pylist()))]
+            cells = in_python(column, [kind])
+            return [_untyped.array(map(self._cell, [name] * len(column), cells), pa.string())]
         return [column.cast(pa.string()) if pa.types.is_null(kind) else column]
 
     def _cell(self, name: str, value: object) -> str | None:
         return None if value is None else json.dumps(self._as_json(name, value))
+
+
+def _are_states(column: _Array) -> bool:
+    """Tell whether numbers are states; a query may call others so."""
+    most = _compute.max(column).as_py()
+    return most is None or int(most) < len(STATES)
 
 
 def _is_bytes(field: "pa.Field[Any]") -> bool:

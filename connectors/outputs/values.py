@@ -198,11 +198,29 @@ def _in_text(
     )
 
 
+def in_python(rows: Any, kinds: Iterable[Any]) -> list[Any]:  # noqa: ANN401 - an array, or rows
+    """Return what is in a column, or in rows; maps as JSON has them where their keys are texts."""
+    has_texts = all(map(_has_text_keys, kinds))
+    found: list[Any] = rows.to_pylist(maps_as_pydicts="lossy" if has_texts else None)
+    return found
+
+
+def _has_text_keys(kind: Any) -> bool:  # noqa: ANN401 - a type of Arrow's
+    inner = [kind.field(at).type for at in range(kind.num_fields)]
+    if pa.types.is_map(kind):
+        key = kind.key_type
+        key = key.value_type if pa.types.is_dictionary(key) else key
+        if not pa.types.is_string(key):
+            return False
+        inner = [kind.item_type]
+    return all(map(_has_text_keys, inner))
+
+
 def plain_value(value: Any) -> Any:  # noqa: ANN401, PLR0911 - any field's value
     """Return a value as JSON has it; bytes that are no text as `base64:…`."""
     if isinstance(value, dict):
         return {str(name): plain_value(one) for name, one in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [plain_value(one) for one in value]
     if isinstance(value, bytes):
         try:

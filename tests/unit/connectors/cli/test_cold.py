@@ -164,3 +164,30 @@ def test_fault_behind_the_first_rows_ends_the_answer_in_one_line(shardlog, root)
     assert ran.code == 2
     assert "too far" in ran.err
     assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("shown", "cell"),
+    [
+        ("1 AS headers", 1),
+        ("[1] AS headers", [1]),
+        ("[{'key': 'a', 'value': 1}] AS headers", [{"key": "a", "value": 1}]),
+        ("5::UTINYINT AS state", 5),
+        ("300 AS state", 300),
+        ("map {'a': [map {'b': 1}]} AS m", {"a": [{"b": 1}]}),
+        ("map {DATE '2026-01-02': 1} AS m", [["2026-01-02", 1]]),
+        ("map {[1]: 2} AS m", [[[1], 2]]),
+        ("[map {[1]: 2}]::MAP(INTEGER[], INTEGER)[1] AS m", [[[[1], 2]]]),
+        ("map {'a'::ENUM('a', 'b'): 1} AS m", {"a": 1}),
+    ],
+)
+def test_answer_may_call_anything_what_it_likes(shardlog, root, shown, cell):
+    lines = {
+        form: shardlog("sql", root, f"SELECT {shown}", "-o", form) for form in ("jsonl", "csv")
+    }
+    assert [ran.code for ran in lines.values()] == [0, 0]
+    (found,) = json.loads(lines["jsonl"].out).values()
+    assert found == cell
+    (_, (text,)) = csv.reader(io.StringIO(lines["csv"].out))
+    assert json.loads(text) == cell
+    assert shardlog("sql", root, f"SELECT {shown}").code == 0
