@@ -239,7 +239,11 @@ def _edges(rows: npt.NDArray[np.uint8]) -> Places:
     data, edges = rows.tobytes(), [0]
     while edges[-1] < len(data):
         at = edges[-1]
-        edges.append(at + int.from_bytes(data[at : at + 4], "little"))
+        size = int.from_bytes(data[at : at + 4], "little")
+        if not _PLACE_BYTES <= size <= len(data) - at:
+            message = f"a row of {size} bytes at byte {at} of {len(data)}"
+            raise ValueError(message)
+        edges.append(at + size)
     return np.array(edges, np.int64)
 
 

@@ -27,6 +27,7 @@ from storage_core.exchange.forms import Form, form_of
 from storage_core.exchange.manifest import (
     MANIFEST_FILE,
     Chunk,
+    ExportedFile,
     Manifest,
     ShardMoment,
     read_manifest,
@@ -223,9 +224,8 @@ class _Intake:
         """Return the rows of a chunk, up to the first that is missing or damaged."""
         tables, cuts = [], []
         for file in chunk.files:
-            data, count = proven(self._directory, file)
-            rows: Any = self._form.read(data, file)
-            assert rows.num_rows == count, "the digest of the bytes was proven"
+            rows = self._rows_in(file)
+            count = rows.num_rows
             tables.append(rows)
             if count < file.rows:
                 # Behind the last row that is there; a file sorted otherwise is there or not.
@@ -239,6 +239,21 @@ class _Intake:
         addresses = of_file.column("address").to_numpy()
         taken = int(np.count_nonzero(addresses < end))
         return _Taken(chunk, rows.slice(0, kept), end, _Damage(file.name, file.rows, taken))
+
+    def _rows_in(self, file: ExportedFile) -> Any:  # noqa: ANN401 - a table
+        """Return the rows of a file that its digests prove."""
+        data, count = proven(self._directory, file)
+        try:
+            rows = self._form.read(data, file)
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever the bytes of a stranger make of their reader
+            message = f"its digest holds, but no export wrote this file: {error}"
+            raise CorruptionError(message, path=self._directory / file.name) from error
+        if rows.num_rows != count:
+            message = f"its digest holds, but it has {rows.num_rows} rows in the place of {count}"
+            raise CorruptionError(message, path=self._directory / file.name)
+        return rows
 
 
 @dataclass(slots=True)

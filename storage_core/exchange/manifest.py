@@ -64,7 +64,15 @@ class ExportedFile:
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
-        """Return the file that these fields tell of."""
+        """Return the file that these fields tell of.
+
+        Raises:
+            ValueError: It does not lie in the directory.
+        """
+        name = fields["name"]
+        if name != Path(name).name:
+            message = f"{name!r} is no file's name"
+            raise ValueError(message)
         return cls(**{**fields, "pieces": tuple(Piece(*one) for one in fields["pieces"])})
 
     def fields(self) -> dict[str, object]:
@@ -259,7 +267,7 @@ def read_manifest(path: Path) -> Manifest:
         raise UnsupportedFormatError(message, path=path)
     try:
         return _decoded(document)
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         message = f"the manifest cannot be understood: {error}"
         raise CorruptionError(message, path=path) from error
 

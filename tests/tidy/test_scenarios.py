@@ -23,6 +23,7 @@ WORDS = (
     "tests/log/topics.py",
     "tests/log/workbench.py",
     "tests/log/cold/cold_lab.py",
+    "tests/log/cold/forging.py",
 )
 # What writes, transacts and reads; opening is a part of writing.
 SUBJECTS = ("read", "transactions", "write")

@@ -22,6 +22,7 @@ from storage_core import (
 from storage_core.exchange.export import export_stream
 from storage_core.exchange.importing import import_stream
 from tests.log.cold.cold_lab import FIRST_MS, FORMS, NAME, ColdLab, facts_of, whole_rows
+from tests.log.cold.forging import moved_out
 from tests.log.cold.interrupting import CALLS_MAX, STEP, StopError, killed, stopped_at
 
 ROWS = 300
@@ -247,6 +248,13 @@ def test_what_is_no_export_is_told_in_a_line(lab, root):
         with pytest.raises(InvalidRequestError, match="the export was interrupted"):
             import_stream(root / "back", NAME, place)
     assert not (root / "back").exists()
+
+
+def test_file_that_does_not_lie_in_the_export_is_refused(lab, root):
+    exported(lab, root / "x")
+    name = moved_out(root / "x")
+    with pytest.raises(CorruptionError, match=f"{name!r} is no file's name"):
+        import_stream(root / "back", NAME, root / "x")
 
 
 def test_manifest_that_was_changed_is_refused(lab, root):
