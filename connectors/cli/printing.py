@@ -32,9 +32,10 @@ from connectors.cli.aligned_table import AlignedTable
 from connectors.cli.arguments import Format
 from connectors.outputs.csv_text import STATES, CsvText
 from connectors.outputs.pieces import pieces
-from connectors.outputs.values import in_python, is_value, plain_value
+from connectors.outputs.values import is_value, plain_value
 from connectors.outputs.whole_file import failing
 from storage_core import StreamOrigin
+from storage_core.fields import in_python
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _PRINT_ROWS: Final = 4096
@@ -81,7 +82,7 @@ class RowPrinter:
                 self._has_printed = True
                 self._to(self._csv.batch_lines(part))
             else:
-                self.rows(in_python(part, part.schema.types))
+                self.rows(in_python(part))
 
     def rows(self, rows: Sequence[Row]) -> None:
         """Print rows, each with its columns in order."""

@@ -16,7 +16,8 @@ import pyarrow.csv as pa_csv
 
 from connectors.outputs.bytes_text import told_bytes
 from connectors.outputs.pieces import pieces
-from connectors.outputs.values import VALUE_TYPE, in_python
+from connectors.outputs.values import VALUE_TYPE
+from storage_core.fields import in_python
 
 # Columns that hold bytes also where all of them are null.
 BYTES: Final = ("key", "payload", "value")
@@ -75,7 +76,7 @@ class CsvText:
         if name == "state" and kind == pa.uint8() and _are_states(column):
             return [_untyped.array(STATES).take(column)]
         if pa.types.is_nested(kind):
-            cells = in_python(column, [kind])
+            cells = in_python(column)
             return [_untyped.array(map(self._cell, [name] * len(column), cells), pa.string())]
         return [column.cast(pa.string()) if pa.types.is_null(kind) else column]
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage_core import InvalidRequestError, SchemaEntry
-from storage_core.fields import AvroSchema, decode_batch, newest_schema, starts_of
+from storage_core.fields import AvroSchema, decode_batch, in_python, newest_schema, starts_of
 
 # What a value is in text: JSON, or the bytes of one that is not decoded; neither for none.
 VALUE_TYPE: Final = pa.struct([pa.field("json", pa.string()), pa.field("raw", pa.binary())])
@@ -185,7 +185,7 @@ def _in_text(
     texts: list[str | None] = [None] * len(raw)
     is_shown = ~has_none
     for places, values in parts:
-        rows = values.table.to_pylist(maps_as_pydicts="lossy")
+        rows = in_python(values.table)
         for place, row, is_there in zip(
             places.tolist(), rows, values.is_decoded.tolist(), strict=True
         ):
@@ -196,24 +196,6 @@ def _in_text(
     return _untyped.StructArray.from_arrays(
         told, fields=list(VALUE_TYPE), mask=_untyped.array(~is_shown)
     )
-
-
-def in_python(rows: Any, kinds: Iterable[Any]) -> list[Any]:  # noqa: ANN401 - an array, or rows
-    """Return what is in a column, or in rows; maps as JSON has them where their keys are texts."""
-    has_texts = all(map(_has_text_keys, kinds))
-    found: list[Any] = rows.to_pylist(maps_as_pydicts="lossy" if has_texts else None)
-    return found
-
-
-def _has_text_keys(kind: Any) -> bool:  # noqa: ANN401 - a type of Arrow's
-    inner = [kind.field(at).type for at in range(kind.num_fields)]
-    if pa.types.is_map(kind):
-        key = kind.key_type
-        key = key.value_type if pa.types.is_dictionary(key) else key
-        if not pa.types.is_string(key):
-            return False
-        inner = [kind.item_type]
-    return all(map(_has_text_keys, inner))
 
 
 def plain_value(value: Any) -> Any:  # noqa: ANN401, PLR0911 - any field's value

@@ -10,7 +10,6 @@ back: the payload is.
 
 import json
 import math
-import warnings
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time
@@ -24,7 +23,7 @@ from storage_core.errors import InvalidRequestError
 from storage_core.exchange.manifest import ExportedFile
 from storage_core.exchange.plain_rows import filled, plain, plain_schema
 from storage_core.exchange.proven_file import PIECE_ROWS, ProvenFile
-from storage_core.fields import decode_batch, starts_of
+from storage_core.fields import decode_batch, in_python, starts_of
 from storage_core.sealed.part_values import Writer
 
 _BASE64: Final = "_base64"
@@ -73,9 +72,7 @@ class JsonLines:
             except InvalidRequestError:
                 continue
             faulty = {fault.row for fault in decoded.faults}
-            with warnings.catch_warnings(action="ignore"):
-                # Of a key that a map has twice the last value is shown.
-                shown = decoded.table.to_pylist(maps_as_pydicts="lossy")
+            shown = in_python(decoded.table)
             for at, place in enumerate(places.tolist()):
                 if at not in faulty and bodies[at].is_valid:
                     values[place] = shown[at]

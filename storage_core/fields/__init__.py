@@ -7,6 +7,7 @@ from storage_core.fields.decoding import Decoded, Fault, decode_batch
 from storage_core.fields.encoding import BodyEncoder
 from storage_core.fields.framing import frame_of, starts_of
 from storage_core.fields.newest import newest_schema
+from storage_core.fields.python_values import in_python
 
 __all__ = [
     "AvroSchema",
@@ -17,6 +18,7 @@ __all__ = [
     "decode_batch",
     "encode_batch",
     "frame_of",
+    "in_python",
     "newest_schema",
     "starts_of",
 ]

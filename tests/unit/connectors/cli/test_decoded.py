@@ -191,3 +191,30 @@ def test_rows_of_a_schema_that_no_registry_has_are_shown_by_it(shardlog, tmp_pat
         stream.append_batch(pa.table(rows), schemas=[written])
     ran = shardlog("read", tmp_path, NAME, "-o", "jsonl", "--columns", "payload,schema_id")
     assert ran.json_lines == [{"payload": FIRST_SHOWN, "schema_id": 0}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "text"),
+    [
+        ("timestamp-nanos", 1_767_225_600_123_456_789, "2026-01-01T00:00:00.123456789+00:00"),
+        ("timestamp-micros", 2**62, "148108-07-06T14:00:27.387904+00:00"),
+    ],
+)
+def test_times_that_python_has_not_are_shown_everywhere(shardlog, tmp_path, kind, count, text):
+    plain = {"type": "record", "name": "R", "fields": [{"name": "moment", "type": "long"}]}
+    told = json.dumps(plain).replace('"long"', json.dumps({"type": "long", "logicalType": kind}))
+    schema = AvroSchema.parse(told)
+    value = frame_of(schema, 7) + body(plain, moment=count)
+    rows = {"primary": [1], "secondary": [5], "schema": [0], "payload": [value]}
+    with Stream.create(tmp_path, NAME, StreamOptions(shards=1)) as stream:
+        stream.append_batch(
+            pa.table(rows), schemas=[SchemaEntry(7, schema.fingerprint, schema.text)]
+        )
+    for form in ("table", "csv", "jsonl"):
+        for verb in ("read", "tail", "latest"):
+            assert text in shardlog(verb, tmp_path, NAME, "-o", form).out
+    for form in ("table", "jsonl"):
+        assert text in shardlog("sql", tmp_path, f"SELECT moment FROM {NAME}", "-o", form).out
+    shardlog("export", tmp_path, NAME, "--to", tmp_path / "files", "--format", "jsonl")
+    (file,) = (tmp_path / "files").glob("*.jsonl")
+    assert json.loads(file.read_text())["value"] == {"moment": text}
