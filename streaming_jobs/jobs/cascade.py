@@ -11,7 +11,7 @@ again from step 1 and says the same. A late row changes its windows and no other
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -81,12 +81,12 @@ class Cascade:
     ) -> tuple[pa.Table, int]:
         """Return the truth about what rows came for, and of how many windows none can be told."""
         touched = [int(start) for start in np.unique(found.column("start").to_numpy())]
-        unknown = [start for start in touched if self._kept.get(start) is None]
+        unknown = {start for start in touched if self._kept.get(start) is None}
         pool = [self._kept.get(start) for start in touched if start not in unknown]
-        whole = self._kept.wanted(touched) & set(unknown)
+        whole = self._kept.wanted(touched) & unknown
         for windows, ids in (
             (sorted(whole), None),
-            (sorted(set(unknown) - whole), _distinct(found.column("id"))),
+            (sorted(unknown - whole), _distinct(found.column("id"))),
         ):
             starts = np.array(windows, np.int64)
             pool.append(self.rows.rolled_up(spark, span.begins, starts, ids))
@@ -100,7 +100,7 @@ class Cascade:
                 self._kept.put(start, of_windows(merged, np.array([start])))
         return only(merged, taken), found.num_rows - taken.num_rows
 
-    def _expired(self, windows: Sequence[int]) -> set[int]:
+    def _expired(self, windows: Iterable[int]) -> set[int]:
         floor, unit = self.rows.floor(), self.rows.measuring.unit
         return {start for start in windows if primary_of(start, unit) < floor}
 
@@ -140,12 +140,12 @@ class Cascade:
         starts, ends = self._periods(level, changed.column("start").to_numpy())
         first = np.unique(starts, return_index=True)[1]
         spans = dict(zip(starts[first].tolist(), ends[first].tolist(), strict=True))
-        unknown = sorted(start for start in spans if kept.get(start) is None)
-        whole = set(unknown) if self.files is not None else kept.wanted(spans) & set(unknown)
+        unknown = {start for start in spans if kept.get(start) is None}
+        whole = unknown if self.files is not None else kept.wanted(spans) & unknown
         pool = [table for table in map(kept.get, spans) if table is not None]
         ids = _distinct(changed.column("id"))
         named = ids.to_pylist() if len(ids) <= IDS_MAX else None
-        for windows, of_ids in ((whole, None), (set(unknown) - whole, named)):
+        for windows, of_ids in ((whole, None), (unknown - whole, named)):
             ordered = np.array(sorted(windows), np.int64)
             their_ends = np.array([spans[start] for start in sorted(windows)], np.int64)
             if len(ordered):

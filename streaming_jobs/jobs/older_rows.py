@@ -3,7 +3,8 @@
 Windows that follow on each other are read as one range of primaries, so that zones and the index
 pass over all other blocks; ids are named where they are few. Rows that retention has taken, or is
 about to, would be missing without a word, so windows that begin below a shard's floor are told
-apart: nothing can be said of them any more.
+apart: nothing can be said of them any more. What a cap takes has no floor, it goes as it came, so a
+stream that has one is not rolled up.
 """
 
 import json
@@ -17,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from storage_core import INT64_MIN, StreamReader
+from storage_core import INT64_MIN, InvalidRequestError, StreamReader
 from streaming_jobs.jobs.measuring import Measuring, primary_of
 from streaming_jobs.jobs.rollup_streams import IDS_MAX
 from streaming_jobs.jobs.rollups import of_windows, schema_of
@@ -74,8 +75,13 @@ class OlderRows:
         return of_windows(found, windows)
 
     def floor(self) -> int:
-        """Return the primary below which rows of some shard have expired."""
+        """Return the primary below which rows of some shard have expired.
+
+        Raises:
+            InvalidRequestError: Rows go by a cap, so there is none.
+        """
         with StreamReader.open(self.root, self.stream) as reader:
+            refuse_caps(reader, self.stream)
             floors = [reader.shard(shard).state().floor for shard in reader.committed()]
         return max(floors, default=INT64_MIN)
 
@@ -109,6 +115,22 @@ class OlderRows:
             name = "keys" if self.measuring.whose == "key" else "ids"
             reader = reader.option(name, _named(ids.to_pylist()))
         return reader.load()
+
+
+def refuse_caps(reader: StreamReader, stream: str) -> None:
+    """Refuse a stream whose rows go by how many there are.
+
+    Raises:
+        InvalidRequestError: It is one.
+    """
+    caps = {name: getattr(reader.options, name) for name in ("records_max", "bytes_max")}
+    given = ", ".join(f"{name} {cap}" for name, cap in caps.items() if cap is not None)
+    if given:
+        message = (
+            f"stream {stream!r} keeps no more than {given}: rows that a window needs may be gone, "
+            "and nobody would know; bound it by retention instead"
+        )
+        raise InvalidRequestError(message)
 
 
 def ranges_of(starts: Times, ends: Times, most: int = _RANGES_MAX) -> list[tuple[int, int]]:

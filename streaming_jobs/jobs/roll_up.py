@@ -42,7 +42,7 @@ from streaming_jobs.jobs.command import (
     run,
 )
 from streaming_jobs.jobs.measuring import Measuring
-from streaming_jobs.jobs.older_rows import OlderRows
+from streaming_jobs.jobs.older_rows import OlderRows, refuse_caps
 from streaming_jobs.jobs.places import checkpoint_of, claim_checkpoint, directory_of
 from streaming_jobs.jobs.rollup_files import RollupFiles
 from streaming_jobs.jobs.rollup_streams import RollupStreams
@@ -131,6 +131,9 @@ def roll_up(  # noqa: PLR0913 - what a job is asked for
         InvalidRequestError: It cannot be done as asked.
     """
     wanted, options = _neighbours(levels), _options_of_values(value, schema, mode)
+    if skip_lost:
+        # Of what earlier batches had as well: a late row may change a window that has lost some.
+        options["failOnDataLoss"] = "false"
     with StreamReader.open(root, stream) as reader:
         measuring = _measuring(reader, stream, Calendar.of(zone), wanted[0], value)
         shards = 1 << max(0, (len(reader.committed()) - 1).bit_length())
@@ -150,8 +153,6 @@ def roll_up(  # noqa: PLR0913 - what a job is asked for
     source = source.option("columns", ",".join(measuring.columns))
     if max_rows is not None:
         source = source.option("maxOffsetsPerTrigger", str(max_rows))
-    if skip_lost:
-        source = source.option("failOnDataLoss", "false")
     writer = source.load().writeStream.foreachBatch(cascade)
     writer = writer.option("checkpointLocation", where).queryName(f"{NAME} {name}")
     if once:
@@ -200,6 +201,7 @@ def _measuring(
     if unit == "sequence":
         message = f"stream {stream!r} counts a sequence, so its rows have no time to be windowed by"
         raise InvalidRequestError(message)
+    refuse_caps(reader, stream)
     has_ids = reader.options.key_mode != "dictionary"
     has_ids = has_ids and (origin is None or origin.key_mode == "integer")
     whose = "secondary" if has_ids else "key"

@@ -21,6 +21,9 @@ from pyspark.sql import SparkSession
 
 from storage_core import SchemaEntry, Stream, StreamOptions, StreamReader
 from storage_core.fields import AvroSchema, decode_batch, encode_batch, frame_of, starts_of
+from storage_core.format.shard_state import encode_range_end, lost_key
+from storage_core.store.key_value import Batch
+from storage_core.store.rocks import open_store
 from streaming_jobs.jobs.calendar import LEVELS, Level
 from streaming_jobs.jobs.roll_up import roll_up
 
@@ -107,6 +110,17 @@ class RollupLab:
         self.writer.append_batch(batch, schemas=entries)
         self.writer.commit()
         self.readings += given
+
+    def lose(self, start: int, end: int) -> None:
+        """Let rows of shard 0 be lost, as an opening after damage writes it down."""
+        self.close()
+        store = open_store(self.root / NAME / "shard-0000" / "db", "strict")
+        batch = Batch()
+        batch.put(lost_key(start), encode_range_end(end, "gone"))
+        store.write(batch)
+        store.sync()
+        store.close()
+        self.writer = Stream.open(self.root, NAME)
 
     # --- the job ---------------------------------------------------------------------------------
 

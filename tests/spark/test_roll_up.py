@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pyarrow.dataset as ds
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from storage_core import InvalidRequestError, StreamReader
 from streaming_jobs.jobs.calendar import LEVELS
@@ -92,6 +93,32 @@ def test_window_that_retention_has_begun_to_take_stays_as_it_is_kept(spark, roll
         rolled.roll_up(spark)
     assert rolled.kept("hour") == kept
     assert "1 windows of ids are left as they are kept" in caplog.text
+
+
+def test_stream_whose_rows_go_by_their_number_is_not_rolled_up(spark, rolled):
+    rolled.create(records_max=10)
+    rolled.measure([(1, FIRST_MS, 5), (1, FIRST_MS + 1, 7)])
+    with pytest.raises(InvalidRequestError, match="keeps no more than records_max 10"):
+        rolled.roll_up(spark)
+    rolled.writer.alter(records_max=None)
+    rolled.roll_up(spark, levels=["hour"])
+    rolled.check(["hour"])
+
+
+def test_late_row_of_a_window_that_has_lost_rows_is_rolled_up_if_losses_are_passed_over(
+    spark, rolled
+):
+    rolled.create(shards=1)
+    rolled.measure([(1, FIRST_MS, 5), (1, FIRST_MS + 1, 7)])
+    rolled.measure([(1, FIRST_MS + HOUR_MS, 1)])
+    rolled.roll_up(spark, levels=["hour"])
+    rolled.lose(0, 2)
+    rolled.measure([(1, FIRST_MS + HOUR_MS + 1, 3)])
+    with pytest.raises(StreamingQueryException, match="data were lost"):
+        rolled.roll_up(spark, levels=["hour"])
+    rolled.roll_up(spark, levels=["hour"], skip_lost=True)
+    kept = {window[-8:]: each["count"] for (_, window), each in rolled.kept("hour").items()}
+    assert kept == {"T01+0100": 2, "T02+0100": 2}
 
 
 def test_rows_without_the_value_are_told_of(spark, rolled, caplog):
