@@ -31,6 +31,7 @@ from storage_core.format.window import UNITS_PER_SECOND, Unit
 from storage_core.ground.clock import Clock, SystemClock
 from storage_core.ground.locks import DirectoryLock
 from storage_core.index.worker import IndexWorker
+from storage_core.parts.compact_report import Compacted, CompactReport
 from storage_core.parts.seal_report import Mended, SealReport, ShardSeal
 from storage_core.read.parts import Part
 from storage_core.read.request import ReadRequest, ShardReader
@@ -58,6 +59,8 @@ __all__ = [
     "ClientFailedError",
     "Clock",
     "ClosedError",
+    "CompactReport",
+    "Compacted",
     "Contents",
     "CorruptionError",
     "DirectoryLock",

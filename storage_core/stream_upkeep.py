@@ -5,6 +5,7 @@ from functools import partial
 
 from storage_core.catalog.stream_file import StreamFiles
 from storage_core.errors import InvalidRequestError
+from storage_core.parts.compact_report import CompactReport, Rewritten
 from storage_core.parts.retire import retire_parts
 from storage_core.parts.seal_report import Sealed, SealReport
 from storage_core.read.asked import integer
@@ -84,6 +85,29 @@ class StreamUpkeep(StreamReads[Shard]):
         shards, least = self._open_shards(), max(1, integer("rows_min", rows_min))
         mended = {number: mend_parts(one) for number, one in shards.items()} if mend else {}
         return SealReport(seal_all(shards.values(), least, progress), mended)
+
+    def compact(self, progress: Rewritten | None = None) -> CompactReport:
+        """Join small neighbouring parts of the open shards to larger ones; durable on return.
+
+        More than four of a level become one of the next, so that each row is written a few times
+        and there are few parts, however often rows were sealed. Appends and reads go on beside it.
+
+        Args:
+            progress: Called behind each step with how many rows were written so far.
+
+        Raises:
+            CorruptionError: A part is damaged; `seal` with `mend` makes it again.
+            UnavailableError: The disk refuses, or a shard was held by another call for too long;
+                what was joined before stays so.
+
+        Example:
+            >>> stream.compact().rows
+            0
+        """
+        # Only who compacts needs it, and it takes 100 ms.
+        from storage_core.parts.compact import compact_all  # noqa: PLC0415
+
+        return CompactReport(compact_all(self._open_shards().values(), progress))
 
     def verify(self, progress: Progress | None = None) -> VerifyReport:
         """Read all blocks of the open shards and compare what follows from them.

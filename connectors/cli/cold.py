@@ -1,4 +1,4 @@
-"""`shardlog seal`, `parts` and `sql`: older rows as columns, and questions to them."""
+"""`shardlog seal`, `compact`, `parts` and `sql`: older rows as columns, and questions to them."""
 
 from typing import Annotated, Any, Final
 
@@ -80,6 +80,40 @@ def seal(
     size = sum(part.size for one in report.shards.values() for part in one.parts)
     typer.echo(
         f"{report.rows:,} rows sealed in {report.parts} parts, {size / report.rows:.1f} bytes a row"
+    )
+
+
+def compact(root: Root, stream: StreamName, as_json: AsJson = False) -> None:
+    """Join small neighbouring parts to larger ones: more than four of a level to one of the next.
+
+    Refused while a writer holds the stream.
+
+    Example: shardlog compact ./data telemetry
+    """
+    with Stream.open(root, stream) as opened:
+        with progress_bar(None) as progress:
+            report = opened.compact(progress)
+        left = len(opened.parts())
+    if as_json:
+        print_json(
+            [
+                {
+                    "shard": number,
+                    "joined": sum(len(one.parts) for one in steps),
+                    "made": [one.successor.file_name for one in steps],
+                    "rows": sum(one.successor.rows for one in steps),
+                    "bytes": sum(one.successor.size for one in steps),
+                }
+                for number, steps in report.shards.items()
+            ]
+        )
+        return
+    if not report.steps:
+        typer.echo(f"{stream!r} has nothing to join: {left} parts")
+        return
+    typer.echo(
+        f"{report.parts_fewer} parts fewer: {left} are left; {report.rows:,} rows and "
+        f"{report.bytes:,} bytes were written"
     )
 
 

@@ -8,7 +8,7 @@ still stand. Payloads that parts leave out are made again, of the rows that are 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from storage_core.errors import CorruptionError
 from storage_core.fields import AvroSchema
+from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.record import SCHEMA, State
 from storage_core.format.shard_state import AddressRange
@@ -43,6 +44,14 @@ _SLICE_BYTES: Final = 2**27
 _SLICE_ROWS: Final = 2**18
 _BATCH_ROWS: Final = 8192
 _untyped: Any = pa
+
+
+@dataclass(frozen=True, slots=True)
+class ColdSlice:
+    """Some addresses, so many as memory is meant to take, and the parts with rows of them."""
+
+    range: AddressRange
+    parts: tuple[PartEntry, ...]
 
 
 class ColdRows:
@@ -83,16 +92,39 @@ class ColdRows:
         """
         columns = tuple(dict.fromkeys((*wanted.columns, "address")))
         whole = replace(wanted, columns=columns)
-        for parts in _neighbours(self._entries):
-            for some in _slices(self._sizes(parts), parts, runs):
-                found = [rows for part in parts for rows in self._rows(part, whole, some)]
-                if found:
-                    rows = in_order(found, ("address",), columns)
+        for parts in self.groups():
+            for one in self.slices(parts):
+                some = _within(runs, one.range.start, one.range.end)
+                if rows := self._in_order(one, some, whole):
                     yield from _in_batches(rows, wanted.columns)
 
-    def _sizes(self, parts: Sequence[PartEntry]) -> int:
-        """Return how many bytes some parts come to once they are read."""
-        return sum(footer_of(self._path(part), part.digest).size for part in parts)
+    def groups(self) -> list[list[PartEntry]]:
+        """Return parts that share addresses together, those of lesser addresses first."""
+        return list(_neighbours(self._entries))
+
+    def slices(self, group: Sequence[PartEntry]) -> list[ColdSlice]:
+        """Return the addresses of parts that share some in slices, ascending."""
+        try:
+            size = sum(footer_of(self._path(part), part.digest).size for part in group)
+        except CorruptionError as error:
+            raise error.placed(self._view.stream, self._view.shard) from error
+        first, end = group[0].first, max(one.last for one in group) + 1
+        count = max(size // _SLICE_BYTES, sum(one.rows for one in group) // _SLICE_ROWS) + 1
+        step = -(-(end - first) // count)
+        ranges = (AddressRange(at, min(at + step, end)) for at in range(first, end, step))
+        return [ColdSlice(one, tuple(group)) for one in ranges]
+
+    def of_slice(self, some: ColdSlice, columns: tuple[str, ...]) -> pa.RecordBatch:
+        """Return all rows of a slice by their addresses, those that had expired among them."""
+        whole = RowFilter(INT64_MIN, INT64_MAX, 0, INT64_MAX, None, None, columns, is_replay=True)
+        rows = self._in_order(some, [some.range], whole)
+        return read_schema(columns).empty_table().to_batches()[0] if rows is None else rows
+
+    def _in_order(self, some: ColdSlice, runs: Runs, wanted: RowFilter) -> pa.RecordBatch | None:
+        if not runs:
+            return None
+        found = [rows for part in some.parts for rows in self._rows(part, wanted, runs)]
+        return in_order(found, ("address",), wanted.columns) if found else None
 
     def _path(self, part: PartEntry) -> Path:
         return self._directory / part.file_name
@@ -256,16 +288,6 @@ def _neighbours(entries: Sequence[PartEntry]) -> Iterator[list[PartEntry]]:
         some.append(part)
     if some:
         yield some
-
-
-def _slices(size: int, parts: Sequence[PartEntry], runs: Runs) -> Iterator[list[AddressRange]]:
-    """Yield what runs have of some parts, so much at a time as memory is meant to take."""
-    first, end = parts[0].first, max(one.last for one in parts) + 1
-    count = max(size // _SLICE_BYTES, sum(one.rows for one in parts) // _SLICE_ROWS) + 1
-    step = -(-(end - first) // count)
-    for start in range(first, end, step):
-        if some := _within(runs, start, min(start + step, end)):
-            yield some
 
 
 def _in_batches(

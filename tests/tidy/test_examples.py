@@ -15,6 +15,7 @@ CALLS_SHOWN = (
     "Stream",
     "Stream.append_batch",
     "Stream.commit",
+    "Stream.compact",
     "Stream.expire",
     "Stream.latest",
     "Stream.read",

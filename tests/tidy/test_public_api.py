@@ -18,6 +18,8 @@ from tests.tidy.tree import PACKAGES, ROOT
 PUBLIC = {
     "AppendReport",
     "Clock",
+    "CompactReport",
+    "Compacted",
     "Contents",
     "DirectoryLock",
     "Drop",

@@ -48,3 +48,32 @@ os._exit(0)
     ended = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, check=False)
     assert ended.returncode in (0, -signal.SIGKILL)
     return ended.returncode != 0
+
+
+def killed_before(root: Path, name: str, call: str, number: int, statement: str) -> bool:
+    """Run a statement about an open `stream` in a process that is killed before a call.
+
+    The call is one of the file system's, or of the store's (`write`, `sync`); `number` pass.
+    """
+    script = f"""
+import os, signal
+from storage_core import Stream
+from storage_core.store.rocks import RocksStore
+count = 0
+def counted(usual):
+    def call(*args, **options):
+        global count
+        if count == {number}:
+            os.kill(os.getpid(), signal.SIGKILL)
+        count += 1
+        return usual(*args, **options)
+    return call
+stream = Stream.open({str(root)!r}, {name!r})
+place = RocksStore if {call!r} in ("write", "sync") else os
+setattr(place, {call!r}, counted(getattr(place, {call!r})))
+{statement}
+os._exit(0)
+"""
+    ended = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, check=False)
+    assert ended.returncode in (0, -signal.SIGKILL)
+    return ended.returncode != 0

@@ -4,10 +4,6 @@ Method: files of parts are cut, changed and removed; what is made again is read 
 compared with what the log tells, also where rows have expired since, are lost, or a kill comes.
 """
 
-import os
-import signal
-import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,8 +13,8 @@ import pytest
 
 from storage_core import LostRangeError, Stream, StreamReader
 from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab
+from tests.log.cold.interrupting import STEP, killed_before
 
-REPOSITORY = Path(__file__).parents[3]
 DAY_MS = 86_400_000
 
 
@@ -132,10 +128,6 @@ def test_part_whose_rows_are_lost_too_stays_and_is_told(make_bench):
     assert mended.successor.rows == 40
 
 
-# With the variable set each call has its turn; else few, spread over them.
-STEP = 1 if os.environ.get("SHARDLOG_FAULT_COLD") else 7
-
-
 @pytest.mark.parametrize("call", ["fsync", "write", "sync", "unlink"])
 def test_kill_before_any_call_of_mending_leaves_what_the_next_one_mends(tmp_path, call):
     lab = ColdLab(tmp_path)
@@ -145,7 +137,7 @@ def test_kill_before_any_call_of_mending_leaves_what_the_next_one_mends(tmp_path
     while was_killed:
         damage_some(lab.stream.parts())
         lab.stream.close()
-        was_killed = mended_and_killed(lab.root, call, number)
+        was_killed = killed_before(lab.root, NAME, call, number, "stream.seal(mend=True)")
         lab.stream = Stream.open(lab.root, NAME)
         lab.stream.seal(mend=True)
         assert lab.rows_of_parts() == rows
@@ -154,29 +146,3 @@ def test_kill_before_any_call_of_mending_leaves_what_the_next_one_mends(tmp_path
         assert number < 200
     lab.stream.close()
     assert kills
-
-
-def mended_and_killed(root, call, number):
-    """Mend in a process that is killed before a call of the file system or the store."""
-    script = f"""
-import os, signal
-from storage_core import Stream
-from storage_core.store.rocks import RocksStore
-count = 0
-def counted(usual):
-    def call(*args, **options):
-        global count
-        if count == {number}:
-            os.kill(os.getpid(), signal.SIGKILL)
-        count += 1
-        return usual(*args, **options)
-    return call
-stream = Stream.open({str(root)!r}, {NAME!r})
-place = RocksStore if {call!r} in ("write", "sync") else os
-setattr(place, {call!r}, counted(getattr(place, {call!r})))
-stream.seal(mend=True)
-os._exit(0)
-"""
-    ended = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, check=False)
-    assert ended.returncode in (0, -signal.SIGKILL)
-    return ended.returncode != 0

@@ -60,6 +60,7 @@ WRITES: dict[str, tuple[Any, ...]] = {
     "append_batch": (batch_of([5]),),
     "clear_dead_letters": (0, [1]),
     "commit": (),
+    "compact": (),
     "expire": (),
     "finish_transactions": (),
     "pass_over": (0, 9),

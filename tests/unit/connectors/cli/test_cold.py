@@ -56,6 +56,24 @@ def test_damaged_part_is_made_again(shardlog, root):
     assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["10"]
 
 
+def test_small_parts_become_larger_ones(shardlog, root):
+    assert shardlog("compact", root, NAME).lines == ["'orders' has nothing to join: 0 parts"]
+    for number in range(10, 20, 2):
+        with Stream.open(root, NAME) as stream:
+            stream.append(FIRST_MS + number, number, b"v%d" % number)
+            stream.append(FIRST_MS + number, number + 1, b"v%d" % (number + 1))
+            stream.commit()
+            stream.seal()
+    ran = shardlog("compact", root, NAME)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.lines[0].startswith("8 parts fewer: 2 are left; 20 rows and ")
+    assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["20"]
+    told = json.loads(shardlog("compact", root, NAME, "--json").out)
+    assert told == [
+        {"shard": shard, "joined": 0, "made": [], "rows": 0, "bytes": 0} for shard in (0, 1)
+    ]
+
+
 def test_parts_are_listed_with_their_files(shardlog, root):
     assert shardlog("parts", root, NAME).lines == [
         f"'orders' has no parts: `shardlog seal {root} orders` makes some"

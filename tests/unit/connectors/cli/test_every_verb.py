@@ -20,12 +20,13 @@ OF_A_STREAM: dict[str, tuple[str, ...]] = {
     "drop": ("--execute",),
     "expire": ("--execute",),
     "seal": (),
+    "compact": (),
     "parts": (),
     "export": ("--output=nowhere",),
     "alter": ("sync=interval",),
     "accept-loss": ("--shard=0", "--start=0", "--end=2"),
 }
-WRITERS = ("verify", "drop", "expire", "seal", "alter", "accept-loss")
+WRITERS = ("verify", "drop", "expire", "seal", "compact", "alter", "accept-loss")
 
 
 def verbs_of(command: Any, *names: str) -> Iterator[tuple[str, ...]]:

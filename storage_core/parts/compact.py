@@ -1,0 +1,203 @@
+"""Compaction: neighbouring parts become one, so that there are few, however many seals."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from storage_core.errors import CorruptionError
+from storage_core.fields import AvroSchema
+from storage_core.format.part_entry import PartEntry, encode_part, part_key
+from storage_core.format.shard_state import (
+    KEY_GENERATION,
+    KEY_PARTS,
+    AddressRange,
+    ShardState,
+    encode_int,
+)
+from storage_core.format.window import WindowScheme
+from storage_core.ground.durable_file import file_errors, sync_directory
+from storage_core.parts.compact_report import Compacted, Rewritten
+from storage_core.parts.part_rows import COMMITTED, part_rows, stored_columns
+from storage_core.parts.seal import written_part
+from storage_core.read.cold_rows import ColdRows, ColdSlice
+from storage_core.read.parts import parts_directory, parts_in
+from storage_core.read.schema_columns import schemas_in
+from storage_core.read.view import ShardView
+from storage_core.sealed.part_values import Writer
+from storage_core.store.key_value import Batch
+from storage_core.upkeep.exclusive import alone
+from storage_core.upkeep.part_checks import difference
+from storage_core.write.shard import Shard
+
+ROWS_MAX: Final = 1_000_000
+BYTES_MAX: Final = 64 * 2**20
+# More neighbours of a level than these become one of the next.
+FEW: Final = 4
+# So many windows a joined part may reach over: it goes once all of them have expired.
+_WINDOWS_MAX: Final = 2
+_NS_A_MS: Final = 1_000_000
+
+
+def compact_shard(shard: Shard) -> Compacted | None:
+    """Let neighbouring parts become one, once; durable on return. None if there is nothing to join.
+
+    1. Choose: more than four neighbours of one level, kind and flag; as many as have at most a
+       million rows in 64 MiB, and reach over at most two windows of time.
+    2. Make: their files are compared with the digests that the catalogue has, their rows read and
+       written as one part of the next level; the file is synced and proven as a seal's is.
+    3. Publish: its entry in the place of theirs, in one WriteBatch; sync; write the marker with a
+       new generation, so that readers in other processes see the same.
+    4. Free: unlink their files, once no view in this process reads them.
+
+    A crash before 3 leaves a file that the next seal sweeps, one behind it theirs, which it sweeps
+    too. Appends, commits and reads go on beside all of it.
+
+    Raises:
+        CorruptionError: The file of one is damaged or gone; all stay as they are.
+        UnavailableError: Something else held the shard for too long, or the disk refuses.
+        ShardPoisonedError: The write failed, or an earlier one had.
+    """
+    return alone(shard, lambda: _compact(shard))
+
+
+def compact_all(
+    shards: Iterable[Shard], progress: Rewritten | None
+) -> dict[int, tuple[Compacted, ...]]:
+    """Join what there is to join in some shards, and tell behind each step how many rows were."""
+    done: dict[int, tuple[Compacted, ...]] = {}
+    rows = 0
+    for shard in shards:
+        steps: list[Compacted] = []
+        while (step := compact_shard(shard)) is not None:
+            steps.append(step)
+            rows += step.successor.rows
+            if progress is not None:
+                progress(rows)
+        done[shard.context.number] = tuple(steps)
+    return done
+
+
+def next_group(entries: Sequence[PartEntry], scheme: WindowScheme) -> tuple[PartEntry, ...]:
+    """Return the parts that are to become one before any others; none if none are."""
+    kinds: dict[tuple[str, bool], list[PartEntry]] = {}
+    for part in entries:
+        kinds.setdefault((part.kind, part.is_flagged), []).append(part)
+    found = (group for parts in kinds.values() if (group := _first_group(parts, scheme)))
+    # Small ones first: what they become may be joined in turn.
+    return min(found, key=lambda group: (group[0].level, _place(group[0])), default=())
+
+
+def _first_group(parts: Sequence[PartEntry], scheme: WindowScheme) -> tuple[PartEntry, ...]:
+    """Return the first neighbours that may become one, of parts of one kind and flag."""
+    first = 0
+    while first < len(parts) - FEW:
+        end = first + 1
+        while end < len(parts) and _may_join(parts[first : end + 1], scheme):
+            end += 1
+        if end - first > FEW:
+            return tuple(parts[first:end])
+        first += 1
+    return ()
+
+
+def _may_join(parts: Sequence[PartEntry], scheme: WindowScheme) -> bool:
+    if parts[-1].level != parts[0].level:
+        return False
+    if sum(part.rows for part in parts) > ROWS_MAX or sum(part.size for part in parts) > BYTES_MAX:
+        return False
+    # Times of rows that came late lie anywhere; and others are in no order of time at all where
+    # one part alone reaches over more.
+    reach = max(_WINDOWS_MAX, *(_windows(part, scheme) for part in parts))
+    return parts[0].is_flagged or _windows(_reaching(parts), scheme) <= reach
+
+
+def _windows(part: PartEntry, scheme: WindowScheme) -> int:
+    return scheme.of(part.primary_max) - scheme.of(part.primary_min) + 1
+
+
+def _reaching(parts: Sequence[PartEntry]) -> PartEntry:
+    """Return the first part as if it reached over all."""
+    return replace(
+        parts[0],
+        last=max(part.last for part in parts),
+        primary_min=min(part.primary_min for part in parts),
+        primary_max=max(part.primary_max for part in parts),
+    )
+
+
+def _place(part: PartEntry) -> tuple[int, int]:
+    return part.first, part.number
+
+
+def _compact(shard: Shard) -> Compacted | None:
+    shard.guard.refuse_if_unusable()
+    directory = parts_directory(shard.context.directory)
+    view = shard.views.committed()
+    try:
+        group = next_group(parts_in(view).entries, view.scheme)  # 1
+        if not group:
+            return None
+        with file_errors(directory, "parts cannot be joined"):
+            for part in group:
+                _refuse_damaged(view, directory / part.file_name, part)
+            joined = _joined(shard, view, group, directory)  # 2
+    finally:
+        view.close()
+    shard.take_away(partial(_replaced, group, joined))  # 3
+    with file_errors(directory, "parts that were joined cannot be removed"):
+        for part in group:  # 4
+            (directory / part.file_name).unlink(missing_ok=True)
+    return Compacted(group, joined)
+
+
+def _refuse_damaged(view: ShardView, path: Path, part: PartEntry) -> None:
+    if what := difference(path, part):
+        message = (
+            f"a part {what}, so it cannot be joined with others; `seal` with mend makes it again"
+        )
+        raise CorruptionError(
+            message,
+            stream=view.stream,
+            shard=view.shard,
+            path=path,
+            start=part.first,
+            end=part.last + 1,
+        )
+
+
+def _joined(
+    shard: Shard, view: ShardView, group: Sequence[PartEntry], directory: Path
+) -> PartEntry:
+    """Write the part that has the rows of some."""
+    has_keys = view.meta.has_keys
+    names = [name for name in stored_columns(has_keys=has_keys) if name != "schema_fingerprint"]
+    columns = (*names, COMMITTED, "schema")
+    cold = ColdRows(view, directory)
+    rows = [
+        cold.of_slice(ColdSlice(AddressRange(part.first, part.last + 1), (part,)), columns)
+        for part in group
+    ]
+    writers = [Writer(AvroSchema.parse(one.text), one.registry_id) for one in schemas_in(view)]
+    (made,) = part_rows(rows, has_keys=has_keys, writers=writers)
+    number = view.state.parts
+    # What a crash left under this number is nobody's.
+    (directory / replace(group[0], number=number).file_name).unlink(missing_ok=True)
+    now_ms = shard.context.environment.clock.now_ns() // _NS_A_MS
+    part = written_part(made, number, directory, now_ms)
+    sync_directory(directory)
+    return replace(part, level=group[0].level + 1)
+
+
+def _replaced(
+    group: Sequence[PartEntry], joined: PartEntry, state: ShardState, _window_now: object
+) -> tuple[Batch, ShardState]:
+    batch = Batch()
+    for part in group:
+        batch.delete(part_key(part.first, part.number))
+    after = replace(state, generation=(state.generation // 2 + 1) * 2, parts=joined.number + 1)
+    batch.put(KEY_GENERATION, encode_int(after.generation))
+    batch.put(KEY_PARTS, encode_int(after.parts))
+    batch.put(part_key(joined.first, joined.number), encode_part(joined))
+    return batch, after
