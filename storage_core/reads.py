@@ -78,6 +78,13 @@ class StreamReads(Generic[S]):
         """The options in force; a reader's as they were at its last `refresh`."""
         return self._files.settings.options
 
+    @property
+    def has_ids(self) -> bool:
+        """Whether secondaries are ids, the same in all shards; else they mean nothing outside."""
+        if self.options.key_mode == "dictionary":
+            return False
+        return self.origin is None or self.origin.has_ids
+
     def lineage(self, shard: int) -> str:
         """Return the random id of a shard's log, in hex; the shard need not be open here."""
         return self._files.lineage(shard).hex()

@@ -51,4 +51,8 @@ def _row(root: Path, name: str) -> tuple[str, str, str, int, int, int, int, int]
 def _keys_of(reader: StreamReader) -> str:
     if reader.options.key_mode == "dictionary":
         return "dictionary"
-    return "id" if reader.origin is None else reader.origin.key_mode
+    if reader.origin is None:
+        return "id"
+    # A field of the values, where that is the id.
+    has_field = reader.has_ids and reader.origin.key_mode == "none"
+    return reader.origin.secondary if has_field else reader.origin.key_mode

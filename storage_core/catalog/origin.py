@@ -71,6 +71,13 @@ class StreamOrigin:
             message = f"topic_id: {topic_id!r} is not a text of 1 to {_TOPIC_ID_MAX} letters"
             raise InvalidRequestError(message)
 
+    @property
+    def has_ids(self) -> bool:
+        """Whether rows belong to integer ids: their records' keys, or a field of the values."""
+        return self.key_mode == "integer" or (
+            self.key_mode == "none" and field_of(self.secondary) is not None
+        )
+
     def _check_source(self, name: str, source: object, others: tuple[str, ...]) -> None:
         if field_of(source) is None:
             check_choice(name, source, others)

@@ -69,17 +69,17 @@ class Drained:
         root: Where it is.
         stream: Its name.
         unit: What its primaries count.
-        shards: How many its corrections are dealt to.
         who: The column that says whose a row is: `secondary`, or `key` where ids are a shard's own.
         schema: The schema by which values are read and written; None for bytes.
+        is_of_all: Whether keys are only carried, so that rows are late behind any of their shard.
     """
 
     root: str
     stream: str
     unit: str
-    shards: int
     who: str
     schema: str | None = None
+    is_of_all: bool = False
 
     @staticmethod
     def of(root: Path, stream: str, schema: str | None = None) -> "Drained":
@@ -89,14 +89,11 @@ class Drained:
             InvalidRequestError: There is no such stream.
         """
         with StreamReader.open(root, stream) as reader:
-            origin, options = reader.origin, reader.options
-            mode = options.key_mode if origin is None else origin.key_mode
-            has_ids = mode == "integer" if origin is not None else mode != "dictionary"
-            who = "secondary" if has_ids and options.key_mode != "dictionary" else "key"
-            count = len(reader.committed())
+            who = "secondary" if reader.has_ids else "key"
+            is_of_all = not reader.has_ids and reader.options.key_mode != "dictionary"
+            unit = reader.options.unit
             schema = schema or newest_schema(reader)
-        shards = 1 << max(0, (count - 1).bit_length())
-        return Drained(str(root), stream, options.unit, shards, who, schema)
+        return Drained(str(root), stream, unit, who, schema, is_of_all)
 
 
 def drain_late(  # noqa: PLR0913 - what a job is asked for
@@ -172,7 +169,8 @@ def with_lateness(late: DataFrame, drained: Drained) -> DataFrame:
     ends = {row[0]: row[1] + 1 for row in late.groupBy("partition").agg(f.max("offset")).collect()}
     before = _rows_of_the_time(late.sparkSession, drained, ids, int(least[0]) if least else 0, ends)
     both = before.unionByName(late, allowMissingColumns=True)
-    at = Window.partitionBy("partition", who).orderBy("offset")
+    of_whom = ("partition",) if drained.is_of_all else ("partition", who)
+    at = Window.partitionBy(*of_whom).orderBy("offset")
     moving = f.when(f.col("state") == _STATE_NORMAL, f.col("primary"))
     newest = f.max(moving).over(at.rowsBetween(Window.unboundedPreceding, -1))
     judged = both.withColumn("late_by", newest - f.col("primary"))

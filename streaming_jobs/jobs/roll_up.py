@@ -197,14 +197,12 @@ def _neighbours(levels: Iterable[str]) -> Sequence[Level]:
 def _measuring(
     reader: StreamReader, stream: str, calendar: Calendar, level: Level, value: str
 ) -> Measuring:
-    unit, origin = reader.options.unit, reader.origin
+    unit = reader.options.unit
     if unit == "sequence":
         message = f"stream {stream!r} counts a sequence, so its rows have no time to be windowed by"
         raise InvalidRequestError(message)
     refuse_caps(reader, stream)
-    has_ids = reader.options.key_mode != "dictionary"
-    has_ids = has_ids and (origin is None or origin.key_mode == "integer")
-    whose = "secondary" if has_ids else "key"
+    whose = "secondary" if reader.has_ids else "key"
     return Measuring(calendar, level, unit, column_of(value), whose)
 
 

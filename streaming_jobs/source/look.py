@@ -105,7 +105,7 @@ def opened(options: SourceOptions, stream: str) -> Iterator[tuple[StreamReader, 
     """
     try:
         with StreamReader.open(options.path, stream) as reader:
-            if options.rules.ids is not None and not shows_ids(reader):
+            if options.rules.ids is not None and not reader.has_ids:
                 message = f"option ids: stream {stream!r} has no integer ids; use keys"
                 raise InvalidRequestError(message)
             is_by_time = options.starting.is_time or options.ending.is_time
@@ -154,13 +154,6 @@ def _assigned(options: SourceOptions, seen: StreamLook) -> StreamLook:
         {shard: seen.lineages[shard] for shard in sorted(shards)},
         {shard: seen.ends[shard] for shard in sorted(shards)},
     )
-
-
-def shows_ids(reader: StreamReader) -> bool:
-    """Tell whether secondaries mean something outside their shard."""
-    if reader.options.key_mode == "dictionary":
-        return False
-    return reader.origin is None or reader.origin.key_mode == "integer"
 
 
 def check_same_stream(known: StreamOffset, seen: StreamLook) -> None:

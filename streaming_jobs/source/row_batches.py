@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from storage_core import State, StreamReader, Unit
 from streaming_jobs.field_columns import CORRUPT_VALUE
 from streaming_jobs.moments import moments
-from streaming_jobs.source.look import shows_ids
 from streaming_jobs.source.requests import RowRules
 from streaming_jobs.source.spark_columns import (
     arrow_schema,
@@ -71,7 +70,7 @@ class StreamShape:
         """Return the shape of an open stream."""
         origin = reader.origin
         topic = stream if origin is None else origin.topic
-        return StreamShape(topic, reader.options.unit, origin is not None, shows_ids(reader))
+        return StreamShape(topic, reader.options.unit, origin is not None, reader.has_ids)
 
 
 class RowBatches:

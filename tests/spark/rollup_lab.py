@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from storage_core import SchemaEntry, Stream, StreamOptions, StreamReader
+from storage_core import SchemaEntry, Stream, StreamOptions, StreamOrigin, StreamReader
 from storage_core.fields import AvroSchema, decode_batch, encode_batch, frame_of, starts_of
 from storage_core.format.shard_state import encode_range_end, lost_key
 from storage_core.store.key_value import Batch
@@ -85,6 +86,15 @@ class RollupLab:
         self.has_keys = options.get("key_mode") == "dictionary"
         self.writer = Stream.create(self.root, NAME, StreamOptions(**{"shards": 2, **options}))
 
+    def create_topic(self) -> None:
+        """Make the stream of a topic whose values say whose they are; its keys say nothing."""
+        origin = StreamOrigin(
+            "kafka", NAME, "id", "none", "timestamp", "avro", secondary="field:device"
+        )
+        Stream.create(self.root, NAME, origin=origin).close()
+        Stream.add_shards(self.root, NAME, {0: 0, 1: 0})
+        self.writer = Stream.open(self.root, NAME)
+
     def close(self) -> None:
         if self.writer is not None:
             self.writer.close()
@@ -107,7 +117,14 @@ class RollupLab:
             }
         )
         entries = [SchemaEntry(0, one.identity, one.text) for one in _schemas()]
-        self.writer.append_batch(batch, schemas=entries)
+        if self.writer.origin is None:
+            self.writer.append_batch(batch, schemas=entries)
+        else:
+            for shard in (0, 1):
+                rows = batch.take(pa.array(range(shard, len(ids), 2)))
+                first = self.writer.committed()[shard]
+                addresses = np.arange(first, first + len(rows))
+                self.writer.append_batch(rows, shard=shard, addresses=addresses, schemas=entries)
         self.writer.commit()
         self.readings += given
 

@@ -86,6 +86,26 @@ def test_late_rows_come_out_once_with_how_late_they_were(lab, job, who):
     assert all(row["primary"] == times[row["payload"]] for row in found)
 
 
+@pytest.mark.parametrize("secondary", ["field:device", "key"])
+def test_topic_whose_ids_are_no_keys_tells_how_late_by_what_judged_it(lab, job, secondary):
+    lab.log.create_topic({0: 0}, key_mode="none", secondary=secondary)
+    times, ids = [50, 30, 20, 45], [7, 9, 9, 7]
+    keys = [b"a", b"b", b"a", None]
+    given = ids if secondary == "field:device" else [-1] * 4
+    lab.log.put(
+        0,
+        range(4),
+        primary=pa.array(times),
+        secondary=pa.array(given, pa.int32()),
+        key=pa.array(keys, pa.binary()),
+        timestamp=pa.array(times),
+    )
+    job()
+    found = {row["primary"]: int(header(row, LATE_BY)) for row in corrections(lab)}
+    by_id, by_shard = {20: 10, 45: 5}, {30: 20, 20: 30, 45: 5}
+    assert found == (by_id if secondary == "field:device" else by_shard)
+
+
 def test_correction_says_where_its_row_lies(lab, job):
     lab.log.create(shards=2)
     lab.log.append(10)

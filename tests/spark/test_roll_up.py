@@ -46,6 +46,15 @@ def test_each_level_is_what_all_rows_come_to_at_once(spark, tmp_path, zone):
     lab.close()
 
 
+def test_ids_of_a_field_have_their_rollups_whatever_the_keys_are(spark, rolled):
+    rolled.create_topic()
+    given = readings(random.Random(4), 200)
+    for part in (given[:150], given[150:]):
+        rolled.measure(part)
+        rolled.roll_up(spark, levels=("hour", "day"))
+    rolled.check(("hour", "day"))
+
+
 def test_keys_have_their_rollups_and_files_are_what_the_streams_keep(spark, rolled):
     rolled.create(key_mode="dictionary")
     given = readings(random.Random(1), 200, ids=(b"a", b"\xff\x00", None))

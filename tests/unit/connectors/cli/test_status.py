@@ -70,6 +70,14 @@ def test_streams_are_listed_with_what_they_hold(shardlog, root):
     ]
 
 
+def test_stream_whose_ids_are_a_field_names_it(shardlog, tmp_path):
+    origin = StreamOrigin(
+        "kafka", KAFKA, "topic-id", "none", "timestamp", "avro", secondary="field:device"
+    )
+    Stream.create(tmp_path, KAFKA, StreamOptions(), origin=origin).close()
+    assert shardlog("streams", tmp_path).lines[1].split()[:3] == [KAFKA, "kafka", "field:device"]
+
+
 def test_streams_can_be_listed_as_json(shardlog, root):
     (listed,) = shardlog("streams", root, "--json").json_lines
     assert listed[0] == {

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,9 +35,14 @@ class SourceLab:
     def create(self, shards=2, **options) -> None:
         self._writer = Stream.create(self.root, self.name, StreamOptions(shards=shards, **options))
 
-    def create_topic(self, starts=None, key_mode="integer", primary="timestamp") -> None:
+    def create_topic(
+        self, starts=None, key_mode="integer", primary="timestamp", secondary="key"
+    ) -> None:
         options = StreamOptions(unit="ms" if primary == "timestamp" else "sequence")
-        origin = StreamOrigin("kafka", "orders", "id", key_mode, primary)
+        of_avro: Any = {} if secondary == "key" else {"value_format": "avro"}
+        origin = StreamOrigin(
+            "kafka", "orders", "id", key_mode, primary, secondary=secondary, **of_avro
+        )
         Stream.create(self.root, self.name, options, origin=origin).close()
         self.add_shards(starts or {0: 0})
 

@@ -144,6 +144,14 @@ def test_ids_are_refused_where_keys_are_no_integers(lab):
         numbers(lab, ids="1")
 
 
+def test_field_of_the_values_is_an_id_as_a_key_is(lab):
+    lab.create_topic({0: 0}, key_mode="none", secondary="field:device")
+    lab.put(0, [0, 1], key=[None, b"a"], secondary=pa.array([7, 9], pa.int32()))
+    reader = RangeReader(parse_source_options(lab.options(), "batch"))
+    assert [row["secondary"] for row in rows_of(reader, reader.partitions())] == [7, 9]
+    assert numbers_by_offset(lab, ids="9") == [1]
+
+
 def test_sequence_refuses_timestamps(lab):
     lab.create(unit="sequence")
     with pytest.raises(InvalidRequestError, match="counts a sequence"):
