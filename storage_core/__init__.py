@@ -32,6 +32,7 @@ from storage_core.ground.clock import Clock, SystemClock
 from storage_core.ground.locks import DirectoryLock
 from storage_core.index.worker import IndexWorker
 from storage_core.parts.compact_report import Compacted, CompactReport
+from storage_core.parts.maintain_report import MaintenanceReport, ShardMaintenance
 from storage_core.parts.seal_report import Mended, SealReport, ShardSeal
 from storage_core.read.parts import Part
 from storage_core.read.request import ReadRequest, ShardReader
@@ -72,6 +73,7 @@ __all__ = [
     "IndexWorker",
     "InvalidRequestError",
     "LostRangeError",
+    "MaintenanceReport",
     "Mended",
     "Part",
     "PartEntry",
@@ -83,6 +85,7 @@ __all__ = [
     "SealReport",
     "ShardExpiry",
     "ShardLockedError",
+    "ShardMaintenance",
     "ShardPoisonedError",
     "ShardPosition",
     "ShardReader",

@@ -6,6 +6,7 @@ from functools import partial
 from storage_core.catalog.stream_file import StreamFiles
 from storage_core.errors import InvalidRequestError
 from storage_core.parts.compact_report import CompactReport, Rewritten
+from storage_core.parts.maintain_report import MaintenanceReport
 from storage_core.parts.retire import retire_parts
 from storage_core.parts.seal_report import Sealed, SealReport
 from storage_core.read.asked import integer
@@ -108,6 +109,28 @@ class StreamUpkeep(StreamReads[Shard]):
         from storage_core.parts.compact import compact_all  # noqa: PLC0415
 
         return CompactReport(compact_all(self._open_shards().values(), progress))
+
+    def maintain(self) -> MaintenanceReport:
+        """Do what is due in the open shards' parts, a bounded step in each; durable on return.
+
+        A shard's rows are sealed once `seal_rows` of them wait, or the oldest is `seal_after` old,
+        and small parts are joined. Call it again and again, from a thread of its own: appends,
+        commits and reads go on beside it. A stream that is `never_cold` is left alone.
+
+        Raises:
+            UnavailableError: The disk refuses, or a shard was held by another call for too long;
+                the shards before it are done.
+            CorruptionError: A part that was to be joined is damaged.
+
+        Example:
+            >>> stream.maintain().rows_sealed
+            0
+        """
+        # Only who maintains needs it, and it takes 100 ms.
+        from storage_core.parts.maintain import maintain_shard  # noqa: PLC0415
+
+        each = self._open_shards().items()
+        return MaintenanceReport({n: maintain_shard(one, self.options) for n, one in each})
 
     def verify(self, progress: Progress | None = None) -> VerifyReport:
         """Read all blocks of the open shards and compare what follows from them.

@@ -54,6 +54,14 @@ def _truth(text: str) -> bool:
     return text == "true"
 
 
+def _minutes(text: str) -> timedelta:
+    return timedelta(minutes=float(text))
+
+
+def _in_minutes(value: object) -> object:
+    return value.total_seconds() / 60 if isinstance(value, timedelta) else value
+
+
 def _milliseconds(text: str) -> timedelta:
     return timedelta(milliseconds=int(text))
 
@@ -83,6 +91,9 @@ _SETTINGS: Final[Mapping[str, _Setting]] = {
     "read_bytes_max": _Setting("read_bytes_max", int),
     "sync": _Setting("sync", str),
     "codec": _Setting("codec", str),
+    "seal_rows": _Setting("seal_rows", int),
+    "seal_after_minutes": _Setting("seal_after", _minutes, _in_minutes),
+    "never_cold": _Setting("never_cold", _truth, lambda value: str(value).lower()),
 }
 
 Settings = Annotated[

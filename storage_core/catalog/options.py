@@ -57,6 +57,10 @@ class StreamOptions:
         read_bytes_max: The most bytes of rows that one `read` or `latest` may gather; more is
             refused.
         index: How the sparse index is kept.
+        seal_rows: How many rows wait in a shard before `maintain` makes parts of them.
+        seal_after: How old the oldest of them may be before it does so, however few they are.
+        never_cold: Whether `maintain` leaves the stream alone, as is right for rows that live
+            shortly.
     """
 
     shards: int = 4
@@ -78,6 +82,9 @@ class StreamOptions:
     reads_max: int = 64
     read_bytes_max: int = 2**32
     index: IndexOptions = field(default_factory=IndexOptions)
+    seal_rows: int = 32_768
+    seal_after: timedelta = timedelta(minutes=10)
+    never_cold: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming the option."""
@@ -93,6 +100,9 @@ class StreamOptions:
         _check_int("block_bytes", self.block_bytes, 1, 2**30)
         _check_int("reads_max", self.reads_max, 1, READS_MAX)
         _check_int("read_bytes_max", self.read_bytes_max, 1, INT64_MAX)
+        _check_int("seal_rows", self.seal_rows, 1, INT64_MAX)
+        _check_span("seal_after", self.seal_after)
+        _check_truth("never_cold", self.never_cold)
         _check_int("transactions_kept", self.transactions_kept, 1, TRANSACTIONS_KEPT_MAX)
         for name in ("ahead_max", "records_max", "bytes_max"):
             value = getattr(self, name)
@@ -161,6 +171,12 @@ def _check_shards(shards: int) -> None:
 def _check_int(name: str, value: object, least: int, most: int) -> None:
     if type(value) is not int or not least <= value <= most:
         message = f"{name}: {value!r} is not an integer from {least} to {most}"
+        raise InvalidRequestError(message)
+
+
+def _check_truth(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        message = f"{name}: {value!r} is neither True nor False"
         raise InvalidRequestError(message)
 
 

@@ -47,7 +47,7 @@ FEATURES: Final[frozenset[str]] = frozenset({KEY_DICTIONARY, SCHEMA_DICTIONARY, 
 OPTIONS_FILE: Final = "options.json"
 _META_FIELDS: Final = ("name", "incarnation", "unit", "window", "jitter", "shards")
 _FEATURES_FIELD: Final = "features"
-_SPANS: Final = ("retention", "sync_interval", "wait_max")
+_SPANS: Final = ("retention", "sync_interval", "wait_max", "seal_after")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ CALLS_SHOWN = (
     "Stream.compact",
     "Stream.expire",
     "Stream.latest",
+    "Stream.maintain",
     "Stream.read",
     "Stream.seal",
     "Stream.transaction",

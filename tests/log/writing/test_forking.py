@@ -63,6 +63,7 @@ WRITES: dict[str, tuple[Any, ...]] = {
     "compact": (),
     "expire": (),
     "finish_transactions": (),
+    "maintain": (),
     "pass_over": (0, 9),
     "seal": (),
     "transaction": ("t", 1),

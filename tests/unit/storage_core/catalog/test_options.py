@@ -45,6 +45,9 @@ from storage_core.format.window import WindowScheme
         ("reads_max", 10_001),
         ("read_bytes_max", 0),
         ("read_bytes_max", "1 GiB"),
+        ("seal_rows", 0),
+        ("seal_after", timedelta(0)),
+        ("never_cold", "yes"),
     ],
 )
 def test_option_that_cannot_work_is_refused_by_name(name, value):

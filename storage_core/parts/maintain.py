@@ -1,0 +1,43 @@
+"""Maintenance: what is due in a shard's parts, a bounded step at a time."""
+
+from datetime import timedelta
+from typing import Final
+
+from storage_core.catalog.options import StreamOptions
+from storage_core.parts.compact import compact_shard
+from storage_core.parts.maintain_report import ShardMaintenance
+from storage_core.parts.seal import seal_shard
+from storage_core.write.shard import Shard
+
+_NS_A_MS: Final = 1_000_000
+
+
+def maintain_shard(shard: Shard, options: StreamOptions) -> ShardMaintenance:
+    """Seal what has waited for long enough, and join some parts, where that is due.
+
+    1. Seal, where `seal_rows` rows wait or the oldest has done so for `seal_after`: at most a
+       million rows, or 256 MiB.
+    2. Compact, once: at most a million rows, or 64 MiB.
+
+    Whoever calls it again and again has done all that is due once it says that nothing is.
+    """
+    if options.never_cold:
+        return ShardMaintenance()
+    rows_min = 1 if _has_waited(shard, options.seal_after) else options.seal_rows
+    sealed = seal_shard(shard, rows_min)
+    was_due = sealed.sealed > sealed.sealed_before
+    return ShardMaintenance(sealed if was_due else None, compact_shard(shard))
+
+
+def _has_waited(shard: Shard, span: timedelta) -> bool:
+    """Tell whether the oldest row that is not sealed has been committed for so long."""
+    view = shard.views.committed()
+    try:
+        begin = max(view.state.sealed, view.state.start)
+        if begin >= view.committed:
+            return False
+        first = next(view.zones(begin, view.committed), None)
+    finally:
+        view.close()
+    now_ms = shard.context.environment.clock.now_ns() // _NS_A_MS
+    return first is not None and now_ms - first.committed_at_ms >= span / timedelta(milliseconds=1)

@@ -1,0 +1,73 @@
+"""What maintenance finds due: enough rows, or rows that have waited for long enough."""
+
+from datetime import timedelta
+
+import pytest
+
+from storage_core import Environment
+from storage_core.testing import ManualClock
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def bench(make_bench, clock):
+    """A stream whose rows are sealed once ten wait, or one has done so for a minute."""
+    environment = Environment(clock=clock, has_index_worker=False)
+    return make_bench(
+        environment=environment, seal_rows=10, seal_after=timedelta(minutes=1), block_records=5
+    )
+
+
+def sealed(bench) -> int:
+    """Do what is due; return how many rows were sealed."""
+    rows: int = bench.stream.maintain().rows_sealed
+    return rows
+
+
+def test_rows_are_sealed_once_enough_wait(bench):
+    bench.keep(range(9))
+    assert sealed(bench) == 0
+    bench.keep([9])
+    assert sealed(bench) == 10
+    assert sealed(bench) == 0
+
+
+def test_few_rows_are_sealed_once_the_oldest_has_waited(bench, clock):
+    bench.keep([1])
+    clock.advance(59)
+    bench.keep([2])
+    assert sealed(bench) == 0
+    clock.advance(1)
+    assert sealed(bench) == 2
+    clock.advance(3600)
+    assert bench.stream.maintain().is_idle
+
+
+def test_rows_that_are_not_committed_wait(bench, clock):
+    bench.append(range(50))
+    clock.advance(3600)
+    assert sealed(bench) == 0
+
+
+def test_sealing_again_and_again_leaves_few_parts(bench):
+    for first in range(0, 500, 10):
+        bench.keep(range(first, first + 10))
+        bench.stream.maintain()
+    parts = bench.stream.parts()
+    assert len(parts) <= 12
+    assert sum(one.entry.rows for one in parts) == 500
+    assert bench.primaries() == list(range(500))
+
+
+def test_stream_that_is_never_cold_is_left_alone(bench, clock):
+    bench.stream.alter(never_cold=True)
+    bench.keep(range(50))
+    clock.advance(3600)
+    assert bench.stream.maintain().is_idle
+    assert bench.stream.parts() == []
+    # By hand it can be sealed all the same.
+    assert bench.stream.seal().rows == 50
