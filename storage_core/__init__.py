@@ -33,7 +33,7 @@ from storage_core.ground.locks import DirectoryLock
 from storage_core.index.worker import IndexWorker
 from storage_core.parts.compact_report import Compacted, CompactReport
 from storage_core.parts.maintain_report import MaintenanceReport, ShardMaintenance
-from storage_core.parts.seal_report import Mended, SealReport, ShardSeal
+from storage_core.parts.seal_report import Mended, SealReport, ShardSeal, ShardTrim, TrimReport
 from storage_core.read.parts import Part
 from storage_core.read.request import ReadRequest, ShardReader
 from storage_core.reader import StreamReader
@@ -90,6 +90,7 @@ __all__ = [
     "ShardPosition",
     "ShardReader",
     "ShardSeal",
+    "ShardTrim",
     "ShardlogError",
     "StagedPart",
     "StagingArea",
@@ -104,6 +105,7 @@ __all__ = [
     "SystemClock",
     "Transaction",
     "TransactionId",
+    "TrimReport",
     "UnavailableError",
     "Unit",
     "UnsupportedFormatError",

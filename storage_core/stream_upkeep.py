@@ -1,6 +1,7 @@
 """What looks after a stream beside appends: a writer expires, seals, mends, verifies, gives up."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import partial
 
 from storage_core.catalog.stream_file import StreamFiles
@@ -8,8 +9,8 @@ from storage_core.errors import InvalidRequestError
 from storage_core.parts.compact_report import CompactReport, Rewritten
 from storage_core.parts.maintain_report import MaintenanceReport
 from storage_core.parts.retire import retire_parts
-from storage_core.parts.seal_report import Sealed, SealReport
-from storage_core.read.asked import integer
+from storage_core.parts.seal_report import Sealed, SealReport, TrimReport
+from storage_core.read.asked import integer, span_ms
 from storage_core.reads import StreamReads
 from storage_core.store.environment import Environment
 from storage_core.upkeep.exclusive import alone
@@ -62,7 +63,7 @@ class StreamUpkeep(StreamReads[Shard]):
         """Make parts of what is committed in the open shards and not sealed yet; durable on return.
 
         Parts are files of Parquet, sorted by id and time, typed where a schema wrote the values;
-        `parts` tells where they lie. The log keeps the rows all the same. Appends and reads go on
+        `parts` tells where they lie. The log keeps the rows until `trim`. Appends and reads go on
         beside it.
 
         Args:
@@ -131,6 +132,38 @@ class StreamUpkeep(StreamReads[Shard]):
 
         each = self._open_shards().items()
         return MaintenanceReport({n: maintain_shard(one, self.options) for n, one in each})
+
+    def trim(
+        self, keep_hot: timedelta = timedelta(0), progress: Sealed | None = None
+    ) -> TrimReport:
+        """Let blocks go whose rows are in parts; durable on return.
+
+        Each block is first made again of its parts and compared. From then on parts alone have its
+        rows: every read shows them as before, slower where it asks for few, and a part that is
+        damaged is a loss. Programs that know nothing of it refuse the stream.
+
+        Args:
+            keep_hot: Blocks that were committed less long ago stay, and all behind them.
+            progress: Called again and again with how many rows lost their blocks so far.
+
+        Raises:
+            CorruptionError: A block is damaged, or its parts are; it stays.
+            UnavailableError: The disk refuses, or a shard was held by another call for too long;
+                what was trimmed before stays so.
+
+        Example:
+            >>> stream.seal().rows
+            1
+            >>> stream.trim().rows
+            1
+            >>> stream.read(7).num_rows
+            1
+        """
+        # Only who trims needs it, and it takes 100 ms.
+        from storage_core.parts.trim import trim_all  # noqa: PLC0415
+
+        shards, keep_hot_ms = self._open_shards(), span_ms("keep_hot", keep_hot)
+        return TrimReport(trim_all(shards.values(), keep_hot_ms, progress))
 
     def verify(self, progress: Progress | None = None) -> VerifyReport:
         """Read all blocks of the open shards and compare what follows from them.

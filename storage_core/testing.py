@@ -122,9 +122,14 @@ class _FaultyStore:
         self._disk.count()
         self._store.flush()
 
-    def free(self, blocks: Sequence[tuple[bytes, bytes]], segments: Sequence[int]) -> None:
+    def free(
+        self,
+        blocks: Sequence[tuple[bytes, bytes]],
+        segments: Sequence[int],
+        files: Sequence[Path] = (),
+    ) -> None:
         self._disk.count()
-        self._store.free(blocks, segments)
+        self._store.free(blocks, segments, files)
 
     def close(self) -> None:
         self._store.close()

@@ -248,6 +248,14 @@ class Lab:
         done = self.writer.expire(now)
         assert {**told.shards} == {**done.shards}
 
+    def seal(self, then: str) -> None:
+        """Make parts of what is committed; then trim, compact, or do nothing."""
+        self.writer.seal()
+        if then == "trim":
+            self.writer.trim()
+        elif then == "compact":
+            self.writer.compact()
+
     def cut(self, shard: int) -> int:
         """Return the address below which caps have taken all of a shard."""
         return self.writer._shards[shard]._standing.state.cut

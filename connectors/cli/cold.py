@@ -1,5 +1,6 @@
-"""`shardlog seal`, `compact`, `parts` and `sql`: older rows as columns, and questions to them."""
+"""`shardlog seal`, `compact`, `trim`, `parts`, `sql`: older rows as columns, and questions."""
 
+from datetime import timedelta
 from typing import Annotated, Any, Final
 
 import typer
@@ -9,7 +10,7 @@ from connectors.cli.output import Output, OutputChoice
 from connectors.cli.printing import print_json, print_lines, print_table
 from connectors.cli.progress_bar import progress_bar
 from connectors.cli.shown import shown_primary
-from storage_core import Mended, Part, Stream, StreamReader, Unit
+from storage_core import InvalidRequestError, Mended, Part, Stream, StreamReader, Unit
 
 # As DuckDB names what EXPLAIN answers, a drawing of many lines.
 _EXPLAINED: Final = ["explain_key", "explain_value"]
@@ -27,6 +28,10 @@ Mend = Annotated[
     typer.Option(
         "--mend", help="First read all parts, and make those again that are damaged or gone."
     ),
+]
+KeepHotHours = Annotated[
+    float,
+    typer.Option(metavar="H", min=0, help="Spare blocks that were committed less long ago."),
 ]
 Query = Annotated[
     str,
@@ -47,7 +52,7 @@ def seal(
 ) -> None:
     """Make parts of all rows that are not sealed yet: files of Parquet, sorted by id and time.
 
-    The log keeps the rows. Refused while a writer holds the stream.
+    The log keeps the rows until `shardlog trim`. Refused while a writer holds the stream.
 
     Example: shardlog seal ./data telemetry
     """
@@ -117,6 +122,44 @@ def compact(root: Root, stream: StreamName, as_json: AsJson = False) -> None:
     )
 
 
+def trim(
+    root: Root, stream: StreamName, keep_hot_hours: KeepHotHours = 0.0, as_json: AsJson = False
+) -> None:
+    """Take the blocks from the log whose rows are in parts: parts answer in their place.
+
+    Each block is first made again of its parts and compared. Refused while a writer holds the
+    stream; programs of earlier versions refuse the stream from then on.
+
+    Example: shardlog trim ./data telemetry --keep-hot-hours 48
+    """
+    with Stream.open(root, stream) as opened:
+        waiting = sum(one.entry.rows for one in opened.parts())
+        with progress_bar(waiting) as progress:
+            report = opened.trim(_hours(keep_hot_hours), progress)
+    if as_json:
+        print_json(
+            [
+                {
+                    "shard": number,
+                    "trimmed_before": one.trimmed_before,
+                    "trimmed": one.trimmed,
+                    "rows": one.rows,
+                    "blocks": one.blocks,
+                    "bytes": one.bytes,
+                }
+                for number, one in report.shards.items()
+            ]
+        )
+        return
+    if not report.blocks:
+        typer.echo(f"{stream!r} is trimmed: no block that old has all its rows in parts")
+        return
+    typer.echo(
+        f"{report.rows:,} rows are in parts alone: {report.blocks:,} blocks of {report.bytes:,} "
+        "bytes are gone"
+    )
+
+
 def parts(root: Root, stream: StreamName, as_json: AsJson = False) -> None:
     """List the parts of a stream: its files of Parquet, which any tool may read.
 
@@ -167,6 +210,14 @@ def _mended(shard: int, one: Mended) -> str:
     if one.successor is None:
         return begin + "all its rows have expired since"
     return begin + f"its {one.successor.rows:,} rows are in {one.successor.file_name} now"
+
+
+def _hours(count: float) -> timedelta:
+    try:
+        return timedelta(hours=count)
+    except (OverflowError, ValueError) as error:
+        message = f"--keep-hot-hours: {count} hours are no span of time"
+        raise InvalidRequestError(message) from error
 
 
 def _unsealed(stream: Stream) -> int:

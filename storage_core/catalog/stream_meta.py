@@ -42,7 +42,8 @@ KEY_DICTIONARY: Final = "key_dictionary"
 SCHEMA_DICTIONARY: Final = "schema_dictionary"
 AVRO_VALUES: Final = "avro_values"
 PARTS: Final = "parts"
-FEATURES: Final[frozenset[str]] = frozenset({KEY_DICTIONARY, SCHEMA_DICTIONARY, AVRO_VALUES, PARTS})
+TRIMMED: Final = "trimmed"
+FEATURES: Final = frozenset({KEY_DICTIONARY, SCHEMA_DICTIONARY, AVRO_VALUES, PARTS, TRIMMED})
 
 OPTIONS_FILE: Final = "options.json"
 _META_FIELDS: Final = ("name", "incarnation", "unit", "window", "jitter", "shards")

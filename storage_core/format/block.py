@@ -36,7 +36,7 @@ BLOCK_FORMAT: Final = 1
 MASK_VERSION: Final = 1
 MASK_STATE: Final = 2
 MASK_ADDRESS: Final = 4
-_MASK_ENVELOPE: Final = {"key": 8, "headers": 16, "timestamp": 32, "timestamp_type": 64}
+MASK_ENVELOPE: Final = {"key": 8, "headers": 16, "timestamp": 32, "timestamp_type": 64}
 # A column of its own, or one number in the header: of all rows but tombstones, which have none.
 MASK_SCHEMA: Final = 128
 MASK_ONE_SCHEMA: Final = 256
@@ -134,7 +134,7 @@ def block_schema(mask: int) -> pa.Schema:
         fields.append(pa.field("state", pa.uint8(), nullable=False))
     if mask & MASK_ADDRESS:
         fields.append(pa.field("address", pa.int64(), nullable=False))
-    for name, bit in _MASK_ENVELOPE.items():
+    for name, bit in MASK_ENVELOPE.items():
         if mask & bit:
             fields.append(pa.field(name, ENVELOPE[name]))
     if mask & MASK_SCHEMA:
@@ -167,7 +167,7 @@ def encode_block(  # noqa: PLR0913 - a block's parts
     if int(addresses[-1]) - int(addresses[0]) + 1 != len(rows):
         mask |= MASK_ADDRESS
         columns.append(int_array(addresses))
-    for name, bit in _MASK_ENVELOPE.items():
+    for name, bit in MASK_ENVELOPE.items():
         if name in rows.envelope:
             mask |= bit
             columns.append(alone(rows.envelope[name]))

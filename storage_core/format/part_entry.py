@@ -64,7 +64,12 @@ class PartEntry:
     @property
     def file_name(self) -> str:
         """Its file's name."""
-        return f"part-{self.number:010}.parquet"
+        return part_file_name(self.number)
+
+
+def part_file_name(number: int) -> str:
+    """Return the name of the file of the part that has a number; names ascend as numbers do."""
+    return f"part-{number:010}.parquet"
 
 
 def part_key(first: int, number: int) -> bytes:

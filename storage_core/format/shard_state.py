@@ -14,6 +14,8 @@
     m schemas      i64: how many schemas have one
     m sealed       i64: all rows below this address are in parts too
     m parts        i64: how many parts have got a number
+    m trimmed      i64: the blocks below this address are gone, their zones are not: parts have
+                   their rows
     m segments     number i64 and end i64 of the last segment; written by every batch with blocks
                    in one. What lies behind is referred to by nothing (segments.py)
     m segments begin   i64: number of the first segment that is kept; 1 where it is missing
@@ -76,6 +78,7 @@ KEY_KEYS: Final = meta_key("keys")
 KEY_SCHEMAS: Final = meta_key("schemas")
 KEY_SEALED: Final = meta_key("sealed")
 KEY_PARTS: Final = meta_key("parts")
+KEY_TRIMMED: Final = meta_key("trimmed")
 _PREFIX_LOST: Final = meta_key("lost/")
 _PREFIX_GAP: Final = meta_key("gap/")
 _PREFIX_PASS: Final = meta_key("pass/")
@@ -183,6 +186,7 @@ class ShardState:
     cut: int = 0
     sealed: int = 0
     parts: int = 0
+    trimmed: int = 0
 
     @classmethod
     def unborn(cls, born: int) -> "ShardState":
@@ -350,6 +354,7 @@ def decode_state(entries: list[tuple[bytes, bytes]], shard: int, born: int = 0) 
             cut=_int_or(single, KEY_CUT, born),
             sealed=_int_or(single, KEY_SEALED, born),
             parts=_int_or(single, KEY_PARTS, 0),
+            trimmed=_int_or(single, KEY_TRIMMED, 0),
         )
     except (struct.error, ValueError) as error:
         message = f"the shard's state under {PREFIX_META!r} cannot be read: {error}"

@@ -146,9 +146,7 @@ def _compact(shard: Shard) -> Compacted | None:
     finally:
         view.close()
     shard.take_away(partial(_replaced, group, joined))  # 3
-    with file_errors(directory, "parts that were joined cannot be removed"):
-        for part in group:  # 4
-            (directory / part.file_name).unlink(missing_ok=True)
+    shard.free((), (), [directory / part.file_name for part in group])  # 4
     return Compacted(group, joined)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from storage_core.errors import LostRangeError
+from storage_core.errors import CorruptionError, LostRangeError
 from storage_core.fields import AvroSchema
 from storage_core.format.part_entry import PartEntry, encode_part, part_key
 from storage_core.format.record import State
@@ -47,8 +47,8 @@ def mend_parts(shard: Shard) -> tuple[Mended, ...]:
     sweeps, one behind it the old file, which it sweeps too.
 
     Raises:
-        LostRangeError: The log has lost rows of one too, which stays as it is; those before it
-            are mended.
+        LostRangeError: The log has lost rows of one too, or they were trimmed; it stays as it is,
+            and those before it are mended.
         UnavailableError: Something else held the shard for too long, or the disk refuses.
         ShardPoisonedError: The write failed, or an earlier one had.
     """
@@ -102,7 +102,7 @@ def _rows_of(view: ShardView, part: PartEntry) -> Iterator[pa.RecordBatch]:
     """Yield the rows that the log has of a part, by address.
 
     Raises:
-        LostRangeError: Some of them may be lost.
+        LostRangeError: Some of them may be lost, or were trimmed.
     """
     schemas = list(schemas_in(view))
     known = numbers_of(schemas)
@@ -125,7 +125,9 @@ def _rows_of(view: ShardView, part: PartEntry) -> Iterator[pa.RecordBatch]:
             mine = is_kind[numbers] & (is_flagged == part.is_flagged)
             if mine.any():
                 yield batch.filter(_untyped.array(mine))
-    except LostRangeError as error:
+    except CorruptionError as error:
+        if part.first >= view.state.trimmed and not isinstance(error, LostRangeError):
+            raise
         message = f"{part.file_name} cannot be made again: {error.message}"
         raise LostRangeError(
             message, stream=view.stream, shard=view.shard, start=error.start, end=error.end

@@ -7,29 +7,30 @@ from weakref import WeakKeyDictionary
 
 from storage_core.format.part_entry import PartEntry, part_key
 from storage_core.format.shard_state import ShardState
-from storage_core.ground.durable_file import file_errors
 from storage_core.read.parts import parts_directory, parts_in
 from storage_core.read.view import ShardView
 from storage_core.store.key_value import Batch
 from storage_core.upkeep.exclusive import alone
 from storage_core.write.shard import Shard
 
-# Log's start, floor's window and number of parts when a shard's parts were last looked at.
+# Generation, floor's window and number of parts when a shard's parts were last looked at.
 _SEEN: Final[WeakKeyDictionary[Shard, tuple[int, int, int]]] = WeakKeyDictionary()
 
 
 def retire_parts(shard: Shard) -> list[PartEntry]:
     """Let the parts go of which all has expired; durable on return.
 
-    1. Look, where the log's start, the floor's window or the parts are others than at the last
-       look: a part whose addresses lie below the start, or whose last window lies below the
-       floor's, has nothing that is shown.
+    1. Look, where the generation, the floor's window or the parts are others than at the last
+       look: a part whose addresses lie below the log's start, or whose last window lies below the
+       floor's, has nothing that is shown. But where blocks were trimmed of which a row stays, a
+       part has what blocks would have, for a replay shows them whole.
     2. Write: their entries go in one WriteBatch; sync; write the marker with a new generation, so
        that readers in other processes see the same.
-    3. Free: unlink the files. What a crash leaves of them the next seal sweeps.
+    3. Free: the files are unlinked once no view is open that may read them. What a crash leaves of
+       them the next seal sweeps.
 
     Raises:
-        UnavailableError: Something else held the shard for too long, or the disk refuses.
+        UnavailableError: Something else held the shard for too long.
         ShardPoisonedError: The write failed, or an earlier one had.
     """
     return alone(shard, lambda: _retire(shard))
@@ -38,7 +39,7 @@ def retire_parts(shard: Shard) -> list[PartEntry]:
 def _retire(shard: Shard) -> list[PartEntry]:
     shard.guard.refuse_if_unusable()
     facts = shard.state()
-    seen = facts.start, shard.context.meta.scheme.of(facts.floor), facts.parts
+    seen = facts.generation, shard.context.meta.scheme.of(facts.floor), facts.parts
     if not facts.parts or _SEEN.get(shard) == seen:
         return []
     view = shard.views.committed()
@@ -49,16 +50,21 @@ def _retire(shard: Shard) -> list[PartEntry]:
     if gone:
         shard.take_away(partial(_without, gone))  # 2
         directory = parts_directory(shard.context.directory)
-        with file_errors(directory, "expired parts cannot be removed"):
-            for part in gone:  # 3
-                (directory / part.file_name).unlink(missing_ok=True)
+        shard.free((), (), [directory / part.file_name for part in gone])  # 3
     _SEEN[shard] = seen
     return gone
 
 
 def _has_expired(part: PartEntry, view: ShardView) -> bool:
     scheme, state = view.scheme, view.state
-    return part.last < state.start or scheme.of(part.primary_max) < scheme.of(state.floor)
+    if part.last < state.start:
+        return True
+    if scheme.of(part.primary_max) >= scheme.of(state.floor):
+        return False
+    if part.first >= state.trimmed:
+        return True
+    trimmed = view.zones(part.first, min(part.last + 1, state.trimmed))
+    return next(trimmed, None) is None
 
 
 def _without(

@@ -14,7 +14,13 @@ import pyarrow as pa
 
 from storage_core.catalog.stream_meta import PARTS
 from storage_core.fields import AvroSchema
-from storage_core.format.part_entry import PART_FILES, PartEntry, encode_part, part_key
+from storage_core.format.part_entry import (
+    PART_FILES,
+    PartEntry,
+    encode_part,
+    part_file_name,
+    part_key,
+)
 from storage_core.format.shard_state import (
     KEY_PARTS,
     KEY_SEALED,
@@ -52,7 +58,7 @@ def seal_shard(shard: Shard, rows_min: int = ROWS_MIN) -> ShardSeal:
 
     1. Choose: from where the last seal ended (or the log begins) to committed, if that has
        `rows_min` rows; at most a million rows, or 256 MiB, and not into a lost range.
-    2. Sweep: files of parts that no entry names are what a crash left.
+    2. Sweep: files of parts that no entry names are what a crash left, or an open view reads.
     3. Make: a file for each kind of value, and one more for its rows that were late, ahead or
        expired; the files and their directory are synced.
     4. Prove: read each file back, and compare its rows with those of the log.
@@ -106,7 +112,7 @@ def _seal(shard: Shard, rows_min: int) -> ShardSeal:
         directory = parts_directory(shard.context.directory)
         with file_errors(directory, "parts cannot be made"):
             make_directories(directory)
-            _sweep(directory, parts_in(view).entries)  # 2
+            _sweep(shard, view, directory)  # 2
             taken, end = _rows_of(view, begin, end)
             made = list(_made(view, taken, directory, shard)) if taken else []  # 3, 4
             sync_directory(directory)
@@ -117,12 +123,15 @@ def _seal(shard: Shard, rows_min: int) -> ShardSeal:
     return ShardSeal(begin, end, tuple(made))
 
 
-def _sweep(directory: Path, known: Sequence[PartEntry]) -> None:
-    names = {part.file_name for part in known}
+def _sweep(shard: Shard, view: ShardView, directory: Path) -> None:
+    names = {part.file_name for part in parts_in(view).entries}
     # What others put there stays.
-    for file in directory.glob(PART_FILES):
-        if file.name not in names:
-            file.unlink()
+    unknown = [file for file in directory.glob(PART_FILES) if file.name not in names]
+    given = part_file_name(view.state.parts)
+    for file in (file for file in unknown if file.name >= given):
+        file.unlink()
+    # They had entries, by which views that are open may still read them.
+    shard.free((), (), [file for file in unknown if file.name < given])
 
 
 def _end_of(view: ShardView, begin: int) -> int:

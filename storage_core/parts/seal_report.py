@@ -1,4 +1,4 @@
-"""What sealing did."""
+"""What sealing and trimming did."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -45,6 +45,35 @@ class Mended:
 
 
 @dataclass(frozen=True, slots=True)
+class ShardTrim:
+    """What trimming a shard did.
+
+    Attributes:
+        trimmed_before: Below which address no block was left.
+        trimmed: Below which none is.
+        rows: How many rows are in parts alone since.
+        blocks: How many blocks went.
+        bytes: How many bytes these had.
+    """
+
+    trimmed_before: int
+    trimmed: int
+    rows: int = 0
+    blocks: int = 0
+    bytes: int = 0
+
+    def plus(self, later: "ShardTrim") -> "ShardTrim":
+        """Return what two trims did, one behind the other."""
+        return ShardTrim(
+            self.trimmed_before,
+            later.trimmed,
+            self.rows + later.rows,
+            self.blocks + later.blocks,
+            self.bytes + later.bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class SealReport:
     """What sealing did in each shard, and which parts it made again before."""
 
@@ -60,3 +89,25 @@ class SealReport:
     def parts(self) -> int:
         """How many parts were made."""
         return sum(len(one.parts) for one in self.shards.values())
+
+
+@dataclass(frozen=True, slots=True)
+class TrimReport:
+    """What trimming did in each shard."""
+
+    shards: Mapping[int, ShardTrim]
+
+    @property
+    def rows(self) -> int:
+        """How many rows are in parts alone since."""
+        return sum(one.rows for one in self.shards.values())
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks went."""
+        return sum(one.blocks for one in self.shards.values())
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes these had."""
+        return sum(one.bytes for one in self.shards.values())

@@ -5,6 +5,7 @@ none is refused by name, before anything is read.
 """
 
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from operator import index
 
 from storage_core.errors import InvalidRequestError
@@ -56,3 +57,11 @@ def integer(name: str, value: object) -> int:
     except TypeError as error:
         message = f"{name}: {value!r} is not an integer"
         raise InvalidRequestError(message) from error
+
+
+def span_ms(name: str, value: object) -> int:
+    """Return how many milliseconds a caller gives as a span of time that is not negative."""
+    if not isinstance(value, timedelta) or value < timedelta(0):
+        message = f"{name}: {value!r} is not a timedelta of 0 or more"
+        raise InvalidRequestError(message)
+    return value // timedelta(milliseconds=1)

@@ -1,10 +1,10 @@
-"""Blocks of a view: found by their zones, proven, decoded.
+"""Blocks of a view: found by their zones, proven, decoded; or made again of parts, if trimmed.
 
 Copying a block empties the processor's caches of the code that decodes it. So a scan reads and
 proves ever more neighbours one after the other, and then decodes them one after the other.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import Final
@@ -23,12 +23,21 @@ _RUN_BYTES: Final = 4 * 2**20
 class BlockReads:
     """Reads blocks at one moment, and remembers which it could not. One thread at a time."""
 
-    def __init__(self, stream: str, place: BlockPlace, store: StoreView) -> None:
-        """Read blocks of this place."""
+    def __init__(
+        self,
+        stream: str,
+        place: BlockPlace,
+        store: StoreView,
+        trimmed: int = 0,
+        made_again: Callable[[Zone], Block] | None = None,
+    ) -> None:
+        """Read blocks of this place, those below `trimmed` by what makes them again."""
         self.unreadable: list[AddressRange] = []
         self._stream = stream
         self._place = place
         self._store = store
+        self._trimmed = trimmed
+        self._made_again = made_again
 
     def one(self, zone: Zone) -> Block:
         """Return a zone's block, proven.
@@ -36,6 +45,8 @@ class BlockReads:
         Raises:
             CorruptionError: The block is missing or damaged.
         """
+        if zone.end <= self._trimmed:
+            return self._of_parts(zone)
         try:
             item = self._store.at_or_after(FAMILY_LOG, log_key(zone.first))
         except CorruptionError as error:
@@ -52,7 +63,7 @@ class BlockReads:
         most = 1
         failure: ShardlogError | None = None
         while failure is None:
-            run: list[tuple[Zone, bytes]] = []
+            run: list[tuple[Zone, bytes | None]] = []
             failure = _fill(run, reading, most)
             if not run:
                 break
@@ -61,15 +72,21 @@ class BlockReads:
             while run:
                 # Taken out, so that a block handed on is not held until its run ends.
                 zone, data = run.pop()
-                yield zone, self._decoded(zone, data)
+                yield zone, self._of_parts(zone) if data is None else self._decoded(zone, data)
         if failure is not None:
             raise failure
 
-    def _proven_blocks(self, zones: Iterator[Zone]) -> Iterator[tuple[Zone, bytes]]:
-        """Yield zones with the bytes of their blocks, proven while they are in the caches."""
+    def _proven_blocks(self, zones: Iterator[Zone]) -> Iterator[tuple[Zone, bytes | None]]:
+        """Yield zones with the bytes of their blocks, proven while they are in the caches.
+
+        None stands for those of a block that was trimmed.
+        """
         items: Iterator[Item] | None = None
         expected = -1
         for zone in zones:
+            if zone.end <= self._trimmed:
+                yield zone, None
+                continue
             try:
                 if items is None or zone.previous_end != expected:
                     items = self._store.items(FAMILY_LOG, log_key(zone.first), None)
@@ -98,6 +115,14 @@ class BlockReads:
             raise self._unreadable(zone, "the block differs from its zone")
         return block
 
+    def _of_parts(self, zone: Zone) -> Block:
+        assert self._made_again is not None, "this view was made without parts"
+        try:
+            return self._made_again(zone)
+        except CorruptionError as error:
+            name = "" if error.path is None else f"{error.path.name}: "
+            raise self._unreadable(zone, f"it was trimmed, {name}{error.message}") from error
+
     def _told_with_place(self, zone: Zone, error: CorruptionError) -> str:
         """Say what is wrong with a block's bytes, and where they lie if in a segment."""
         place = None
@@ -118,14 +143,16 @@ class BlockReads:
 
 
 def _fill(
-    run: list[tuple[Zone, bytes]], reading: Iterator[tuple[Zone, bytes]], most: int
+    run: list[tuple[Zone, bytes | None]],
+    reading: Iterator[tuple[Zone, bytes | None]],
+    most: int,
 ) -> ShardlogError | None:
     """Add blocks to a run; return what ended it, if it was a failure."""
     size = 0
     try:
         for zone, data in islice(reading, most):
             run.append((zone, data))
-            size += len(data)
+            size += 0 if data is None else len(data)
             if size >= _RUN_BYTES:
                 break
     except ShardlogError as error:

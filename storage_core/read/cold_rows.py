@@ -118,7 +118,8 @@ class ColdRows:
         """Return all rows of a slice by their addresses, those that had expired among them."""
         whole = RowFilter(INT64_MIN, INT64_MAX, 0, INT64_MAX, None, None, columns, is_replay=True)
         rows = self._in_order(some, [some.range], whole)
-        return read_schema(columns).empty_table().to_batches()[0] if rows is None else rows
+        nothing = _untyped.RecordBatch.from_pylist([], schema=read_schema(columns))
+        return nothing if rows is None else rows
 
     def _in_order(self, some: ColdSlice, runs: Runs, wanted: RowFilter) -> pa.RecordBatch | None:
         if not runs:

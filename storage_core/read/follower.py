@@ -51,6 +51,7 @@ from storage_core.read.parts import ShardParts, parts_in
 from storage_core.read.reader_rights import refuse_unwritable
 from storage_core.read.request import ReadRequest, ShardFacts
 from storage_core.read.schema_columns import schemas_in
+from storage_core.read.trimmed_blocks import blocks_of_parts
 from storage_core.read.view import ShardView
 from storage_core.store import rocks
 from storage_core.store.key_value import EmptyStoreView, StoreView
@@ -79,6 +80,7 @@ class ShardFollower:
         """Open the marker; the store follows when first needed."""
         self._meta = files.meta
         self._directory = files.shard_directory(shard)
+        self._blocks_for = blocks_of_parts(self._directory)
         self._place = BlockPlace(files.settings.lineages[shard], shard)
         self._born = files.born(shard)
         self._clock = clock
@@ -343,7 +345,9 @@ class ShardFollower:
         self, state: ShardState, committed: int, store: RocksStore | None, view: StoreView
     ) -> ShardView:
         heads_for = partial(self._heads.as_of, store, state.heads_through)
-        return ShardView(self._place, self._meta, state, committed, view, heads_for)
+        return ShardView(
+            self._place, self._meta, state, committed, view, self._blocks_for, heads_for
+        )
 
     def _require_files(self) -> None:
         """Refuse what this process may not open as many files for; a reader needs them all."""

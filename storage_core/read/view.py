@@ -42,6 +42,8 @@ _ZONES_MOST: Final = 1024
 _ZONES_BYTES: Final = 2**20
 
 ZoneMask = npt.NDArray[np.bool_]
+# Says of a view what makes the blocks of zones again.
+BlocksFor = Callable[["ShardView"], Callable[[Zone], Block]]
 
 
 class ShardView:
@@ -54,12 +56,14 @@ class ShardView:
         state: ShardState,
         committed: int,
         store: StoreView,
+        blocks_for: BlocksFor,
         heads_for: Callable[["ShardView", Int32s | None], Heads] | None = None,
     ) -> None:
         """Take over a view of the store; `close` lets go of it.
 
         `committed` was read before the state, so the state holds all that it covers.
-        `heads_for` says the heads of the same moment; not every view is asked for them.
+        `blocks_for` says what makes blocks again that were trimmed. `heads_for` says the heads of
+        the same moment; not every view is asked for them.
 
         Whoever makes it may know more: `has_index`, that there are entries of the sparse index;
         `has_whole_heads`, that none of the heads on disk can be missing. A reader in another
@@ -73,7 +77,9 @@ class ShardView:
         self.route_mask = meta.route_mask
         self.state = state
         self.committed = committed
-        self._blocks = BlockReads(meta.name, place, store)
+        self._blocks = BlockReads(meta.name, place, store, state.trimmed, self._made_again)
+        self._blocks_for = blocks_for
+        self._of_parts: Callable[[Zone], Block] | None = None
         self._store = store
         self._heads_for = heads_for
         self.has_index = state.index.entries > 0
@@ -223,6 +229,11 @@ class ShardView:
         """Yield zones with their blocks, reading neighbours in one pass."""
         return self._blocks.each(zones)
 
+    def _made_again(self, zone: Zone) -> Block:
+        if self._of_parts is None:
+            self._of_parts = self._blocks_for(self)
+        return self._of_parts(zone)
+
     @property
     def unreadable(self) -> list[AddressRange]:
         """The blocks found missing or damaged so far."""
@@ -321,7 +332,9 @@ def _none_of(chunk: ZoneChunk) -> ZoneMask:
     return np.zeros(len(chunk.fields), dtype=np.bool_)
 
 
-def whole_view(place: BlockPlace, meta: StreamMeta, born: int, store: StoreView) -> ShardView:
+def whole_view(
+    place: BlockPlace, meta: StreamMeta, born: int, store: StoreView, blocks_for: BlocksFor
+) -> ShardView:
     """Return a view of all that is written, committed or not.
 
     Raises:
@@ -332,4 +345,4 @@ def whole_view(place: BlockPlace, meta: StreamMeta, born: int, store: StoreView)
     except BaseException:
         store.close()
         raise
-    return ShardView(place, meta, state, state.tail.next, store)
+    return ShardView(place, meta, state, state.tail.next, store, blocks_for)

@@ -7,6 +7,7 @@ proven by its checksum.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from errno import EACCES, EMFILE, ENFILE, ENOENT, ENOMEM, EPERM
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -17,12 +18,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from storage_core.errors import CorruptionError
+from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 
 FOOTERS_MAX: Final = 32
 _BOUNDED: Final = ("secondary", "primary", "address")
 _SCHEMA: Final = "schema"
+# The system refuses, which says nothing of the file.
+_NOT_NOW: Final = frozenset({EACCES, EMFILE, ENFILE, ENOMEM, EPERM})
 _parquet: Any = pq
 Mask = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
@@ -76,6 +79,7 @@ class PartFile:
         Raises:
             FileNotFoundError: There is no such file.
             CorruptionError: It is damaged.
+            UnavailableError: The system does not let it be read now.
         """
         self._path = path
         self.footer = footer_of(path, digest)
@@ -147,6 +151,9 @@ def _bounds(metadata: Any, column: str) -> tuple[Int64s, Int64s]:  # noqa: ANN40
 
 def _refuse(path: Path, error: Exception) -> NoReturn:
     if isinstance(error, FileNotFoundError):
-        raise error
+        raise FileNotFoundError(ENOENT, "a part is gone", str(path)) from error
+    if isinstance(error, OSError) and error.errno in _NOT_NOW:
+        message = f"a part cannot be read now: {error.strerror}"
+        raise UnavailableError(message, path=path) from error
     message = f"a part cannot be read: {error}"
     raise CorruptionError(message, path=path) from error

@@ -7,6 +7,7 @@ is a moment: what is read of it together belongs together.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
+from pathlib import Path
 from typing import Literal, Protocol
 
 from storage_core.format.keys import FAMILY_DEFAULT
@@ -136,12 +137,18 @@ class KeyValueStore(Protocol):
         """Move what is in memory to files."""
         ...
 
-    def free(self, blocks: Sequence[tuple[bytes, bytes]], segments: Sequence[int]) -> None:
+    def free(
+        self,
+        blocks: Sequence[tuple[bytes, bytes]],
+        segments: Sequence[int],
+        files: Sequence[Path] = (),
+    ) -> None:
         """Give back, sooner or later, what nothing that is durable refers to any more.
 
         Args:
             blocks: Ranges of keys of the log family.
             segments: Numbers of segments.
+            files: Files of parts.
         """
         ...
 

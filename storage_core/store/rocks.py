@@ -71,7 +71,7 @@ from storage_core.store.segments import (
     SegmentsKept,
     SegmentWriter,
 )
-from storage_core.store.unseen_segments import UnseenSegments
+from storage_core.store.unseen_files import UnseenFiles
 
 BLOCK_CACHE_BYTES: Final = 32 * 2**20
 # For all stores of the process together: so much, or so much each where they are many.
@@ -258,7 +258,7 @@ class RocksStore:
         # Reentrant: a signal handler may read from what it interrupts.
         self._lock = threading.RLock()
         self._views: WeakSet[RocksView] = WeakSet()
-        self._unseen = UnseenSegments(path)
+        self._unseen = UnseenFiles(path)
         self._is_closed = False
         self._elsewhere: int | None = None
         self._joiner = None if segments is None else LogJoiner(self)
@@ -357,12 +357,17 @@ class RocksStore:
         with _translated(self.path, "joining files"):
             self._log.compact_range(first, last, options)
 
-    def free(self, blocks: Sequence[tuple[bytes, bytes]], segments: Sequence[int]) -> None:
+    def free(
+        self,
+        blocks: Sequence[tuple[bytes, bytes]],
+        segments: Sequence[int],
+        files: Sequence[Path] = (),
+    ) -> None:
         """Give back what nothing durable refers to: blocks behind, by the thread that joins."""
-        if segments:
+        if segments or files:
             with self._lock:
                 views = list(self._views)
-            self._unseen.add(segments, views)
+            self._unseen.add(segments, files, views)
         if blocks and self._joiner is not None:
             self._joiner.remove(blocks)
 

@@ -94,7 +94,7 @@ def find_removal(view: ShardView, floor: int, cut: int, rows: int) -> Removal:
         sum(zone.block_bytes for zone in gone) + sum(run.bytes for run in runs),
         tuple(_ranges_before(view, window, begin)),
         runs,
-        *_dead_segments(view, start, runs),
+        *dead_segments(view, max(start, view.state.trimmed), runs),
         view.state.start,
         cut,
         tuple(_deletes_below(view, gone, start, cut)),
@@ -266,10 +266,16 @@ def _grown(view: ShardView, run: DeadRun) -> Iterator[DeadRun]:
     yield run
 
 
-def _dead_segments(
+def dead_segments(
     view: ShardView, start: int, runs: tuple[DeadRun, ...]
 ) -> tuple[tuple[Segment, ...], int]:
-    """Return the segments whose blocks all go, and the first that is kept (0: as before)."""
+    """Return the segments whose blocks all go, and the first that is kept (0: as before).
+
+    Args:
+        view: The moment.
+        start: The address below which no block is in a segment any more.
+        runs: What goes behind it.
+    """
     listed = [
         (decode_segment_key(key), *decode_segment(value))
         for key, value in view.meta_items(PREFIX_SEGMENT, prefix_end(PREFIX_SEGMENT))

@@ -5,7 +5,7 @@ as expired, and grown over its neighbours that are. However much goes behind a r
 zone holds the place.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from storage_core.format.keys import (
@@ -127,21 +127,23 @@ class Removal:
             run.put(batch, generation)
         if after.expired_end > state.expired_end:
             batch.put(KEY_EXPIRED, encode_int(after.expired_end))
-        self._put_segments(batch)
+        put_segments(batch, self.segments, self.segments_begin)
         if self.runs or batch.deletes or batch.range_deletes:
             # Readers that follow reopen: theirs would go on seeing some of it.
             after = replace(after, generation=generation)
             batch.put(KEY_GENERATION, encode_int(generation))
         return batch, after
 
-    def _put_segments(self, batch: Batch) -> None:
-        for number, first in self.segments:
-            # IMPORTANT: deletes come before puts.
-            if number > self.segments_begin:
-                batch.put(segment_key(number), encode_segment(first, is_gone=True))
-        if self.segments_begin:
-            batch.delete_range(PREFIX_SEGMENT, segment_key(self.segments_begin))
-            batch.put(KEY_SEGMENTS_BEGIN, encode_int(self.segments_begin))
+
+def put_segments(batch: Batch, gone: Sequence[Segment], begin: int) -> None:
+    """Note which segments are gone, and the first that is kept (0: as before)."""
+    for number, first in gone:
+        # IMPORTANT: deletes come before puts.
+        if number > begin:
+            batch.put(segment_key(number), encode_segment(first, is_gone=True))
+    if begin:
+        batch.delete_range(PREFIX_SEGMENT, segment_key(begin))
+        batch.put(KEY_SEGMENTS_BEGIN, encode_int(begin))
 
 
 def _without_ranges_below(start: int, batch: Batch, state: ShardState) -> ShardState:

@@ -51,6 +51,7 @@ from storage_core.ground.durable_file import sync_directory, taking_errors
 from storage_core.heads.replay import block_groups, replay_block
 from storage_core.heads.shard_heads import ShardHeads
 from storage_core.read.ahead_places import write_ahead_keys
+from storage_core.read.trimmed_blocks import blocks_of_parts
 from storage_core.read.view import ShardView
 from storage_core.store.key_value import Batch, KeyValueStore
 from storage_core.store.marker import MARKER_FILE, MarkerWriter
@@ -152,7 +153,7 @@ def _recover(
         state = replace(state, ledger=upgrade_shard(store, context.number))
     # IMPORTANT: behind the upgrade, which takes such keys for a caller's.
     state = _with_ahead_keys(context, store, state)
-    if state.start > state.born:
+    if max(state.start, state.trimmed) > state.born:
         _free_expired(context, store, state)
     begun = _begun(state)
     if begun is not None and begun[0] in give_up.transactions:
@@ -162,7 +163,7 @@ def _recover(
 
 
 def _free_expired(context: ShardContext, store: KeyValueStore, state: ShardState) -> None:
-    """Give back the blocks below the log's start, which a crash may have come before."""
+    """Give back blocks that have expired or were trimmed, which a crash may have come before."""
     end = state.start
     with closing(_view_of(context, store, state)) as view:
         try:
@@ -172,7 +173,7 @@ def _free_expired(context: ShardContext, store: KeyValueStore, state: ShardState
         except CorruptionError:
             # It is told to who reads there; until then nothing goes.
             return
-    store.free([(log_key(state.born), log_key(end))], ())
+    store.free([(log_key(state.born), log_key(max(end, state.trimmed)))], ())
 
 
 def _refuse_foreign(context: ShardContext, lineage: bytes | None) -> None:
@@ -312,7 +313,8 @@ def _load_state(context: ShardContext, store: KeyValueStore, marker: MarkerWrite
 
 def _view_of(context: ShardContext, store: KeyValueStore, state: ShardState) -> ShardView:
     """Return all that is written, committed or not."""
-    return ShardView(context.place, context.meta, state, state.tail.next, store.view())
+    blocks_for = blocks_of_parts(context.directory)
+    return ShardView(context.place, context.meta, state, state.tail.next, store.view(), blocks_for)
 
 
 def _replay_heads(

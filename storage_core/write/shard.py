@@ -8,6 +8,7 @@ the commit lock the sync and the marker; guard.py says in which order.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -289,9 +290,14 @@ class Shard:
         with self.guard.committing():
             self.guard.finish(self.guard.commit_lock, self._publish_away)
 
-    def free(self, blocks: Sequence[tuple[bytes, bytes]], segments: Sequence[int]) -> None:
+    def free(
+        self,
+        blocks: Sequence[tuple[bytes, bytes]],
+        segments: Sequence[int],
+        files: Sequence[Path] = (),
+    ) -> None:
         """Give back what was taken away, now that it is durable."""
-        self._store.free(blocks, segments)
+        self._store.free(blocks, segments, files)
 
     def close(self) -> None:
         """Commit, unless poisoned, and let go of everything; a second call does nothing.

@@ -16,6 +16,7 @@ from storage_core.heads.table import HeadTable
 from storage_core.read.answer import heads_of
 from storage_core.read.keyed import numbers_in
 from storage_core.read.request import ReadRequest
+from storage_core.read.trimmed_blocks import blocks_of_parts
 from storage_core.read.view import ShardView, whole_view
 from storage_core.store.key_value import StoreView
 from storage_core.write.guard import ShardGuard
@@ -40,6 +41,7 @@ class ShardViews:
         entries.
         """
         self._context = context
+        self._blocks_for = blocks_of_parts(context.directory)
         self._opened = opened
         self._guard = guard
         self._standing = standing
@@ -86,7 +88,8 @@ class ShardViews:
         """Return all that is written, committed or not."""
         self._guard.refuse_if_closed()
         one = self._context
-        return whole_view(one.place, one.meta, one.born, self._moment()[1])
+        store = self._moment()[1]
+        return whole_view(one.place, one.meta, one.born, store, self._blocks_for)
 
     def _moment(self) -> tuple[ShardState, StoreView]:
         """Return where the shard stands, and a view that holds all that this covers.
@@ -106,7 +109,7 @@ class ShardViews:
         state, store = self._moment()
         heads_for = None if in_memory is None else partial(heads_of, in_memory)
         one = self._context
-        view = ShardView(one.place, one.meta, state, committed, store, heads_for)
+        view = ShardView(one.place, one.meta, state, committed, store, self._blocks_for, heads_for)
         view.has_index = self._has_index()
         view.has_whole_heads = True
         return view

@@ -197,6 +197,13 @@ class LogAgainstLists(SideBySide):
         for shard in self.plain.shards:
             self.take_over_expiry(shard)
 
+    # --- parts -----------------------------------------------------------------------------
+
+    @rule(then=st.sampled_from(["nothing", "trim", "trim", "compact"]), crash=strategies.crashes)
+    def seal(self, then: str, crash: Crash) -> None:
+        """Whether parts stand beside blocks or for them, no read is another for it."""
+        self.both(lambda: self.lab.seal(then), lambda: None, crash)
+
     # --- the index -------------------------------------------------------------------------
 
     @rule(

@@ -22,6 +22,7 @@ CALLS_SHOWN = (
     "Stream.read",
     "Stream.seal",
     "Stream.transaction",
+    "Stream.trim",
     "StreamReader",
     "StreamReader.latest",
     "StreamReader.read",

@@ -6,6 +6,7 @@ lab.rows_of_parts()       the same from the parts: read by pyarrow, payloads mad
 """
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from storage_core import SchemaEntry, Stream, StreamOptions, StreamReader
+from storage_core import Environment, SchemaEntry, Stream, StreamOptions, StreamReader
 from storage_core.fields import AvroSchema, encode_batch, frame_of
 from storage_core.sealed.part_values import Writer, column_of, payloads_of, reader_of
+from storage_core.store import rocks
 
 NAME = "telemetry"
 FORMS = ["parquet", "avro", "jsonl"]
@@ -54,10 +56,11 @@ COLUMNS = (
 class ColdLab:
     """A stream, its writer, and its rows in two ways."""
 
-    def __init__(self, root: Path, **options: Any) -> None:
+    def __init__(self, root: Path, environment: Environment | None = None, **options: Any) -> None:
         self.root = root
         self.has_keys = options.get("key_mode") == "dictionary"
-        self.stream = Stream.create(root, NAME, StreamOptions(shards=2, **options))
+        of_stream = StreamOptions(shards=2, **options)
+        self.stream = Stream.create(root, NAME, of_stream, environment=environment)
         self._count = 0
 
     @property
@@ -152,6 +155,13 @@ class ColdLab:
             entries = reader.shard(shard).schemas()
         by_id = {one.registry_id: one for one in writers.values()}
         return {number: by_id[one.registry_id] for number, one in enumerate(entries)}
+
+
+def small_segments() -> Environment:
+    """Return an environment whose stores begin a segment every hundred thousand bytes."""
+    return Environment(
+        open_store=partial(rocks.open_store, apart_bytes_min=1, segment_bytes=100_000)
+    )
 
 
 def whole_rows(root: Path, who: str, name: str = NAME) -> list[Row]:

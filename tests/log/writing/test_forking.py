@@ -67,6 +67,7 @@ WRITES: dict[str, tuple[Any, ...]] = {
     "pass_over": (0, 9),
     "seal": (),
     "transaction": ("t", 1),
+    "trim": (),
     "verify": (),
 }
 OF_A_READER: dict[str, tuple[Any, ...]] = {

@@ -1,4 +1,4 @@
-"""`shardlog seal`, `parts` and `sql`: rows become parts, and answer in SQL."""
+"""`shardlog seal`, `trim`, `parts` and `sql`: rows become parts, and answer in SQL."""
 
 import csv
 import io
@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from connectors.cli.exit_codes import EXIT_DAMAGE
+from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_USAGE
 from storage_core import Stream, StreamOptions
 
 NAME = "orders"
@@ -72,6 +72,28 @@ def test_small_parts_become_larger_ones(shardlog, root):
     assert told == [
         {"shard": shard, "joined": 0, "made": [], "rows": 0, "bytes": 0} for shard in (0, 1)
     ]
+
+
+def test_trim_says_what_went_and_rows_are_read(shardlog, root):
+    nothing = ["'orders' is trimmed: no block that old has all its rows in parts"]
+    assert shardlog("trim", root, NAME).lines == nothing
+    shardlog("seal", root, NAME)
+    before = shardlog("read", root, NAME, "--format", "json").out
+    assert len(before.splitlines()) == 10
+    assert shardlog("trim", root, NAME, "--keep-hot-hours", "1").lines == nothing
+    ran = shardlog("trim", root, NAME)
+    assert ran.code == 0
+    assert ran.lines[0].startswith("10 rows are in parts alone: 2 blocks of ")
+    assert shardlog("read", root, NAME, "--format", "json").out == before
+    assert shardlog("verify", root, NAME).code == 0
+    found = json.loads(shardlog("trim", root, NAME, "--json").out)
+    assert found[0]["trimmed"] == found[0]["trimmed_before"] == 5
+
+
+def test_hours_that_are_no_span_of_time_are_refused(shardlog, root):
+    ran = shardlog("trim", root, NAME, "--keep-hot-hours", "1e300")
+    assert ran.code == EXIT_USAGE
+    assert "hours are no span of time" in ran.err
 
 
 def test_parts_are_listed_with_their_files(shardlog, root):

@@ -21,12 +21,13 @@ OF_A_STREAM: dict[str, tuple[str, ...]] = {
     "expire": ("--execute",),
     "seal": (),
     "compact": (),
+    "trim": (),
     "parts": (),
     "export": ("--output=nowhere",),
     "alter": ("sync=interval",),
     "accept-loss": ("--shard=0", "--start=0", "--end=2"),
 }
-WRITERS = ("verify", "drop", "expire", "seal", "compact", "alter", "accept-loss")
+WRITERS = ("verify", "drop", "expire", "seal", "compact", "trim", "alter", "accept-loss")
 
 
 def verbs_of(command: Any, *names: str) -> Iterator[tuple[str, ...]]:

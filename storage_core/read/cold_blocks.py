@@ -1,0 +1,123 @@
+"""Blocks made again of parts: those below `trimmed`, whose bytes in the log are gone.
+
+Zones stay when blocks are trimmed, and each says how many rows its block had and between which
+addresses. Parts are sorted by id, so that the rows of one block lie all over them: some thousand
+blocks' rows are read at once and held, sorted by address, until others are asked for.
+"""
+
+from bisect import bisect_right
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from storage_core.errors import CorruptionError
+from storage_core.format.block import (
+    MASK_ADDRESS,
+    MASK_ENVELOPE,
+    MASK_SCHEMA,
+    MASK_STATE,
+    MASK_VERSION,
+    Block,
+    block_schema,
+)
+from storage_core.format.record import SCHEMA
+from storage_core.format.shard_state import AddressRange
+from storage_core.format.zone import Zone
+from storage_core.ground.arrow import concat
+from storage_core.read.cold_rows import ColdRows, ColdSlice
+from storage_core.read.view import ShardView
+
+# A block may reach from one slice into the next.
+_SLICES_HELD: Final = 2
+_MAY_BE_NULL: Final = {**MASK_ENVELOPE, SCHEMA: MASK_SCHEMA}
+_COLUMNS: Final = (
+    *("secondary", "primary", "payload", "version", "state", "address"),
+    *_MAY_BE_NULL,
+)
+_untyped: Any = pa
+
+
+class ColdBlocks:
+    """Makes blocks of one view again. One thread at a time."""
+
+    def __init__(self, view: ShardView, directory: Path) -> None:
+        """Look at a view's catalogue.
+
+        Raises:
+            CorruptionError: An entry of the catalogue is damaged.
+        """
+        self._rows = ColdRows(view, directory)
+        self._groups = self._rows.groups()
+        self._begins = [group[0].first for group in self._groups]
+        self._slices: dict[int, list[ColdSlice]] = {}
+        self._held: OrderedDict[AddressRange, pa.RecordBatch] = OrderedDict()
+
+    def block(self, zone: Zone) -> Block:
+        """Return a zone's block as its parts have it.
+
+        Raises:
+            CorruptionError: A part is damaged or gone, or they do not have each row of the block.
+        """
+        try:
+            found = [
+                rows.slice(first, end - first)
+                for rows in map(self._rows_of, self._slices_with(zone))
+                for first, end in [_between(rows, zone.first, zone.end)]
+                if end > first
+            ]
+        except FileNotFoundError as error:
+            message = "the part is gone"
+            raise CorruptionError(message, path=Path(error.filename)) from error
+        count = sum(rows.num_rows for rows in found)
+        if count != zone.count:
+            message = f"of its {zone.count} rows parts have {count}"
+            raise CorruptionError(message)
+        return _block_of(zone, concat(found) if len(found) > 1 else found[0])
+
+    def _slices_with(self, zone: Zone) -> list[ColdSlice]:
+        """Return the slices that can have rows of a block, by their addresses."""
+        found: list[ColdSlice] = []
+        at = max(0, bisect_right(self._begins, zone.first) - 1)
+        while at < len(self._begins) and self._begins[at] < zone.end:
+            if at not in self._slices:
+                self._slices[at] = self._rows.slices(self._groups[at])
+            found += [one for one in self._slices[at] if one.range.overlaps(zone.first, zone.end)]
+            at += 1
+        return found
+
+    def _rows_of(self, some: ColdSlice) -> pa.RecordBatch:
+        rows = self._held.get(some.range)
+        if rows is None:
+            while len(self._held) >= _SLICES_HELD:
+                self._held.popitem(last=False)
+            rows = self._rows.of_slice(some, _COLUMNS)
+        self._held[some.range] = rows
+        self._held.move_to_end(some.range)
+        return rows
+
+
+def _block_of(zone: Zone, rows: pa.RecordBatch) -> Block:
+    """Return rows as a block, without the columns that say nothing."""
+    mask = 0
+    if rows.column("version").to_numpy().any():
+        mask |= MASK_VERSION
+    if rows.column("state").to_numpy().any():
+        mask |= MASK_STATE
+    if not zone.is_dense:
+        mask |= MASK_ADDRESS
+    for name, bit in _MAY_BE_NULL.items():
+        if rows.column(name).null_count < rows.num_rows:
+            mask |= bit
+    schema = block_schema(mask)
+    arrays = [rows.column(name) for name in schema.names]
+    batch = _untyped.RecordBatch.from_arrays(arrays, schema=schema)
+    return Block(zone.first, zone.last, zone.committed_at_ms, mask, batch)
+
+
+def _between(rows: pa.RecordBatch, start: int, end: int) -> tuple[int, int]:
+    """Return the places of the rows, sorted by address, from an address to before another."""
+    first, behind = np.searchsorted(rows.column("address").to_numpy(), [start, end]).tolist()
+    return first, behind

@@ -1,0 +1,52 @@
+"""Files to which nothing durable refers, segments and parts, kept for views that may read them.
+
+A view shows its moment, of RocksDB's files as of others. Those that are never removed, since the
+process ends before, are swept later: segments by the next opening, parts by the next seal.
+"""
+
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from weakref import WeakSet
+
+from storage_core.store.rocks_view import RocksView
+from storage_core.store.segments import segment_path
+
+
+class UnseenFiles:
+    """The files of one store that go once nobody sees them. Any thread may call it."""
+
+    def __init__(self, store: Path) -> None:
+        """Start with none."""
+        self._store = store
+        self._lock = threading.Lock()
+        self._waiting: list[tuple[Sequence[Path], WeakSet[RocksView]]] = []
+
+    def add(
+        self, segments: Iterable[int], files: Iterable[Path], views: Iterable[RocksView]
+    ) -> None:
+        """Take segments and files that no view sees but those that are open among these."""
+        gone = [*(segment_path(self._store, number) for number in segments), *files]
+        with self._lock:
+            self._waiting.append((gone, WeakSet(view for view in views if view.is_open)))
+        self.remove()
+
+    def remove(self) -> None:
+        """Remove those that nobody sees any more."""
+        if not self._waiting:
+            return
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+            for files, views in waiting:
+                if any(view.is_open for view in views):
+                    self._waiting.append((files, views))
+                else:
+                    _unlink(files)
+
+
+def _unlink(files: Iterable[Path]) -> None:
+    for file in files:
+        # One that the system does not let go is left to who sweeps.
+        with suppress(OSError):
+            file.unlink(missing_ok=True)
