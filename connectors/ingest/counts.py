@@ -36,6 +36,10 @@ class WorkerCounts:
         dropped_rounds: How often records were dropped before they were durable, and fetched
             again.
         expired: Rows that expiry took.
+        sealed: Rows that maintenance made parts of.
+        joined: Rows of parts that it wrote anew, to join them.
+        maintenance_skipped: Turns of it that were left out, since the worker fell behind or
+            another process was at it.
         reopens: By partition, how often in a row its shard was reopened after a failed write;
             one that takes writes again has no entry.
         reasons: Dead letters by topic and word for the reason.
@@ -53,6 +57,9 @@ class WorkerCounts:
     rounds: int = 0
     dropped_rounds: int = 0
     expired: int = 0
+    sealed: int = 0
+    joined: int = 0
+    maintenance_skipped: int = 0
     reopens: Counter[Partition] = field(default_factory=Counter)
     reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
     commit_s: Histogram = field(default_factory=partial(Histogram, _COMMIT_BOUNDS_S))
@@ -103,6 +110,7 @@ class WorkerCounts:
             "let_go": self.let_go,
             "rounds": self.rounds,
             "expired": self.expired,
+            "sealed": self.sealed,
         }
 
     def reopened(self, partition: Partition) -> int:

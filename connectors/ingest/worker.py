@@ -27,6 +27,7 @@ from connectors.ingest.first_topics import first_topics
 from connectors.ingest.gathering import Gathering
 from connectors.ingest.group_offsets import GroupOffsets
 from connectors.ingest.holdings import Holdings
+from connectors.ingest.maintenance_timer import MaintenanceTimer
 from connectors.ingest.pace import WAIT_MOST_S, CallSize, Pace
 from connectors.ingest.partition_faults import PartitionFaults, refusal_of
 from connectors.ingest.progress import Progress
@@ -94,6 +95,9 @@ class Worker:
             self._concluded,
         )
         self._expiry = ExpiryTimer(options.expire_every_s, self.counts, log)
+        self._maintenance = MaintenanceTimer(
+            options.root, options.maintain_every_s, options.round_records_max, self.counts, log
+        )
         # Whether anybody may ask how it stands; what costs time is counted only then.
         self.is_watched = False
         self._has_joined = False
@@ -161,6 +165,8 @@ class Worker:
             totals={
                 **counts.totals,
                 "dropped_rounds": counts.dropped_rounds,
+                "joined": counts.joined,
+                "maintenance_skipped": counts.maintenance_skipped,
                 "letters_forwarded": self._letters.forwarded,
                 "letters_dropped": self._letters.dropped,
             },
@@ -216,6 +222,7 @@ class Worker:
         self._dead_letters.tell_if_due(now_s)
         self._letters.look(self._holdings.feeds, now_s)
         self._expiry.look(self._holdings.feeds, now_s)
+        self._maintenance.look(self._holdings.feeds, self._ends_of, now_s)
         self._broker.tell_if_due(now_s)
         self._progress.look(
             now_s,
@@ -225,6 +232,9 @@ class Worker:
         )
         self._watch.look(now_s, is_assigned=self._holdings.are_any)
         self.standings.look(now_s)
+
+    def _ends_of(self, partitions: list[Partition]) -> Mapping[Partition, int]:
+        return self._consumer.known_ends(partitions)
 
     def _topics_there(self, wait_s: float) -> Collection[str]:
         """Ask the broker for its topics, and take note of whether it answers."""
@@ -398,6 +408,7 @@ class Worker:
         self._letters.settle(_UNPOLLED_MAX_S)
         self.is_left_asking = self._schemas.close()
         self._expiry.settle(_UNPOLLED_MAX_S)
+        self._maintenance.settle(_UNPOLLED_MAX_S)
         self.is_left_hanging = self._rounds.end(_UNPOLLED_MAX_S)
         has_left = True
         try:

@@ -23,6 +23,7 @@ LOGGERS: Final = (
     "expiry_timer",
     "holdings",
     "letter_policy",
+    "maintenance_timer",
     "partition_faults",
     "progress",
     "schema_waits",

@@ -102,6 +102,7 @@ class WorkerOptions(Section):
         broker_wait_s: How long to wait for a broker at the start.
         stop_timeout_s: How long each step of a clean stop may take.
         expire_every_s: How often what its streams no longer keep expires; 0 for never.
+        maintain_every_s: How often what is due in the parts of its shards is done; 0 for never.
         fetch: How records come from librdkafka: by the compiled library (`native`), in `python`, or
             (`auto`) by the library where it can be had.
         kafka: Settings of librdkafka, by its names.
@@ -133,6 +134,7 @@ class WorkerOptions(Section):
     broker_wait_s: Annotated[float, Field(gt=0, le=3600)] = 15.0
     stop_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 20.0
     expire_every_s: Annotated[float, Field(ge=0, le=86_400)] = 60.0
+    maintain_every_s: Annotated[float, Field(ge=0, le=86_400)] = 0.0
     fetch: FetchWay = "auto"
     kafka: Annotated[dict[str, str | int | float | bool], BeforeValidator(check_kafka)] = Field(
         default_factory=dict

@@ -62,6 +62,7 @@ def test_line_says_rate_lag_late_dead_letters_and_shards(bench):
             "let_go": 0,
             "rounds": 0,
             "expired": 0,
+            "sealed": 0,
         }
     ]
 

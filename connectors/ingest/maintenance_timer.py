@@ -1,0 +1,108 @@
+"""Maintenance in a worker: rows that waited become parts, and small parts larger ones, in turns.
+
+It takes a core while it lasts, so a turn is skipped where the worker falls behind: where more
+records wait in Kafka than a round takes, and more than at the turn before. One process does so at
+a time in a root.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from connectors.ingest.counts import WorkerCounts
+from connectors.ingest.shard_feed import ShardFeed
+from connectors.ingest.turns import Turns
+from connectors.kafka_client import Partition
+from storage_core import DirectoryLock, MaintenanceReport, Stream
+
+# What holds it is locked while a turn's shard is; no stream can have the name.
+_PLACE: Final = "~maintained"
+
+
+class MaintenanceTimer:
+    """Does what is due in the parts of the worker's shards."""
+
+    def __init__(
+        self,
+        root: Path,
+        every_s: float,
+        lag_max: int,
+        counts: WorkerCounts,
+        log: Any,  # noqa: ANN401 - a structlog logger has no better type
+    ) -> None:
+        """Wait for the first turn.
+
+        Args:
+            root: The directory that holds the streams.
+            every_s: The time between the begins of two turns; 0 for none at all.
+            lag_max: So many records may wait in Kafka whether they become more or not.
+            counts: Where rows are counted.
+            log: Where it is told.
+        """
+        self._turns: Turns[MaintenanceReport | None] = Turns(
+            "shardlog-maintenance", every_s, self._maintain
+        )
+        self._place = root / _PLACE
+        self._lag_max = lag_max
+        self._lag: int | None = None
+        self._counts = counts
+        self._log = log
+
+    def look(
+        self,
+        feeds: Mapping[Partition, ShardFeed],
+        ends_of: Callable[[list[Partition]], Mapping[Partition, int]],
+        now_s: float,
+    ) -> None:
+        """Tell what was done, and begin a turn if one is due and the worker keeps up.
+
+        `ends_of` says where partitions end in Kafka, of those of which it is known.
+        """
+        self.tell()
+        if not self._turns.is_due(now_s):
+            return
+        ends = ends_of(list(feeds))
+        lag = sum(max(0, ends[at] - feed.next) for at, feed in feeds.items() if at in ends)
+        before, self._lag = self._lag, lag
+        if lag > max(self._lag_max, lag if before is None else before):
+            self._counts.maintenance_skipped += 1
+            return
+        self._turns.begin({at: feed.stream for at, feed in feeds.items()})
+
+    @property
+    def is_under_way(self) -> bool:
+        """Tell whether a turn is."""
+        return self._turns.is_under_way
+
+    def tell(self) -> None:
+        """Tell of the shards that were done since, and count their rows."""
+        for partition, outcome in self._turns.outcomes():
+            where = {"topic": partition.topic, "shard": partition.number}
+            if outcome is None:
+                self._counts.maintenance_skipped += 1
+            elif not isinstance(outcome, MaintenanceReport):
+                self._log.warning("maintenance failed", **where, reason=str(outcome))
+            elif not outcome.is_idle:
+                self._counts.sealed += outcome.rows_sealed
+                self._counts.joined += outcome.rows_joined
+                self._log.info(
+                    "maintained",
+                    **where,
+                    sealed=outcome.rows_sealed,
+                    joined=outcome.rows_joined,
+                    bytes=outcome.bytes,
+                )
+
+    def settle(self, wait_s: float) -> None:
+        """Wait for the turn under way, for so long, and tell what was done."""
+        self._turns.settle(wait_s)
+        self.tell()
+
+    def _maintain(self, stream: Stream) -> MaintenanceReport | None:
+        """Do what is due in a stream's shards; None where another process is at it in the root."""
+        self._place.mkdir(exist_ok=True)
+        lock = DirectoryLock.if_free(self._place)
+        if lock is None:
+            return None
+        with lock:
+            return stream.maintain()

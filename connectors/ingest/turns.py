@@ -1,0 +1,81 @@
+"""Turns of upkeep in a worker: every so often, on a thread of their own, shard after shard.
+
+Fetching, gathering and rounds go on beside it; a round waits for it no longer than for one write.
+A shard that is closed meanwhile is let be, and one that is busy comes again with the next turn.
+What fails is that shard's alone: if its disk fails, the next round finds it poisoned.
+
+Belongs to the worker's thread; its own thread touches streams only.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from queue import SimpleQueue
+from typing import Generic, TypeVar
+
+from connectors.kafka_client import Partition
+from storage_core import ClosedError, ShardlogError, Stream
+
+R = TypeVar("R")
+
+
+class Turns(Generic[R]):
+    """Does something to the worker's shards, a turn at a time."""
+
+    def __init__(self, name: str, every_s: float, do: Callable[[Stream], R]) -> None:
+        """Wait for the first turn.
+
+        Args:
+            name: What the thread is called.
+            every_s: The time between the begins of two turns; 0 for none at all.
+            do: What is done to the stream of each shard.
+        """
+        self._name = name
+        self._every_s = every_s
+        self._do = do
+        self._begun_s: float | None = None
+        self._thread: threading.Thread | None = None
+        self._outcomes: SimpleQueue[tuple[Partition, R | ShardlogError | OSError]] = SimpleQueue()
+
+    def is_due(self, now_s: float) -> bool:
+        """Tell whether a turn is to begin, and count its time from now if so."""
+        if not self._every_s or self.is_under_way:
+            return False
+        if self._begun_s is None:
+            self._begun_s = now_s
+        if now_s - self._begun_s < self._every_s:
+            return False
+        self._begun_s = now_s
+        return True
+
+    def begin(self, streams: Mapping[Partition, Stream]) -> None:
+        """Begin a turn over some shards."""
+        if streams:
+            # A daemon: the end of a process does not wait for a disk that hangs.
+            self._thread = threading.Thread(
+                target=self._turn, args=(streams,), name=self._name, daemon=True
+            )
+            self._thread.start()
+
+    @property
+    def is_under_way(self) -> bool:
+        """Tell whether a turn is."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def outcomes(self) -> Iterator[tuple[Partition, R | ShardlogError | OSError]]:
+        """Yield what came of the shards that were done since."""
+        while not self._outcomes.empty():
+            yield self._outcomes.get()
+
+    def settle(self, wait_s: float) -> None:
+        """Wait for the turn under way, for so long."""
+        if self._thread is not None:
+            self._thread.join(wait_s)
+
+    def _turn(self, streams: Mapping[Partition, Stream]) -> None:
+        for partition, stream in streams.items():
+            try:
+                self._outcomes.put((partition, self._do(stream)))
+            except ClosedError:
+                continue
+            except (ShardlogError, OSError) as error:
+                self._outcomes.put((partition, error))

@@ -1,0 +1,115 @@
+"""A worker makes parts of rows that have waited: in its time, beside its rounds, if it keeps up."""
+
+from typing import Any
+
+import pytest
+from structlog.testing import CapturingLogger
+
+from connectors.ingest.counts import WorkerCounts
+from connectors.ingest.maintenance_timer import MaintenanceTimer
+from connectors.kafka_client import Partition
+from storage_core import DirectoryLock
+from tests.log.workbench import batch_of
+from tests.unit.connectors.feeds import TOPIC, open_feeds
+from tests.waiting import WAIT_MAX_S
+
+A, B = Partition(TOPIC, 0), Partition(TOPIC, 1)
+EVERY_S = 60.0
+LAG_MAX = 100
+
+
+@pytest.fixture
+def feeds(tmp_path):
+    """Two shards that seal five rows, each with five."""
+    with open_feeds(tmp_path, 2) as feeds:
+        for feed in feeds.values():
+            feed.stream.alter(seal_rows=5)
+            number = feed.partition.number
+            feed.stream.append_batch(batch_of(range(5)), shard=number, addresses=range(5))
+            feed.commit()
+        yield feeds
+
+
+class Timed:
+    """A timer, what it knows of Kafka, and what it has told."""
+
+    def __init__(self, root: Any, every_s: float = EVERY_S) -> None:
+        self.counts, self.log = WorkerCounts(), CapturingLogger()
+        self.timer = MaintenanceTimer(root, every_s, LAG_MAX, self.counts, self.log)
+        self.ends = {A: 5, B: 5}
+
+    def look(self, feeds: Any, now_s: float) -> None:
+        self.timer.look(feeds, lambda _: self.ends, now_s)
+
+    def told(self) -> list[tuple[str, int]]:
+        self.timer.settle(WAIT_MAX_S)
+        return [(call.args[0], call.kwargs["shard"]) for call in self.log.calls]
+
+
+@pytest.fixture
+def timed(tmp_path):
+    return Timed(tmp_path)
+
+
+def test_turn_comes_once_its_time_is_over_and_seals_what_is_due(feeds, timed):
+    timed.look(feeds, 5.0)
+    timed.look(feeds, 5.0 + EVERY_S - 0.1)
+    assert timed.told() == []
+    timed.look(feeds, 5.0 + EVERY_S)
+    assert timed.told() == [("maintained", 0), ("maintained", 1)]
+    assert (timed.counts.sealed, timed.counts.joined) == (10, 0)
+    assert sum(part.entry.rows for feed in feeds.values() for part in feed.stream.parts()) == 10
+    # Where nothing is due nothing is told.
+    timed.look(feeds, 5.0 + 2 * EVERY_S)
+    assert len(timed.told()) == 2
+
+
+def test_it_never_comes_where_it_is_set_to_0(feeds, tmp_path):
+    timed = Timed(tmp_path, every_s=0)
+    for now_s in (0.0, 1e9):
+        timed.look(feeds, now_s)
+    assert timed.told() == []
+
+
+def test_turn_is_skipped_while_the_worker_falls_behind(feeds, timed):
+    timed.ends = {A: 1_000_005, B: 5}
+    timed.look(feeds, 0.0)
+    timed.look(feeds, EVERY_S)
+    assert len(timed.told()) == 2
+    timed.ends = {A: 2_000_005, B: 5}
+    timed.look(feeds, 2 * EVERY_S)
+    assert not timed.timer.is_under_way
+    assert timed.counts.maintenance_skipped == 1
+    # It has many to fetch, but fewer than before.
+    timed.ends = {A: 1_900_005, B: 5}
+    timed.look(feeds, 3 * EVERY_S)
+    assert timed.counts.maintenance_skipped == 1
+
+
+def test_small_lag_that_grows_holds_nothing_up(feeds, timed):
+    for turn in range(3):
+        timed.ends = {A: 5 + 40 * turn, B: 5}
+        timed.look(feeds, turn * EVERY_S)
+        timed.told()
+    assert timed.counts.maintenance_skipped == 0
+
+
+def test_one_process_at_a_time_is_at_it_in_a_root(feeds, timed, tmp_path):
+    place = tmp_path / "~maintained"
+    place.mkdir()
+    lock = DirectoryLock.if_free(place)
+    assert lock is not None
+    with lock:
+        timed.look(feeds, 0.0)
+        timed.look(feeds, EVERY_S)
+        assert timed.told() == []
+    assert timed.counts.maintenance_skipped == 2
+    timed.look(feeds, 2 * EVERY_S)
+    assert len(timed.told()) == 2
+
+
+def test_failure_of_one_shard_is_told_and_the_others_go_on(feeds, timed):
+    feeds[A].stream._shards[0].guard.fail(OSError("no space left"))
+    timed.look(feeds, 0.0)
+    timed.look(feeds, EVERY_S)
+    assert timed.told() == [("maintenance failed", 0), ("maintained", 1)]
