@@ -43,7 +43,7 @@ from streaming_jobs.jobs.command import (
     conduct,
     run,
 )
-from streaming_jobs.jobs.newest_schema import newest_schema
+from streaming_jobs.jobs.newest_schema import newest_schema, text_of_file
 from streaming_jobs.jobs.places import checkpoint_of, claim_checkpoint
 
 NAME: Final = "drain_late"
@@ -92,7 +92,7 @@ class Drained:
             who = "secondary" if reader.has_ids else "key"
             is_of_all = not reader.has_ids and reader.options.key_mode != "dictionary"
             unit = reader.options.unit
-            schema = schema or newest_schema(reader)
+            schema = text_of_file(schema) if schema else newest_schema(reader)
         return Drained(str(root), stream, unit, who, schema, is_of_all)
 
 
@@ -130,7 +130,6 @@ def drain_late(  # noqa: PLR0913 - what a job is asked for
     drained = Drained.of(Path(root), stream, schema)
     into, where = into or f"{stream}-late", checkpoint_of(checkpoint)
     _check_name(into, stream)
-    claim_checkpoint(where, {"job": NAME, "stream": stream, "into": into})
     source = spark.readStream.format("shardlog").option("path", drained.root)
     source = source.option("stream", stream).option("startingOffsets", "earliest")
     source = source.option("includeHeaders", "true")
@@ -141,8 +140,9 @@ def drain_late(  # noqa: PLR0913 - what a job is asked for
         source = source.option("maxOffsetsPerTrigger", str(max_rows))
     if skip_lost:
         source = source.option("failOnDataLoss", "false")
-    correct = _correcting(drained, into)
-    writer = source.load().writeStream.foreachBatch(correct)
+    frame, correct = source.load(), _correcting(drained, into)
+    claim_checkpoint(where, {"job": NAME, "stream": stream, "into": into})
+    writer = frame.writeStream.foreachBatch(correct)
     writer = writer.option("checkpointLocation", where).queryName(f"{NAME} {stream}")
     if once:
         return writer.trigger(availableNow=True).start()

@@ -10,7 +10,7 @@ Raw streams land with their values as bytes.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, get_args
 
@@ -36,7 +36,7 @@ from streaming_jobs.jobs.command import (
     run,
 )
 from streaming_jobs.jobs.landing import OWN, Landing, Owner
-from streaming_jobs.jobs.newest_schema import newest_schema
+from streaming_jobs.jobs.newest_schema import newest_schema, text_of
 from streaming_jobs.jobs.places import checkpoint_of, claim_checkpoint, directory_of
 from streaming_jobs.jobs.small_files import SIZE_WANTED, join_small, sweep
 
@@ -96,13 +96,9 @@ def land_topic(  # noqa: PLR0913 - what a job is asked for
     """
     place = directory_of(into, "into")
     landing = Landing(place)
-    owner, shards = _claimed(landing, Path(root), stream, partition, schema)
-    with landing.lock():
-        landing.recover()
-        landed = landing.landed()
-    sweep(place)
+    owner, shards = _owner(landing, Path(root), stream, partition, schema)
+    landed = _recovered(landing, owner)
     where = str(place / OWN / "checkpoint") if checkpoint is None else checkpoint_of(checkpoint)
-    claim_checkpoint(where, {"job": NAME, "stream": stream})
     source = spark.readStream.format("shardlog").option("path", str(root)).option("stream", stream)
     # Counts where there is no checkpoint yet: one that was lost is made anew from here.
     begins = {str(shard): landed.get(shard, _EARLIEST) for shard in shards}
@@ -120,6 +116,9 @@ def land_topic(  # noqa: PLR0913 - what a job is asked for
     frame = source.load()
     if partition != "none":
         _refuse_clash(frame, partition)
+    # What is wrong was told by now, and has left nothing that the next start has to agree with.
+    claim_checkpoint(where, {"job": NAME, "stream": stream})
+    landing.claim(owner)
     land = _landing_of(landing, partition, size_wanted, (where, stream))
     writer = frame.writeStream.foreachBatch(land).option("checkpointLocation", where)
     writer = writer.queryName(f"{NAME} {stream}")
@@ -128,10 +127,10 @@ def land_topic(  # noqa: PLR0913 - what a job is asked for
     return writer.trigger(processingTime=trigger).start()
 
 
-def _claimed(
+def _owner(
     landing: Landing, root: Path, stream: str, partition: Partition, schema: str | None
 ) -> tuple[Owner, list[int]]:
-    """Make the directory this stream's; return how it is owned, and the stream's shards."""
+    """Return how the directory is to be owned, and the stream's shards; it can be claimed so."""
     if partition not in get_args(Partition):
         message = f"partition {partition!r} is not {', '.join(get_args(Partition))}"
         raise InvalidRequestError(message)
@@ -145,10 +144,25 @@ def _claimed(
             raise InvalidRequestError(message)
         if schema is None:
             schema = there.schema if there is not None else newest_schema(reader)
+        else:
+            schema = text_of(schema)
         owner = Owner(stream, reader.position().incarnation, partition, schema)
         shards = list(reader.committed())
-    landing.claim(owner)
+    landing.refuse_others(there, owner)
     return owner, shards
+
+
+def _recovered(landing: Landing, owner: Owner) -> Mapping[int, int]:
+    """Finish what an earlier run left; return up to which offset each shard has landed."""
+    there = landing.owner()
+    if there is None:
+        return {}
+    with landing.lock():
+        landing.refuse_others(there, owner)
+        landing.recover()
+        landed = landing.landed()
+    sweep(landing.into)
+    return landed
 
 
 def _refuse_clash(frame: DataFrame, partition: str) -> None:

@@ -122,19 +122,25 @@ class Landing:
             InvalidRequestError: Files are dealt otherwise there, or something else lies there.
         """
         there = self.owner()
-        self._refuse_others(there, owner)
+        self.refuse_others(there, owner)
         if there == owner:
             return
         with taking_errors(self.into, "the directory cannot be made"):
             make_directories(self._own)
         # Another job may be about to claim it as well.
         with self.lock():
-            self._refuse_others(self.owner(), owner)
+            self.refuse_others(self.owner(), owner)
             with taking_errors(self.into, "the directory cannot be made"):
                 fields = {name: getattr(owner, name) for name in Owner.__slots__}
                 replace_durably(self._own / _OWNER, encode_document(fields))
 
-    def _refuse_others(self, there: Owner | None, owner: Owner) -> None:
+    def refuse_others(self, there: Owner | None, owner: Owner) -> None:
+        """Refuse an owner where another one is there, or one who parts it otherwise.
+
+        Raises:
+            ForeignDataError: Another stream lands there.
+            InvalidRequestError: Files are dealt otherwise there.
+        """
         if there is None:
             return
         if (there.stream, there.incarnation) != (owner.stream, owner.incarnation):

@@ -42,6 +42,7 @@ from streaming_jobs.jobs.command import (
     run,
 )
 from streaming_jobs.jobs.measuring import Measuring
+from streaming_jobs.jobs.newest_schema import text_of
 from streaming_jobs.jobs.older_rows import OlderRows, refuse_caps
 from streaming_jobs.jobs.places import checkpoint_of, claim_checkpoint, directory_of
 from streaming_jobs.jobs.rollup_files import RollupFiles
@@ -144,16 +145,17 @@ def roll_up(  # noqa: PLR0913 - what a job is asked for
     _check_streams(streams, wanted)
     rows = OlderRows(str(root), stream, options, measuring)
     where = checkpoint_of(checkpoint)
-    # With more levels, or files, those of older windows would be missing.
-    kept = {"levels": ",".join(wanted), "parquet": "no" if parquet is None else "yes"}
-    claim_checkpoint(where, {"job": NAME, "stream": stream, "into": name, **kept})
-    cascade = Cascade(where, rows, streams, wanted, _files(streams, parquet))
     source = spark.readStream.format("shardlog").options(**options).option("path", str(root))
     source = source.option("stream", stream).option("startingOffsets", starting)
     source = source.option("columns", ",".join(measuring.columns))
     if max_rows is not None:
         source = source.option("maxOffsetsPerTrigger", str(max_rows))
-    writer = source.load().writeStream.foreachBatch(cascade)
+    frame = source.load()
+    files = _files(streams, parquet)
+    # With more levels, or files, those of older windows would be missing.
+    kept = {"levels": ",".join(wanted), "parquet": "no" if parquet is None else "yes"}
+    claim_checkpoint(where, {"job": NAME, "stream": stream, "into": name, **kept})
+    writer = frame.writeStream.foreachBatch(Cascade(where, rows, streams, wanted, files))
     writer = writer.option("checkpointLocation", where).queryName(f"{NAME} {name}")
     if once:
         return writer.trigger(availableNow=True).start()
@@ -212,6 +214,8 @@ def _options_of_values(value: str, schema: str | None, mode: Mode) -> dict[str, 
         # It resolves against each schema that has the field as a number, or not at all.
         field = {"name": value, "type": ["null", "double"], "default": None}
         schema = json.dumps({"type": "record", "name": "Measured", "fields": [field]})
+    else:
+        schema = text_of(schema)
     return {"valueFormat": "avro", "readerSchema": schema, "mode": mode}
 
 

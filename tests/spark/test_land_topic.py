@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pyarrow.dataset as ds
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 
 from storage_core import ForeignDataError, InvalidRequestError, SystemClock
 from streaming_jobs.jobs.land_topic import land_topic
-from tests.spark.avro_rows import BROKEN, append_heat
+from tests.spark.avro_rows import BROKEN, VERSIONS, append_heat
 from tests.spark.kills import kills
 from tests.spark.lab import NAME
 from tests.spark.source_driver import OFFSETS_A_BATCH
@@ -153,6 +153,37 @@ def test_values_of_avro_land_as_typed_columns_of_every_version(lab, into):
     append_heat(lab.log.writer, [(FIRST_MS + 3, 3, 22.5)], 0)
     run(lab, into, columns="heat,wet,timestamp")
     assert len(heats(into)) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"schema": "nowhere.avsc"}, "option schema: nowhere.avsc cannot be read"),
+        ({"columns": "timestamp,hate"}, "no hate; the fields of Heat are"),
+        ({"columns": "heat"}, "columns must have timestamp"),
+        ({"mode": "STRICT"}, "'STRICT' is not FAILFAST"),
+        ({"max_rows": 0}, "'0' is not a whole number from 1"),
+    ],
+)
+def test_start_that_is_refused_leaves_the_directory_as_it_was(lab, into, options, told):
+    lab.log.create(shards=1)
+    append_heat(lab.log.writer, [(FIRST_MS, 1, 0.5)], 0)
+    with pytest.raises((InvalidRequestError, AnalysisException), match=told):
+        run(lab, into, **options)
+    assert not into.exists()
+
+
+def test_schema_of_a_file_is_kept_though_the_file_goes(lab, into, tmp_path):
+    lab.log.create(shards=1)
+    file = tmp_path / "heat.avsc"
+    file.write_text(VERSIONS[0].text)
+    for number in range(2):
+        append_heat(lab.log.writer, [(FIRST_MS + number, 1, 0.5)], 1)
+        run(lab, into, **({"schema": str(file)} if file.exists() else {}))
+        file.unlink(missing_ok=True)
+    table = ds.dataset(into, partitioning="hive").to_table()
+    assert table.column("heat").to_pylist() == [0.5, 0.5]
+    assert "wet" not in table.column_names
 
 
 def test_directory_goes_on_by_the_schema_it_began_with(lab, into):
