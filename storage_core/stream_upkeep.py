@@ -114,9 +114,10 @@ class StreamUpkeep(StreamReads[Shard]):
     def maintain(self) -> MaintenanceReport:
         """Do what is due in the open shards' parts, a bounded step in each; durable on return.
 
-        A shard's rows are sealed once `seal_rows` of them wait, or the oldest is `seal_after` old,
-        and small parts are joined. Call it again and again, from a thread of its own: appends,
-        commits and reads go on beside it. A stream that is `never_cold` is left alone.
+        A shard's rows are sealed once `seal_rows` of them wait, or the oldest is `seal_after` old;
+        small parts are joined; and blocks go that are sealed and older than `keep_hot`. Call it
+        again and again, from a thread of its own: appends, commits and reads go on beside it. A
+        stream that is `never_cold` is left alone.
 
         Raises:
             UnavailableError: The disk refuses, or a shard was held by another call for too long;

@@ -93,6 +93,7 @@ _SETTINGS: Final[Mapping[str, _Setting]] = {
     "codec": _Setting("codec", str),
     "seal_rows": _Setting("seal_rows", int),
     "seal_after_minutes": _Setting("seal_after", _minutes, _in_minutes),
+    "keep_hot_hours": _Setting("keep_hot", _hours, _in_hours),
     "never_cold": _Setting("never_cold", _truth, lambda value: str(value).lower()),
 }
 

@@ -90,6 +90,7 @@ class MaintenanceTimer:
                     **where,
                     sealed=outcome.rows_sealed,
                     joined=outcome.rows_joined,
+                    trimmed=outcome.rows_trimmed,
                     bytes=outcome.bytes,
                 )
 

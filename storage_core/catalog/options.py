@@ -59,6 +59,8 @@ class StreamOptions:
         index: How the sparse index is kept.
         seal_rows: How many rows wait in a shard before `maintain` makes parts of them.
         seal_after: How old the oldest of them may be before it does so, however few they are.
+        keep_hot: How long blocks stay behind that before `maintain` trims them, so that parts alone
+            have their rows; None for good.
         never_cold: Whether `maintain` leaves the stream alone, as is right for rows that live
             shortly.
     """
@@ -84,6 +86,7 @@ class StreamOptions:
     index: IndexOptions = field(default_factory=IndexOptions)
     seal_rows: int = 32_768
     seal_after: timedelta = timedelta(minutes=10)
+    keep_hot: timedelta | None = None
     never_cold: bool = False
 
     def __post_init__(self) -> None:
@@ -102,6 +105,8 @@ class StreamOptions:
         _check_int("read_bytes_max", self.read_bytes_max, 1, INT64_MAX)
         _check_int("seal_rows", self.seal_rows, 1, INT64_MAX)
         _check_span("seal_after", self.seal_after)
+        if self.keep_hot is not None:
+            _check_span("keep_hot", self.keep_hot)
         _check_truth("never_cold", self.never_cold)
         _check_int("transactions_kept", self.transactions_kept, 1, TRANSACTIONS_KEPT_MAX)
         for name in ("ahead_max", "records_max", "bytes_max"):

@@ -7,17 +7,19 @@ from storage_core.catalog.options import StreamOptions
 from storage_core.parts.compact import compact_shard
 from storage_core.parts.maintain_report import ShardMaintenance
 from storage_core.parts.seal import seal_shard
+from storage_core.parts.trim import trim_shard
 from storage_core.write.shard import Shard
 
 _NS_A_MS: Final = 1_000_000
 
 
 def maintain_shard(shard: Shard, options: StreamOptions) -> ShardMaintenance:
-    """Seal what has waited for long enough, and join some parts, where that is due.
+    """Seal what has waited for long enough, join some parts, and trim, where that is due.
 
     1. Seal, where `seal_rows` rows wait or the oldest has done so for `seal_after`: at most a
        million rows, or 256 MiB.
     2. Compact, once: at most a million rows, or 64 MiB.
+    3. Trim, where `keep_hot` is set: at most a million rows, or 256 MiB.
 
     Whoever calls it again and again has done all that is due once it says that nothing is.
     """
@@ -26,7 +28,12 @@ def maintain_shard(shard: Shard, options: StreamOptions) -> ShardMaintenance:
     rows_min = 1 if _has_waited(shard, options.seal_after) else options.seal_rows
     sealed = seal_shard(shard, rows_min)
     was_due = sealed.sealed > sealed.sealed_before
-    return ShardMaintenance(sealed if was_due else None, compact_shard(shard))
+    compacted = compact_shard(shard)
+    trimmed = None
+    if options.keep_hot is not None:
+        step = trim_shard(shard, int(options.keep_hot / timedelta(milliseconds=1)))
+        trimmed = step if step.blocks else None
+    return ShardMaintenance(sealed if was_due else None, compacted, trimmed)
 
 
 def _has_waited(shard: Shard, span: timedelta) -> bool:

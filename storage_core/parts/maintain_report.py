@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from storage_core.parts.compact_report import Compacted
-from storage_core.parts.seal_report import ShardSeal
+from storage_core.parts.seal_report import ShardSeal, ShardTrim
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,15 +14,17 @@ class ShardMaintenance:
     Attributes:
         sealed: What was sealed; None for nothing.
         compacted: Which parts were joined; None for none.
+        trimmed: Which blocks went; None for none.
     """
 
     sealed: ShardSeal | None = None
     compacted: Compacted | None = None
+    trimmed: ShardTrim | None = None
 
     @property
     def is_idle(self) -> bool:
         """Tell whether nothing was due."""
-        return self.sealed is None and self.compacted is None
+        return (self.sealed, self.compacted, self.trimmed) == (None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,11 @@ class MaintenanceReport:
         """How many rows of parts were written anew."""
         joined = [one.compacted for one in self.shards.values()]
         return sum(one.successor.rows for one in joined if one is not None)
+
+    @property
+    def rows_trimmed(self) -> int:
+        """How many rows are in parts alone since."""
+        return sum(one.trimmed.rows for one in self.shards.values() if one.trimmed is not None)
 
     @property
     def bytes(self) -> int:

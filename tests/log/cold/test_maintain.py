@@ -71,3 +71,14 @@ def test_stream_that_is_never_cold_is_left_alone(bench, clock):
     assert bench.stream.parts() == []
     # By hand it can be sealed all the same.
     assert bench.stream.seal().rows == 50
+
+
+def test_blocks_go_once_they_are_sealed_and_old(bench, clock):
+    bench.stream.alter(keep_hot=timedelta(hours=1))
+    bench.keep(range(50))
+    report = bench.stream.maintain()
+    assert (report.rows_sealed, report.rows_trimmed) == (50, 0)
+    clock.advance(3600)
+    assert bench.stream.maintain().rows_trimmed == 50
+    assert bench.stream.maintain().is_idle
+    assert bench.primaries() == list(range(50))

@@ -47,6 +47,7 @@ from storage_core.format.window import WindowScheme
         ("read_bytes_max", "1 GiB"),
         ("seal_rows", 0),
         ("seal_after", timedelta(0)),
+        ("keep_hot", timedelta(0)),
         ("never_cold", "yes"),
     ],
 )
