@@ -201,7 +201,7 @@ def decode_options(options: Mapping[str, Any]) -> StreamOptions:
     """Return what `encode_options` was given, none of it unknown."""
     found = dict(options)
     for name in _SPANS:
-        if found[name] is not None:
+        if found.get(name) is not None:
             found[name] = timedelta(seconds=found[name])
     if "index" in found:
         found["index"] = decode_index_options(found["index"])

@@ -1,11 +1,13 @@
 """Options: what cannot work is refused by the option's name, before anything is made."""
 
+from dataclasses import fields
 from datetime import timedelta
 
 import pytest
 
 from storage_core import InvalidRequestError, StreamOptions
 from storage_core.catalog.options import WINDOWS_MAX
+from storage_core.catalog.stream_meta import decode_options, encode_options
 from storage_core.format.window import WindowScheme
 
 
@@ -88,3 +90,10 @@ def test_retention_is_judged_by_the_windows_there_are():
     options = StreamOptions(retention=timedelta(days=10))
     with pytest.raises(InvalidRequestError, match=r"^retention: "):
         options.check_retention(WindowScheme("ms", "minute"))
+
+
+@pytest.mark.parametrize("name", [one.name for one in fields(StreamOptions)])
+def test_option_that_a_stream_was_made_before_has_its_default(name):
+    written = encode_options(StreamOptions())
+    del written[name]
+    assert decode_options(written) == StreamOptions()
