@@ -8,14 +8,15 @@ SHELL := bash
 # Test processes at a time.
 JOBS ?= 2
 # Which fault (kill, keys, expiry, power, damage, disk, lock, native, index; ingest: of workers and
-# their broker; spark: killed drivers; properties: N examples of each property of the unit tests;
-# empty for all but the last three) and how often.
+# their broker; cold: parts, exports and a worker that seals; spark: killed drivers; properties: N
+# examples of each property of the unit tests; empty for all but the last four) and how often.
 KIND ?=
 N ?=
 FAULTS_spark := $(addprefix tests/spark/test_,source_kill.py sink_kill.py land_topic.py)
 FAULTS_ingest := $(addprefix tests/broker/test_,worker_faults.py broker_faults.py transactions.py)
 FAULTS_letters := $(addprefix tests/broker/test_,letters.py replay.py)
 FAULTS_poison := tests/broker/test_poison.py
+FAULTS_cold := tests/log/cold tests/broker/test_maintenance.py
 FAULTS_expiry := $(addprefix tests/faults/test_,expiry.py expiry_calls.py)
 FAULTS_properties := tests/unit tests/log
 
@@ -100,6 +101,7 @@ faults: $(STAMP) ## Run the fault tests: N=500 sets every count, KIND=damage run
 	$(if $(N),SHARDLOG_FAULT_KILLS=$(N) SHARDLOG_FAULT_POWER=$(N) SHARDLOG_FAULT_DAMAGE=$(N) \
 		SHARDLOG_FAULT_SPARK_KILLS=$(N) SHARDLOG_FAULT_KEYS=$(N) \
 		SHARDLOG_FAULT_NATIVE=$(N) SHARDLOG_EXAMPLES=$(N) SHARDLOG_FAULT_INDEX=$(N) \
+		SHARDLOG_FAULT_COLD=$(N) SHARDLOG_FAULT_EXPORT=$(N) \
 		SHARDLOG_FAULT_EXPIRY=$(N) SHARDLOG_FAULT_AVRO=$(N) \
 		SHARDLOG_BROKER_KILLS=$(N) SHARDLOG_BROKER_REBALANCES=$(N) \
 		SHARDLOG_BROKER_LETTERS=$(N) SHARDLOG_FAULT_POISON=$(N) \
