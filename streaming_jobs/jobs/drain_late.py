@@ -28,7 +28,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
-from storage_core import InvalidRequestError, StreamReader, is_stream_name
+from storage_core import InvalidRequestError, StreamReader, is_stream_name, list_streams
 from streaming_jobs.jobs.command import (
     CheckpointNeeded,
     Master,
@@ -130,6 +130,8 @@ def drain_late(  # noqa: PLR0913 - what a job is asked for
     drained = Drained.of(Path(root), stream, schema)
     into, where = into or f"{stream}-late", checkpoint_of(checkpoint)
     _check_name(into, stream)
+    if into in list_streams(drained.root):
+        _check_target(into, drained)
     source = spark.readStream.format("shardlog").option("path", drained.root)
     source = source.option("stream", stream).option("startingOffsets", "earliest")
     source = source.option("includeHeaders", "true")
@@ -156,6 +158,35 @@ def _check_name(into: str, stream: str) -> None:
     if not is_stream_name(into):
         message = f"{into!r} can be no stream's name; name another with into"
         raise InvalidRequestError(message)
+
+
+def _check_target(into: str, drained: Drained) -> None:
+    """Refuse a stream that is there and has something else than corrections of these rows."""
+    kinds = {True: "keys", False: "ids"}
+    has_keys = drained.who == "key"
+    with StreamReader.open(drained.root, into) as reader:
+        options = reader.options
+        fault = None
+        if reader.origin is not None:
+            fault = "is a topic's"
+        elif options.unit != drained.unit:
+            fault = f"counts {options.unit}, and {drained.stream!r} {drained.unit}"
+        elif (options.key_mode == "dictionary") != has_keys:
+            of_whom = f"{kinds[not has_keys]}, and those of {drained.stream!r} of {kinds[has_keys]}"
+            fault = f"has rows that are of {of_whom}"
+        elif not _begins_with_a_correction(reader):
+            fault = "holds rows that are no corrections"
+    if fault is not None:
+        message = f"stream {into!r} {fault}; name another with into"
+        raise InvalidRequestError(message)
+
+
+def _begins_with_a_correction(reader: StreamReader) -> bool:
+    for batch in reader.scan(columns=["headers"]):
+        if batch.num_rows:
+            headers = batch.column("headers")[0].as_py() or []
+            return any(one["key"] == ORIGIN for one in headers)
+    return True
 
 
 def with_lateness(late: DataFrame, drained: Drained) -> DataFrame:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from storage_core import InvalidRequestError, StreamReader, SystemClock
+from storage_core import InvalidRequestError, Stream, StreamOptions, StreamReader, SystemClock
 from streaming_jobs.jobs.drain_late import LATE_BY, ORIGIN, drain_late
 from tests.spark.avro_rows import BROKEN, append_heat
 from tests.spark.lab import NAME
@@ -126,6 +126,33 @@ def test_stream_that_corrections_cannot_go_to_is_refused(lab, job, into, told):
     lab.log.append(1)
     with pytest.raises(InvalidRequestError, match=told):
         job(into=into)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, "stream 'others' holds rows that are no corrections; name another with into"),
+        ({"unit": "s"}, "stream 'others' counts s, and 'events' ms; name another with into"),
+        ({"key_mode": "dictionary"}, "are of keys, and those of 'events' of ids; name another"),
+    ],
+)
+def test_stream_of_something_else_is_refused_and_left_as_it_is(lab, job, options, told):
+    lab.log.create()
+    lab.log.append(1)
+    with Stream.create(lab.log.root, "others", StreamOptions(shards=1, **options)) as others:
+        whose = {"key": [b"a"]} if "key_mode" in options else {"secondary": [1]}
+        others.append_batch(pa.table({"primary": [1], "payload": [b"x"], **whose}))
+    with pytest.raises(InvalidRequestError, match=told):
+        job(into="others")
+    with StreamReader.open(lab.log.root, "others") as reader:
+        assert sum(reader.committed().values()) == 1
+
+
+def test_stream_of_a_topic_takes_no_corrections(lab):
+    lab.log.create_topic({0: 0})
+    Stream.create(lab.log.root, "plain", StreamOptions(shards=1)).close()
+    with pytest.raises(InvalidRequestError, match="stream 'events' is a topic's; name another"):
+        drain_late(lab.spark, lab.log.root, "plain", NAME, checkpoint=lab.log.root / "x")
 
 
 def test_rows_that_expired_while_the_job_was_stopped_are_passed_over_if_wanted(lab, job):
