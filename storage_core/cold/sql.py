@@ -26,6 +26,7 @@ from storage_core.cold.shapes import Renamed, files_by_names, names_of_several_s
 from storage_core.errors import InvalidRequestError, ShardlogError, UnavailableError
 from storage_core.fields import AvroSchema
 from storage_core.format.keys import INT64_MIN
+from storage_core.format.part_entry import ShardParts
 from storage_core.format.record import State
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.parts.part_rows import (
@@ -35,7 +36,7 @@ from storage_core.parts.part_rows import (
     part_rows,
     stored_columns,
 )
-from storage_core.read.parts import ShardParts, parts_directory
+from storage_core.read.parts import parts_directory
 from storage_core.reader import StreamReader
 from storage_core.sealed.part_values import FRAMING, Writer
 

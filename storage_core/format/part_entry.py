@@ -21,6 +21,8 @@ from storage_core.errors import CorruptionError
 from storage_core.format.keys import PREFIX_PART
 
 DIGEST_BYTES: Final = 16
+# Sums over entries are below it.
+CATALOGUE_SUMS: Final = 2**63
 # The names of the files of all parts.
 PART_FILES: Final = "part-*.parquet"
 _CHECKSUM: Final = struct.Struct("<Q")
@@ -67,6 +69,19 @@ class PartEntry:
         return part_file_name(self.number)
 
 
+@dataclass(frozen=True, slots=True)
+class ShardParts:
+    """The parts of a shard: all its rows below `sealed`, but what has expired, are in them.
+
+    Of their rows those below `floor` by primary, or below `cut` by address, have expired.
+    """
+
+    sealed: int
+    entries: tuple[PartEntry, ...]
+    floor: int
+    cut: int
+
+
 def part_file_name(number: int) -> str:
     """Return the name of the file of the part that has a number; names ascend as numbers do."""
     return f"part-{number:010}.parquet"
@@ -75,6 +90,11 @@ def part_file_name(number: int) -> str:
 def part_key(first: int, number: int) -> bytes:
     """Return where the entry of a part lies."""
     return PREFIX_PART + first.to_bytes(8, "big") + number.to_bytes(4, "big")
+
+
+def entry_sum(key: bytes, entry: bytes) -> int:
+    """Return what an entry adds to the sum over all, which proves that none is missing."""
+    return int(xxhash.xxh3_64_intdigest(key + entry)) % CATALOGUE_SUMS
 
 
 def encode_part(part: PartEntry) -> bytes:

@@ -14,6 +14,8 @@
     m schemas      i64: how many schemas have one
     m sealed       i64: all rows below this address are in parts too
     m parts        i64: how many parts have got a number
+    m catalogue    i64: the sum over the entries of all parts; missing where parts were made before
+                   there was one
     m trimmed      i64: the blocks below this address are gone, their zones are not: parts have
                    their rows
     m segments     number i64 and end i64 of the last segment; written by every batch with blocks
@@ -78,6 +80,7 @@ KEY_KEYS: Final = meta_key("keys")
 KEY_SCHEMAS: Final = meta_key("schemas")
 KEY_SEALED: Final = meta_key("sealed")
 KEY_PARTS: Final = meta_key("parts")
+KEY_CATALOGUE: Final = meta_key("catalogue")
 KEY_TRIMMED: Final = meta_key("trimmed")
 _PREFIX_LOST: Final = meta_key("lost/")
 _PREFIX_GAP: Final = meta_key("gap/")
@@ -186,6 +189,7 @@ class ShardState:
     cut: int = 0
     sealed: int = 0
     parts: int = 0
+    catalogue: int | None = 0
     trimmed: int = 0
 
     @classmethod
@@ -354,6 +358,7 @@ def decode_state(entries: list[tuple[bytes, bytes]], shard: int, born: int = 0) 
             cut=_int_or(single, KEY_CUT, born),
             sealed=_int_or(single, KEY_SEALED, born),
             parts=_int_or(single, KEY_PARTS, 0),
+            catalogue=_catalogue(single),
             trimmed=_int_or(single, KEY_TRIMMED, 0),
         )
     except (struct.error, ValueError) as error:
@@ -366,6 +371,12 @@ def _int_or(single: dict[bytes, bytes], key: bytes, default: int) -> int:
         return default
     value: int = _INT.unpack(single[key])[0]
     return value
+
+
+def _catalogue(single: dict[bytes, bytes]) -> int | None:
+    if KEY_CATALOGUE in single:
+        return decode_int(single[KEY_CATALOGUE])
+    return None if KEY_PARTS in single else 0
 
 
 def _ranges(entries: list[tuple[bytes, bytes]], prefix: bytes) -> tuple[AddressRange, ...]:

@@ -8,16 +8,16 @@ from typing import Final
 
 from storage_core.errors import CorruptionError
 from storage_core.fields import AvroSchema
-from storage_core.format.part_entry import PartEntry, encode_part, part_key
+from storage_core.format.part_entry import PartEntry
 from storage_core.format.shard_state import (
     KEY_GENERATION,
-    KEY_PARTS,
     AddressRange,
     ShardState,
     encode_int,
 )
 from storage_core.format.window import WindowScheme
 from storage_core.ground.durable_file import file_errors, sync_directory
+from storage_core.parts.catalogue import replace_parts
 from storage_core.parts.compact_report import Compacted, Rewritten
 from storage_core.parts.part_rows import COMMITTED, part_rows, stored_columns
 from storage_core.parts.seal import written_part
@@ -192,10 +192,7 @@ def _replaced(
     group: Sequence[PartEntry], joined: PartEntry, state: ShardState, _window_now: object
 ) -> tuple[Batch, ShardState]:
     batch = Batch()
-    for part in group:
-        batch.delete(part_key(part.first, part.number))
-    after = replace(state, generation=(state.generation // 2 + 1) * 2, parts=joined.number + 1)
+    after = replace_parts(batch, state, group, [joined])
+    after = replace(after, generation=(state.generation // 2 + 1) * 2)
     batch.put(KEY_GENERATION, encode_int(after.generation))
-    batch.put(KEY_PARTS, encode_int(after.parts))
-    batch.put(part_key(joined.first, joined.number), encode_part(joined))
     return batch, after

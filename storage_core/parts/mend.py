@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from storage_core.errors import CorruptionError, LostRangeError
 from storage_core.fields import AvroSchema
-from storage_core.format.part_entry import PartEntry, encode_part, part_key
+from storage_core.format.part_entry import PartEntry
 from storage_core.format.record import State
-from storage_core.format.shard_state import KEY_GENERATION, KEY_PARTS, ShardState, encode_int
+from storage_core.format.shard_state import KEY_GENERATION, ShardState, encode_int
 from storage_core.ground.durable_file import file_errors, make_directories, sync_directory
+from storage_core.parts.catalogue import replace_parts
 from storage_core.parts.part_rows import RAW, numbered, numbers_of, part_columns, part_rows
 from storage_core.parts.seal import written_part
 from storage_core.parts.seal_report import Mended
@@ -138,11 +139,7 @@ def _replaced(
     old: PartEntry, new: PartEntry | None, state: ShardState, _window_now: object
 ) -> tuple[Batch, ShardState]:
     batch = Batch()
-    batch.delete(part_key(old.first, old.number))
-    after = replace(state, generation=(state.generation // 2 + 1) * 2)
+    after = replace_parts(batch, state, [old], [] if new is None else [new])
+    after = replace(after, generation=(state.generation // 2 + 1) * 2)
     batch.put(KEY_GENERATION, encode_int(after.generation))
-    if new is not None:
-        batch.put(part_key(new.first, new.number), encode_part(new))
-        after = replace(after, parts=new.number + 1)
-        batch.put(KEY_PARTS, encode_int(after.parts))
     return batch, after

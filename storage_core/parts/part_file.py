@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from storage_core.errors import CorruptionError
 from storage_core.parts.same_rows import are_same
-from storage_core.upkeep.part_checks import digest_of
+from storage_core.sealed.part_groups import digest_of
 
 GROUP_ROWS: Final = 8192
 _PAGE_ROWS: Final = 2048

@@ -5,8 +5,9 @@ from functools import partial
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from storage_core.format.part_entry import PartEntry, part_key
+from storage_core.format.part_entry import PartEntry
 from storage_core.format.shard_state import ShardState
+from storage_core.parts.catalogue import replace_parts
 from storage_core.read.parts import parts_directory, parts_in
 from storage_core.read.view import ShardView
 from storage_core.store.key_value import Batch
@@ -71,6 +72,4 @@ def _without(
     gone: Sequence[PartEntry], state: ShardState, _window_now: object
 ) -> tuple[Batch, ShardState]:
     batch = Batch()
-    for part in gone:
-        batch.delete(part_key(part.first, part.number))
-    return batch, state
+    return batch, replace_parts(batch, state, gone, [])

@@ -17,17 +17,15 @@ from storage_core.fields import AvroSchema
 from storage_core.format.part_entry import (
     PART_FILES,
     PartEntry,
-    encode_part,
     part_file_name,
-    part_key,
 )
 from storage_core.format.shard_state import (
-    KEY_PARTS,
     KEY_SEALED,
     ShardState,
     encode_int,
 )
 from storage_core.ground.durable_file import file_errors, make_directories, sync_directory
+from storage_core.parts.catalogue import replace_parts
 from storage_core.parts.part_file import prove_part, write_part
 from storage_core.parts.part_rows import (
     PartRows,
@@ -201,9 +199,6 @@ def _published(
     parts: Sequence[PartEntry], end: int, state: ShardState, _window_now: object
 ) -> tuple[Batch, ShardState]:
     batch = Batch()
-    for part in parts:
-        batch.put(part_key(part.first, part.number), encode_part(part))
-    count = max([state.parts, *(part.number + 1 for part in parts)])
+    after = replace_parts(batch, state, (), parts)
     batch.put(KEY_SEALED, encode_int(end))
-    batch.put(KEY_PARTS, encode_int(count))
-    return batch, replace(state, sealed=end, parts=count)
+    return batch, replace(after, sealed=end)

@@ -7,6 +7,7 @@ blocks' rows are read at once and held, sorted by address, until others are aske
 
 from bisect import bisect_right
 from collections import OrderedDict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from storage_core.format.shard_state import AddressRange
 from storage_core.format.zone import Zone
 from storage_core.ground.arrow import concat
 from storage_core.read.cold_rows import ColdRows, ColdSlice
+from storage_core.read.row_filter import RowFilter
 from storage_core.read.view import ShardView
 
 # A block may reach from one slice into the next.
@@ -49,6 +51,7 @@ class ColdBlocks:
         Raises:
             CorruptionError: An entry of the catalogue is damaged.
         """
+        self._stream, self._shard = view.stream, view.shard
         self._rows = ColdRows(view, directory)
         self._groups = self._rows.groups()
         self._begins = [group[0].first for group in self._groups]
@@ -76,6 +79,27 @@ class ColdBlocks:
             message = f"of its {zone.count} rows parts have {count}"
             raise CorruptionError(message)
         return _block_of(zone, concat(found) if len(found) > 1 else found[0])
+
+    def normal(self, wanted: RowFilter, runs: Sequence[AddressRange]) -> Iterator[pa.RecordBatch]:
+        """Yield the wanted rows of addresses that were neither late nor ahead, unsorted.
+
+        Groups of rows that cannot have an id or a time that is wanted are not read.
+
+        Raises:
+            CorruptionError: A part is damaged or gone.
+        """
+        try:
+            yield from self._rows.normal(wanted, runs)
+        except FileNotFoundError as error:
+            message = "a part whose blocks were trimmed is gone"
+            raise CorruptionError(
+                message,
+                stream=self._stream,
+                shard=self._shard,
+                path=Path(error.filename),
+                start=runs[0].start,
+                end=runs[-1].end,
+            ) from error
 
     def _slices_with(self, zone: Zone) -> list[ColdSlice]:
         """Return the slices that can have rows of a block, by their addresses."""

@@ -81,7 +81,7 @@ class ColdRows:
 
     def normal(self, wanted: RowFilter, runs: Runs) -> Iterator[pa.RecordBatch]:
         """Yield the wanted rows of some addresses that were neither late nor ahead, unsorted."""
-        for part in self._entries:
+        for part in self._entries if runs else ():
             if not part.is_flagged and (some := _within(runs, part.first, part.last + 1)):
                 yield from self._rows(part, wanted, some)
 
@@ -151,7 +151,14 @@ class ColdRows:
                             rows = rows.append_column(field, wide.column(field.name))
                     yield self._shown(file, rows, wanted.columns)
         except CorruptionError as error:
-            raise error.placed(self._view.stream, self._view.shard) from error
+            raise CorruptionError(
+                error.message,
+                stream=self._view.stream,
+                shard=self._view.shard,
+                path=error.path,
+                start=part.first,
+                end=part.last + 1,
+            ) from error
 
     def _groups(self, file: PartFile, wanted: RowFilter, runs: Runs) -> list[int]:
         """Return the groups of a file that can have wanted rows."""

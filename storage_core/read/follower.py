@@ -40,6 +40,7 @@ from storage_core.errors import (
 from storage_core.format.block import BlockPlace
 from storage_core.format.keys import FAMILY_DEFAULT
 from storage_core.format.marker_slot import MarkerState
+from storage_core.format.part_entry import ShardParts
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import STATE_RANGE, ShardState, decode_state
 from storage_core.ground.clock import Clock
@@ -47,7 +48,7 @@ from storage_core.ground.forking import Home
 from storage_core.read.answer import resumed, scan_view
 from storage_core.read.followed_heads import FollowedHeads
 from storage_core.read.near_end import bytes_in_logs, log_sizes, prove_near_end
-from storage_core.read.parts import ShardParts, parts_in
+from storage_core.read.parts import parts_in
 from storage_core.read.reader_rights import refuse_unwritable
 from storage_core.read.request import ReadRequest, ShardFacts
 from storage_core.read.schema_columns import schemas_in

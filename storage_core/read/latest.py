@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from storage_core.format.block import Block
+from storage_core.format.shard_state import AddressRange
 from storage_core.read.ahead_places import RowPlaces, newest_ahead
 from storage_core.read.columns import block_columns
 from storage_core.read.kept_ahead import rows_at, without_blocks
@@ -78,6 +79,12 @@ def _rows_at(view: ShardView, wanted: RowFilter, places: RowPlaces) -> Iterator[
     if gone.any():
         yield from rows_at(view, wanted, places.where(gone))
         places = places.where(~gone)
+    if view.state.trimmed and not view.meta.has_keys:
+        is_open = np.ones(len(places), dtype=np.bool_)
+        for rows, found in _trimmed_rows(view, wanted, places):
+            yield rows
+            is_open &= ~np.isin(places.address, found)
+        places = places.where(is_open)
     begin = 0
     while begin < len(places):
         zone = view.zone_at(int(places.address[begin]))
@@ -89,6 +96,26 @@ def _rows_at(view: ShardView, wanted: RowFilter, places: RowPlaces) -> Iterator[
             chosen = chosen[wanted.has_version(block)[chosen]]
         if len(chosen):
             yield block_columns(block, view.shard, wanted.columns, chosen)
+
+
+def _trimmed_rows(
+    view: ShardView, wanted: RowFilter, places: RowPlaces
+) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
+    """Yield normal rows of ascending places whose blocks were trimmed, and their addresses.
+
+    Of few ids parts read some groups of rows, and no block whole.
+    """
+    places = places.where(places.address < view.state.trimmed)
+    columns = tuple(dict.fromkeys((*wanted.columns, "primary", "address")))
+    narrow = replace(wanted, columns=columns, ids=np.unique(places.ids))
+    runs = [AddressRange(address, address + 1) for address in places.address.tolist()]
+    for rows in view.trimmed.normal(narrow, runs):
+        addresses = rows.column("address").to_numpy()
+        at = places.address.searchsorted(addresses)
+        is_right = places.ids[at] == rows.column("secondary").to_numpy()
+        is_right &= places.primary[at] == rows.column("primary").to_numpy()
+        right = rows.filter(pa.array(is_right)).select([*wanted.columns])
+        yield right, addresses[is_right]
 
 
 def _positions(block: Block, places: RowPlaces) -> npt.NDArray[np.int64]:

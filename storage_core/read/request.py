@@ -15,10 +15,10 @@ import pyarrow as pa
 from storage_core.errors import InvalidRequestError
 from storage_core.format.counters import Counters, IndexCounts
 from storage_core.format.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
+from storage_core.format.part_entry import ShardParts
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import ShardState
 from storage_core.read.columns import COLUMNS
-from storage_core.read.parts import ShardParts
 
 _NO_INDEX: Final = IndexCounts()
 Order = Literal["arrival", "replay", "time", "primary", "newest"]

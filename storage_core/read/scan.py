@@ -15,6 +15,7 @@ shortcut: without them a scan takes time, and has the same rows.
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Final
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from storage_core.errors import LostRangeError
 from storage_core.format.keys import INT64_MAX, late_key, late_window_key
 from storage_core.format.late_rows import decode_late_rows
 from storage_core.format.record import State
+from storage_core.format.shard_state import AddressRange
 from storage_core.format.zone import Zone
 from storage_core.read.columns import block_columns, late_columns
 from storage_core.read.id_ranges import SEEK_IDS_MAX, ranges_of_ids
@@ -215,11 +217,28 @@ def _rows_of(view: ShardView, wanted: RowFilter, zones: Iterator[Zone]) -> list[
 def _normal_rows(
     view: ShardView, wanted: RowFilter, zones: Iterator[Zone]
 ) -> Iterator[pa.RecordBatch]:
+    if wanted.ids is not None and view.state.trimmed and not view.meta.has_keys:
+        # Parts are sorted by id: of few they read some groups of rows, and no block whole.
+        runs, zones = _trimmed_runs(zones, view.state.trimmed)
+        yield from view.trimmed.normal(wanted, runs)
     for zone, block in view.blocks(zones):
         states = block.states
         chosen = wanted.choose(zone, block, states=None if states is None else states == 0)
         if chosen is None or len(chosen):
             yield block_columns(block, view.shard, wanted.columns, chosen)
+
+
+def _trimmed_runs(zones: Iterator[Zone], end: int) -> tuple[list[AddressRange], Iterator[Zone]]:
+    """Return the addresses of the first zones, which were trimmed, and the others."""
+    runs: list[AddressRange] = []
+    for zone in zones:
+        if zone.end > end:
+            return runs, chain((zone,), zones)
+        begin = zone.first
+        if runs and runs[-1].end == zone.previous_end:
+            begin = runs.pop().start
+        runs.append(AddressRange(begin, zone.end))
+    return runs, iter(())
 
 
 def flagged_rows(view: ShardView, wanted: RowFilter) -> Iterator[pa.RecordBatch]:

@@ -1,22 +1,19 @@
 """Who makes blocks again that were trimmed: loaded once a read comes to one."""
 
-from collections.abc import Callable
 from pathlib import Path
 
-from storage_core.format.block import Block
-from storage_core.format.zone import Zone
 from storage_core.read.parts import parts_directory
-from storage_core.read.view import BlocksFor, ShardView
+from storage_core.read.view import BlocksFor, ShardView, TrimmedRows
 
 
 def blocks_of_parts(shard_directory: Path) -> BlocksFor:
     """Return what makes blocks again of the parts of any view of a shard."""
     directory = parts_directory(shard_directory)
 
-    def made_again(view: ShardView) -> Callable[[Zone], Block]:
+    def made_again(view: ShardView) -> TrimmedRows:
         # Only who reads what was trimmed needs it, and it takes 100 ms.
         from storage_core.read.cold_blocks import ColdBlocks  # noqa: PLC0415
 
-        return ColdBlocks(view, directory).block
+        return ColdBlocks(view, directory)
 
     return made_again

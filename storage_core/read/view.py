@@ -6,12 +6,13 @@ last block: a reader whose store misses a piece in the middle or at the end cann
 rest for the whole. One thread at a time.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Final, NoReturn
+from typing import Final, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from storage_core.catalog.stream_meta import StreamMeta
 from storage_core.errors import CorruptionError, LostRangeError
@@ -35,6 +36,7 @@ from storage_core.format.zone import Zone, ZoneChunk, decode_zones
 from storage_core.heads.grouping import Int32s
 from storage_core.heads.table import Heads
 from storage_core.read.block_reads import BlockReads
+from storage_core.read.row_filter import RowFilter
 from storage_core.store.key_value import Item, StoreView
 
 _ZONES_FIRST: Final = 8
@@ -42,8 +44,21 @@ _ZONES_MOST: Final = 1024
 _ZONES_BYTES: Final = 2**20
 
 ZoneMask = npt.NDArray[np.bool_]
-# Says of a view what makes the blocks of zones again.
-BlocksFor = Callable[["ShardView"], Callable[[Zone], Block]]
+
+
+class TrimmedRows(Protocol):
+    """What answers for blocks of a view that were trimmed."""
+
+    def block(self, zone: Zone) -> Block:
+        """Return the block of a zone, made again."""
+        ...
+
+    def normal(self, wanted: RowFilter, runs: Sequence[AddressRange]) -> Iterator[pa.RecordBatch]:
+        """Yield the wanted rows of addresses that were neither late nor ahead, unsorted."""
+        ...
+
+
+BlocksFor = Callable[["ShardView"], TrimmedRows]
 
 
 class ShardView:
@@ -79,7 +94,7 @@ class ShardView:
         self.committed = committed
         self._blocks = BlockReads(meta.name, place, store, state.trimmed, self._made_again)
         self._blocks_for = blocks_for
-        self._of_parts: Callable[[Zone], Block] | None = None
+        self._trimmed: TrimmedRows | None = None
         self._store = store
         self._heads_for = heads_for
         self.has_index = state.index.entries > 0
@@ -229,10 +244,15 @@ class ShardView:
         """Yield zones with their blocks, reading neighbours in one pass."""
         return self._blocks.each(zones)
 
+    @property
+    def trimmed(self) -> TrimmedRows:
+        """What answers for blocks that were trimmed."""
+        if self._trimmed is None:
+            self._trimmed = self._blocks_for(self)
+        return self._trimmed
+
     def _made_again(self, zone: Zone) -> Block:
-        if self._of_parts is None:
-            self._of_parts = self._blocks_for(self)
-        return self._of_parts(zone)
+        return self.trimmed.block(zone)
 
     @property
     def unreadable(self) -> list[AddressRange]:

@@ -17,11 +17,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
+import xxhash
 
 from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 
 FOOTERS_MAX: Final = 32
+_PROVEN_MAX: Final = 4096
+_READ_BYTES: Final = 2**20
 _BOUNDED: Final = ("secondary", "primary", "address")
 _SCHEMA: Final = "schema"
 # The system refuses, which says nothing of the file.
@@ -113,8 +116,25 @@ class PartFile:
         return rows
 
 
+def digest_of(path: Path) -> bytes:
+    """Return the digest of a file."""
+    digest = xxhash.xxh3_128()
+    with path.open("rb") as file:
+        while data := file.read(_READ_BYTES):
+            digest.update(data)
+    return digest.digest()
+
+
+@lru_cache(maxsize=_PROVEN_MAX)
+def _prove(path: Path, digest: bytes) -> None:
+    """Compare a file with what was published, once: what its footer says no checksum covers."""
+    if digest_of(path) != digest:
+        message = "a part is not as it was published"
+        raise CorruptionError(message, path=path)
+
+
 @lru_cache(maxsize=FOOTERS_MAX)
-def footer_of(path: Path, _digest: bytes) -> Footer:
+def footer_of(path: Path, digest: bytes) -> Footer:
     """Return the footer of a file that was published with this digest.
 
     Raises:
@@ -122,6 +142,7 @@ def footer_of(path: Path, _digest: bytes) -> Footer:
         CorruptionError: It is damaged.
     """
     try:
+        _prove(path, digest)
         with _opened(path, None) as file:
             columns = tuple(file.schema_arrow.names)
             schemas: tuple[int, ...] = ()

@@ -1,34 +1,25 @@
 """What verify proves of parts: each entry's file is there, and is the one that was published."""
 
 from pathlib import Path
-from typing import Final
-
-import xxhash
 
 from storage_core.errors import CorruptionError
 from storage_core.format.keys import PREFIX_PART, prefix_end
 from storage_core.format.part_entry import PartEntry, decode_part
-from storage_core.format.shard_state import KEY_PARTS, KEY_SEALED
-from storage_core.read.parts import parts_directory
+from storage_core.format.shard_state import KEY_CATALOGUE, KEY_PARTS, KEY_SEALED
+from storage_core.read.parts import parts_directory, parts_in
 from storage_core.read.view import ShardView
+from storage_core.sealed.part_groups import digest_of
 from storage_core.upkeep.findings import Findings
-
-_READ_BYTES: Final = 2**20
-
-
-def digest_of(path: Path) -> bytes:
-    """Return the digest of a file."""
-    digest = xxhash.xxh3_128()
-    with path.open("rb") as file:
-        while data := file.read(_READ_BYTES):
-            digest.update(data)
-    return digest.digest()
 
 
 def check_parts(view: ShardView, shard_directory: Path, findings: Findings) -> None:
     """Compare a shard's catalogue with the files it names."""
     directory = parts_directory(shard_directory)
     state = view.state
+    try:
+        parts_in(view)
+    except CorruptionError as error:
+        findings.tell("part", error.message, key=KEY_CATALOGUE)
     for key, data in view.meta_items(PREFIX_PART, prefix_end(PREFIX_PART)):
         try:
             part = decode_part(key, data)

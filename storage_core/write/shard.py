@@ -15,12 +15,13 @@ import pyarrow as pa
 from storage_core.catalog.options import StreamOptions
 from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.format.keys import dead_letter_key
+from storage_core.format.part_entry import ShardParts
 from storage_core.format.record import Rows
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import AddressRange, ShardState, Tail
 from storage_core.format.window import Window
 from storage_core.read.answer import routed_here, scan_view
-from storage_core.read.parts import ShardParts, parts_in
+from storage_core.read.parts import parts_in
 from storage_core.read.request import ReadRequest, ShardFacts
 from storage_core.read.schema_columns import schemas_in
 from storage_core.store.key_value import Batch

@@ -16,8 +16,10 @@ import pyarrow.parquet as pq
 
 from storage_core import Environment, SchemaEntry, Stream, StreamOptions, StreamReader
 from storage_core.fields import AvroSchema, encode_batch, frame_of
+from storage_core.format.keys import PREFIX_PART
 from storage_core.sealed.part_values import Writer, column_of, payloads_of, reader_of
 from storage_core.store import rocks
+from storage_core.store.key_value import Batch
 
 NAME = "telemetry"
 FORMS = ["parquet", "avro", "jsonl"]
@@ -162,6 +164,17 @@ def small_segments() -> Environment:
     return Environment(
         open_store=partial(rocks.open_store, apart_bytes_min=1, segment_bytes=100_000)
     )
+
+
+def take_entry_away(stream: Stream) -> None:
+    """Take the entry of a part of each shard from its catalogue, as a hole in a log would."""
+    for shard in stream._shards.values():
+        view = shard.views.committed()
+        key = next(key for key, _ in view.meta_items(PREFIX_PART, None))
+        view.close()
+        batch = Batch()
+        batch.delete(key)
+        shard._store.write(batch)
 
 
 def whole_rows(root: Path, who: str, name: str = NAME) -> list[Row]:

@@ -22,7 +22,7 @@ from storage_core import (
     StreamReader,
 )
 from storage_core.testing import ManualClock
-from tests.log.cold.cold_lab import FIRST_MS, IDS, NAME, ColdLab, small_segments
+from tests.log.cold.cold_lab import FIRST_MS, IDS, NAME, ColdLab, small_segments, take_entry_away
 
 DAY_MS = 86_400_000
 HOUR_S = 3600
@@ -285,6 +285,19 @@ def test_damaged_parts_of_trimmed_rows_cannot_be_mended(lab):
 
 def bytes_under(root):
     return sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
+
+
+def test_entry_that_is_missing_is_told_by_reads_of_few_ids(lab):
+    lab.append(np.random.default_rng(18), 400)
+    lab.stream.seal()
+    lab.stream.trim()
+    asked: dict[str, Any] = {"keys": [b"device-1"]} if lab.has_keys else {"ids": [1]}
+    rows = lab.stream.read(**asked).num_rows
+    take_entry_away(lab.stream)
+    with pytest.raises(CorruptionError, match="the catalogue of parts is not whole"):
+        lab.stream.read(**asked)
+    assert rows
+    assert "the catalogue of parts is not whole" in str(lab.stream.verify().problems)
 
 
 def test_trimmed_blocks_give_their_space_back(tmp_path):
