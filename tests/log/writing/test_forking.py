@@ -93,7 +93,7 @@ OF_A_STAGING_WRITER: dict[str, tuple[Any, ...]] = {
     "close": (),
 }
 # What stands in memory, or opens a stream of its own.
-SERVED = {"create", "open", "add_shards", "options", "origin", "lineage", "is_replay"}
+SERVED = {"create", "open", "add_shards", "options", "origin", "has_ids", "lineage", "is_replay"}
 
 
 @pytest.fixture
