@@ -1,0 +1,1 @@
+"""Tests of the room `parts`, a file a module."""
