@@ -10,64 +10,38 @@ bloom filters of parts: `EXPLAIN ANALYZE` tells how many it scanned.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 import pyarrow as pa
 
 from storage_core.catalog.root_file import list_streams
-from storage_core.catalog.stream_file import read_stream
-from storage_core.cold.shapes import Renamed, files_by_names, names_of_several_shapes, renamed
+from storage_core.cold.moment import (
+    A_PART_HAS_GONE,
+    OWN_COLUMNS,
+    TRIES_MAX,
+    Moment,
+    PartGoneError,
+    look,
+)
+from storage_core.cold.shapes import Renamed
 from storage_core.errors import InvalidRequestError, ShardlogError, UnavailableError
-from storage_core.fields import AvroSchema
 from storage_core.format.keys import INT64_MIN
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.record import State
-from storage_core.format.schema_entry import SchemaEntry
-from storage_core.parts.part_rows import (
-    COMMITTED,
-    numbered,
-    numbers_of,
-    part_rows,
-    stored_columns,
-)
-from storage_core.read.parts import parts_directory
-from storage_core.reader import StreamReader
-from storage_core.sealed.part_values import FRAMING, Writer
 
 _MISSING: Final = "SQL needs DuckDB: pip install 'shardlog[sql]'"
-_OWN: Final = ("schema", FRAMING, COMMITTED)
-_TRIES_MAX: Final = 5
 # IMPORTANT: a directory above the root may be called `version=3`; that is no column of the rows.
 _AS_WRITTEN: Final = "union_by_name = true, hive_partitioning = false"
 _GONE: Final = "no such file"
-_A_PART_HAS_GONE: Final = "a part has gone since the streams were looked at; look anew"
 _QUOTE: Final = '"'
 _ASKING: Final = ("SELECT", "FROM", "PIVOT", "UNPIVOT", "WITH", "EXPLAIN")
 # What few formats have.
 _AS_TEXT: Final = ("INTERVAL", "UNION", "BIT")
 _FIRST_WORD: Final = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*([a-zA-Z]+)", re.DOTALL)
-
-
-class _GoneError(UnavailableError):
-    """A part went, as one that has expired, before it was opened; all is to be looked at anew."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    """A stream at one moment: files, tables of the rows behind them, and what is shown of both.
-
-    Files and tables stand with the columns that have another name beside those of other shapes.
-    """
-
-    files: Mapping[Renamed, list[str]]
-    hot: list[tuple[Renamed, pa.Table]]
-    shown: str
 
 
 def connect(root: str | PathLike[str], streams: Iterable[str] | None = None) -> "Streams":
@@ -121,7 +95,7 @@ class Streams:
         duckdb = _duckdb()
         for name in self._names:
             try:
-                _show(self.connection, name, _moment(self._root, name))
+                _show(self.connection, name, look(self._root, name))
             except duckdb.Error as error:
                 raise _refusal(error) from error
 
@@ -150,8 +124,8 @@ def batches_of(root: str | PathLike[str], query: str) -> tuple[pa.Schema, Iterat
         UnavailableError: Parts went on going before they could be opened.
     """
     duckdb = _duckdb()
-    for _ in range(_TRIES_MAX):
-        with ExitStack() as undo, suppress(_GoneError):
+    for _ in range(TRIES_MAX):
+        with ExitStack() as undo, suppress(PartGoneError):
             streams = undo.enter_context(connect(root, _named(root, query)))
             try:
                 reader = _told_apart(streams.sql(query)).to_arrow_reader()
@@ -269,40 +243,6 @@ def _tables(duckdb: Any, connection: Any, query: str, there: set[str]) -> set[st
         return {name for name in there if name.lower() in text}
 
 
-def _moment(root: str | PathLike[str], name: str) -> _Moment:
-    with StreamReader.open(root, name) as reader:
-        whole = read_stream(Path(root), name)
-        entries = reader.schemas()
-        files: list[tuple[str, str]] = []
-        hot: list[pa.RecordBatch] = []
-        looks: dict[int, ShardParts] = {}
-        for shard in reader.committed():
-            # IMPORTANT: in one look; what is behind `sealed` is in no part of it.
-            parts = looks[shard] = reader.shard(shard).parts()
-            directory = parts_directory(whole.shard_directory(shard))
-            files += [(str(directory / one.file_name), one.kind) for one in parts.entries]
-            hot += _hot_rows(reader, shard, parts.sealed, entries)
-        has_keys = reader.options.key_mode == "dictionary"
-    writers = [Writer(AvroSchema.parse(one.text), one.registry_id) for one in entries]
-    tables = [one.rows for one in part_rows(hot, has_keys=has_keys, writers=writers)] if hot else []
-    several = names_of_several_shapes(writers)
-    return _Moment(
-        _by_names(files, several),
-        [(renamed(rows.schema, several), rows) for rows in tables],
-        _shown(looks),
-    )
-
-
-def _by_names(
-    files: Sequence[tuple[str, str]], several: frozenset[str]
-) -> Mapping[Renamed, list[str]]:
-    """Return files by the columns that are renamed in them; one that has gone is told."""
-    try:
-        return files_by_names(files, several)
-    except FileNotFoundError as error:
-        raise _GoneError(_A_PART_HAS_GONE) from error
-
-
 def _shown(looks: Mapping[int, ShardParts]) -> str:
     """Return the condition on rows that have neither expired nor been taken by a cap."""
     floor = min((one.floor for one in looks.values()), default=INT64_MIN)
@@ -315,19 +255,7 @@ def _shown(looks: Mapping[int, ShardParts]) -> str:
     return " AND ".join(terms)
 
 
-def _hot_rows(
-    reader: StreamReader, shard: int, sealed: int, entries: Sequence[SchemaEntry]
-) -> Iterator[pa.RecordBatch]:
-    has_keys = reader.options.key_mode == "dictionary"
-    columns = stored_columns(has_keys=has_keys)
-    known = numbers_of(entries)
-    start = max(sealed, reader.start(shard))
-    for batch in reader.tail(shard, start, None, columns=columns):
-        if batch.num_rows:
-            yield numbered(batch, known)
-
-
-def _show(connection: Any, name: str, moment: _Moment) -> None:  # noqa: ANN401 - DuckDB's
+def _show(connection: Any, name: str, moment: Moment) -> None:  # noqa: ANN401 - DuckDB's
     """Make a stream a view of its name."""
     sources = []
     for names, files in moment.files.items():
@@ -340,11 +268,11 @@ def _show(connection: Any, name: str, moment: _Moment) -> None:  # noqa: ANN401 
         sources.append(f"SELECT * {_renaming(names)} FROM {_quoted(inner)}")  # noqa: S608 - quoted
     if not sources:
         sources.append('SELECT 0 AS shard, 0 AS "primary", 0 AS address, 0 AS state WHERE false')
-    own = ", ".join(f"'{one}'" for one in _OWN)
+    own = ", ".join(f"'{one}'" for one in OWN_COLUMNS)
     connection.execute(
         f"CREATE OR REPLACE VIEW {_quoted(name)} AS "  # noqa: S608 - names are quoted
         f"SELECT COLUMNS(lambda c: c NOT IN ({own})) FROM ({' UNION ALL BY NAME '.join(sources)}) "
-        f"WHERE {moment.shown}"
+        f"WHERE {_shown(moment.looks)}"
     )
 
 
@@ -357,7 +285,7 @@ def _refusal(error: Exception) -> ShardlogError:
     """Return what an error of DuckDB's is to a caller."""
     message = str(error)
     if _GONE in message.lower():
-        return _GoneError(_A_PART_HAS_GONE)
+        return PartGoneError(A_PART_HAS_GONE)
     return InvalidRequestError(_told(message))
 
 

@@ -53,7 +53,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
             *("field_columns", "versions_told"),
         ),
         ("schemas", "field_types"),
-        ("source", "sink"),
+        ("source", "sink", "parts"),
         ("data_source",),
         # They reach the source and the sink as everybody does, by their format's name.
         ("jobs",),
@@ -84,6 +84,8 @@ SIBLINGS = {"connectors": "streaming_jobs", "streaming_jobs": "connectors"}
 LENT = {"streaming_jobs": ("connectors.registry",)}
 OPEN_TO_SIBLINGS = (
     "storage_core",
+    "storage_core.cold.moment",
+    "storage_core.cold.moment",
     "storage_core.cold.sql",
     "storage_core.exchange.export",
     "storage_core.exchange.importing",

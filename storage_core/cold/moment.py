@@ -1,0 +1,103 @@
+"""A stream at one moment as columns: its parts, and the rows behind them that are not sealed yet.
+
+Those who ask over parts with an engine of their own (SQL, Spark) begin here. A file may go after
+the look, as one that has expired or was joined with others: whoever then finds it gone looks anew.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from storage_core.catalog.stream_file import read_stream
+from storage_core.cold.shapes import Renamed, files_by_names, names_of_several_shapes, renamed
+from storage_core.errors import UnavailableError
+from storage_core.fields import AvroSchema
+from storage_core.format.part_entry import ShardParts
+from storage_core.format.schema_entry import SchemaEntry
+from storage_core.parts.part_rows import COMMITTED, numbered, numbers_of, part_rows, stored_columns
+from storage_core.read.parts import parts_directory
+from storage_core.reader import StreamReader
+from storage_core.sealed.part_values import FRAMING, Writer
+
+# How often is looked anew for parts that have gone.
+TRIES_MAX: Final = 5
+# What parts have for the log alone.
+OWN_COLUMNS: Final = ("schema", FRAMING, COMMITTED)
+A_PART_HAS_GONE: Final = "a part has gone since the streams were looked at; look anew"
+
+
+class PartGoneError(UnavailableError):
+    """A part went, as one that has expired, before it was opened; all is to be looked at anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A stream at one moment.
+
+    Files and tables stand with the columns that have another name beside those of other shapes.
+
+    Attributes:
+        files: Those of the parts.
+        hot: The rows behind them.
+        looks: What of both has expired, by shard.
+    """
+
+    files: Mapping[Renamed, list[str]]
+    hot: list[tuple[Renamed, pa.Table]]
+    looks: Mapping[int, ShardParts]
+
+
+def look(root: str | PathLike[str], name: str) -> Moment:
+    """Look at a stream as it is at this moment.
+
+    Raises:
+        InvalidRequestError: There is no such stream.
+        PartGoneError: A part went while it was looked at.
+    """
+    with StreamReader.open(root, name) as reader:
+        whole = read_stream(Path(root), name)
+        entries = reader.schemas()
+        files: list[tuple[str, str]] = []
+        hot: list[pa.RecordBatch] = []
+        looks: dict[int, ShardParts] = {}
+        for shard in reader.committed():
+            # IMPORTANT: in one look; what is behind `sealed` is in no part of it.
+            parts = looks[shard] = reader.shard(shard).parts()
+            directory = parts_directory(whole.shard_directory(shard))
+            files += [(str(directory / one.file_name), one.kind) for one in parts.entries]
+            hot += _hot_rows(reader, shard, parts.sealed, entries)
+        has_keys = reader.options.key_mode == "dictionary"
+    writers = [Writer(AvroSchema.parse(one.text), one.registry_id) for one in entries]
+    tables = [one.rows for one in part_rows(hot, has_keys=has_keys, writers=writers)] if hot else []
+    several = names_of_several_shapes(writers)
+    return Moment(
+        _by_names(files, several),
+        [(renamed(rows.schema, several), rows) for rows in tables],
+        looks,
+    )
+
+
+def _by_names(
+    files: Sequence[tuple[str, str]], several: frozenset[str]
+) -> Mapping[Renamed, list[str]]:
+    """Return files by the columns that are renamed in them; one that has gone is told."""
+    try:
+        return files_by_names(files, several)
+    except FileNotFoundError as error:
+        raise PartGoneError(A_PART_HAS_GONE) from error
+
+
+def _hot_rows(
+    reader: StreamReader, shard: int, sealed: int, entries: Sequence[SchemaEntry]
+) -> Iterator[pa.RecordBatch]:
+    has_keys = reader.options.key_mode == "dictionary"
+    columns = stored_columns(has_keys=has_keys)
+    known = numbers_of(entries)
+    start = max(sealed, reader.start(shard))
+    for batch in reader.tail(shard, start, None, columns=columns):
+        if batch.num_rows:
+            yield numbered(batch, known)

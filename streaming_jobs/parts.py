@@ -1,0 +1,247 @@
+"""A stream as a DataFrame that Spark reads itself: its parts by Spark's own reader of Parquet.
+
+    from streaming_jobs.parts import dataframe
+
+    rows = dataframe(spark, "./data", "telemetry")
+    rows.where("secondary = 7").groupBy("room").avg("temperature")
+
+Filters and columns reach the files: Spark reads the columns that a query names, and skips groups of
+rows by their statistics. It is one moment of the stream, with the columns that SQL over it has
+(docs/SQL.md): the list of its parts, and beside them the rows that are not sealed yet, which the
+driver hands over. What has expired is not shown. Called on the driver.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from os import PathLike
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from storage_core import InvalidRequestError, UnavailableError
+from storage_core.cold.moment import (
+    OWN_COLUMNS,
+    TRIES_MAX,
+    Moment,
+    PartGoneError,
+    look,
+)
+from streaming_jobs.field_types import shown_types
+
+_EXPIRED: Final = 3
+# What Spark has no reader of in files, and what the column would be.
+_UNREAD: Final = "{} is {}, which Spark cannot read from Parquet; leave it out by `columns`"
+_EMPTY: Final = "shard int, `primary` bigint, address bigint, state int"
+_OPTIONS: Final = {
+    # IMPORTANT: a file that is not there, or is damaged, is told whatever the session is set to.
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    "datetimeRebaseMode": "CORRECTED",
+}
+# NOTE: Spark (4.3) takes paths for patterns. Told not to (`__globPaths__`), it reads all of several
+# paths once for each that looks like one.
+_PATTERN: Final = re.compile(r"([][{}*?\\])")
+_NESTED: Final = (ArrayType, MapType, StructType)
+_arrow: Any = pa.types  # the stubs do not tell one kind of type from another
+_parquet: Any = pq
+_Renamed = tuple[tuple[str, str], ...]
+
+
+def dataframe(
+    spark: SparkSession,
+    root: str | PathLike[str],
+    stream: str,
+    columns: Iterable[str] | None = None,
+) -> DataFrame:
+    """Return a stream as it is at this moment.
+
+    A file that goes later, as one that has expired or was joined with others, ends a query over
+    the frame; ask for a frame anew then. Rows that are not sealed are held by the driver.
+
+    Args:
+        spark: The session.
+        root: The root, which tasks see under the same path.
+        stream: The stream's name.
+        columns: Those wanted, by name; all if None.
+
+    Raises:
+        InvalidRequestError: There is no such stream or column, or Spark cannot read one.
+        UnavailableError: Parts went on going before they could be looked at.
+    """
+    wanted = None if columns is None else list(columns)
+    for _ in range(TRIES_MAX):
+        try:
+            moment = look(root, stream)
+            sources = [*_files(spark, moment, wanted), *_hot(spark, moment, wanted)]
+        except (PartGoneError, FileNotFoundError):
+            continue
+        return _united(spark, sources, moment, wanted)
+    message = f"parts of {stream!r} went on being replaced before they could be looked at"
+    raise UnavailableError(message)
+
+
+def _files(
+    spark: SparkSession, moment: Moment, wanted: Sequence[str] | None
+) -> Iterator[DataFrame]:
+    """Yield the rows of parts, those of one schema together."""
+    alike: dict[tuple[_Renamed, pa.Schema], list[str]] = {}
+    for names, files in moment.files.items():
+        for file in files:
+            schema = _parquet.read_schema(file).remove_metadata()
+            alike.setdefault((names, schema), []).append(file)
+    for (names, schema), files in alike.items():
+        read = spark.read.options(**_OPTIONS).schema(_as_spark(schema, names, wanted))
+        try:
+            rows = read.parquet(*map(_as_written, files))
+        except AnalysisException as error:
+            if error.getCondition() == "PATH_NOT_FOUND":
+                raise FileNotFoundError from error
+            raise
+        yield rows.withColumnsRenamed(dict(names))
+
+
+def _as_written(file: str) -> str:
+    return "file://" + _PATTERN.sub(r"\\\1", file)
+
+
+def _hot(spark: SparkSession, moment: Moment, wanted: Sequence[str] | None) -> Iterator[DataFrame]:
+    """Yield the rows that are not sealed."""
+    for names, table in moment.hot:
+        told = _as_spark(table.schema, names, wanted)
+        rows: Any = table.select(told.names)
+        kinds = pa.schema([(one.name, _handed(one.type)) for one in rows.schema])
+        yield spark.createDataFrame(rows.cast(kinds), told).withColumnsRenamed(dict(names))
+
+
+def _as_spark(schema: pa.Schema, names: _Renamed, wanted: Sequence[str] | None) -> StructType:
+    """Return the columns of a table that are shown, or needed to tell what is, by Spark's types."""
+    needed = {"shard", "primary", "address", "state"}
+    asked = None if wanted is None else {*map(str.lower, wanted), *needed}
+    told: dict[str, StructField] = {}
+    for field in schema:
+        shown = dict(names).get(field.name, field.name)
+        if field.name in OWN_COLUMNS or (asked is not None and shown.lower() not in asked):
+            continue
+        if shown.lower() in told:
+            message = (
+                f"columns {told[shown.lower()].name!r} and {field.name!r} differ only in case, "
+                "which Spark does not tell apart"
+            )
+            raise InvalidRequestError(message)
+        told[shown.lower()] = StructField(field.name, _type_of(shown, field.type))
+    return StructType(list(told.values()))
+
+
+def _type_of(name: str, kind: pa.DataType) -> DataType:
+    unread = next((one for one in _leaves(kind) if _is_unread(one)), None)
+    if unread is not None:
+        raise InvalidRequestError(_UNREAD.format(repr(name), unread))
+    return shown_types(_plain(kind))[0]
+
+
+def _plain(kind: Any) -> pa.DataType:  # noqa: ANN401 - a type of Arrow's
+    """Return a type that fields of Avro have for one that parts have: numbers of 32 bits, texts."""
+    if _arrow.is_dictionary(kind):
+        return _plain(kind.value_type)
+    is_small = _arrow.is_integer(kind) and kind not in (pa.int32(), pa.int64())
+    return pa.int32() if is_small else kind
+
+
+def _handed(kind: pa.DataType) -> pa.DataType:
+    return shown_types(_plain(kind))[1]
+
+
+def _leaves(kind: Any) -> Iterator[pa.DataType]:  # noqa: ANN401 - a type of Arrow's
+    if not _arrow.is_nested(kind):
+        yield kind
+    for at in range(kind.num_fields):
+        yield from _leaves(kind.field(at).type)
+
+
+def _is_unread(kind: Any) -> bool:  # noqa: ANN401 - a type of Arrow's
+    is_ns = _arrow.is_timestamp(kind) and kind.unit == "ns"
+    return bool(is_ns or _arrow.is_time(kind) or _arrow.is_null(kind))
+
+
+def _united(
+    spark: SparkSession,
+    sources: Sequence[DataFrame],
+    moment: Moment,
+    wanted: Sequence[str] | None,
+) -> DataFrame:
+    if not sources:
+        sources = [spark.createDataFrame([], _EMPTY)]
+    met: dict[str, set[DataType]] = {}
+    for rows in sources:
+        for field in rows.schema:
+            met.setdefault(field.name.lower(), set()).add(field.dataType)
+    casts = {name: target for name, kinds in met.items() if (target := _one_type(kinds))}
+    try:
+        rows = reduce(
+            lambda one, other: one.unionByName(other, allowMissingColumns=True),
+            [_cast(rows, casts).where(_shown(moment)) for rows in sources],
+        )
+        return rows if wanted is None else rows.select(*map(_named, wanted))
+    except AnalysisException as error:
+        raise InvalidRequestError(str(error).splitlines()[0]) from error
+
+
+def _one_type(kinds: set[DataType]) -> DataType | None:
+    """Return what values of several types are cast to; None where Spark finds that, or nothing."""
+    if len(kinds) == 1 or any(isinstance(kind, _NESTED) for kind in kinds):
+        return None
+    if kinds <= {StringType(), BinaryType()}:
+        return BinaryType()
+    if StringType() in kinds:
+        return StringType()
+    # Spark's own choice for int and float is a float, which has not all of the ints.
+    is_number = kinds <= {IntegerType(), LongType(), FloatType(), DoubleType()}
+    return DoubleType() if is_number and kinds - {IntegerType(), LongType()} else None
+
+
+def _cast(rows: DataFrame, casts: Mapping[str, DataType]) -> DataFrame:
+    changed = {
+        field.name: _named(field.name).cast(target)
+        for field in rows.schema
+        if (target := casts.get(field.name.lower())) and target != field.dataType
+    }
+    return rows.withColumns(changed) if changed else rows
+
+
+def _shown(moment: Moment) -> Column:
+    """Return the condition on rows that have neither expired nor been taken by a cap."""
+    floors = [one.floor for one in moment.looks.values()]
+    least = min(floors, default=None)
+    shown = F.col("state") != _EXPIRED
+    if least is not None:
+        shown &= F.col("primary") >= least
+    for shard, one in moment.looks.items():
+        if one.floor != least:
+            shown &= (F.col("shard") != shard) | (F.col("primary") >= one.floor)
+        if one.cut > 0:
+            shown &= (F.col("shard") != shard) | (F.col("address") >= one.cut)
+    return shown
+
+
+def _named(name: str) -> Column:
+    """Return a column by its whole name, which may have dots."""
+    quoted = name.replace("`", "``")
+    return F.col(f"`{quoted}`")

@@ -1,0 +1,115 @@
+"""Goal: Spark over parts answers what the log holds at one moment, and skips what it need not read.
+
+Method: rows of every kind are appended; some are sealed. Frames are compared with the log's
+own rows and with what our source gives of the same stream, and plans are asked what was pushed
+into the files.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+from storage_core import InvalidRequestError, Stream
+from streaming_jobs.parts import dataframe
+from tests.log.cold.cold_lab import FIRST_MS, NAME, SCHEMAS, ColdLab, Row
+
+ENVELOPE = ("shard", "address", "primary", "version", "state", "timestamp", "schema_id")
+
+
+@pytest.fixture(params=["none", "dictionary"])
+def lab(request, tmp_path):
+    lab = ColdLab(tmp_path / "a {root} [of] version=3", key_mode=request.param)
+    rng = np.random.default_rng(31)
+    for _ in range(2):
+        lab.append(rng, 300)
+        lab.stream.seal()
+    lab.append(rng, 100)
+    yield lab
+    lab.stream.close()
+
+
+def rows_of(frame: Any, *names: str) -> list[Row]:
+    found = [row.asDict(recursive=True) for row in frame.select(*names).collect()]
+    return sorted(found, key=lambda row: (row["shard"], row["address"]))
+
+
+def plan_of(frame: Any) -> str:
+    frame.sparkSession.conf.set("spark.sql.maxMetadataStringLength", 10_000)
+    try:
+        text: str = frame._jdf.queryExecution().executedPlan().toString()
+    finally:
+        frame.sparkSession.conf.unset("spark.sql.maxMetadataStringLength")
+    return text
+
+
+def test_rows_are_those_of_the_log_sealed_or_not(spark, lab):
+    names = [*ENVELOPE, lab.who]
+    found = rows_of(dataframe(spark, lab.root, NAME), *names)
+    assert found == [{name: row[name] for name in names} for row in lab.rows()]
+    lab.stream.seal()
+    assert rows_of(dataframe(spark, lab.root, NAME), *names) == found
+
+
+def test_fields_are_those_that_our_source_reads_from_blocks(spark, lab):
+    options = {"path": str(lab.root), "stream": NAME, "readerSchema": SCHEMAS[1].text}
+    options |= {"valueFormat": "avro", "mode": "PERMISSIVE", "startingOffsets": "earliest"}
+    source = spark.read.format("shardlog").options(**options).load()
+    source = source.where("_corrupt_value IS NULL").withColumnsRenamed(
+        {"partition": "shard", "offset": "address"}
+    )
+    both = dataframe(spark, lab.root, NAME).alias("a").join(source.alias("b"), ["shard", "address"])
+    terms = [f"a.{name} <=> b.{name}" for name in ("temperature", "value_version", "humidity")]
+    same = " AND ".join([*terms, "to_json(a.tags) <=> to_json(b.tags)"])
+    assert both.count() == source.count()
+    assert both.where("a.temperature IS NOT NULL AND a.humidity IS NOT NULL").count() > 0
+    assert both.where(f"NOT ({same})").count() == 0
+
+
+def test_filters_and_columns_reach_the_files(spark, lab):
+    frame = dataframe(spark, lab.root, NAME)
+    frame = frame.where(f"primary >= {FIRST_MS + 5000} AND temperature = 20.5").select(
+        "temperature"
+    )
+    plan = plan_of(frame)
+    assert f"GreaterThanOrEqual(primary,{FIRST_MS + 5000})" in plan
+    assert "EqualTo(temperature,20.5)" in plan
+    assert "tags" not in plan.split("ReadSchema")[1].splitlines()[0]
+
+
+def test_only_columns_that_are_wanted_are_there(spark, lab):
+    frame = dataframe(spark, lab.root, NAME, columns=["address", "humidity"])
+    assert frame.columns == ["address", "humidity"]
+    with pytest.raises(InvalidRequestError, match="wind"):
+        dataframe(spark, lab.root, NAME, columns=["wind"])
+
+
+def test_frame_stays_at_its_moment(spark, lab):
+    frame = dataframe(spark, lab.root, NAME)
+    lab.append(np.random.default_rng(32), 50)
+    lab.stream.seal()
+    assert frame.count() == 700
+    assert dataframe(spark, lab.root, NAME).count() == 750
+
+
+def test_expired_rows_are_not_shown(spark, tmp_path):
+    lab = ColdLab(tmp_path)
+    rng = np.random.default_rng(33)
+    lab.append(rng, 300)
+    lab.stream.seal()
+    lab.append(rng, 300)
+    lab.stream.alter(retention=timedelta(seconds=200))
+    now = FIRST_MS + 600_000
+    lab.stream.expire(now=now)
+    found = rows_of(dataframe(spark, lab.root, NAME), "shard", "address")
+    left = [row for row in lab.rows_left(now - 200_000) if row["state"] != 3]
+    lab.stream.close()
+    assert [tuple(row.values()) for row in found] == sorted(
+        (row["shard"], row["address"]) for row in left
+    )
+
+
+def test_stream_without_rows_is_empty(spark, tmp_path):
+    Stream.create(tmp_path, NAME).close()
+    assert dataframe(spark, tmp_path, NAME).count() == 0
