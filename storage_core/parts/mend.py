@@ -1,6 +1,7 @@
 """Mending: a part whose file is damaged or gone is made again of the log, which has its rows."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -49,7 +50,7 @@ def mend_parts(shard: Shard) -> tuple[Mended, ...]:
 
     Raises:
         LostRangeError: The log has lost rows of one too, or they were trimmed; it stays as it is,
-            and those before it are mended.
+            its trimmed blocks are lost from now on, and those before it are mended.
         UnavailableError: Something else held the shard for too long, or the disk refuses.
         ShardPoisonedError: The write failed, or an earlier one had.
     """
@@ -70,10 +71,30 @@ def _mended(shard: Shard) -> Iterator[Mended]:
         if not what:
             continue
         with file_errors(directory, "parts cannot be made"):
-            made = _made_again(shard, part)  # 2
+            try:
+                made = _made_again(shard, part)  # 2
+            except LostRangeError:
+                _note_trimmed(shard, part)
+                raise
             shard.take_away(partial(_replaced, part, made))  # 3
             path.unlink(missing_ok=True)  # 4
         yield Mended(part, what, made)
+
+
+def _note_trimmed(shard: Shard, part: PartEntry) -> None:
+    """Record the trimmed blocks that only a damaged part could make again as lost.
+
+    No read does: the file may come back. Whoever mends wants to go on without it.
+    """
+    view = shard.views.committed()
+    try:
+        end = min(part.last + 1, view.state.trimmed)
+        for zone in view.zones(max(part.first, view.state.start), end):
+            with suppress(CorruptionError):
+                view.block(zone)
+    finally:
+        view.close()
+    shard.note_lost(view.gone_with_parts)
 
 
 def _made_again(shard: Shard, part: PartEntry) -> PartEntry | None:

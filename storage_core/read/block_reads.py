@@ -33,6 +33,8 @@ class BlockReads:
     ) -> None:
         """Read blocks of this place, those below `trimmed` by what makes them again."""
         self.unreadable: list[AddressRange] = []
+        # Apart: a part's file may come back, from a backup or a disk that was away.
+        self.gone_with_parts: list[AddressRange] = []
         self._stream = stream
         self._place = place
         self._store = store
@@ -121,7 +123,8 @@ class BlockReads:
             return self._made_again(zone)
         except CorruptionError as error:
             name = "" if error.path is None else f"{error.path.name}: "
-            raise self._unreadable(zone, f"it was trimmed, {name}{error.message}") from error
+            self.gone_with_parts.append(AddressRange(zone.first, zone.end))
+            raise self._told(zone, f"it was trimmed, {name}{error.message}") from error
 
     def _told_with_place(self, zone: Zone, error: CorruptionError) -> str:
         """Say what is wrong with a block's bytes, and where they lie if in a segment."""
@@ -133,6 +136,9 @@ class BlockReads:
 
     def _unreadable(self, zone: Zone, why: str) -> CorruptionError:
         self.unreadable.append(AddressRange(zone.first, zone.end))
+        return self._told(zone, why)
+
+    def _told(self, zone: Zone, why: str) -> CorruptionError:
         return CorruptionError(
             f"a block cannot be read: {why}",
             stream=self._stream,

@@ -259,6 +259,11 @@ class ShardView:
         """The blocks found missing or damaged so far."""
         return self._blocks.unreadable
 
+    @property
+    def gone_with_parts(self) -> list[AddressRange]:
+        """The trimmed blocks that could not be made again so far, since a part is damaged."""
+        return self._blocks.gone_with_parts
+
     def windows(self, first: int, last: int) -> Iterator[tuple[int, Window]]:
         """Yield the windows in the closed range of window numbers that have a summary."""
         for key, data in self._store.items(
