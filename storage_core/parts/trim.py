@@ -54,9 +54,10 @@ def trim_shard(shard: Shard, keep_hot_ms: int) -> ShardTrim:
        256 MiB, and not into a lost range.
     2. Prove: compare the files of its parts with their digests; make each block again of them, and
        compare it with the block, column by column.
-    3. Publish: up to where blocks are gone, and which segments, in one WriteBatch; sync; write the
-       marker with a new generation, so that readers in other processes look at parts too. With a
-       stream's first trim it names the feature, durably, before.
+    3. Publish: up to where blocks are gone, and which segments, in one WriteBatch, with the heads,
+       so that no opening makes blocks again to know them; sync; write the marker with a new
+       generation, so that readers in other processes look at parts too. With a stream's first trim
+       it names the feature, durably, before.
     4. Free: the blocks, and the segments that have none left, as expiry does.
 
     A crash before 3 changes nothing; one behind it leaves bytes that nothing refers to, which the

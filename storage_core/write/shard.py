@@ -283,8 +283,8 @@ class Shard:
         with self.guard.appending():
             batch, state = change(self._standing.state, self._writing.window)
             through = state.heads_through
-            if through < state.start:
-                # What goes can be replayed no more.
+            if through < max(state.start, state.trimmed):
+                # What goes can be replayed no more, or only if its parts are there just then.
                 through = self._heads.put(batch, through) or through
             step = partial(self._write_away, batch, state, through)
             self.guard.finish(self.guard.append_lock, step)

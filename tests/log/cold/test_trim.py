@@ -287,6 +287,23 @@ def test_part_that_comes_back_has_cost_nothing(lab):
     assert lab.stream.verify().is_clean
 
 
+def test_opening_looks_at_no_part_and_calls_nothing_lost(lab):
+    rng = np.random.default_rng(20)
+    lab.append(rng, 400)
+    lab.stream.seal()
+    lab.stream.trim()
+    rows, paths = lab.rows(), [one.path for one in lab.stream.parts()]
+    away = [path.rename(path.with_suffix(".away")) for path in paths]
+    lab.reopen()
+    assert not any(lab.stream.lost_ranges().values())
+    # Late or not, as what stands in the trimmed blocks says.
+    lab.append(rng, 50)
+    for one, path in zip(away, paths, strict=True):
+        one.rename(path)
+    assert [row for row in lab.rows() if row in rows] == rows
+    assert lab.stream.verify().is_clean
+
+
 def test_part_of_trimmed_rows_cannot_be_mended_and_its_loss_can_be_accepted(lab):
     lab.append(np.random.default_rng(17), 400)
     lab.stream.seal()
