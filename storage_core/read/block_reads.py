@@ -1,5 +1,7 @@
 """Blocks of a view: found by their zones, proven, decoded; or made again of parts, if trimmed.
 
+Those made again are compared with what zones say of them, since no checksum is of their bytes.
+
 Copying a block empties the processor's caches of the code that decodes it. So a scan reads and
 proves ever more neighbours one after the other, and then decodes them one after the other.
 """
@@ -14,6 +16,7 @@ from storage_core.format.block import Block, BlockPlace, decode_proven, prove_bl
 from storage_core.format.keys import FAMILY_LOG, log_key
 from storage_core.format.shard_state import AddressRange
 from storage_core.format.zone import Zone
+from storage_core.read.block_proof import disagreement
 from storage_core.store.key_value import Item, StoreView
 
 _RUN_BLOCKS: Final = 8
@@ -120,11 +123,13 @@ class BlockReads:
     def _of_parts(self, zone: Zone) -> Block:
         assert self._made_again is not None, "this view was made without parts"
         try:
-            return self._made_again(zone)
+            block = self._made_again(zone)
+            _refuse_other(zone, block)
         except CorruptionError as error:
             name = "" if error.path is None else f"{error.path.name}: "
             self.gone_with_parts.append(AddressRange(zone.first, zone.end))
             raise self._told(zone, f"it was trimmed, {name}{error.message}") from error
+        return block
 
     def _told_with_place(self, zone: Zone, error: CorruptionError) -> str:
         """Say what is wrong with a block's bytes, and where they lie if in a segment."""
@@ -146,6 +151,13 @@ class BlockReads:
             start=zone.first,
             end=zone.end,
         )
+
+
+def _refuse_other(zone: Zone, block: Block) -> None:
+    """Raise if parts make another block of a zone than it had."""
+    if what := disagreement(zone, block):
+        message = f"and of its parts comes another: {what}"
+        raise CorruptionError(message)
 
 
 def _fill(

@@ -1,4 +1,4 @@
-"""What verify compares block by block: the zone, and the ordered copies of flagged rows.
+"""What verify compares block by block beside the zone: the ordered copies of flagged rows.
 
 Copies are looked up by the keys that the rows must have, and compared column by column as
 readers get them. Where each row has its copy and there are as many of both, there is no copy
@@ -25,7 +25,6 @@ from storage_core.format.keys import (
 )
 from storage_core.format.late_rows import decode_late_rows, has_whole_values
 from storage_core.format.record import ENVELOPE, SCHEMA, State
-from storage_core.format.zone import Zone, decode_secondaries, primary_spans, state_counts
 from storage_core.heads.grouping import States
 from storage_core.read.columns import Positions, block_columns, late_columns
 from storage_core.read.view import ShardView
@@ -34,27 +33,6 @@ from storage_core.upkeep.findings import Findings
 
 _COPIED: Final = ("version", "state", "payload", "committed_at_ms", *ENVELOPE, SCHEMA)
 _KEY_BYTES: Final = 29
-
-
-def disagreement(zone: Zone, block: Block) -> str | None:
-    """Say how a zone differs from its block, whose bytes match the zone's checksum; or None."""
-    states, addresses = block.states, block.addresses
-    spans = (zone.primary_min, zone.primary_max, zone.flagged_min, zone.flagged_max)
-    if spans != primary_spans(block.primaries, states):
-        return "the zone's primaries differ from the block's"
-    tombstones = block.batch.column("payload").null_count
-    counts = (zone.late, zone.ahead, zone.expired, zone.tombstones)
-    if counts != (*state_counts(states), tombstones):
-        return "the zone's counts differ from the block's"
-    if zone.committed_at_ms != block.committed_at_ms:
-        return "the zone's time of storing differs from the block's"
-    ids = decode_secondaries(zone.sections)
-    if ids is not None and not np.array_equal(ids, np.unique(block.secondaries)):
-        return "the zone's set of secondaries differs from the block's"
-    is_framed = int(addresses[0]) == block.first and int(addresses[-1]) == block.last
-    if not is_framed or not (addresses[1:] > addresses[:-1]).all():
-        return "the block's addresses differ from its header, or do not ascend"
-    return None
 
 
 class CopyCheck:

@@ -30,8 +30,9 @@ from storage_core.format.keys import (
 from storage_core.format.window import Window
 from storage_core.format.zone import Zone
 from storage_core.heads.grouping import Int32s
+from storage_core.read.block_proof import disagreement
 from storage_core.read.view import ShardView
-from storage_core.upkeep.block_checks import CopyCheck, disagreement
+from storage_core.upkeep.block_checks import CopyCheck
 from storage_core.upkeep.findings import PROBLEMS_MAX, Findings, Problem
 from storage_core.upkeep.index_checks import check_index
 from storage_core.upkeep.key_checks import DictionaryCheck

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from storage_core import (
@@ -22,7 +23,15 @@ from storage_core import (
     StreamReader,
 )
 from storage_core.testing import ManualClock
-from tests.log.cold.cold_lab import FIRST_MS, IDS, NAME, ColdLab, small_segments, take_entry_away
+from tests.log.cold.cold_lab import (
+    FIRST_MS,
+    IDS,
+    NAME,
+    ColdLab,
+    forge,
+    small_segments,
+    take_entry_away,
+)
 
 DAY_MS = 86_400_000
 HOUR_S = 3600
@@ -285,6 +294,45 @@ def test_part_that_comes_back_has_cost_nothing(lab):
     lab.reopen()
     assert lab.rows() == rows
     assert lab.stream.verify().is_clean
+
+
+def with_column(rows, name, values):
+    """Return rows with another column of this name."""
+    place = rows.schema.get_field_index(name)
+    return rows.set_column(place, name, values.cast(rows.schema.field(name).type))
+
+
+def an_hour_later(rows):
+    return with_column(rows, "primary", pc.add(rows["primary"], 3_600_000))
+
+
+def never_late(rows):
+    return with_column(rows, "state", pa.array([0] * len(rows)))
+
+
+def without_values(rows):
+    return with_column(rows, "payload", pa.nulls(len(rows), pa.binary()))
+
+
+def of_one_id(rows):
+    name = "key" if "key" in rows.schema.names else "secondary"
+    return with_column(rows, name, pa.array([rows[name][0].as_py()] * len(rows)))
+
+
+@pytest.mark.parametrize("change", [an_hour_later, never_late, without_values, of_one_id])
+def test_wrong_rows_that_the_catalogue_proves_do_not_pass_for_a_block(lab, change):
+    lab.append(np.random.default_rng(21), 400)
+    lab.stream.seal()
+    lab.stream.trim()
+    for part in lab.stream.parts():
+        if change is of_one_id or not part.entry.kind:
+            forge(lab.stream, part, change)
+    with StreamReader.open(lab.root, NAME) as reader:
+        for reads, shard in ((reader, 0), (lab.stream, 0), (lab.stream, 1)):
+            with pytest.raises(CorruptionError, match="it was trimmed, and of its parts"):
+                list(reads.tail(shard, 0))
+    assert not any(lab.stream.lost_ranges().values())
+    assert not lab.stream.verify().is_clean
 
 
 def test_opening_looks_at_no_part_and_calls_nothing_lost(lab):
