@@ -3,7 +3,8 @@
 1. Roll up the batch's rows by id and window of the lowest level.
 2. Take what earlier batches had of the same windows: from memory, or from the rows in the log.
 3. Merge the two: the truth about each id and window that a row came for, as of the batch's end.
-4. For each level above merge the newest roll-ups of the level below, of the same windows only.
+4. For each level above merge the newest roll-ups of the level below, of the same windows only;
+   those stay as they are kept of which retention may have taken some.
 5. Keep each level's in its stream, side by side; then write the files of the periods that changed.
 
 Nothing is added to what is kept, all is said anew, so a batch that stops after any step is done
@@ -22,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
+from storage_core import INT64_MIN
 from streaming_jobs.jobs.batch_span import BatchSpan, span_of
 from streaming_jobs.jobs.calendar import Calendar, Level, years_ms
 from streaming_jobs.jobs.measuring import LeftOut, primary_of
@@ -73,7 +75,7 @@ class Cascade:
         changed, expired = self._lowest(spark, span, found)
         _tell(number, left, expired)
         if changed.num_rows:
-            self._raise(spark, changed)
+            self._raise(spark, changed, number)
         self._reached = span.ends
 
     def _lowest(
@@ -104,14 +106,15 @@ class Cascade:
         floor, unit = self.rows.floor(), self.rows.measuring.unit
         return {start for start in windows if primary_of(start, unit) < floor}
 
-    def _raise(self, spark: SparkSession, changed: pa.Table) -> None:
+    def _raise(self, spark: SparkSession, changed: pa.Table, number: int) -> None:
         below: dict[Level, pa.Table] = {self.levels[0]: changed}
         periods: dict[Level, pa.Table] = {}
         for level in self.levels:
             above = _ABOVE.get(level)
             is_raised = above is not None and above in self.levels
             if is_raised or self.files is not None:
-                periods[level] = self._newest(level, below[level])
+                periods[level], gone = self._newest(level, below[level])
+                _tell_cut_off(number, self.streams.name(level), gone)
             if above is not None and is_raised:
                 below[above] = self._merged(above, periods[level], below[level])
         # Each waits for Spark most of the time. If one fails the batch comes again, and writes all.
@@ -119,6 +122,7 @@ class Cascade:
             written = [
                 writers.submit(self.streams.write, spark, level, below[level])
                 for level in self.levels
+                if below[level].num_rows
             ]
         for one in written:
             one.result()
@@ -134,8 +138,11 @@ class Cascade:
         )
         return only(merge(raised), wanted)
 
-    def _newest(self, level: Level, changed: pa.Table) -> pa.Table:
-        """Return the newest roll-ups of the periods in which some changed: of these ids, or all."""
+    def _newest(self, level: Level, changed: pa.Table) -> tuple[pa.Table, int]:
+        """Return the newest roll-ups of the periods in which some changed: of these ids, or all.
+
+        Of periods that have lost some there is none; how many changed there is told.
+        """
         kept = self._below.setdefault(level, KeptWindows())
         starts, ends = self._periods(level, changed.column("start").to_numpy())
         first = np.unique(starts, return_index=True)[1]
@@ -153,12 +160,18 @@ class Cascade:
                     self.streams.newest(level, begin, end, of_ids)
                     for begin, end in ranges_of(ordered, their_ends, len(ordered))
                 ]
+        # IMPORTANT: asked once they are read, as in `_lowest`.
+        floor = self.streams.floor(level) if unknown else INT64_MIN
+        gone = {start for start in unknown if start < floor}
         found = newest(together([*pool, changed]))
         periods, _ = self._periods(level, found.column("start").to_numpy())
+        if gone:
+            is_whole = ~np.isin(periods, sorted(gone))
+            found, periods = found.filter(_untyped.array(is_whole)), periods[is_whole]
         for start in spans:
-            if start not in unknown or start in whole:
+            if start not in gone and (start not in unknown or start in whole):
                 kept.put(start, found.filter(_untyped.array(periods == start)))
-        return found
+        return found, int(np.count_nonzero(np.isin(starts, sorted(gone))))
 
     def _periods(self, level: Level, starts: Times) -> tuple[Times, Times]:
         """Return the window of the level above for each, as start and end; of years all time."""
@@ -204,6 +217,17 @@ def _tell(number: int, left: LeftOut, expired: int) -> None:
             "them, so that they cannot be rolled up anew",
             number,
             expired,
+        )
+
+
+def _tell_cut_off(number: int, stream: str, changed: int) -> None:
+    if changed:
+        _LOG.warning(
+            "batch %d: %d roll-ups of stream %r change nothing above them, nor files: retention "
+            "has taken others that the windows above are made of, so these stay as they are kept",
+            number,
+            changed,
+            stream,
         )
 
 

@@ -18,7 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from storage_core import INT64_MIN, InvalidRequestError, StreamReader
+from storage_core import StreamReader
+from streaming_jobs.jobs.floors import floor_of
 from streaming_jobs.jobs.measuring import Measuring, primary_of
 from streaming_jobs.jobs.rollup_streams import IDS_MAX
 from streaming_jobs.jobs.rollups import of_windows, schema_of
@@ -81,9 +82,7 @@ class OlderRows:
             InvalidRequestError: Rows go by a cap, so there is none.
         """
         with StreamReader.open(self.root, self.stream) as reader:
-            refuse_caps(reader, self.stream)
-            floors = [reader.shard(shard).state().floor for shard in reader.committed()]
-        return max(floors, default=INT64_MIN)
+            return floor_of(reader, self.stream)
 
     def _bounds(self, begins: Mapping[int, int]) -> Options | None:
         """Return the options that bound a read, None where nothing lies below the begins."""
@@ -115,22 +114,6 @@ class OlderRows:
             name = "keys" if self.measuring.whose == "key" else "ids"
             reader = reader.option(name, _named(ids.to_pylist()))
         return reader.load()
-
-
-def refuse_caps(reader: StreamReader, stream: str) -> None:
-    """Refuse a stream whose rows go by how many there are.
-
-    Raises:
-        InvalidRequestError: It is one.
-    """
-    caps = {name: getattr(reader.options, name) for name in ("records_max", "bytes_max")}
-    given = ", ".join(f"{name} {cap}" for name, cap in caps.items() if cap is not None)
-    if given:
-        message = (
-            f"stream {stream!r} keeps no more than {given}: rows that a window needs may be gone, "
-            "and nobody would know; bound it by retention instead"
-        )
-        raise InvalidRequestError(message)
 
 
 def ranges_of(starts: Times, ends: Times, most: int = _RANGES_MAX) -> list[tuple[int, int]]:

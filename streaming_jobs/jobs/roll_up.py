@@ -41,9 +41,10 @@ from streaming_jobs.jobs.command import (
     conduct,
     run,
 )
+from streaming_jobs.jobs.floors import refuse_caps
 from streaming_jobs.jobs.measuring import Measuring
 from streaming_jobs.jobs.newest_schema import text_of
-from streaming_jobs.jobs.older_rows import OlderRows, refuse_caps
+from streaming_jobs.jobs.older_rows import OlderRows
 from streaming_jobs.jobs.places import checkpoint_of, claim_checkpoint, directory_of
 from streaming_jobs.jobs.rollup_files import RollupFiles
 from streaming_jobs.jobs.rollup_streams import RollupStreams

@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from storage_core import InvalidRequestError, StreamReader, list_streams
+from storage_core import INT64_MIN, InvalidRequestError, StreamReader, list_streams
 from streaming_jobs.jobs.calendar import Calendar, Level
+from streaming_jobs.jobs.floors import floor_of, refuse_caps
 from streaming_jobs.jobs.rollup_record import kept_of, records_of, rollup_schema, rollups_of
 from streaming_jobs.jobs.rollups import schema_of
 
@@ -68,6 +69,7 @@ class RollupStreams:
                     "another one with --into"
                 )
                 raise InvalidRequestError(message)
+            refuse_caps(reader, name)
             payload = _any_payload(reader)
         if payload is None:
             return
@@ -91,6 +93,18 @@ class RollupStreams:
                 start=start, end=end - 1, latest_by="primary", columns=columns, **whose
             )
         return rollups_of(rows, name)
+
+    def floor(self, level: Level) -> int:
+        """Return the start below which roll-ups of a level have expired.
+
+        Raises:
+            InvalidRequestError: They go by a cap, so there is none.
+        """
+        if not self._is_there(level):
+            return INT64_MIN
+        name = self.name(level)
+        with StreamReader.open(self.root, name) as reader:
+            return floor_of(reader, name)
 
     def write(self, spark: SparkSession, level: Level, rollups: pa.Table) -> None:
         """Keep roll-ups, durably."""

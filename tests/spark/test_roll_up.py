@@ -10,7 +10,7 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from storage_core import InvalidRequestError, StreamReader
+from storage_core import InvalidRequestError, Stream, StreamReader
 from streaming_jobs.jobs.calendar import LEVELS
 from tests.spark.kills import kills
 from tests.spark.rollup_driver import PHASES, ROWS_A_BATCH
@@ -102,6 +102,27 @@ def test_window_that_retention_has_begun_to_take_stays_as_it_is_kept(spark, roll
         rolled.roll_up(spark)
     assert rolled.kept("hour") == kept
     assert "1 windows of ids are left as they are kept" in caplog.text
+
+
+def test_levels_stay_as_they_are_kept_where_retention_has_taken_what_they_are_made_of(
+    spark, rolled, caplog
+):
+    rolled.create()
+    rolled.measure([(1, FIRST_MS + hour * HOUR_MS, hour) for hour in range(60)])
+    rolled.roll_up(spark)
+    kept = {level: rolled.kept(level) for level in LEVELS[1:]}
+    with Stream.open(rolled.root, f"{NAME}-{FIELD}-hour") as hours:
+        hours.alter(retention=timedelta(hours=2))
+        hours.expire(now=FIRST_MS + 40 * HOUR_MS)
+    rolled.measure([(1, FIRST_MS + 1, 100), (1, FIRST_MS + 2 * HOUR_MS, 100)])
+    with caplog.at_level(logging.WARNING, "shardlog"):
+        rolled.roll_up(spark)
+    assert {level: rolled.kept(level) for level in LEVELS[1:]} == kept
+    assert "batch 1: 2 roll-ups of stream 'readings-temperature-hour' change nothing" in caplog.text
+    # A day that is whole goes on.
+    rolled.measure([(1, FIRST_MS + 50 * HOUR_MS, 100)])
+    rolled.roll_up(spark)
+    assert rolled.kept("day")[1, "2023-11-17"] == rolled.expected("day")[1, "2023-11-17"]
 
 
 def test_stream_whose_rows_go_by_their_number_is_not_rolled_up(spark, rolled):
