@@ -48,7 +48,6 @@ from storage_core.format.shard_state import (
     says_nothing,
 )
 from storage_core.ground.durable_file import sync_directory, taking_errors
-from storage_core.heads.replay import block_groups, replay_block
 from storage_core.heads.shard_heads import ShardHeads
 from storage_core.read.ahead_places import write_ahead_keys
 from storage_core.read.trimmed_blocks import blocks_of_parts
@@ -63,6 +62,7 @@ from storage_core.write.give_up import (
     remove_unfinished,
 )
 from storage_core.write.guard import in_full
+from storage_core.write.head_recovery import replay_heads
 from storage_core.write.opened import OpenedShard, ShardContext
 from storage_core.write.shard import Shard
 from storage_core.write.upgrade import begun_in_version_1, upgrade_shard
@@ -204,7 +204,8 @@ def _settle(
     most = _largest_of_heads(store, state)
     heads = ShardHeads(store.get_many, lambda: marker.state.committed, publishable, most)
     state = replace(state, tail=tail)
-    lost.extend(_replay_heads(context, store, state, heads))
+    with closing(_view_of(context, store, state)) as view:
+        lost.extend(replay_heads(view, heads))
     known = set(state.lost)
     for found in lost:
         if found not in known:
@@ -315,26 +316,6 @@ def _view_of(context: ShardContext, store: KeyValueStore, state: ShardState) -> 
     """Return all that is written, committed or not."""
     blocks_for = blocks_of_parts(context.directory)
     return ShardView(context.place, context.meta, state, state.tail.next, store.view(), blocks_for)
-
-
-def _replay_heads(
-    context: ShardContext, store: KeyValueStore, state: ShardState, heads: ShardHeads
-) -> list[AddressRange]:
-    """Bring heads up to the tail; return the ranges of blocks that cannot be read."""
-    unreadable = []
-    with closing(_view_of(context, store, state)) as view:
-        for zone in view.zones(max(state.heads_through, state.start), state.tail.next):
-            if any(lost.overlaps(zone.first, zone.end) for lost in state.lost):
-                continue
-            try:
-                block = view.block(zone)
-            except CorruptionError:
-                unreadable.append(AddressRange(zone.first, zone.end))
-                continue
-            groups = block_groups(block)
-            after = replay_block(block, groups, heads.find(groups.ids))
-            heads.written(zone.end, after, 1)
-    return unreadable
 
 
 def _with_ahead_keys(context: ShardContext, store: KeyValueStore, state: ShardState) -> ShardState:

@@ -58,3 +58,10 @@ def test_whatever_is_asked_first_tells_of_the_hole(bench, name):
     hole = r"chain of zones is broken.*shard 0.*addresses \[2, 4\)"
     with reader_of(bench) as reader, pytest.raises(CorruptionError, match=hole):
         ASKS[name](reader)
+
+
+def test_writer_that_opens_says_what_to_do_about_the_hole(bench):
+    hole = r"addresses \[2, 4\)"
+    with pytest.raises(CorruptionError, match=hole) as refused:
+        bench.open()
+    assert "restore the shard's directory from a backup" in str(refused.value)
