@@ -65,7 +65,7 @@ from storage_core.write.guard import in_full
 from storage_core.write.head_recovery import replay_heads
 from storage_core.write.opened import OpenedShard, ShardContext
 from storage_core.write.shard import Shard
-from storage_core.write.upgrade import begun_in_version_1, upgrade_shard
+from storage_core.write.upgrade import begun_in_version_1, sum_of_catalogue, upgrade_shard
 
 # What lets go of something that is open; a second call does what an interrupted one has left.
 LetGo = Callable[[], None]
@@ -151,6 +151,8 @@ def _recover(
         marker.write_both(next_generation(marker.state, state.generation))
     if state.ledger is None:
         state = replace(state, ledger=upgrade_shard(store, context.number))
+    if state.catalogue is None:
+        state = replace(state, catalogue=sum_of_catalogue(store))
     # IMPORTANT: behind the upgrade, which takes such keys for a caller's.
     state = _with_ahead_keys(context, store, state)
     if max(state.start, state.trimmed) > state.born:

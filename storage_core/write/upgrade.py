@@ -12,6 +12,8 @@ is not asked. Stopped half-way it goes on: each batch says the last key that it 
 What was moved must not be taken for what is still to be moved, nor be overwritten by it, since
 callers' keys may begin with the prefix too. A key above `aaa...` moves down, so those go in
 rising order, into room that was gone through; the others move up, and go in falling order.
+
+A catalogue of parts that has no sum yet is given one too.
 """
 
 import struct
@@ -23,10 +25,12 @@ from storage_core.format.keys import (
     FAMILY_DEFAULT,
     PREFIX_ATTACHMENT,
     PREFIX_META,
+    PREFIX_PART,
     attachment_key,
     meta_key,
     prefix_end,
 )
+from storage_core.format.part_entry import CATALOGUE_SUMS, entry_sum
 from storage_core.format.shard_state import (
     KEY_REMOVED,
     KEY_TRANSACTIONS,
@@ -95,6 +99,19 @@ def upgrade_shard(store: KeyValueStore, shard: int) -> Ledger:
     batch.put(KEY_REMOVED, b"")
     store.write(batch)
     return ledger
+
+
+def sum_of_catalogue(store: KeyValueStore) -> int:
+    """Return the sum over the entries of a shard's parts, which were made before it was kept.
+
+    It is written when they change next, and proves them from then on.
+    """
+    view = store.view()
+    try:
+        entries = view.items(FAMILY_DEFAULT, PREFIX_PART, prefix_end(PREFIX_PART))
+        return sum(entry_sum(key, entry) for key, entry in entries) % CATALOGUE_SUMS
+    finally:
+        view.close()
 
 
 def _moved_through(view: StoreView) -> bytes | None:

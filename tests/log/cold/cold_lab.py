@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from storage_core import Environment, SchemaEntry, Stream, StreamOptions, StreamReader
 from storage_core.fields import AvroSchema, encode_batch, frame_of
 from storage_core.format.keys import PREFIX_PART
-from storage_core.format.shard_state import ShardState
+from storage_core.format.shard_state import KEY_CATALOGUE, ShardState
 from storage_core.parts.catalogue import replace_parts
 from storage_core.parts.part_file import write_part
 from storage_core.read.parts import Part
@@ -180,6 +180,14 @@ def take_entry_away(stream: Stream) -> None:
         view.close()
         batch = Batch()
         batch.delete(key)
+        shard._store.write(batch)
+
+
+def forget_sum(stream: Stream) -> None:
+    """Let nothing prove the catalogue of parts, as where parts were made before there was a sum."""
+    for shard in stream._shards.values():
+        batch = Batch()
+        batch.delete(KEY_CATALOGUE)
         shard._store.write(batch)
 
 
