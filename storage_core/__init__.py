@@ -33,6 +33,7 @@ from storage_core.ground.locks import DirectoryLock
 from storage_core.index.worker import IndexWorker
 from storage_core.parts.compact_report import Compacted, CompactReport
 from storage_core.parts.maintain_report import MaintenanceReport, ShardMaintenance
+from storage_core.parts.part_maker import PartMaker
 from storage_core.parts.seal_report import Mended, SealReport, ShardSeal, ShardTrim, TrimReport
 from storage_core.read.parts import Part
 from storage_core.read.request import ReadRequest, ShardReader
@@ -77,6 +78,7 @@ __all__ = [
     "Mended",
     "Part",
     "PartEntry",
+    "PartMaker",
     "Position",
     "Problem",
     "ReadRequest",

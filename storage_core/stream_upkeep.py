@@ -8,6 +8,7 @@ from storage_core.catalog.stream_file import StreamFiles
 from storage_core.errors import InvalidRequestError
 from storage_core.parts.compact_report import CompactReport, Rewritten
 from storage_core.parts.maintain_report import MaintenanceReport
+from storage_core.parts.part_maker import PartMaker
 from storage_core.parts.retire import retire_parts
 from storage_core.parts.seal_report import Sealed, SealReport, TrimReport
 from storage_core.read.asked import integer, span_ms
@@ -111,7 +112,7 @@ class StreamUpkeep(StreamReads[Shard]):
 
         return CompactReport(compact_all(self._open_shards().values(), progress))
 
-    def maintain(self) -> MaintenanceReport:
+    def maintain(self, maker: PartMaker | None = None) -> MaintenanceReport:
         """Do what is due in the open shards' parts, a bounded step in each; durable on return.
 
         A shard's rows are sealed once `seal_rows` of them wait, or the oldest is `seal_after` old;
@@ -119,9 +120,13 @@ class StreamUpkeep(StreamReads[Shard]):
         again and again, from a thread of its own: appends, commits and reads go on beside it. A
         stream that is `never_cold` is left alone.
 
+        Args:
+            maker: A process that makes the files of parts, so that appends keep this one's time;
+                None for making them here.
+
         Raises:
-            UnavailableError: The disk refuses, or a shard was held by another call for too long;
-                the shards before it are done.
+            UnavailableError: The disk refuses, or a shard was held by another call for too long,
+                or the maker died; the shards before it are done.
             CorruptionError: A part that was to be joined is damaged.
 
         Example:
@@ -130,9 +135,11 @@ class StreamUpkeep(StreamReads[Shard]):
         """
         # Only who maintains needs it, and it takes 100 ms.
         from storage_core.parts.maintain import maintain_shard  # noqa: PLC0415
+        from storage_core.parts.making import made_here  # noqa: PLC0415
 
+        make = made_here if maker is None else maker.make
         each = self._open_shards().items()
-        return MaintenanceReport({n: maintain_shard(one, self.options) for n, one in each})
+        return MaintenanceReport({n: maintain_shard(one, self.options, make) for n, one in each})
 
     def trim(
         self, keep_hot: timedelta = timedelta(0), progress: Sealed | None = None

@@ -3,32 +3,23 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Final
 
-from storage_core.errors import CorruptionError
-from storage_core.fields import AvroSchema
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.shard_state import (
     KEY_GENERATION,
-    AddressRange,
     ShardState,
     encode_int,
 )
 from storage_core.format.window import WindowScheme
-from storage_core.ground.durable_file import file_errors, sync_directory
+from storage_core.ground.durable_file import file_errors
 from storage_core.parts.catalogue import replace_parts
 from storage_core.parts.compact_report import Compacted, Rewritten
-from storage_core.parts.part_rows import COMMITTED, part_rows, stored_columns
-from storage_core.parts.seal import written_part
-from storage_core.read.cold_rows import ColdRows, ColdSlice
+from storage_core.parts.making import made_here
+from storage_core.parts.part_work import JoinWork, Maker
 from storage_core.read.parts import parts_directory, parts_in
-from storage_core.read.schema_columns import schemas_in
-from storage_core.read.view import ShardView
-from storage_core.sealed.part_values import Writer
 from storage_core.store.key_value import Batch
 from storage_core.upkeep.exclusive import alone
-from storage_core.upkeep.part_checks import difference
 from storage_core.write.shard import Shard
 
 ROWS_MAX: Final = 1_000_000
@@ -40,7 +31,7 @@ _WINDOWS_MAX: Final = 2
 _NS_A_MS: Final = 1_000_000
 
 
-def compact_shard(shard: Shard) -> Compacted | None:
+def compact_shard(shard: Shard, maker: Maker = made_here) -> Compacted | None:
     """Let neighbouring parts become one, once; durable on return. None if there is nothing to join.
 
     1. Choose: more than four neighbours of one level, kind and flag; as many as have at most a
@@ -59,7 +50,7 @@ def compact_shard(shard: Shard) -> Compacted | None:
         UnavailableError: Something else held the shard for too long, or the disk refuses.
         ShardPoisonedError: The write failed, or an earlier one had.
     """
-    return alone(shard, lambda: _compact(shard))
+    return alone(shard, lambda: _compact(shard, maker))
 
 
 def compact_all(
@@ -131,7 +122,7 @@ def _place(part: PartEntry) -> tuple[int, int]:
     return part.first, part.number
 
 
-def _compact(shard: Shard) -> Compacted | None:
+def _compact(shard: Shard, maker: Maker) -> Compacted | None:
     shard.guard.refuse_if_unusable()
     directory = parts_directory(shard.context.directory)
     view = shard.views.committed()
@@ -140,52 +131,16 @@ def _compact(shard: Shard) -> Compacted | None:
         if not group:
             return None
         with file_errors(directory, "parts cannot be joined"):
-            for part in group:
-                _refuse_damaged(view, directory / part.file_name, part)
-            joined = _joined(shard, view, group, directory)  # 2
+            number = view.state.parts
+            # What a crash left under this number is nobody's.
+            (directory / replace(group[0], number=number).file_name).unlink(missing_ok=True)
+            now_ms = shard.context.environment.clock.now_ns() // _NS_A_MS
+            (joined,) = maker(shard.context, view, JoinWork(group, number, now_ms)).parts  # 2
     finally:
         view.close()
     shard.take_away(partial(_replaced, group, joined))  # 3
     shard.free((), (), [directory / part.file_name for part in group])  # 4
     return Compacted(group, joined)
-
-
-def _refuse_damaged(view: ShardView, path: Path, part: PartEntry) -> None:
-    if what := difference(path, part):
-        message = (
-            f"a part {what}, so it cannot be joined with others; `seal` with mend makes it again"
-        )
-        raise CorruptionError(
-            message,
-            stream=view.stream,
-            shard=view.shard,
-            path=path,
-            start=part.first,
-            end=part.last + 1,
-        )
-
-
-def _joined(
-    shard: Shard, view: ShardView, group: Sequence[PartEntry], directory: Path
-) -> PartEntry:
-    """Write the part that has the rows of some."""
-    has_keys = view.meta.has_keys
-    names = [name for name in stored_columns(has_keys=has_keys) if name != "schema_fingerprint"]
-    columns = (*names, COMMITTED, "schema")
-    cold = ColdRows(view, directory)
-    rows = [
-        cold.of_slice(ColdSlice(AddressRange(part.first, part.last + 1), (part,)), columns)
-        for part in group
-    ]
-    writers = [Writer(AvroSchema.parse(one.text), one.registry_id) for one in schemas_in(view)]
-    (made,) = part_rows(rows, has_keys=has_keys, writers=writers)
-    number = view.state.parts
-    # What a crash left under this number is nobody's.
-    (directory / replace(group[0], number=number).file_name).unlink(missing_ok=True)
-    now_ms = shard.context.environment.clock.now_ns() // _NS_A_MS
-    part = written_part(made, number, directory, now_ms)
-    sync_directory(directory)
-    return replace(part, level=group[0].level + 1)
 
 
 def _replaced(

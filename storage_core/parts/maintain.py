@@ -6,6 +6,8 @@ from typing import Final
 from storage_core.catalog.options import StreamOptions
 from storage_core.parts.compact import compact_shard
 from storage_core.parts.maintain_report import ShardMaintenance
+from storage_core.parts.making import made_here
+from storage_core.parts.part_work import Maker
 from storage_core.parts.seal import seal_shard
 from storage_core.parts.trim import trim_shard
 from storage_core.write.shard import Shard
@@ -13,7 +15,9 @@ from storage_core.write.shard import Shard
 _NS_A_MS: Final = 1_000_000
 
 
-def maintain_shard(shard: Shard, options: StreamOptions) -> ShardMaintenance:
+def maintain_shard(
+    shard: Shard, options: StreamOptions, maker: Maker = made_here
+) -> ShardMaintenance:
     """Seal what has waited for long enough, join some parts, and trim, where that is due.
 
     1. Seal, where `seal_rows` rows wait or the oldest has done so for `seal_after`: at most a
@@ -21,14 +25,15 @@ def maintain_shard(shard: Shard, options: StreamOptions) -> ShardMaintenance:
     2. Compact, once: at most a million rows, or 64 MiB.
     3. Trim, where `keep_hot` is set: at most a million rows, or 256 MiB.
 
-    Whoever calls it again and again has done all that is due once it says that nothing is.
+    `maker` makes the files of 1 and 2. Whoever calls it again and again has done all that is due
+    once it says that nothing is.
     """
     if options.never_cold:
         return ShardMaintenance()
     rows_min = 1 if _has_waited(shard, options.seal_after) else options.seal_rows
-    sealed = seal_shard(shard, rows_min)
+    sealed = seal_shard(shard, rows_min, maker)
     was_due = sealed.sealed > sealed.sealed_before
-    compacted = compact_shard(shard)
+    compacted = compact_shard(shard, maker)
     trimmed = None
     if options.keep_hot is not None:
         step = trim_shard(shard, int(options.keep_hot / timedelta(milliseconds=1)))

@@ -16,8 +16,8 @@ from storage_core.format.record import State
 from storage_core.format.shard_state import KEY_GENERATION, ShardState, encode_int
 from storage_core.ground.durable_file import file_errors, make_directories, sync_directory
 from storage_core.parts.catalogue import replace_parts
+from storage_core.parts.making import written_part
 from storage_core.parts.part_rows import RAW, numbered, numbers_of, part_columns, part_rows
-from storage_core.parts.seal import written_part
 from storage_core.parts.seal_report import Mended
 from storage_core.read.answer import scan_view
 from storage_core.read.parts import parts_directory, parts_in

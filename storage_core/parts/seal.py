@@ -4,16 +4,13 @@ The log stays the only truth. A part is derived from it, up to an address; whate
 below `sealed` is in parts that are durable and were proven equal to the rows they were made of.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
-
-import pyarrow as pa
+from typing import Final
 
 from storage_core.catalog.stream_meta import PARTS
-from storage_core.fields import AvroSchema
 from storage_core.format.part_entry import (
     PART_FILES,
     PartEntry,
@@ -24,23 +21,13 @@ from storage_core.format.shard_state import (
     ShardState,
     encode_int,
 )
-from storage_core.ground.durable_file import file_errors, make_directories, sync_directory
+from storage_core.ground.durable_file import file_errors, make_directories
 from storage_core.parts.catalogue import replace_parts
-from storage_core.parts.part_file import prove_part, write_part
-from storage_core.parts.part_rows import (
-    PartRows,
-    numbered,
-    numbers_of,
-    part_columns,
-    part_rows,
-)
+from storage_core.parts.making import made_here
+from storage_core.parts.part_work import Maker, SealWork
 from storage_core.parts.seal_report import Sealed, ShardSeal
-from storage_core.read.answer import scan_view
 from storage_core.read.parts import parts_directory, parts_in
-from storage_core.read.request import ReadRequest
-from storage_core.read.schema_columns import schemas_in
 from storage_core.read.view import ShardView
-from storage_core.sealed.part_values import Writer
 from storage_core.store.key_value import Batch
 from storage_core.upkeep.exclusive import alone
 from storage_core.write.shard import Shard
@@ -51,7 +38,7 @@ _BYTES_MAX: Final = 256 * 2**20
 _NS_A_MS: Final = 1_000_000
 
 
-def seal_shard(shard: Shard, rows_min: int = ROWS_MIN) -> ShardSeal:
+def seal_shard(shard: Shard, rows_min: int = ROWS_MIN, maker: Maker = made_here) -> ShardSeal:
     """Make parts of what is committed and not sealed yet, once; durable on return.
 
     1. Choose: from where the last seal ended (or the log begins) to committed, if that has
@@ -64,14 +51,14 @@ def seal_shard(shard: Shard, rows_min: int = ROWS_MIN) -> ShardSeal:
        With a stream's first part it names the feature, durably, before.
 
     A crash before 5 leaves files, which the next one sweeps, and blocks as they were. Appends,
-    commits and reads go on beside all of it.
+    commits and reads go on beside all of it. `maker` does 3 and 4, here or in another process.
 
     Raises:
         UnavailableError: Something else held the shard for too long, or the disk refuses.
         CorruptionError: A part does not have the rows it was made of; it is not published.
         ShardPoisonedError: The write failed, or an earlier one had.
     """
-    return alone(shard, lambda: _seal(shard, rows_min))
+    return alone(shard, lambda: _seal(shard, rows_min, maker))
 
 
 def seal_all(
@@ -99,7 +86,7 @@ def seal_all(
     return done
 
 
-def _seal(shard: Shard, rows_min: int) -> ShardSeal:
+def _seal(shard: Shard, rows_min: int, maker: Maker) -> ShardSeal:
     shard.guard.refuse_if_unusable()
     view = shard.views.committed()
     try:
@@ -111,14 +98,14 @@ def _seal(shard: Shard, rows_min: int) -> ShardSeal:
         with file_errors(directory, "parts cannot be made"):
             make_directories(directory)
             _sweep(shard, view, directory)  # 2
-            taken, end = _rows_of(view, begin, end)
-            made = list(_made(view, taken, directory, shard)) if taken else []  # 3, 4
-            sync_directory(directory)
+            now_ms = shard.context.environment.clock.now_ns() // _NS_A_MS
+            work = SealWork(begin, end, view.state.generation, view.state.parts, now_ms)
+            made = maker(shard.context, view, work)  # 3, 4
     finally:
         view.close()
     shard.context.name_feature(PARTS)
-    shard.take_away(partial(_published, made, end))  # 5
-    return ShardSeal(begin, end, tuple(made))
+    shard.take_away(partial(_published, made.parts, made.end))  # 5
+    return ShardSeal(begin, made.end, made.parts)
 
 
 def _sweep(shard: Shard, view: ShardView, directory: Path) -> None:
@@ -136,63 +123,6 @@ def _end_of(view: ShardView, begin: int) -> int:
     """Return how far sealing may go: to committed, or to the first lost range."""
     lost = [one.start for one in view.state.lost if one.end > begin]
     return min([view.committed, *lost])
-
-
-def _rows_of(view: ShardView, begin: int, end: int) -> tuple[list[pa.RecordBatch], int]:
-    """Return stored rows from an address on, and the exclusive end that they reach to."""
-    request = ReadRequest(
-        view.shard,
-        start_address=begin,
-        end_address=end,
-        columns=part_columns(has_keys=view.meta.has_keys),
-        order="replay",
-        expired_until=view.state.generation,
-    )
-    known = numbers_of(list(schemas_in(view)))
-    taken: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch, reached in scan_view(view, request):
-        if batch.num_rows:
-            taken.append(numbered(batch, known))
-        rows += batch.num_rows
-        size += batch.nbytes
-        if rows >= _ROWS_MAX or size >= _BYTES_MAX:
-            return taken, end if reached is None else min(end, reached)
-    return taken, end
-
-
-def _made(
-    view: ShardView, taken: Sequence[pa.RecordBatch], directory: Path, shard: Shard
-) -> Iterator[PartEntry]:
-    writers = [Writer(AvroSchema.parse(one.text), one.registry_id) for one in schemas_in(view)]
-    now_ms = shard.context.environment.clock.now_ns() // _NS_A_MS
-    each = part_rows(taken, has_keys=view.meta.has_keys, writers=writers)
-    for number, rows in enumerate(each, view.state.parts):
-        yield written_part(rows, number, directory, now_ms)
-
-
-def written_part(made: PartRows, number: int, directory: Path, now_ms: int) -> PartEntry:
-    """Write the file of a part, durable but for its name, prove it, and return its entry."""
-    rows: Any = made.rows
-    addresses, primaries = rows.column("address").to_numpy(), rows.column("primary").to_numpy()
-    part = PartEntry(
-        first=int(addresses.min()),
-        number=number,
-        last=int(addresses.max()),
-        primary_min=int(primaries.min()),
-        primary_max=int(primaries.max()),
-        rows=rows.num_rows,
-        size=0,
-        sealed_at_ms=now_ms,
-        level=0,
-        is_flagged=made.is_flagged,
-        digest=b"",
-        kind=made.kind,
-    )
-    path = directory / part.file_name
-    size, digest = write_part(path, rows, made.order)
-    prove_part(path, rows)
-    return replace(part, size=size, digest=digest)
 
 
 def _published(

@@ -127,19 +127,19 @@ class ShardFollower:
 
     def expired(self, start: int, end: int, since: int) -> list[tuple[int, int]]:
         """Return the ranges whose blocks expired behind one that has not, after a generation."""
-        found = self._shown(lambda view: list(view.expired(start, end)))
+        found = self.shown(lambda view: list(view.expired(start, end)))
         return [(zone.first, zone.end) for zone in found if zone.gone_since > since]
 
     def schemas(self, registry_id: int | None = None) -> tuple[SchemaEntry, ...]:
         """Return the schemas that rows have or had, or those of an id, as they came."""
-        return self._shown(lambda view: tuple(schemas_in(view, registry_id)))
+        return self.shown(lambda view: tuple(schemas_in(view, registry_id)))
 
     def parts(self) -> ShardParts:
         """Return the parts of the shard, and up to where its rows are in them."""
-        return self._shown(parts_in)
+        return self.shown(parts_in)
 
-    def _shown(self, look: Callable[[ShardView], _T]) -> _T:
-        """Return what a moment shows; one with a hole is replaced."""
+    def shown(self, look: Callable[[ShardView], _T]) -> _T:
+        """Return what a moment shows; one with a hole is replaced, and `look` begins anew."""
         tries = _Tries()
         while True:
             view = self._moment(tries)

@@ -35,6 +35,7 @@ PUBLIC = {
     "Mended",
     "Part",
     "PartEntry",
+    "PartMaker",
     "Position",
     "SealReport",
     "ShardSeal",

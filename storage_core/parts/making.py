@@ -1,0 +1,181 @@
+"""Making the files of parts: of rows of the log, or of parts that become one.
+
+It needs a view of the shard, a writer's or any reader's, and publishes nothing: until somebody
+writes their entries the files are nobody's, and the next seal sweeps them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from storage_core.errors import CorruptionError
+from storage_core.fields import AvroSchema
+from storage_core.format.part_entry import PartEntry
+from storage_core.format.schema_entry import SchemaEntry
+from storage_core.format.shard_state import AddressRange
+from storage_core.ground.durable_file import sync_directory
+from storage_core.parts.part_file import prove_part, write_part
+from storage_core.parts.part_rows import (
+    COMMITTED,
+    PartRows,
+    numbered,
+    numbers_of,
+    part_columns,
+    part_rows,
+    stored_columns,
+)
+from storage_core.parts.part_work import JoinWork, Made, SealWork, Work
+from storage_core.read.answer import scan_view
+from storage_core.read.cold_rows import ColdRows, ColdSlice
+from storage_core.read.parts import parts_directory
+from storage_core.read.request import ReadRequest
+from storage_core.read.schema_columns import schemas_in
+from storage_core.read.view import ShardView
+from storage_core.sealed.part_values import Writer
+from storage_core.upkeep.part_checks import difference
+from storage_core.write.opened import ShardContext
+
+_ROWS_MAX: Final = 1_000_000
+_BYTES_MAX: Final = 256 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The rows that parts are made of.
+
+    Attributes:
+        rows: As the shard has them, with the numbers of their schemas.
+        end: The exclusive end of their addresses, of rows that are sealed.
+        schemas: By number.
+        has_keys: Whether rows belong to keys.
+    """
+
+    rows: Sequence[pa.RecordBatch]
+    end: int
+    schemas: Sequence[SchemaEntry]
+    has_keys: bool
+
+
+def made_here(context: ShardContext, view: ShardView, work: Work) -> Made:
+    """Make the files in this thread, of what the writer itself shows."""
+    directory = parts_directory(context.directory)
+    refuse_damaged(view.stream, view.shard, directory, work)
+    return made_of(taken(view, directory, work), directory, work)
+
+
+def refuse_damaged(stream: str, shard: int, directory: Path, work: Work) -> None:
+    """Refuse to join parts whose files are not those that the catalogue means.
+
+    Raises:
+        CorruptionError: One is damaged or gone.
+    """
+    for part in work.group if isinstance(work, JoinWork) else ():
+        path = directory / part.file_name
+        if what := difference(path, part):
+            message = (
+                f"a part {what}, so it cannot be joined with others; "
+                "`seal` with mend makes it again"
+            )
+            raise CorruptionError(
+                message, stream=stream, shard=shard, path=path, start=part.first, end=part.last + 1
+            )
+
+
+def taken(view: ShardView, directory: Path, work: Work) -> Taken:
+    """Return the rows of a piece of work.
+
+    Raises:
+        CorruptionError: A block or a part that has them is damaged, or the view has a hole.
+    """
+    if isinstance(work, SealWork):
+        rows, end = _of_log(view, work)
+    else:
+        rows, end = _of_parts(view, directory, work), 0
+    return Taken(rows, end, list(schemas_in(view)), view.meta.has_keys)
+
+
+def made_of(found: Taken, directory: Path, work: Work) -> Made:
+    """Write rows as parts, durably, and prove each against them.
+
+    Raises:
+        CorruptionError: A part does not have the rows it was made of.
+    """
+    if not found.rows:
+        return Made((), found.end)
+    writers = [Writer(AvroSchema.parse(one.text), one.registry_id) for one in found.schemas]
+    level = work.group[0].level + 1 if isinstance(work, JoinWork) else 0
+    each = part_rows(found.rows, has_keys=found.has_keys, writers=writers)
+    parts = tuple(
+        replace(written_part(rows, number, directory, work.now_ms), level=level)
+        for number, rows in enumerate(each, work.number)
+    )
+    sync_directory(directory)
+    return Made(parts, found.end)
+
+
+def written_part(made: PartRows, number: int, directory: Path, now_ms: int) -> PartEntry:
+    """Write the file of a part, durable but for its name, prove it, and return its entry."""
+    rows: Any = made.rows
+    addresses, primaries = rows.column("address").to_numpy(), rows.column("primary").to_numpy()
+    part = PartEntry(
+        first=int(addresses.min()),
+        number=number,
+        last=int(addresses.max()),
+        primary_min=int(primaries.min()),
+        primary_max=int(primaries.max()),
+        rows=rows.num_rows,
+        size=0,
+        sealed_at_ms=now_ms,
+        level=0,
+        is_flagged=made.is_flagged,
+        digest=b"",
+        kind=made.kind,
+    )
+    path = directory / part.file_name
+    size, digest = write_part(path, rows, made.order)
+    prove_part(path, rows)
+    return replace(part, size=size, digest=digest)
+
+
+def _of_log(view: ShardView, work: SealWork) -> tuple[list[pa.RecordBatch], int]:
+    """Return stored rows from an address on, and the exclusive end that they reach to."""
+    if view.committed < work.end:
+        message = "the log ends before what is to be sealed"
+        raise CorruptionError(
+            message, stream=view.stream, shard=view.shard, start=view.committed, end=work.end
+        )
+    request = ReadRequest(
+        view.shard,
+        start_address=work.begin,
+        end_address=work.end,
+        columns=part_columns(has_keys=view.meta.has_keys),
+        order="replay",
+        expired_until=work.generation,
+    )
+    known = numbers_of(list(schemas_in(view)))
+    rows: list[pa.RecordBatch] = []
+    count = size = 0
+    for batch, reached in scan_view(view, request):
+        if batch.num_rows:
+            rows.append(numbered(batch, known))
+        count += batch.num_rows
+        size += batch.nbytes
+        if count >= _ROWS_MAX or size >= _BYTES_MAX:
+            return rows, work.end if reached is None else min(work.end, reached)
+    return rows, work.end
+
+
+def _of_parts(view: ShardView, directory: Path, work: JoinWork) -> list[pa.RecordBatch]:
+    """Return the rows of some parts."""
+    names = [
+        name for name in stored_columns(has_keys=view.meta.has_keys) if name != "schema_fingerprint"
+    ]
+    columns = (*names, COMMITTED, "schema")
+    cold = ColdRows(view, directory)
+    return [
+        cold.of_slice(ColdSlice(AddressRange(part.first, part.last + 1), (part,)), columns)
+        for part in work.group
+    ]

@@ -1,0 +1,91 @@
+"""Making parts in a process of its own: orders come in, a line each, and go out as answers.
+
+It has one core and little of it: its owner goes first. It ends with its owner: once nobody can send
+it orders any more, or another process is its parent. Signals that are meant for the owner's whole
+group leave it alone, since the owner decides what is finished.
+"""
+
+import os
+import select
+import signal
+import sys
+import threading
+from contextlib import closing
+from functools import partial
+from queue import SimpleQueue
+from typing import Final
+
+import pyarrow as pa
+
+from storage_core.catalog.stream_file import read_stream
+from storage_core.errors import ShardlogError
+from storage_core.ground.clock import SystemClock
+from storage_core.ground.durable_file import file_errors
+from storage_core.parts.making import made_of, refuse_damaged, taken
+from storage_core.parts.part_work import (
+    Made,
+    Order,
+    decode_order,
+    encode_failed,
+    encode_made,
+)
+from storage_core.read.follower import ShardFollower
+from storage_core.read.parts import parts_directory
+
+_NICENESS: Final = 5
+_LOOK_EVERY_S: Final = 1.0
+_READ_BYTES: Final = 2**16
+
+
+def main() -> None:
+    """Do what is ordered until the owner ends."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    os.nice(_NICENESS)
+    pa.set_cpu_count(1)
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    # What a library prints is no answer.
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    orders: SimpleQueue[bytes] = SimpleQueue()
+    threading.Thread(target=_listen, args=(orders, os.getppid()), daemon=True).start()
+    while True:
+        line = orders.get()
+        try:
+            answer = encode_made(made(decode_order(line)))
+        except (ShardlogError, OSError, pa.ArrowException, MemoryError) as error:
+            answer = encode_failed(error)
+        try:
+            answers.write(answer)
+            answers.flush()
+        except BrokenPipeError:
+            os._exit(0)
+
+
+def made(order: Order) -> Made:
+    """Make what was ordered, of what any reader of the shard sees."""
+    files = read_stream(order.root, order.stream)
+    directory = parts_directory(files.shard_directory(order.shard))
+    with file_errors(directory, "parts cannot be made"):
+        refuse_damaged(order.stream, order.shard, directory, order.work)
+        with closing(ShardFollower(files, order.shard, SystemClock())) as follower:
+            found = follower.shown(partial(taken, directory=directory, work=order.work))
+        return made_of(found, directory, order.work)
+
+
+def _listen(orders: "SimpleQueue[bytes]", owner: int) -> None:
+    """Take orders, while there may be more; end the process then, whatever it is at."""
+    pipe, rest = sys.stdin.fileno(), b""
+    while os.getppid() == owner:
+        if not select.select([pipe], [], [], _LOOK_EVERY_S)[0]:
+            continue
+        read = os.read(pipe, _READ_BYTES)
+        if not read:
+            break
+        *lines, rest = (rest + read).split(b"\n")
+        for line in lines:
+            orders.put(line)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

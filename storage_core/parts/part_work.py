@@ -1,0 +1,151 @@
+"""What is to be made of a shard's rows, and what was: values that a process can hand to another.
+
+Orders and answers are lines of JSON; entries of parts go as the catalogue has them.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from storage_core import errors
+from storage_core.errors import ShardlogError, UnavailableError
+from storage_core.format.part_entry import PartEntry, decode_part, encode_part, part_key
+from storage_core.read.view import ShardView
+from storage_core.write.opened import ShardContext
+
+
+@dataclass(frozen=True, slots=True)
+class SealWork:
+    """Rows by address that become parts.
+
+    Attributes:
+        begin: The first address.
+        end: The exclusive end; less is done where it would be too much for one step.
+        generation: Of the shard; what has expired since is gone.
+        number: Of the first part that is made; the others have those behind it.
+        now_ms: When that is.
+    """
+
+    begin: int
+    end: int
+    generation: int
+    number: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class JoinWork:
+    """Parts whose rows become one part.
+
+    Attributes:
+        group: Neighbours of one level, kind and flag.
+        number: Of the part that is made.
+        now_ms: When that is.
+    """
+
+    group: tuple[PartEntry, ...]
+    number: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Parts whose files are durable, proven, and in no catalogue yet.
+
+    Attributes:
+        parts: Their entries.
+        end: The exclusive end of the addresses that were sealed.
+    """
+
+    parts: tuple[PartEntry, ...]
+    end: int = 0
+
+
+Work = SealWork | JoinWork
+# Makes the files of parts; the view shows what they are made of.
+Maker = Callable[[ShardContext, ShardView, Work], Made]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Work on a shard, for whoever opens it by name.
+
+    Attributes:
+        root: The directory that holds the streams.
+        stream: The stream's name.
+        shard: The shard's number.
+        work: What is to be made.
+    """
+
+    root: Path
+    stream: str
+    shard: int
+    work: Work
+
+
+def encode_order(order: Order) -> bytes:
+    """Return the line of an order."""
+    work = order.work
+    told: dict[str, Any] = {
+        "root": str(order.root),
+        "stream": order.stream,
+        "shard": order.shard,
+        "number": work.number,
+        "now_ms": work.now_ms,
+    }
+    if isinstance(work, SealWork):
+        told |= {"begin": work.begin, "end": work.end, "generation": work.generation}
+    else:
+        told["group"] = _texts(work.group)
+    return _line(told)
+
+
+def decode_order(line: bytes) -> Order:
+    """Return what `encode_order` was given."""
+    told = json.loads(line)
+    number, now_ms = told["number"], told["now_ms"]
+    work: Work
+    if "group" in told:
+        work = JoinWork(_entries(told["group"]), number, now_ms)
+    else:
+        work = SealWork(told["begin"], told["end"], told["generation"], number, now_ms)
+    return Order(Path(told["root"]), told["stream"], told["shard"], work)
+
+
+def encode_made(made: Made) -> bytes:
+    """Return the line that answers an order."""
+    return _line({"parts": _texts(made.parts), "end": made.end})
+
+
+def encode_failed(error: Exception) -> bytes:
+    """Return the line that answers an order which could not be done."""
+    if isinstance(error, ShardlogError):
+        return _line({"failed": type(error).__name__, "message": str(error)})
+    return _line({"failed": UnavailableError.__name__, "message": f"no parts were made: {error}"})
+
+
+def decode_made(line: bytes) -> Made:
+    """Return what was made.
+
+    Raises:
+        ShardlogError: What went wrong there, of the same kind.
+    """
+    told = json.loads(line)
+    if "failed" in told:
+        # Its text has the place already.
+        raise getattr(errors, told["failed"])(told["message"])
+    return Made(_entries(told["parts"]), told["end"])
+
+
+def _line(told: dict[str, Any]) -> bytes:
+    return json.dumps(told).encode() + b"\n"
+
+
+def _texts(parts: Sequence[PartEntry]) -> list[list[str]]:
+    return [[part_key(one.first, one.number).hex(), encode_part(one).hex()] for one in parts]
+
+
+def _entries(texts: Sequence[Sequence[str]]) -> tuple[PartEntry, ...]:
+    return tuple(decode_part(bytes.fromhex(key), bytes.fromhex(entry)) for key, entry in texts)

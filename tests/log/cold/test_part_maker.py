@@ -1,0 +1,173 @@
+"""Goal: parts that another process makes are those that the writer makes, and its death costs none.
+
+Method: real processes, which are killed between works and in the middle of one.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from storage_core import ClosedError, CorruptionError, PartMaker, UnavailableError
+from storage_core.testing import ManualClock
+from tests.log.cold.cold_lab import NAME, ColdLab
+from tests.waiting import await_that
+
+REPOSITORY = Path(__file__).parents[3]
+OWNER = """
+import sys
+from storage_core import PartMaker, Stream
+
+with Stream.open(sys.argv[1], sys.argv[2]) as stream, PartMaker() as maker:
+    stream.maintain(maker)
+    print(maker.process_id, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(params=["none", "dictionary"])
+def lab(request, root):
+    lab = ColdLab(root, key_mode=request.param, seal_rows=20)
+    yield lab
+    lab.stream.close()
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def maker(clock):
+    with PartMaker(clock) as maker:
+        yield maker
+
+
+def is_there(process_id: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def kill(maker: PartMaker) -> None:
+    assert maker.process_id is not None
+    os.kill(maker.process_id, signal.SIGKILL)
+
+
+def test_parts_have_each_row_once_as_it_came(lab, maker):
+    rng = np.random.default_rng(3)
+    joined = 0
+    for step in range(6):
+        lab.append(rng, 300)
+        report = lab.stream.maintain(maker)
+        assert report.rows_sealed == 300
+        joined += report.rows_joined
+        if step == 3:
+            lab.reopen()
+    assert joined
+    assert lab.rows_of_parts() == lab.rows()
+    assert lab.stream.verify().problems == ()
+    lab.stream.trim()
+    assert lab.rows_of_parts() == lab.rows()
+
+
+def test_it_begins_with_the_first_work_and_stays_for_the_next(lab, maker):
+    lab.stream.maintain(maker)
+    assert maker.process_id is None
+    processes: set[int | None] = set()
+    for _ in range(2):
+        lab.append(np.random.default_rng(4), 100)
+        lab.stream.maintain(maker)
+        processes.add(maker.process_id)
+    assert len(processes) == 1
+    assert None not in processes
+
+
+def test_death_is_told_in_a_line_and_the_next_begins_after_a_while(lab, maker, clock):
+    lab.append(np.random.default_rng(5), 100)
+    lab.stream.maintain(maker)
+    lab.append(np.random.default_rng(6), 100)
+    kill(maker)
+    with pytest.raises(UnavailableError, match=r"ended by signal 9; another begins in 1 s$"):
+        lab.stream.maintain(maker)
+    assert (maker.deaths, maker.is_resting) == (1, True)
+    with pytest.raises(UnavailableError, match="died a moment ago"):
+        lab.stream.maintain(maker)
+    clock.advance(1)
+    assert not maker.is_resting
+    assert lab.stream.maintain(maker).rows_sealed == 100
+    assert lab.rows_of_parts() == lab.rows()
+
+
+def test_end_of_its_owner_ends_it(lab):
+    lab.append(np.random.default_rng(7), 100)
+    lab.stream.close()
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER, str(lab.root), NAME],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=REPOSITORY,
+    )
+    with owner:
+        assert owner.stdout is not None
+        process_id = int(owner.stdout.readline())
+        assert is_there(process_id)
+        owner.kill()
+    await_that(lambda: not is_there(process_id), "the end of the process that makes parts")
+
+
+def test_what_went_wrong_there_is_told_as_if_it_were_here(lab, maker):
+    for step in range(5):
+        lab.append(np.random.default_rng(step), 100)
+        lab.stream.seal()
+    lab.stream.parts()[0].path.write_bytes(b"no part")
+    with pytest.raises(CorruptionError, match="`seal` with mend makes it again"):
+        lab.stream.maintain(maker)
+    assert maker.deaths == 0
+
+
+def test_closed_one_makes_nothing_and_leaves_no_process(lab, maker):
+    lab.append(np.random.default_rng(8), 100)
+    lab.stream.maintain(maker)
+    process_id = maker.process_id
+    maker.close()
+    maker.close()
+    assert not is_there(process_id)
+    lab.append(np.random.default_rng(9), 100)
+    with pytest.raises(ClosedError, match="the maker of parts is closed"):
+        lab.stream.maintain(maker)
+
+
+def test_it_is_killed_at_work_again_and_again_and_each_row_is_in_one_part(lab, maker, clock):
+    rng = np.random.default_rng(10)
+    is_over = threading.Event()
+
+    def kill_again_and_again() -> None:
+        while not is_over.wait(float(chance.random()) * 0.3):
+            with suppress(TypeError, ProcessLookupError):
+                os.kill(maker.process_id, signal.SIGKILL)
+
+    chance = np.random.default_rng(11)
+    killing = threading.Thread(target=kill_again_and_again)
+    killing.start()
+    try:
+        while maker.deaths < 5:
+            lab.append(rng, 100)
+            with suppress(UnavailableError):
+                lab.stream.maintain(maker)
+            clock.advance(60)
+    finally:
+        is_over.set()
+        killing.join()
+    lab.stream.maintain(maker)
+    lab.stream.seal()
+    assert lab.rows_of_parts() == lab.rows()
+    assert lab.stream.verify().problems == ()
+    named = {part.path for part in lab.stream.parts()}
+    assert set(lab.root.rglob("part-*.parquet")) == named
