@@ -39,7 +39,8 @@ class WorkerCounts:
         sealed: Rows that maintenance made parts of.
         joined: Rows of parts that it wrote anew, to join them.
         maintenance_skipped: Turns of it that were left out, since the worker fell behind or
-            another process was at it.
+            another process was at it, or the one that makes parts died just before.
+        makers_died: How often the process that makes parts died.
         reopens: By partition, how often in a row its shard was reopened after a failed write;
             one that takes writes again has no entry.
         reasons: Dead letters by topic and word for the reason.
@@ -60,6 +61,7 @@ class WorkerCounts:
     sealed: int = 0
     joined: int = 0
     maintenance_skipped: int = 0
+    makers_died: int = 0
     reopens: Counter[Partition] = field(default_factory=Counter)
     reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
     commit_s: Histogram = field(default_factory=partial(Histogram, _COMMIT_BOUNDS_S))

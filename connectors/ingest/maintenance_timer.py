@@ -1,8 +1,9 @@
 """Maintenance in a worker: rows that waited become parts, and small parts larger ones, in turns.
 
-It takes a core while it lasts, so a turn is skipped where the worker falls behind: where more
-records wait in Kafka than a round takes, and more than at the turn before. One process does so at
-a time in a root.
+The files of parts are made in a process beside the worker, which ends with it. It takes a core
+while it lasts, so a turn is skipped where the worker falls behind: where more records wait in Kafka
+than a round takes, and more than at the turn before; and for a while where that process died. One
+worker does so at a time in a root.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +14,7 @@ from connectors.ingest.counts import WorkerCounts
 from connectors.ingest.shard_feed import ShardFeed
 from connectors.ingest.turns import Turns
 from connectors.kafka_client import Partition
-from storage_core import DirectoryLock, MaintenanceReport, Stream
+from storage_core import DirectoryLock, MaintenanceReport, PartMaker, Stream
 
 # What holds it is locked while a turn's shard is; no stream can have the name.
 _PLACE: Final = "~maintained"
@@ -42,6 +43,7 @@ class MaintenanceTimer:
         self._turns: Turns[MaintenanceReport | None] = Turns(
             "shardlog-maintenance", every_s, self._maintain
         )
+        self._maker = PartMaker()
         self._place = root / _PLACE
         self._lag_max = lag_max
         self._lag: int | None = None
@@ -76,6 +78,7 @@ class MaintenanceTimer:
 
     def tell(self) -> None:
         """Tell of the shards that were done since, and count their rows."""
+        self._counts.makers_died = self._maker.deaths
         for partition, outcome in self._turns.outcomes():
             where = {"topic": partition.topic, "shard": partition.number}
             if outcome is None:
@@ -99,11 +102,18 @@ class MaintenanceTimer:
         self._turns.settle(wait_s)
         self.tell()
 
+    def close(self, wait_s: float) -> None:
+        """Drop what is being made, wait so long for the turn, and tell what was done."""
+        self._maker.close()
+        self.settle(wait_s)
+
     def _maintain(self, stream: Stream) -> MaintenanceReport | None:
-        """Do what is due in a stream's shards; None where another process is at it in the root."""
+        """Do what is due in a stream's shards; None where that has to wait for another turn."""
+        if self._maker.is_resting:
+            return None
         self._place.mkdir(exist_ok=True)
         lock = DirectoryLock.if_free(self._place)
         if lock is None:
             return None
         with lock:
-            return stream.maintain()
+            return stream.maintain(self._maker)

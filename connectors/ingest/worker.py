@@ -167,6 +167,7 @@ class Worker:
                 "dropped_rounds": counts.dropped_rounds,
                 "joined": counts.joined,
                 "maintenance_skipped": counts.maintenance_skipped,
+                "makers_died": counts.makers_died,
                 "letters_forwarded": self._letters.forwarded,
                 "letters_dropped": self._letters.dropped,
             },
@@ -408,7 +409,7 @@ class Worker:
         self._letters.settle(_UNPOLLED_MAX_S)
         self.is_left_asking = self._schemas.close()
         self._expiry.settle(_UNPOLLED_MAX_S)
-        self._maintenance.settle(_UNPOLLED_MAX_S)
+        self._maintenance.close(_UNPOLLED_MAX_S)
         self.is_left_hanging = self._rounds.end(_UNPOLLED_MAX_S)
         has_left = True
         try:

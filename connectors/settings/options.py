@@ -134,7 +134,7 @@ class WorkerOptions(Section):
     broker_wait_s: Annotated[float, Field(gt=0, le=3600)] = 15.0
     stop_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 20.0
     expire_every_s: Annotated[float, Field(ge=0, le=86_400)] = 60.0
-    maintain_every_s: Annotated[float, Field(ge=0, le=86_400)] = 0.0
+    maintain_every_s: Annotated[float, Field(ge=0, le=86_400)] = 10.0
     fetch: FetchWay = "auto"
     kafka: Annotated[dict[str, str | int | float | bool], BeforeValidator(check_kafka)] = Field(
         default_factory=dict

@@ -1,15 +1,23 @@
 """Goal: rows become parts beside ingestion, and killing the worker meanwhile costs none of them.
 
-Method: workers that seal and join all the time are killed while a producer writes; in the end
-broker and shards are compared record by record, and each sealed row is found in one part.
+Method: workers that seal and join all the time are killed while a producer writes, and so are the
+processes that make parts for them; in the end broker and shards are compared record by record, and
+each sealed row is found in one part.
 """
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from storage_core import Stream
-from tests.broker.lab import Lab, Topic
+from tests.broker.lab import Lab, Topic, WorkerProcess
 from tests.faults.campaign import campaigns
 from tests.waiting import await_that
 
@@ -26,6 +34,36 @@ def sealing_soon(lab: Lab, topic: Topic) -> None:
         stream.alter(seal_rows=20)
 
 
+def makers_of(worker: WorkerProcess) -> list[int]:
+    """Return the processes that make parts for a worker."""
+    found: list[int] = []
+    with suppress(OSError):
+        for task in Path(f"/proc/{worker.process.pid}/task").iterdir():
+            with suppress(OSError):
+                found += map(int, (task / "children").read_text().split())
+    return found
+
+
+@contextmanager
+def makers_dying(worker: WorkerProcess, seed: int) -> Iterator[None]:
+    """Kill the processes that make parts for a worker, again and again at random moments."""
+    chance, is_over = np.random.default_rng(seed), threading.Event()
+
+    def kill_again_and_again() -> None:
+        while not is_over.wait(float(chance.random())):
+            for process_id in makers_of(worker):
+                with suppress(ProcessLookupError):
+                    os.kill(process_id, signal.SIGKILL)
+
+    killing = threading.Thread(target=kill_again_and_again)
+    killing.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        killing.join()
+
+
 @pytest.mark.parametrize("kills", campaigns("SHARDLOG_BROKER_KILLS", 2))
 def test_worker_killed_while_it_seals_loses_and_doubles_nothing(lab: Lab, kills: int) -> None:
     topic = lab.topic(partitions=2)
@@ -40,6 +78,30 @@ def test_worker_killed_while_it_seals_loses_and_doubles_nothing(lab: Lab, kills:
     lab.expect_ledger(topic)
     assert worker.events("maintenance failed") == []
     assert worker.stop() == 0
+    expect_each_row_in_one_part(lab, topic)
+
+
+@pytest.mark.parametrize("kills", campaigns("SHARDLOG_BROKER_KILLS", 2))
+def test_makers_of_parts_killed_beside_their_workers_cost_nothing(lab: Lab, kills: int) -> None:
+    topic = lab.topic(partitions=2)
+    sealing_soon(lab, topic)
+    with lab.producing(topic, RECORDS):
+        for number in range(kills):
+            worker = lab.worker(topic, maintain_every_s=EVERY_S)
+            with makers_dying(worker, seed=number):
+                lab.await_committed(topic, (number + 1) * RECORDS // (kills + 2))
+                worker.await_event("maintenance failed")
+                worker.kill()
+        worker = lab.worker(topic, maintain_every_s=EVERY_S)
+        await_that(lambda: bool(worker.events("maintained")), "a turn of maintenance")
+        (maker,) = makers_of(worker)
+    lab.expect_ledger(topic)
+    assert worker.stop() == 0
+    await_that(lambda: not Path(f"/proc/{maker}").exists(), "the end of the maker")
+    expect_each_row_in_one_part(lab, topic)
+
+
+def expect_each_row_in_one_part(lab: Lab, topic: Topic) -> None:
     with Stream.open(lab.root, topic.name) as stream:
         stream.seal()
         parts, committed = stream.parts(), stream.committed()

@@ -48,7 +48,9 @@ class Timed:
 
 @pytest.fixture
 def timed(tmp_path):
-    return Timed(tmp_path)
+    timed = Timed(tmp_path)
+    yield timed
+    timed.timer.close(WAIT_MAX_S)
 
 
 def test_turn_comes_once_its_time_is_over_and_seals_what_is_due(feeds, timed):
