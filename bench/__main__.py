@@ -25,6 +25,7 @@ from bench.log.indexed import INDEX, LOOKUP
 from bench.log.large import MEMORY, OPEN
 from bench.log.many import MANY
 from bench.log.reads import COMMITTED, RANGE, SCAN
+from bench.log.trimmed import TRIMMED
 from bench.log.writes import APPEND, DURABLE, SINGLE
 from bench.measure import Experiment, RowResult, VoidError, row_results, run_rounds
 from bench.report import aligned, json_text, machine, text_table
@@ -43,6 +44,7 @@ EXPERIMENTS: Final = (
     RANGE,
     INDEX,
     LOOKUP,
+    TRIMMED,
     COMMITTED,
     OPEN,
     MEMORY,

@@ -25,7 +25,7 @@ from storage_core import IndexOptions, Stream
 ROWS: Final = int(os.environ.get("SHARDLOG_BENCH_ROWS", "2000000"))
 _BATCHES: Final = 200
 _BATCH_ROWS: Final = 10_000
-_RANGE_ROWS: Final = 100
+RANGE_ROWS: Final = 100
 _READS: Final = 400
 _PASSES: Final = 5
 _OPENINGS: Final = 5
@@ -59,9 +59,9 @@ def _lookup(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
     contestants: dict[str, Contestant] = {}
     with ExitStack() as streams:
         for size, rows in (("large", ROWS), ("small", ROWS // 10)):
-            for layout, id_of in (("runs", _id_in_runs), ("turns", _id_in_turns)):
+            for layout, id_of in (("runs", _id_in_runs), ("turns", id_in_turns)):
                 name = f"{size}-{layout}"
-                _fill(workspace, name, rows, id_of).close()
+                fill(workspace, name, rows, id_of).close()
                 seconds = _opening(workspace, name)
                 stream = streams.enter_context(Stream.open(workspace, name))
                 contestants[f"{size} {layout}"] = _reading(stream, layout, rows, seconds)
@@ -72,11 +72,11 @@ def _lookup(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
 def _reading(stream: Stream, layout: str, rows: int, opening_s: float) -> Contestant:
     def pass_over_all() -> Measured:
         seconds = []
-        for secondary, first, last in _ranges(layout, rows):
+        for secondary, first, last in ranges(layout, rows):
             start = time.perf_counter()
             table = stream.read(secondary, first, last)
             seconds.append(time.perf_counter() - start)
-            assert table.num_rows == _RANGE_ROWS
+            assert table.num_rows == RANGE_ROWS
         return latencies(seconds)
 
     def read() -> Measured:
@@ -88,9 +88,10 @@ def _reading(stream: Stream, layout: str, rows: int, opening_s: float) -> Contes
     return read
 
 
-def _fill(
+def fill(
     workspace: Path, name: str, rows: int, id_of: Callable[[np.ndarray], np.ndarray]
 ) -> Stream:
+    """Return a new stream of so many rows, whose ids are told by their places."""
     stream = Stream.create(workspace, name, ONE_SHARD)
     for batch in record_batches(rows // _BATCH_ROWS, _BATCH_ROWS, shuffled=False):
         ids = id_of(batch.column("primary").to_numpy() - FIRST_PRIMARY)
@@ -112,26 +113,27 @@ def _opening(workspace: Path, name: str) -> float:
 
 
 def _id_in_runs(places: np.ndarray) -> np.ndarray:
-    return places // _RANGE_ROWS % DEVICES
+    return places // RANGE_ROWS % DEVICES
 
 
-def _id_in_turns(places: np.ndarray) -> np.ndarray:
+def id_in_turns(places: np.ndarray) -> np.ndarray:
+    """Return the ids of rows where all take turns."""
     return places % DEVICES
 
 
-def _ranges(layout: str, rows: int) -> Iterator[Range]:
+def ranges(layout: str, rows: int) -> Iterator[Range]:
     """Yield (id, first, last) of ranges that hold a hundred rows."""
     chance = np.random.default_rng(3)
     for _ in range(_READS):
         if layout == "runs":
-            group = int(chance.integers(0, rows // _RANGE_ROWS))
-            first = FIRST_PRIMARY + group * _RANGE_ROWS
-            yield group % DEVICES, first, first + _RANGE_ROWS - 1
+            group = int(chance.integers(0, rows // RANGE_ROWS))
+            first = FIRST_PRIMARY + group * RANGE_ROWS
+            yield group % DEVICES, first, first + RANGE_ROWS - 1
         else:
             secondary = int(chance.integers(0, DEVICES))
-            turn = int(chance.integers(0, rows // DEVICES - _RANGE_ROWS + 1))
+            turn = int(chance.integers(0, rows // DEVICES - RANGE_ROWS + 1))
             first = FIRST_PRIMARY + turn * DEVICES + secondary
-            yield secondary, first, first + (_RANGE_ROWS - 1) * DEVICES
+            yield secondary, first, first + (RANGE_ROWS - 1) * DEVICES
 
 
 INDEX: Final = Experiment(

@@ -1,0 +1,106 @@
+"""Trimmed rows against blocks: what reads cost where parts alone have the rows.
+
+Two streams have the same rows, a thousand ids taking turns; of one all is sealed and trimmed. Of
+both a hundred rows of one id are read, a hundredth of all time, and all in order of arrival.
+SHARDLOG_BENCH_ROWS says how many rows they have.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from bench.log.indexed import RANGE_ROWS, ROWS, fill, id_in_turns, ranges
+from bench.measure import Contestant, Experiment, Measured, Row, latencies, timed
+from bench.records import FIRST_PRIMARY
+from bench.workspace import await_compaction
+from storage_core import Stream
+
+_READS: Final = 200
+_STRETCHES: Final = 10
+_STRETCH_SHARE: Final = 100
+
+
+@contextmanager
+def _trimmed(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
+    with ExitStack() as streams:
+        blocks = streams.enter_context(fill(workspace, "blocks", ROWS, id_in_turns))
+        trimmed = streams.enter_context(fill(workspace, "trimmed", ROWS, id_in_turns))
+        assert trimmed.seal().rows == ROWS
+        assert trimmed.trim().rows == ROWS
+        await_compaction(workspace)
+        yield {"blocks": lambda: _reading(blocks), "trimmed": lambda: _reading(trimmed)}
+
+
+def _reading(stream: Stream) -> Measured:
+    found = latencies(list(_range_seconds(stream)))
+    stretch = float(np.median(list(_stretch_seconds(stream))))
+    with timed(ROWS) as tail:
+        assert sum(batch.num_rows for batch in stream.tail(0)) == ROWS
+    return {**found, "stretch": stretch, "tail": tail["rate"]}
+
+
+def _range_seconds(stream: Stream) -> Iterator[float]:
+    for secondary, first, last in islice(ranges("turns", ROWS), _READS):
+        start = time.perf_counter()
+        table = stream.read(secondary, first, last)
+        yield time.perf_counter() - start
+        assert table.num_rows == RANGE_ROWS
+
+
+def _stretch_seconds(stream: Stream) -> Iterator[float]:
+    chance = np.random.default_rng(4)
+    rows = ROWS // _STRETCH_SHARE
+    for _ in range(_STRETCHES):
+        first = FIRST_PRIMARY + int(chance.integers(0, ROWS - rows))
+        start = time.perf_counter()
+        table = stream.read(start=first, end=first + rows - 1)
+        yield time.perf_counter() - start
+        assert table.num_rows == rows
+
+
+TRIMMED: Final = Experiment(
+    "trimmed",
+    (
+        Row(
+            "trimmed/range-p99",
+            f"`read` of 100 trimmed rows of one id of {ROWS // 10**6} M, 1,000 in turns, p99",
+            ("trimmed", "p99"),
+            sense="at most",
+            limit=0.010,
+            wanted=0.003,
+        ),
+        Row("trimmed/range-p50", "the same, p50", ("trimmed", "p50"), sense="at most"),
+        Row(
+            "trimmed/range-growth",
+            "the same, against blocks, p50",
+            ("trimmed", "p50"),
+            ("blocks", "p50"),
+            sense="at most",
+        ),
+        Row(
+            "trimmed/time",
+            "`read` of a hundredth of all time, trimmed rows against blocks",
+            ("trimmed", "stretch"),
+            ("blocks", "stretch"),
+            sense="at most",
+        ),
+        Row(
+            "trimmed/tail",
+            "`tail` of all, trimmed rows against blocks",
+            ("trimmed", "tail"),
+            ("blocks", "tail"),
+        ),
+        Row(
+            "trimmed/tail-rate",
+            "`tail` of trimmed rows, rows a second",
+            ("trimmed", "tail"),
+        ),
+    ),
+    _trimmed,
+    bytes_needed=6 * 2**30,
+)
