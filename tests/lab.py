@@ -85,6 +85,14 @@ class Lab:
         self.close()
         self.open()
 
+    def reopen_while_parts_are_away(self) -> None:
+        """Close the writer, and open it again where no file of a part is."""
+        self.close()
+        moved = [path.rename(path.with_name("away")) for path in self.root.glob("*/*/parts")]
+        self.open()
+        for path in moved:
+            path.rename(path.with_name("parts"))
+
     def leave_by_exception(self) -> None:
         """Leave the writer's block by an exception, and open the stream again."""
         with suppress(_LeftError), self.writer:

@@ -204,6 +204,29 @@ class LogAgainstLists(SideBySide):
         """Whether parts stand beside blocks or for them, no read is another for it."""
         self.both(lambda: self.lab.seal(then), lambda: None, crash)
 
+    @rule(
+        shard=strategies.shard_numbers,
+        then=st.sampled_from(["trim", "compact"]),
+        asks_reader=st.booleans(),
+    )
+    def read_while_parts_change(self, shard: int, then: str, asks_reader: bool) -> None:
+        """A scan shows the moment it began in, wherever its rows lie by and by."""
+        plain = self.shard(shard)
+        if plain.refuses(None, None):
+            return
+        reads = self.lab.reader if asks_reader else self.lab.writer
+        batches = in_ids(reads, self.lab.options).tail(plain.number)
+        found = rows_of(batch for batch in [next(batches, None)] if batch is not None)
+        self.seal(then, NO_CRASH)
+        assert found + rows_of(batches) == plain.replayed()
+
+    @rule()
+    def open_while_parts_are_away(self) -> None:
+        """A file that is not there for a moment costs nothing."""
+        self.both(
+            self.lab.reopen_while_parts_are_away, lambda: self.plain.commit(self.lab.now) and None
+        )
+
     # --- the index -------------------------------------------------------------------------
 
     @rule(
