@@ -25,6 +25,7 @@ from bench.log.indexed import INDEX, LOOKUP
 from bench.log.large import MEMORY, OPEN
 from bench.log.many import MANY
 from bench.log.reads import COMMITTED, RANGE, SCAN
+from bench.log.sealing import SEALING
 from bench.log.trimmed import TRIMMED
 from bench.log.writes import APPEND, DURABLE, SINGLE
 from bench.measure import Experiment, RowResult, VoidError, row_results, run_rounds
@@ -49,6 +50,7 @@ EXPERIMENTS: Final = (
     OPEN,
     MEMORY,
     EXPIRY,
+    SEALING,
     MANY,
     AVRO,
     INGEST,

@@ -16,7 +16,7 @@ from bench.measure import Contestant, Experiment, Measured, Row
 from storage_core.fields import AvroSchema, decode_batch
 
 _ROWS: Final = 1_000_000
-_SCHEMA: Final[dict[str, Any]] = {
+MEASURED: Final[dict[str, Any]] = {
     "type": "record",
     "name": "Measured",
     "fields": [
@@ -33,7 +33,7 @@ _SCHEMA: Final[dict[str, Any]] = {
     ],
 }
 _TWO: Final = ("device", "at")
-_ALL: Final = tuple(str(each["name"]) for each in _SCHEMA["fields"])
+_ALL: Final = tuple(str(each["name"]) for each in MEASURED["fields"])
 _untyped: Any = pa
 
 
@@ -41,8 +41,8 @@ _untyped: Any = pa
 def _avro(_workspace: Path) -> Iterator[Mapping[str, Contestant]]:
     bodies = _bodies()
     array = pa.array(bodies, pa.binary())
-    ours = AvroSchema.parse(json.dumps(_SCHEMA))
-    theirs = fastavro.parse_schema(_SCHEMA)
+    ours = AvroSchema.parse(json.dumps(MEASURED))
+    theirs = fastavro.parse_schema(MEASURED)
     schema = ours.arrow_schema()
 
     def decoded(columns: Sequence[str]) -> Measured:
@@ -80,7 +80,7 @@ def _avro(_workspace: Path) -> Iterator[Mapping[str, Contestant]]:
 
 def _bodies() -> list[bytes]:
     devices = np.random.default_rng(1).integers(0, 1000, _ROWS).tolist()
-    parsed = fastavro.parse_schema(_SCHEMA)
+    parsed = fastavro.parse_schema(MEASURED)
     bodies = []
     for number, device in enumerate(devices):
         file = io.BytesIO()
