@@ -151,4 +151,7 @@ def _can_lie(kind: pa.DataType) -> bool:
 
 def one_array(column: Any) -> Any:  # noqa: ANN401 - an array
     """Return a column as one array."""
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    # NOTE: pyarrow copies a single chunk, too.
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

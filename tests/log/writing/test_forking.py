@@ -17,6 +17,7 @@ from storage_core import (
     ClosedError,
     DirectoryLock,
     InvalidRequestError,
+    PartMaker,
     StagingArea,
     StagingWriter,
     Stream,
@@ -264,3 +265,14 @@ def test_fork_does_not_wait_for_a_turn_that_is_not_for_it(bench):
         answer = in_fork(lambda: area.open_shards([0], 0))
     assert isinstance(answer, InvalidRequestError)
     assert "start processes that write by spawn" in str(answer)
+
+
+def test_fork_leaves_the_process_that_makes_parts_alone(bench):
+    bench.stream.alter(seal_rows=1)
+    bench.keep(range(10))
+    with PartMaker() as maker:
+        assert bench.stream.maintain(maker).rows_sealed == 10
+        expect_refusal(maker.close)
+        bench.keep(range(10, 20))
+        assert bench.stream.maintain(maker).rows_sealed == 10
+        assert maker.deaths == 0
