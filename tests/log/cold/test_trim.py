@@ -2,8 +2,10 @@
 
 Method: random rows of every kind; what the writer and a reader beside it answer to random requests
 is compared before and behind a trim, behind a reopening, and once rows have expired on both sides.
+SHARDLOG_FAULT_COLD says of how many seeds.
 """
 
+import os
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,7 @@ from tests.log.cold.cold_lab import (
     take_entry_away,
 )
 
+SEEDS = int(os.environ.get("SHARDLOG_FAULT_COLD", "4"))
 DAY_MS = 86_400_000
 HOUR_S = 3600
 YEAR_2100_MS = 4_102_444_800_000
@@ -141,7 +144,7 @@ def trimmed(lab):
     return [one.trimmed_before for one in report.shards.values()]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_every_read_shows_what_was_trimmed(lab, seed):
     rng = np.random.default_rng(seed)
     fill(lab, rng)
@@ -176,7 +179,7 @@ def rows_left(lab, rng, trims):
     return found
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_rows_expire_alike_whether_they_were_trimmed_or_not(tmp_path, seed):
     found = []
     for trims in (False, True):
