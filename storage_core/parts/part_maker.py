@@ -6,13 +6,14 @@ seal sweeps them, and the next work begins another, after a while that doubles w
 """
 
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import IO, Final, Self
 
 from storage_core.errors import ClosedError, UnavailableError
 from storage_core.ground.clock import Clock, SystemClock
@@ -26,6 +27,8 @@ _MODULE: Final = "storage_core.parts.making_process"
 _ROOT: Final = Path(__file__).parents[2]
 _REST_FIRST_S: Final = 1.0
 _REST_MAX_S: Final = 60.0
+# A million rows take a few seconds; a disk that hangs for longer is taken for dead.
+_WORK_MAX_S: Final = 900.0
 # Of a process that was told to end.
 _END_MAX_S: Final = 10.0
 
@@ -116,6 +119,8 @@ class PartMaker:
             assert process.stdout is not None
             process.stdin.write(order)
             process.stdin.flush()
+            if not _has_said(process.stdout):
+                process.kill()
             line = process.stdout.readline()
         except OSError:
             # It is gone, as an end without an answer says too.
@@ -179,3 +184,11 @@ class PartMaker:
         if self._is_closed:
             message = "the maker of parts is closed"
             raise ClosedError(message)
+
+
+def _has_said(pipe: IO[bytes]) -> bool:
+    """Tell whether something comes, or the end, in the time that a work may take."""
+    # Unlike select it takes any descriptor, and writers have thousands.
+    waiting = select.poll()
+    waiting.register(pipe, select.POLLIN)
+    return bool(waiting.poll(_WORK_MAX_S * 1000))
