@@ -29,6 +29,7 @@ from storage_core.ground.durable_file import (
 NOTE: Final = "shardlog-job.json"
 _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/")
 _FILE: Final = "file"
+_COMMITS: Final = "commits"
 
 
 def directory_of(text: str | Path, what: str) -> Path:
@@ -65,6 +66,15 @@ def claim_checkpoint(checkpoint: str, whose: Mapping[str, str]) -> None:
         return
     place = Path(checkpoint).absolute()
     claim(place, NOTE, whose, f"checkpoint {place}")
+
+
+def has_come_on(checkpoint: str) -> bool:
+    """Tell whether a query has committed a batch there; one of another file system is not asked."""
+    if _SCHEME.match(checkpoint):
+        return False
+    commits = Path(checkpoint) / _COMMITS
+    with file_errors(commits, "the checkpoint cannot be read"):
+        return commits.is_dir() and any(one.name.isdigit() for one in commits.iterdir())
 
 
 def claim(

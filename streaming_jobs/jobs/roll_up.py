@@ -45,7 +45,7 @@ from streaming_jobs.jobs.floors import refuse_caps
 from streaming_jobs.jobs.measuring import Measuring
 from streaming_jobs.jobs.newest_schema import text_of
 from streaming_jobs.jobs.older_rows import OlderRows
-from streaming_jobs.jobs.places import checkpoint_of, claim_checkpoint, directory_of
+from streaming_jobs.jobs.places import checkpoint_of, claim_checkpoint, directory_of, has_come_on
 from streaming_jobs.jobs.rollup_files import RollupFiles
 from streaming_jobs.jobs.rollup_streams import RollupStreams
 
@@ -119,7 +119,8 @@ def roll_up(  # noqa: PLR0913 - what a job is asked for
         checkpoint: Where Spark keeps how far it came.
         zone: The time zone whose calendar windows are of.
         levels: Of hour, day, month and year those wanted, without one left out between.
-        starting: Where the first start begins; windows are rolled up whole either way.
+        starting: Where the first start begins; windows are rolled up whole either way, so that
+            there is but one level from `latest` on.
         parquet: A directory to write the roll-ups to as well.
         schema: The schema to read values by, as the source's `readerSchema`; one of `value` alone
             without it.
@@ -133,6 +134,12 @@ def roll_up(  # noqa: PLR0913 - what a job is asked for
         InvalidRequestError: It cannot be done as asked.
     """
     wanted, options = _neighbours(levels), _options_of_values(value, schema, mode)
+    if starting == "latest" and len(wanted) > 1:
+        message = (
+            "from latest on, windows above would lack what rows before came to, so only one level "
+            "is whole: name one with levels, or begin with earliest"
+        )
+        raise InvalidRequestError(message)
     if skip_lost:
         # Of what earlier batches had as well: a late row may change a window that has lost some.
         options["failOnDataLoss"] = "false"
@@ -143,7 +150,7 @@ def roll_up(  # noqa: PLR0913 - what a job is asked for
             _check_field(reader, value)
     name, has_keys = into or f"{stream}-{value}", measuring.whose == "key"
     streams = RollupStreams(str(root), name, measuring.calendar, value, has_keys, shards)
-    _check_streams(streams, wanted)
+    _check_streams(streams, stream, wanted)
     rows = OlderRows(str(root), stream, options, measuring)
     where = checkpoint_of(checkpoint)
     source = spark.readStream.format("shardlog").options(**options).option("path", str(root))
@@ -156,6 +163,7 @@ def roll_up(  # noqa: PLR0913 - what a job is asked for
     # With more levels, or files, those of older windows would be missing.
     kept = {"levels": ",".join(wanted), "parquet": "no" if parquet is None else "yes"}
     claim_checkpoint(where, {"job": NAME, "stream": stream, "into": name, **kept})
+    _make_streams(streams, wanted, where)
     writer = frame.writeStream.foreachBatch(Cascade(where, rows, streams, wanted, files))
     writer = writer.option("checkpointLocation", where).queryName(f"{NAME} {name}")
     if once:
@@ -163,12 +171,29 @@ def roll_up(  # noqa: PLR0913 - what a job is asked for
     return writer.trigger(processingTime=trigger).start()
 
 
-def _check_streams(streams: RollupStreams, levels: Iterable[Level]) -> None:
+def _check_streams(streams: RollupStreams, stream: str, levels: Iterable[Level]) -> None:
     for level in levels:
+        if streams.name(level) == stream:
+            message = f"{stream!r} is read, so it cannot keep roll-ups too; name another with into"
+            raise InvalidRequestError(message)
         if not is_stream_name(streams.name(level)):
             message = f"{streams.name(level)!r} can be no stream's name; name another with into"
             raise InvalidRequestError(message)
         streams.check(level)
+
+
+def _make_streams(streams: RollupStreams, levels: Iterable[Level], checkpoint: str) -> None:
+    """Make the streams that are not there, before a first batch; one that is gone is refused."""
+    missing = [level for level in levels if not streams.is_there(level)]
+    if missing and has_come_on(checkpoint):
+        message = (
+            f"checkpoint {checkpoint} has come on, and stream {streams.name(missing[0])!r} is "
+            "gone, so that windows above would lack what it had: put it back, or begin with a "
+            "new checkpoint, which rolls all up anew"
+        )
+        raise InvalidRequestError(message)
+    for level in missing:
+        streams.make(level)
 
 
 def _files(streams: RollupStreams, parquet: str | Path | None) -> RollupFiles | None:

@@ -7,13 +7,21 @@ a batch that is done again writes what is so, whatever became of its first try.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from storage_core import INT64_MIN, InvalidRequestError, StreamReader, list_streams
+from storage_core import (
+    INT64_MIN,
+    ForeignDataError,
+    InvalidRequestError,
+    Stream,
+    StreamOptions,
+    StreamReader,
+    list_streams,
+)
 from streaming_jobs.jobs.calendar import Calendar, Level
 from streaming_jobs.jobs.floors import floor_of, refuse_caps
 from streaming_jobs.jobs.rollup_record import kept_of, records_of, rollup_schema, rollups_of
@@ -50,6 +58,16 @@ class RollupStreams:
         """Return the name of a level's stream."""
         return f"{self.into}-{level}"
 
+    def is_there(self, level: Level) -> bool:
+        """Tell whether a level's stream is there."""
+        return self.name(level) in list_streams(self.root)
+
+    def make(self, level: Level) -> None:
+        """Make a level's stream."""
+        mode: Literal["dictionary", "none"] = "dictionary" if self.has_keys else "none"
+        options = StreamOptions(unit="ms", shards=self.shards, key_mode=mode)
+        Stream.create(self.root, self.name(level), options).close()
+
     def check(self, level: Level) -> None:
         """Refuse a stream that keeps something else.
 
@@ -59,7 +77,7 @@ class RollupStreams:
             ForeignDataError: Its rows are no roll-ups.
         """
         name = self.name(level)
-        if not self._is_there(level):
+        if not self.is_there(level):
             return
         with StreamReader.open(self.root, name) as reader:
             has_keys = reader.options.key_mode == "dictionary"
@@ -83,7 +101,7 @@ class RollupStreams:
 
     def newest(self, level: Level, start: int, end: int, ids: Sequence[Any] | None) -> pa.Table:
         """Return the roll-ups kept of windows that begin in a time, of some ids or all."""
-        if not self._is_there(level):
+        if not self.is_there(level):
             return schema_of(pa.binary() if self.has_keys else pa.int32()).empty_table()
         name = self.name(level)
         columns = ("key" if self.has_keys else "secondary", "primary", "payload")
@@ -100,14 +118,21 @@ class RollupStreams:
         Raises:
             InvalidRequestError: They go by a cap, so there is none.
         """
-        if not self._is_there(level):
+        if not self.is_there(level):
             return INT64_MIN
         name = self.name(level)
         with StreamReader.open(self.root, name) as reader:
             return floor_of(reader, name)
 
     def write(self, spark: SparkSession, level: Level, rollups: pa.Table) -> None:
-        """Keep roll-ups, durably."""
+        """Keep roll-ups, durably.
+
+        Raises:
+            ForeignDataError: The stream is gone. Made anew it would lack what earlier batches kept.
+        """
+        if not self.is_there(level):
+            message = "the stream of roll-ups is gone: put it back, or begin with a new checkpoint"
+            raise ForeignDataError(message, stream=self.name(level))
         rows = self._rows(level, rollups)
         options = {
             "path": self.root,
@@ -116,9 +141,6 @@ class RollupStreams:
             "valueFormat": "avro",
             "writerSchema": rollup_schema().text,
         }
-        if not self._is_there(level):
-            options["shards"] = str(self.shards)
-            options["keyMode"] = "dictionary" if self.has_keys else "none"
         frame = spark.createDataFrame(rows).coalesce(1 + rows.num_rows // _ROWS_A_TASK)
         frame.write.format("shardlog").options(**options).mode("append").save()
 
@@ -134,9 +156,6 @@ class RollupStreams:
         columns |= dict(zip(records.column_names, records.columns, strict=True))
         made: pa.Table = _untyped.table(columns)
         return made
-
-    def _is_there(self, level: Level) -> bool:
-        return self.name(level) in list_streams(self.root)
 
 
 def _any_payload(reader: StreamReader) -> bytes | None:

@@ -10,8 +10,9 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from storage_core import InvalidRequestError, Stream, StreamReader
+from storage_core import InvalidRequestError, Stream, StreamReader, drop_stream, list_streams
 from streaming_jobs.jobs.calendar import LEVELS
+from streaming_jobs.jobs.roll_up import roll_up
 from tests.spark.kills import kills
 from tests.spark.rollup_driver import PHASES, ROWS_A_BATCH
 from tests.spark.rollup_lab import FIELD, NAME, RollupLab, readings
@@ -169,6 +170,7 @@ def test_rows_without_the_value_are_told_of(spark, rolled, caplog):
         ({"levels": ["week"]}, "levels week: choose of hour, day, month, year"),
         ({"value": "pressure"}, "a field 'pressure'; there are temperature, place"),
         ({"into": "a/b"}, "can be no stream's name"),
+        ({"starting": "latest"}, "so only one level is whole"),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_a_query_begins(spark, rolled, options, message):
@@ -176,6 +178,36 @@ def test_what_cannot_be_done_is_refused_before_a_query_begins(spark, rolled, opt
     rolled.measure([(1, FIRST_MS, 5), (1, FIRST_MS, 5)])
     with pytest.raises(InvalidRequestError, match=message):
         rolled.roll_up(spark, **options)
+
+
+def test_stream_is_not_rolled_up_into_itself(spark, rolled):
+    rolled.create()
+    name = f"{NAME}-hour"
+    Stream.create(rolled.root, name).close()
+    with pytest.raises(InvalidRequestError, match="is read, so it cannot keep roll-ups too"):
+        roll_up(spark, rolled.root, name, FIELD, NAME, checkpoint=rolled.place / "checkpoint")
+    assert list_streams(rolled.root) == [NAME, name]
+
+
+def test_checkpoint_whose_rollups_are_gone_is_refused(spark, rolled):
+    rolled.create()
+    rolled.measure([(1, FIRST_MS, 5), (1, FIRST_MS + HOUR_MS, 7)])
+    rolled.roll_up(spark)
+    drop_stream(rolled.root, f"{NAME}-{FIELD}-hour")
+    rolled.measure([(1, FIRST_MS + 1, 100)])
+    with pytest.raises(InvalidRequestError, match=f"'{NAME}-{FIELD}-hour' is gone"):
+        rolled.roll_up(spark)
+    rolled.roll_up(spark, checkpoint="anew")
+    rolled.check()
+
+
+def test_one_level_is_whole_from_the_latest_row_on(spark, rolled):
+    rolled.create()
+    rolled.measure([(1, FIRST_MS + hour * HOUR_MS, hour) for hour in range(5)])
+    rolled.roll_up(spark, levels=["day"], starting="latest")
+    rolled.measure([(1, FIRST_MS + 5 * HOUR_MS, 5)])
+    rolled.roll_up(spark, levels=["day"], starting="latest")
+    rolled.check(["day"])
 
 
 def driver(lab: RollupLab, phase="none", batch=-1):

@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 from storage_core import CorruptionError, ForeignDataError, InvalidRequestError
-from streaming_jobs.jobs.places import NOTE, checkpoint_of, claim_checkpoint, directory_of
+from streaming_jobs.jobs.places import (
+    NOTE,
+    checkpoint_of,
+    claim_checkpoint,
+    directory_of,
+    has_come_on,
+)
 
 DRAIN = {"job": "drain_late", "stream": "events", "into": "events-late"}
 
@@ -91,3 +97,14 @@ def test_directory_of_another_file_system_is_refused(tmp_path):
     assert directory_of(f"file:{tmp_path}", "into") == tmp_path
     with pytest.raises(InvalidRequestError, match="into s3://a/b: files are written to"):
         directory_of("s3://a/b", "into")
+
+
+def test_checkpoint_has_come_on_once_a_batch_is_committed(tmp_path):
+    assert not has_come_on(str(tmp_path))
+    commits = tmp_path / "commits"
+    commits.mkdir()
+    (commits / ".0.crc").touch()
+    assert not has_come_on(str(tmp_path))
+    (commits / "0").touch()
+    assert has_come_on(str(tmp_path))
+    assert not has_come_on("hdfs://host/checkpoint")

@@ -4,7 +4,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from storage_core import ForeignDataError, InvalidRequestError, Stream, StreamOptions
+from storage_core import (
+    ForeignDataError,
+    InvalidRequestError,
+    Stream,
+    StreamOptions,
+    describe_stream,
+)
 from storage_core.fields import encode_batch, frame_of
 from streaming_jobs.jobs.calendar import Calendar
 from streaming_jobs.jobs.rollup_record import records_of, rollup_schema
@@ -71,4 +77,19 @@ def test_stream_with_other_rows_is_refused(tmp_path):
     with Stream.create(tmp_path, "rolled-day", StreamOptions(shards=1)) as other:
         other.append(FIRST_MS, 1, b"something else")
     with pytest.raises(ForeignDataError, match="no roll-ups"):
+        streams(tmp_path).check("day")
+
+
+@pytest.mark.parametrize(("has_keys", "mode"), [(True, "dictionary"), (False, "none")])
+def test_stream_is_made_as_it_is_asked_for(tmp_path, has_keys, mode):
+    made = streams(tmp_path, has_keys=has_keys)
+    made.make("hour")
+    made.check("hour")
+    assert made.is_there("hour")
+    assert describe_stream(tmp_path, "rolled-hour").options.key_mode == mode
+
+
+def test_stream_of_rollups_that_go_by_a_cap_is_refused(tmp_path):
+    Stream.create(tmp_path, "rolled-day", StreamOptions(shards=1, records_max=9)).close()
+    with pytest.raises(InvalidRequestError, match="keeps no more than records_max 9"):
         streams(tmp_path).check("day")
