@@ -197,6 +197,20 @@ def test_file_of_a_decided_batch_that_is_gone_is_told(landing):
         landing.recover()
 
 
+def test_list_of_a_batch_that_is_done_is_taken_away_wherever_its_files_went(landing):
+    stage(landing, 0)
+    landing._decide(1, {0: 10})
+    left = landing.into / OWN / "list.json"
+    text = left.read_bytes()
+    # Killed before the list was taken away; then somebody moves files on.
+    for file in landing._finish():
+        file.unlink()
+    left.write_bytes(text)
+    landing.recover()
+    assert not left.exists()
+    assert landing.landed() == {0: 10}
+
+
 def test_directory_of_another_stream_is_refused(landing):
     with pytest.raises(ForeignDataError, match="where stream 'events' lands; name another"):
         landing.claim(Owner("orders", "two", "day", None))

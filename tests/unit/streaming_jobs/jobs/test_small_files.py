@@ -1,6 +1,7 @@
 """Small files become larger ones; whoever looks sees each row once, before and after."""
 
 import errno
+import os
 import queue
 import threading
 from pathlib import Path
@@ -186,6 +187,16 @@ def test_old_directory_is_whole_for_a_minute_and_goes_then(lake):
     clock.advance(61)
     sweep(lake, clock)
     assert not old.exists()
+
+
+def test_old_directory_is_kept_from_the_exchange_on_however_old_it_is(lake):
+    put(lake, 0, 8)
+    hour_ago_ns = (lake / DAY).stat().st_mtime_ns - 3600 * 10**9
+    os.utime(lake / DAY, ns=(hour_ago_ns, hour_ago_ns))
+    join_small(lake, [lake / DAY])
+    (old,) = (lake / OWN / "joined").iterdir()
+    sweep(lake, ManualClock(hour_ago_ns + 3601 * 10**9))
+    assert len(list(old.iterdir())) == 8
 
 
 def test_what_a_kill_has_left_is_swept(lake):
