@@ -23,8 +23,8 @@ def retire_parts(shard: Shard) -> list[PartEntry]:
 
     1. Look, where the generation, the floor's window or the parts are others than at the last
        look: a part whose addresses lie below the log's start, or whose last window lies below the
-       floor's, has nothing that is shown. But where blocks were trimmed of which a row stays, a
-       part has what blocks would have, for a replay shows them whole.
+       floor's, has nothing that is shown. But where blocks of its addresses stay, a replay shows
+       them whole, and a part has what trimmed ones had and others will need to be trimmed.
     2. Write: their entries go in one WriteBatch; sync; write the marker with a new generation, so
        that readers in other processes see the same.
     3. Free: the files are unlinked once no view is open that may read them. What a crash leaves of
@@ -62,10 +62,7 @@ def _has_expired(part: PartEntry, view: ShardView) -> bool:
         return True
     if scheme.of(part.primary_max) >= scheme.of(state.floor):
         return False
-    if part.first >= state.trimmed:
-        return True
-    trimmed = view.zones(part.first, min(part.last + 1, state.trimmed))
-    return next(trimmed, None) is None
+    return next(view.zones(part.first, part.last + 1), None) is None
 
 
 def _without(

@@ -9,6 +9,7 @@ What is found follows the windows and blocks that go, not their rows.
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import reduce
 from itertools import islice, pairwise
 
 import numpy as np
@@ -217,19 +218,25 @@ def _dead_runs(view: ShardView, spans: list[AddressRange], begin: int) -> Iterat
     """Yield the runs of neighbouring blocks in these spans of which no row stays."""
     reached = 0
     run: DeadRun | None = None
+    # Rows ahead go from a replay with what came behind them, and where nothing did they stay.
+    ahead: list[Zone] = []
     for span in _merged(spans):
         for zone in view.zones(max(span.start, reached), span.end, with_expired=True):
             if zone.first < reached:
                 continue
+            is_next = zone.previous_end == reached
             reached = zone.end
-            if run is not None and run.last + 1 != zone.previous_end:
-                yield from _grown(view, run)
+            is_dead = zone.is_expired or _is_dead(view, zone, begin)
+            if not is_dead or not is_next:
+                if run is not None:
+                    yield from _grown(view, run)
                 run = None
-            if zone.is_expired or _is_dead(view, zone, begin):
-                run = _with_zone(run, zone)
-            elif run is not None:
-                yield from _grown(view, run)
-                run = None
+                ahead.clear()
+            if is_dead:
+                ahead.append(zone)
+                if zone.is_expired or zone.ahead < zone.count:
+                    run = reduce(_with_zone, ahead, run)
+                    ahead.clear()
     if run is not None:
         yield from _grown(view, run)
 

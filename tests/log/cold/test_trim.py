@@ -42,6 +42,7 @@ HOUR_S = 3600
 YEAR_2100_MS = 4_102_444_800_000
 COLUMNS = ["shard", "address", "primary", "version", "state", "payload", "headers", "timestamp"]
 MORE = ["timestamp_type", "committed_at_ms", "late", "schema_id", "schema_fingerprint", "key"]
+PLAIN = pa.schema([("primary", pa.int64()), ("secondary", pa.int32()), ("payload", pa.binary())])
 ORDERS = ("read", "scan", "latest", "tail")
 
 
@@ -211,6 +212,21 @@ def test_parts_stay_as_long_as_a_row_of_a_block_they_stand_for(lab):
         assert lab.stream.verify().is_clean
     lab.stream.expire(now=FIRST_MS + 30 * DAY_MS)
     assert not lab.stream.parts()
+
+
+def test_trim_goes_on_where_all_rows_of_a_part_have_expired_and_their_blocks_have_not(tmp_path):
+    lab = ColdLab(tmp_path, Environment(clock=ManualClock()), retention=timedelta(days=1))
+    rng = np.random.default_rng(21)
+    lab.append(rng, 50)
+    columns = {"primary": [FIRST_MS] * 9, "secondary": range(9), "payload": [b"old"] * 9}
+    lab.stream.append_batch(pa.table(columns, schema=PLAIN))
+    lab.stream.expire(now=FIRST_MS + 2 * DAY_MS)
+    lab.stream.commit()
+    lab.stream.seal()
+    lab.stream.expire(now=FIRST_MS + 2 * DAY_MS)
+    lab.stream.trim()
+    assert lab.stream.verify().is_clean
+    lab.stream.close()
 
 
 def test_young_blocks_and_all_behind_them_stay(tmp_path):

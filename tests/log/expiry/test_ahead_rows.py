@@ -4,6 +4,7 @@ import pytest
 
 from storage_core import LostRangeError
 from tests.log.expiry.shelf import HOUR, NOW, Shelf, start_of, tail_of
+from tests.log.workbench import batch_of
 
 YEAR_2100 = 4_102_444_800
 
@@ -53,6 +54,19 @@ def test_rows_ahead_hold_back_nothing_that_came_late_behind_them(make_bench):
     shelf.put(-8)
     assert shelf.expire().blocks == 3
     assert start_of(shelf.bench) == 3
+    shelf.expect([YEAR_2100])
+
+
+def test_row_ahead_stays_in_the_replay_while_what_came_behind_it_is_not_committed(make_bench):
+    shelf = Shelf(make_bench)
+    shelf.put(-7, 3)
+    shelf.bench.keep([YEAR_2100], secondary=7)
+    shelf.stream.append_batch(batch_of([NOW - 7 * HOUR], secondary=2))
+    shelf.expire()
+    assert tail_of(shelf.stream, 3)[:1] == [YEAR_2100]
+    shelf.put(-1)
+    shelf.expire(hours=9)
+    assert start_of(shelf.bench) == 6
     shelf.expect([YEAR_2100])
 
 
