@@ -19,9 +19,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
+import pyarrow as pa
 import typer
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import NumericType
 
 from storage_core import InvalidRequestError, StreamReader, is_stream_name, root_id
 from storage_core.fields import AvroSchema
@@ -159,6 +161,10 @@ def roll_up(  # noqa: PLR0913 - what a job is asked for
     if max_rows is not None:
         source = source.option("maxOffsetsPerTrigger", str(max_rows))
     frame = source.load()
+    kind = frame.schema[value].dataType
+    if not isinstance(kind, NumericType):
+        message = f"values of field {value!r} are {kind.simpleString()}, which is no number"
+        raise InvalidRequestError(message)
     files = _files(streams, parquet)
     # With more levels, or files, those of older windows would be missing.
     kept = {"levels": ",".join(wanted), "parquet": "no" if parquet is None else "yes"}
@@ -246,14 +252,23 @@ def _options_of_values(value: str, schema: str | None, mode: Mode) -> dict[str, 
 
 
 def _check_field(reader: StreamReader, value: str) -> None:
-    """Refuse a field that none of the stream's schemas has; where it has none yet, one may come."""
-    names: dict[str, None] = {}
-    schemas = reader.schemas()
-    for one in schemas:
-        names |= dict.fromkeys(each.name for each in AvroSchema.parse(one.text).fields)
+    """Refuse a field that no schema of the stream has as a number; without schemas one may come."""
+    schemas = [AvroSchema.parse(one.text) for one in reader.schemas()]
+    names = dict.fromkeys(each.name for one in schemas for each in one.fields)
     if schemas and value not in names:
         message = f"no schema of the stream has a field {value!r}; there are {', '.join(names)}"
         raise InvalidRequestError(message)
+    with_field = [one for one in schemas if any(each.name == value for each in one.fields)]
+    kinds = [one.arrow_schema([value]).field(0).type for one in with_field]
+    if kinds and all(map(_is_no_number, kinds)):
+        message = f"values of field {value!r} are {kinds[-1]}, which is no number"
+        raise InvalidRequestError(message)
+
+
+def _is_no_number(kind: pa.DataType) -> bool:
+    # What a union is shown as is a struct, and may hold numbers.
+    is_one = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_struct(kind)
+    return not (is_one or pa.types.is_decimal(kind))
 
 
 def _levels_of(text: str) -> list[Any]:

@@ -169,6 +169,7 @@ def test_rows_without_the_value_are_told_of(spark, rolled, caplog):
         ({"levels": ["hour", "month"]}, "none may be left out between"),
         ({"levels": ["week"]}, "levels week: choose of hour, day, month, year"),
         ({"value": "pressure"}, "a field 'pressure'; there are temperature, place"),
+        ({"value": "place"}, "values of field 'place' are string, which is no number"),
         ({"into": "a/b"}, "can be no stream's name"),
         ({"starting": "latest"}, "so only one level is whole"),
     ],
