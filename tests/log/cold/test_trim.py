@@ -42,7 +42,6 @@ HOUR_S = 3600
 YEAR_2100_MS = 4_102_444_800_000
 COLUMNS = ["shard", "address", "primary", "version", "state", "payload", "headers", "timestamp"]
 MORE = ["timestamp_type", "committed_at_ms", "late", "schema_id", "schema_fingerprint", "key"]
-PLAIN = pa.schema([("primary", pa.int64()), ("secondary", pa.int32()), ("payload", pa.binary())])
 ORDERS = ("read", "scan", "latest", "tail")
 
 
@@ -218,8 +217,13 @@ def test_trim_goes_on_where_all_rows_of_a_part_have_expired_and_their_blocks_hav
     lab = ColdLab(tmp_path, Environment(clock=ManualClock()), retention=timedelta(days=1))
     rng = np.random.default_rng(21)
     lab.append(rng, 50)
-    columns = {"primary": [FIRST_MS] * 9, "secondary": range(9), "payload": [b"old"] * 9}
-    lab.stream.append_batch(pa.table(columns, schema=PLAIN))
+    ids, payloads = pa.array(range(9), pa.int32()), pa.array([b"old"] * 9)
+    columns: dict[str, Any] = {
+        "primary": pa.array([FIRST_MS] * 9),
+        "secondary": ids,
+        "payload": payloads,
+    }
+    lab.stream.append_batch(pa.RecordBatch.from_pydict(columns))
     lab.stream.expire(now=FIRST_MS + 2 * DAY_MS)
     lab.stream.commit()
     lab.stream.seal()
