@@ -14,8 +14,8 @@ driver hands over. What has expired is not shown. Called on the driver.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from os import PathLike
-from typing import Any, Final
+from os import PathLike, fsdecode
+from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,6 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    BooleanType,
     DataType,
     DoubleType,
     FloatType,
@@ -45,6 +46,7 @@ from storage_core.cold.moment import (
     look,
 )
 from streaming_jobs.field_types import shown_types
+from streaming_jobs.option_values import path_here
 
 _EXPIRED: Final = 3
 # What Spark has no reader of in files, and what the column would be.
@@ -59,6 +61,7 @@ _OPTIONS: Final = {
 # NOTE: Spark (4.3) takes paths for patterns. Told not to (`__globPaths__`), it reads all of several
 # paths once for each that looks like one.
 _PATTERN: Final = re.compile(r"([][{}*?\\])")
+_WHOLE: Final = (IntegerType(), LongType())
 _NESTED: Final = (ArrayType, MapType, StructType)
 _arrow: Any = pa.types  # the stubs do not tell one kind of type from another
 _parquet: Any = pq
@@ -78,24 +81,37 @@ def dataframe(
 
     Args:
         spark: The session.
-        root: The root, which tasks see under the same path.
+        root: The root, or its `file:` URI, which tasks see under the same path; `~` in front is
+            the home directory.
         stream: The stream's name.
-        columns: Those wanted, by name; all if None.
+        columns: Those wanted, a list of names; all if None.
 
     Raises:
         InvalidRequestError: There is no such stream or column, or Spark cannot read one.
         UnavailableError: Parts went on going before they could be looked at.
     """
-    wanted = None if columns is None else list(columns)
+    wanted = _checked(columns)
+    place = path_here("root", fsdecode(root), "a directory")
     for _ in range(TRIES_MAX):
         try:
-            moment = look(root, stream)
+            moment = look(place, stream)
             sources = [*_files(spark, moment, wanted), *_hot(spark, moment, wanted)]
         except (PartGoneError, FileNotFoundError):
             continue
         return _united(spark, sources, moment, wanted)
     message = f"parts of {stream!r} went on being replaced before they could be looked at"
     raise UnavailableError(message)
+
+
+def _checked(columns: Iterable[str] | None) -> list[str] | None:
+    """Return names as a list; one text alone would be taken for the names of its letters."""
+    if columns is None:
+        return None
+    wanted = [] if isinstance(columns, str) else list(columns)
+    if isinstance(columns, str) or not all(isinstance(name, str) for name in wanted):
+        message = f"columns: {columns!r} is no list of names"
+        raise InvalidRequestError(message)
+    return wanted
 
 
 def _files(
@@ -141,11 +157,7 @@ def _as_spark(schema: pa.Schema, names: _Renamed, wanted: Sequence[str] | None) 
         if field.name in OWN_COLUMNS or (asked is not None and shown.lower() not in asked):
             continue
         if shown.lower() in told:
-            message = (
-                f"columns {told[shown.lower()].name!r} and {field.name!r} differ only in case, "
-                "which Spark does not tell apart"
-            )
-            raise InvalidRequestError(message)
+            _refuse_alike("columns", told[shown.lower()].name, field.name)
         told[shown.lower()] = StructField(field.name, _type_of(shown, field.type))
     return StructType(list(told.values()))
 
@@ -154,7 +166,23 @@ def _type_of(name: str, kind: pa.DataType) -> DataType:
     unread = next((one for one in _leaves(kind) if _is_unread(one)), None)
     if unread is not None:
         raise InvalidRequestError(_UNREAD.format(repr(name), unread))
+    _refuse_parts_alike(name, kind)
     return shown_types(_plain(kind))[0]
+
+
+def _refuse_parts_alike(name: str, kind: Any) -> None:  # noqa: ANN401 - a type of Arrow's
+    """Refuse records whose fields Spark would not read from a file, at any depth of a column."""
+    met: dict[str, str] = {}
+    for at in range(kind.num_fields):
+        field = kind.field(at)
+        if (other := met.setdefault(field.name.lower(), field.name)) != field.name:
+            _refuse_alike(f"fields of {name!r}", other, field.name)
+        _refuse_parts_alike(name, field.type)
+
+
+def _refuse_alike(what: str, one: str, other: str) -> NoReturn:
+    message = f"{what}, {one!r} and {other!r}, differ only in case, which Spark does not tell apart"
+    raise InvalidRequestError(message)
 
 
 def _plain(kind: Any) -> pa.DataType:  # noqa: ANN401 - a type of Arrow's
@@ -193,6 +221,10 @@ def _united(
     for rows in sources:
         for field in rows.schema:
             met.setdefault(field.name.lower(), set()).add(field.dataType)
+    unknown = next((name for name in wanted or () if name.lower() not in met), None)
+    if unknown is not None:
+        message = f"there is no column {unknown!r}"
+        raise InvalidRequestError(message)
     casts = {name: target for name, kinds in met.items() if (target := _one_type(kinds))}
     try:
         rows = reduce(
@@ -212,6 +244,11 @@ def _one_type(kinds: set[DataType]) -> DataType | None:
         return BinaryType()
     if StringType() in kinds:
         return StringType()
+    if BooleanType() in kinds and kinds & set(_WHOLE):
+        # SQL counts them: 1 and 0.
+        kinds = kinds - {BooleanType()}
+        if len(kinds) == 1 or kinds == set(_WHOLE):
+            return LongType() if LongType() in kinds else IntegerType()
     # Spark's own choice for int and float is a float, which has not all of the ints.
     is_number = kinds <= {IntegerType(), LongType(), FloatType(), DoubleType()}
     return DoubleType() if is_number and kinds - {IntegerType(), LongType()} else None

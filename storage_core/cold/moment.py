@@ -58,8 +58,10 @@ def look(root: str | PathLike[str], name: str) -> Moment:
         InvalidRequestError: There is no such stream.
         PartGoneError: A part went while it was looked at.
     """
+    # IMPORTANT: files are opened later, whatever the working directory is by then.
+    place = Path(root).absolute()
     with StreamReader.open(root, name) as reader:
-        whole = read_stream(Path(root), name)
+        whole = read_stream(place, name)
         entries = reader.schemas()
         files: list[tuple[str, str]] = []
         hot: list[pa.RecordBatch] = []

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from os import PathLike
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -59,7 +60,7 @@ class Streams:
 
     def __init__(self, root: str | PathLike[str], streams: Iterable[str]) -> None:
         """Look at streams as they are now."""
-        self._root = root
+        self._root = Path(root).absolute()
         self._names = list(streams)
         _refuse_alike(self._names)
         # A table is a stream, and never a variable of the program that asks.

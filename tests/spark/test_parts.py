@@ -6,6 +6,7 @@ into the files.
 """
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 
 from storage_core import InvalidRequestError, Stream
 from streaming_jobs.parts import dataframe
-from tests.log.cold.cold_lab import FIRST_MS, NAME, SCHEMAS, ColdLab, Row
+from tests.log.cold.cold_lab import FIRST_MS, NAME, SCHEMAS, ColdLab, Row, schema_of
 
 ENVELOPE = ("shard", "address", "primary", "version", "state", "timestamp", "schema_id")
 
@@ -83,6 +84,49 @@ def test_only_columns_that_are_wanted_are_there(spark, lab):
     assert frame.columns == ["address", "humidity"]
     with pytest.raises(InvalidRequestError, match="wind"):
         dataframe(spark, lab.root, NAME, columns=["wind"])
+
+
+@pytest.mark.parametrize("columns", ["address", [1]])
+def test_columns_are_a_list_of_names(spark, lab, columns):
+    with pytest.raises(InvalidRequestError, match="list of names"):
+        dataframe(spark, lab.root, NAME, columns=columns)
+
+
+def test_root_is_told_as_to_the_source(spark, lab, monkeypatch):
+    monkeypatch.chdir(lab.root.parent)
+    monkeypatch.setenv("HOME", str(lab.root.parent))
+    name = lab.root.name
+    roots = [name, Path(name), f"~/{name}", lab.root.absolute().as_uri()]
+    assert [dataframe(spark, root, NAME).count() for root in roots] == [700] * 4
+
+
+def test_frame_does_not_follow_the_working_directory(spark, lab, monkeypatch, tmp_path):
+    monkeypatch.chdir(lab.root.parent)
+    frame = dataframe(spark, lab.root.name, NAME)
+    monkeypatch.chdir(tmp_path.parent)
+    assert frame.count() == 700
+
+
+def test_fields_that_differ_only_in_case_are_refused_by_name(spark, tmp_path):
+    alike = [{"name": "b", "type": "int"}, {"name": "B", "type": "int"}]
+    inner = [{"name": "record", "type": {"type": "record", "name": "Inner", "fields": alike}}]
+    lab = ColdLab(tmp_path)
+    for fields, value in ((inner, {"record": {"b": 1, "B": 2}}), (alike, {"b": 1, "B": 2})):
+        lab.append_values(schema_of(fields), [value], 40 + len(fields))
+        for _ in range(2):
+            with pytest.raises(InvalidRequestError, match=r"'b' and 'B', differ only in case"):
+                dataframe(spark, lab.root, NAME)
+            lab.stream.seal()
+    lab.stream.close()
+
+
+def test_numbers_and_truths_are_one_column_as_in_sql(spark, tmp_path):
+    lab = ColdLab(tmp_path)
+    for number, (kind, value) in enumerate({"long": 7, "boolean": True, "int": 5}.items()):
+        schema = schema_of([{"name": "held", "type": kind}], kind.title())
+        lab.append_values(schema, [{"held": value}], 40 + number)
+    assert sorted(row.held for row in dataframe(spark, lab.root, NAME).collect()) == [1, 5, 7]
+    lab.stream.close()
 
 
 def test_frame_stays_at_its_moment(spark, lab):

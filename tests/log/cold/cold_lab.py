@@ -119,13 +119,18 @@ class ColdLab:
     def append_orders(self, count: int) -> None:
         """Append and commit rows of one id each of which has a number of its own."""
         schema = schema_of([{"name": "number", "type": "string"}], "Order")
-        entry = SchemaEntry(30, schema.identity, schema.text)
-        numbers = pa.table({"number": [f"order-{at}" for at in range(count)]})
+        self.append_values(schema, [{"number": f"order-{at}"} for at in range(count)], 30)
+
+    def append_values(self, schema: AvroSchema, values: list[Row], registry_id: int) -> None:
+        """Append and commit values of a schema as rows of one id, a millisecond apart."""
+        entry = SchemaEntry(registry_id, schema.identity, schema.text)
+        kinds: Any = schema.arrow_schema()
+        rows = pa.Table.from_pylist(values, schema=kinds)
         columns: dict[str, Any] = {
-            "primary": pa.array(range(FIRST_MS, FIRST_MS + count)),
-            "secondary": pa.array([2] * count, pa.int32()),
-            "payload": encode_batch(numbers, schema, frame=frame_of(schema, 30)),
-            "schema": pa.array([0] * count, pa.int32()),
+            "primary": pa.array(range(FIRST_MS, FIRST_MS + len(values))),
+            "secondary": pa.array([2] * len(values), pa.int32()),
+            "payload": encode_batch(rows, schema, frame=frame_of(schema, registry_id)),
+            "schema": pa.array([0] * len(values), pa.int32()),
         }
         self.stream.append_batch(pa.RecordBatch.from_pydict(columns), schemas=[entry])
         self.stream.commit()

@@ -72,6 +72,18 @@ def test_moment_stays_until_it_is_looked_at_anew(lab):
         assert streams.sql(count).fetchall() == [(750,)]
 
 
+def test_root_is_where_it_was_when_it_was_named(tmp_path, monkeypatch):
+    lab = ColdLab(tmp_path / "root")
+    lab.append(np.random.default_rng(24), 50)
+    lab.stream.seal()
+    lab.stream.close()
+    monkeypatch.chdir(tmp_path)
+    with connect("root") as streams:
+        monkeypatch.chdir(tmp_path.parent)
+        streams.refresh()
+        assert streams.sql(f"SELECT count(*) FROM {NAME}").fetchall() == [(50,)]
+
+
 def test_expired_rows_are_not_shown(tmp_path):
     lab = ColdLab(tmp_path)
     rng = np.random.default_rng(23)
