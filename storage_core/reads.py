@@ -141,6 +141,10 @@ class StreamReads(Generic[S]):
             found += [Part(number, directory / one.file_name, one) for one in entries]
         return found
 
+    def unsealed(self) -> dict[int, int]:
+        """Return how many committed addresses of each open shard are in no part yet."""
+        return {number: facts.unsealed for number, facts in self._facts().items()}
+
     def stats(self, shard: int | None = None) -> StreamStats:
         """Return what one open shard has counted, or all of them.
 

@@ -38,6 +38,7 @@ class ShardStatus:
         ahead: Of those, how many came from the future.
         expired: Rows that were expired when they came.
         dead_letters: Records kept raw, since they could not be stored.
+        unsealed: Addresses that are in no part yet.
         bytes: What the shard takes of the disk.
         first: The least primary of the rows that arrived first; None where there are none.
         last: The largest primary of the rows that arrived last, ahead ones apart.
@@ -59,6 +60,7 @@ class ShardStatus:
     ahead: int
     expired: int
     dead_letters: int
+    unsealed: int
     bytes: int
     first: int | None
     last: int | None
@@ -84,7 +86,7 @@ def shard_statuses(
     with StreamReader.open(root, name) as reader:
         unit = reader.options.unit
         committed = reader.refresh()
-        gaps, lost = reader.gaps(), reader.lost_ranges()
+        gaps, lost, unsealed = reader.gaps(), reader.lost_ranges(), reader.unsealed()
         for number, end in committed.items():
             stats = reader.stats(number)
             following = (reader.source(number) or {}).get("next")
@@ -103,6 +105,7 @@ def shard_statuses(
                     ahead=stats.ahead,
                     expired=stats.expired,
                     dead_letters=stats.dead_letters,
+                    unsealed=unsealed[number],
                     bytes=bytes_below(root / name / f"shard-{number:04d}"),
                     first=_primary(reader, number, end, is_first=True),
                     last=last,

@@ -35,6 +35,7 @@ _COLUMNS: Final[Mapping[str, Callable[[ShardStatus, Unit], _Cell]]] = {
     "newest": lambda shard, _: shown_age(shard.age_s),
     "records": lambda shard, _: shard.records,
     "late": lambda shard, _: shard.late,
+    "unsealed": lambda shard, _: shard.unsealed,
     "size": lambda shard, _: shown_bytes(shard.bytes),
     "dead letters": lambda shard, _: shard.dead_letters,
     "first": lambda shard, unit: shown_primary(shard.first, unit),
@@ -48,6 +49,7 @@ _COLUMNS: Final[Mapping[str, Callable[[ShardStatus, Unit], _Cell]]] = {
 _LEFT_OUT_IF_EMPTY: Final = (
     "log end",
     "late",
+    "unsealed",
     "dead letters",
     "ahead",
     "expired",

@@ -58,7 +58,9 @@ class ShardFeed:
     def standing(self, end: int | None) -> ShardStanding:
         """Return how it stands, where the partition ends there."""
         stats = self.stream.stats(self.partition.number)
-        return ShardStanding(self.partition, self.next, end, stats)
+        is_sealed = not self.stream.options.never_cold
+        unsealed = self.stream.unsealed()[self.partition.number] if is_sealed else None
+        return ShardStanding(self.partition, self.next, end, stats, unsealed)
 
     def move(self, place: Place) -> None:
         """Take note that everything below a place is durable."""

@@ -24,12 +24,14 @@ class ShardStanding:
         next: The offset below which everything is durable.
         end: The end of the partition as Kafka said it last; None where nobody knows it.
         stats: What the shard has counted since its birth.
+        unsealed: How many offsets are in no part yet; None where they are to be in none.
     """
 
     partition: Partition
     next: int
     end: int | None
     stats: StreamStats
+    unsealed: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

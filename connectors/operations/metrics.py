@@ -87,6 +87,16 @@ def _of_shards(standing: WorkerStanding) -> Iterator[Family]:
                 Sample(_where(each), getattr(each.stats, field.name)) for each in standing.shards
             ),
         )
+    yield Family(
+        "shardlog_shard_unsealed",
+        "gauge",
+        "Offsets of a shard that are in no part yet.",
+        tuple(
+            Sample(_where(each), each.unsealed)
+            for each in standing.shards
+            if each.unsealed is not None
+        ),
+    )
 
 
 def _where(shard: ShardStanding) -> dict[str, str]:

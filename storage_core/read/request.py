@@ -166,6 +166,7 @@ class ShardFacts:
         index: What the sparse index has counted; a reader's as of the last entries written.
         generation: Raised by each open for writing and by each expiry that takes something away.
         parts: How many parts have got a number.
+        sealed: The address below which rows are in parts.
     """
 
     committed: int
@@ -179,6 +180,12 @@ class ShardFacts:
     index: IndexCounts = _NO_INDEX
     generation: int = 0
     parts: int = 0
+    sealed: int = 0
+
+    @property
+    def unsealed(self) -> int:
+        """How many committed addresses are in no part yet."""
+        return max(0, self.committed - max(self.sealed, self.start))
 
     @classmethod
     def of(cls, state: ShardState, committed: int) -> Self:
@@ -195,6 +202,7 @@ class ShardFacts:
             state.index,
             state.generation,
             state.parts,
+            state.sealed,
         )
 
 

@@ -82,3 +82,13 @@ def test_blocks_go_once_they_are_sealed_and_old(bench, clock):
     assert bench.stream.maintain().rows_trimmed == 50
     assert bench.stream.maintain().is_idle
     assert bench.primaries() == list(range(50))
+
+
+def test_what_waits_is_told_by_writer_and_reader(bench):
+    bench.keep(range(12))
+    assert bench.stream.unsealed() == {0: 12}
+    sealed(bench)
+    bench.keep(range(12, 15))
+    assert bench.stream.unsealed() == {0: 3}
+    with bench.read_beside() as reader:
+        assert reader.unsealed() == {0: 3}

@@ -145,7 +145,7 @@ def test_status_leaves_out_what_no_shard_has_and_its_rows_fit_a_terminal(shardlo
         stream.append(1_700_000_000_000, 0, b"")
     ran = shardlog("status", tmp_path)
     (row,) = shards_of(ran)
-    named = "stream shard committed lag newest records size first last"
+    named = "stream shard committed lag newest records unsealed size first last"
     assert " ".join(row) == named
     assert max(map(len, ran.lines[1:])) <= 120
 

@@ -90,6 +90,17 @@ def test_every_counter_of_a_shard_is_a_metric():
     assert found["kafka_consumergroup_group_lag"].value == 3
 
 
+def test_what_is_in_no_part_yet_is_a_gauge_of_shards_that_are_sealed():
+    stats = StreamStats()
+    shards = (
+        ShardStanding(AT, 7, 10, stats, unsealed=5),
+        ShardStanding(Partition(AT.topic, 4), 7, 10, stats, unsealed=None),
+    )
+    found = samples(Bench(shards=shards).ask("/metrics"))
+    told = [one for one in found if one.name == "shardlog_shard_unsealed"]
+    assert [(one.labels["shard"], one.value) for one in told] == [("3", 5)]
+
+
 def test_numbers_keep_all_their_digits():
     assert str(2**53 + 1).encode() in Bench().ask("/metrics").body
 
