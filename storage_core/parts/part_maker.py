@@ -50,6 +50,7 @@ class PartMaker:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._is_closed = False
+        self._owes = False
         self._deaths = 0
         self._in_a_row = 0
         self._rests_until_s = 0.0
@@ -112,11 +113,13 @@ class PartMaker:
         self.close()
 
     def _answer(self, order: bytes) -> bytes:
+        self._drop_interrupted()
         process = self._begun()
         line = b""
         try:
             assert process.stdin is not None
             assert process.stdout is not None
+            self._owes = True
             process.stdin.write(order)
             process.stdin.flush()
             if not _has_said(process.stdout):
@@ -125,7 +128,11 @@ class PartMaker:
         except OSError:
             # It is gone, as an end without an answer says too.
             pass
+        except BaseException:
+            process.kill()
+            raise
         if line.endswith(b"\n"):
+            self._owes = False
             return line
         code = self._let_go()
         self._refuse_if_closed()
@@ -136,6 +143,12 @@ class PartMaker:
         how = f"by signal {-code}" if code < 0 else f"with {code}"
         message = f"the process that makes parts ended {how}; another begins in {rest_s:g} s"
         raise UnavailableError(message)
+
+    def _drop_interrupted(self) -> None:
+        """End a process whose answer nobody took: it would pass for that to the next order."""
+        if self._owes and self._process is not None:
+            self._process.kill()
+            self._let_go()
 
     def _begun(self) -> "subprocess.Popen[bytes]":
         self._refuse_if_closed()
@@ -164,6 +177,7 @@ class PartMaker:
     def _let_go(self) -> int:
         """End the process, and return what it ended with."""
         process, self._process = self._process, None
+        self._owes = False
         if process is None:
             return 0
         for pipe in (process.stdin, process.stdout):

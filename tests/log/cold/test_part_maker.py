@@ -3,10 +3,12 @@
 Method: real processes, which are killed between works and in the middle of one.
 """
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import termios
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -129,6 +131,45 @@ def test_what_went_wrong_there_is_told_as_if_it_were_here(lab, maker):
     lab.stream.parts()[0].path.write_bytes(b"no part")
     with pytest.raises(CorruptionError, match="`seal` with mend makes it again"):
         lab.stream.maintain(maker)
+    assert maker.deaths == 0
+
+
+class StopError(Exception):
+    """What comes out of a signal handler."""
+
+
+def interrupt_once_it_is_asked(maker: PartMaker) -> None:
+    """Interrupt the main thread as soon as an order lies in the pipe of a process that stands."""
+    assert maker._process is not None
+    assert maker._process.stdin is not None
+    pipe = maker._process.stdin.fileno()
+    await_that(lambda: fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4) != b"\0" * 4, "an order")
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+
+def test_what_was_interrupted_does_not_answer_what_is_asked_behind(lab, maker):
+    def stop(*_: object) -> None:
+        raise StopError
+
+    lab.append(np.random.default_rng(15), 100)
+    lab.stream.maintain(maker)
+    before = signal.signal(signal.SIGUSR1, stop)
+    try:
+        lab.append(np.random.default_rng(16), 100)
+        process_id = maker.process_id
+        os.kill(process_id, signal.SIGSTOP)
+        interrupting = threading.Thread(target=interrupt_once_it_is_asked, args=(maker,))
+        interrupting.start()
+        with pytest.raises(StopError):
+            lab.stream.maintain(maker)
+        interrupting.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    with suppress(ProcessLookupError):
+        os.kill(process_id, signal.SIGCONT)
+    lab.append(np.random.default_rng(17), 300)
+    assert lab.stream.maintain(maker).rows_sealed == 400
+    assert lab.rows_of_parts() == lab.rows()
     assert maker.deaths == 0
 
 
