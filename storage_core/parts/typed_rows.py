@@ -14,14 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage_core.errors import InvalidRequestError
-from storage_core.fields import (
-    AvroSchema,
-    Decoded,
-    decode_batch,
-    encode_batch,
-    starts_of,
-)
-from storage_core.parts.unique_keys import with_unique_keys
+from storage_core.fields import Decoded, encode_batch, starts_of
+from storage_core.parts.shown_values import decoded_as, shown_by, types_of
 from storage_core.sealed.part_values import (
     FRAMES,
     FRAMING,
@@ -49,23 +43,25 @@ def with_fields(rows: pa.Table, writers: Mapping[int, Writer]) -> pa.Table:
     """
     table: Any = rows.combine_chunks()
     numbers = table.column("schema").to_numpy()
-    reader = reader_of(writers, np.unique(numbers).tolist())
+    distinct = np.unique(numbers).tolist()
+    shown = shown_by(writers, distinct)
     payload = one_array(table.column("payload"))
     headers = one_array(table.column("headers")) if "headers" in table.schema.names else None
     starts = starts_of(payload, headers)
     there = payload.is_valid().to_numpy(zero_copy_only=False)
     framing = np.full(len(numbers), -1, np.int8)
     parts: list[tuple[Places, Any]] = []
-    names = shown_fields(reader)
-    for number in np.unique(numbers):
+    # Whoever makes payloads again looks at the fields of the newest schema alone.
+    names = shown_fields(reader_of(writers, distinct))
+    for number in distinct:
         places = np.flatnonzero((numbers == number) & there)
         if len(places):
-            writer = writers[int(number)]
+            writer = writers[number]
             is_all = len(places) == len(numbers)
             bodies = payload if is_all else payload.take(_untyped.array(places))
-            decoded = _decoded(bodies, writer, reader, starts[places])
+            decoded = decoded_as(shown, bodies, writer.schema, starts[places])
             if decoded is not None:
-                parts.append((places, decoded.table.select(names)))
+                parts.append((places, decoded.table))
                 framing[places] = _framing(decoded, names, bodies, writer, starts[places])
     kept = _untyped.array(framing >= 0)
     table = table.set_column(
@@ -74,30 +70,10 @@ def with_fields(rows: pa.Table, writers: Mapping[int, Writer]) -> pa.Table:
         _compute.if_else(kept, _untyped.scalar(None, payload.type), payload),
     )
     table = table.append_column(FRAMING, _untyped.array(framing, mask=framing < 0))
-    for name, column in _columns(reader, names, parts, len(numbers)):
+    for name, column in _columns(types_of(shown), parts, len(numbers)):
         table = table.append_column(column_of(name), column)
     found: pa.Table = table
     return found
-
-
-def _decoded(
-    bodies: Any,  # noqa: ANN401 - an array
-    writer: Writer,
-    reader: AvroSchema,
-    starts: Places,
-) -> Decoded | None:
-    """Return the fields of bodies; None where the reader cannot read what the writer wrote."""
-    try:
-        decoded = decode_batch(bodies, writer.schema, reader=reader, starts=starts)
-    except InvalidRequestError:
-        return None
-    table: Any = decoded.table
-    for at, name in enumerate(table.schema.names):
-        column = table.column(name)
-        if pa.types.is_nested(column.type):
-            # A row that loses an entry by it keeps its payload.
-            table = table.set_column(at, table.schema.field(at), with_unique_keys(column))
-    return Decoded(table, decoded.faults)
 
 
 def _framing(
@@ -133,7 +109,7 @@ def _framing(
 
 
 def _columns(
-    reader: AvroSchema, names: list[str], parts: list[tuple[Places, Any]], count: int
+    types: pa.Schema, parts: list[tuple[Places, Any]], count: int
 ) -> Iterator[tuple[str, Any]]:
     """Yield the fields of all rows, null where there is no value."""
     where = np.full(count, -1, np.int64)
@@ -142,10 +118,9 @@ def _columns(
         where[places] = np.arange(first, first + len(places))
         first += len(places)
     taken = _untyped.array(where, mask=where < 0)
-    empty = reader.arrow_schema(names).empty_table()
-    rows = _untyped.concat_tables([empty, *(fields for _, fields in parts)])
+    rows = _untyped.concat_tables([types.empty_table(), *(fields for _, fields in parts)])
     is_all = first == count and bool((where == np.arange(count)).all())
-    for name in names:
+    for name in types.names:
         column = rows.column(name).combine_chunks()
         if shown_type(column.type) != column.type:
             column = column.cast(shown_type(column.type))

@@ -1,9 +1,10 @@
 """What columns of a part say of its rows' values, and payloads made again of them.
 
-All rows of a part are shown by one schema: of those that wrote them the one with the highest id in
-its registry, of equal ones the last that the shard met. A row's payload is left out where its
-fields, written by the row's own schema behind the frame that `framing` names, are it bit for bit.
-Which those are was tried when the part was made (storage_core/parts/typed_rows.py).
+A part has a schema: of those that wrote its rows the one with the highest id in its registry, of
+equal ones the last that the shard met. A row's payload is left out where the fields of that one,
+written by the row's own schema behind the frame that `framing` names, are it bit for bit. Columns
+of fields that it does not have only show (storage_core/parts/shown_values.py). Which payloads are
+left out was tried when the part was made (storage_core/parts/typed_rows.py).
 """
 
 from collections.abc import Callable, Iterable, Mapping

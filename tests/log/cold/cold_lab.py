@@ -123,14 +123,19 @@ class ColdLab:
 
     def append_values(self, schema: AvroSchema, values: list[Row], registry_id: int) -> None:
         """Append and commit values of a schema as rows of one id, a millisecond apart."""
-        entry = SchemaEntry(registry_id, schema.identity, schema.text)
         kinds: Any = schema.arrow_schema()
         rows = pa.Table.from_pylist(values, schema=kinds)
+        self.append_bodies(schema, encode_batch(rows, schema, frame=b"").to_pylist(), registry_id)
+
+    def append_bodies(self, schema: AvroSchema, bodies: list[Any], registry_id: int) -> None:
+        """Append and commit bodies of a schema as rows of one id, a millisecond apart."""
+        entry = SchemaEntry(registry_id, schema.identity, schema.text)
+        frame = frame_of(schema, registry_id)
         columns: dict[str, Any] = {
-            "primary": pa.array(range(FIRST_MS, FIRST_MS + len(values))),
-            "secondary": pa.array([2] * len(values), pa.int32()),
-            "payload": encode_batch(rows, schema, frame=frame_of(schema, registry_id)),
-            "schema": pa.array([0] * len(values), pa.int32()),
+            "primary": pa.array(range(FIRST_MS, FIRST_MS + len(bodies))),
+            "secondary": pa.array([2] * len(bodies), pa.int32()),
+            "payload": pa.array([frame + body for body in bodies], pa.binary()),
+            "schema": pa.array([0] * len(bodies), pa.int32()),
         }
         self.stream.append_batch(pa.RecordBatch.from_pydict(columns), schemas=[entry])
         self.stream.commit()

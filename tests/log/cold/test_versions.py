@@ -1,0 +1,114 @@
+"""Goal: what a row's fields are depends on its own schema, and on no other row.
+
+Method: values of several versions of a schema are appended. SQL is asked of them while they are not
+sealed, sealed one by one, joined to one part, and trimmed: the answers are the same, and those
+that the values were made of.
+"""
+
+import pytest
+
+from storage_core.cold.sql import connect
+from storage_core.fields import AvroSchema
+from tests.log.cold.cold_lab import NAME, ColdLab, Row, schema_of
+
+_OLD: Row = {"name": "old", "type": "int"}
+_FIRST: list[Row] = [{"name": "stays", "type": "int"}, _OLD, {"name": "goes", "type": "string"}]
+_SECOND: list[Row] = [
+    {"name": "stays", "type": "long"},
+    {"name": "new", "type": "int", "aliases": ["old"]},
+    {"name": "more", "type": "int", "default": 7},
+]
+# What the first wrote cannot be read by it: there is no default.
+_THIRD: list[Row] = [*_SECOND, {"name": "must", "type": "string"}]
+VERSIONS: list[tuple[AvroSchema, Row]] = [
+    (schema_of(_FIRST), {"stays": 1, "old": 2, "goes": "a"}),
+    (schema_of(_SECOND), {"stays": 2**40, "new": 4, "more": 5}),
+    (schema_of(_THIRD), {"stays": 6, "new": 7, "more": 8, "must": "b"}),
+]
+_TREE: list[Row] = [
+    {"name": "size", "type": "int"},
+    {"name": "next", "type": ["null", "Telemetry"], "default": None},
+]
+
+
+@pytest.fixture
+def lab(root):
+    lab = ColdLab(root)
+    yield lab
+    lab.stream.close()
+
+
+def fields_shown(lab: ColdLab) -> list[Row]:
+    """Return the fields that SQL shows of each row."""
+    own = 'shard, secondary, "primary", version, state, schema_id'
+    with connect(lab.root) as streams:
+        query = f"SELECT * EXCLUDE ({own}) FROM {NAME} ORDER BY address"
+        found = streams.sql(query).to_arrow_table().to_pylist()
+    hidden = ("address", "payload")
+    return [{n: v for n, v in row.items() if v is not None and n not in hidden} for row in found]
+
+
+def appended(lab: ColdLab, times: int, *, is_sealed: bool) -> list[Row]:
+    """Append a value of each version in turn; return them."""
+    given = []
+    for _ in range(times):
+        for number, (schema, value) in enumerate(VERSIONS):
+            lab.append_values(schema, [value], 40 + number)
+            given.append(value)
+            if is_sealed:
+                lab.stream.seal()
+    return given
+
+
+def test_rows_of_all_versions_that_are_not_sealed_show_their_own_fields(lab):
+    given = appended(lab, 2, is_sealed=False)
+    assert fields_shown(lab) == given
+    lab.stream.seal()
+    assert fields_shown(lab) == given
+
+
+def test_joining_parts_changes_no_answer(lab):
+    given = appended(lab, 3, is_sealed=True)
+    assert fields_shown(lab) == given
+    before, rows = len(lab.stream.parts()), lab.rows()
+    lab.stream.compact()
+    assert len(lab.stream.parts()) < before
+    assert fields_shown(lab) == given
+    lab.stream.trim()
+    assert lab.rows() == rows
+    assert lab.stream.verify().problems == ()
+
+
+@pytest.mark.parametrize("is_sealed", [True, False])
+def test_record_that_holds_itself_has_its_other_fields(lab, is_sealed):
+    value = {"size": 3}
+    lab.append_values(schema_of([_TREE[0]]), [value], 40)
+    for _ in range(2):
+        lab.append_bodies(schema_of(_TREE), [b"\x06\x00", b"\x06\x02\x08\x00"], 41)
+        if is_sealed:
+            lab.stream.seal()
+    assert fields_shown(lab) == [value] * 5
+
+
+@pytest.mark.parametrize("is_sealed", [True, False])
+@pytest.mark.parametrize("kind", ["timestamp-millis", "local-timestamp-millis"])
+def test_time_that_sql_cannot_count_is_in_its_payload_alone(lab, kind, is_sealed):
+    time = {"type": "long", "logicalType": kind}
+    inside = {"type": "record", "name": "At", "fields": [{"name": "at", "type": time}]}
+    fields: list[Row] = [
+        {"name": "at", "type": time},
+        {"name": "deep", "type": {"type": "array", "items": inside}},
+    ]
+    far, near = b"\xfe" + b"\xff" * 8 + b"\x01", b"\x00"
+    bodies = [near + b"\x02\x00\x00", far + b"\x00", near + b"\x04\x00" + far + b"\x00"]
+    lab.append_bodies(schema_of(fields), bodies, 42)
+    if is_sealed:
+        lab.stream.seal()
+    rows = lab.rows()
+    shown = [sorted(row) for row in fields_shown(lab)]
+    assert shown == [["at", "deep"], [], []]
+    with connect(lab.root) as streams:
+        query = f"SELECT payload IS NULL FROM {NAME} ORDER BY address"
+        assert [one for (one,) in streams.sql(query).fetchall()] == [True, False, False]
+    lab.stream.trim()
+    assert lab.rows() == rows
