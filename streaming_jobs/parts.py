@@ -76,8 +76,9 @@ def dataframe(
 ) -> DataFrame:
     """Return a stream as it is at this moment.
 
-    A file that goes later, as one that has expired or was joined with others, ends a query over
-    the frame; ask for a frame anew then. Rows that are not sealed are held by the driver.
+    A file that goes later ends a query over the frame, as one that has expired, or was joined with
+    others longer ago than the stream's `keep_replaced` says; ask for a frame anew then. Rows that
+    are not sealed are held by the driver.
 
     Args:
         spark: The session.

@@ -94,6 +94,7 @@ _SETTINGS: Final[Mapping[str, _Setting]] = {
     "seal_rows": _Setting("seal_rows", int),
     "seal_after_minutes": _Setting("seal_after", _minutes, _in_minutes),
     "keep_hot_hours": _Setting("keep_hot", _hours, _in_hours),
+    "keep_replaced_minutes": _Setting("keep_replaced", _minutes, _in_minutes),
     "never_cold": _Setting("never_cold", _truth, lambda value: str(value).lower()),
 }
 

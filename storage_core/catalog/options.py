@@ -61,6 +61,8 @@ class StreamOptions:
         seal_after: How old the oldest of them may be before it does so, however few they are.
         keep_hot: How long blocks stay behind that before `maintain` trims them, so that parts alone
             have their rows; None for good.
+        keep_replaced: How long the files of parts stay that were joined with others or made again,
+            for those who ask by a list of before; none at all where it is 0.
         never_cold: Whether `maintain` leaves the stream alone, as is right for rows that live
             shortly.
     """
@@ -87,6 +89,7 @@ class StreamOptions:
     seal_rows: int = 32_768
     seal_after: timedelta = timedelta(minutes=10)
     keep_hot: timedelta | None = None
+    keep_replaced: timedelta = timedelta(minutes=15)
     never_cold: bool = False
 
     def __post_init__(self) -> None:
@@ -107,6 +110,7 @@ class StreamOptions:
         _check_span("seal_after", self.seal_after)
         if self.keep_hot is not None:
             _check_span("keep_hot", self.keep_hot)
+        _check_span("keep_replaced", self.keep_replaced, or_none=True)
         _check_truth("never_cold", self.never_cold)
         _check_int("transactions_kept", self.transactions_kept, 1, TRANSACTIONS_KEPT_MAX)
         for name in ("ahead_max", "records_max", "bytes_max"):
@@ -199,7 +203,10 @@ def _check_index(index: object) -> None:
         raise InvalidRequestError(message)
 
 
-def _check_span(name: str, value: object) -> None:
-    if not isinstance(value, timedelta) or value <= timedelta(0):
-        message = f"{name}: {value!r} is not a positive timedelta"
+def _check_span(name: str, value: object, *, or_none: bool = False) -> None:
+    """Refuse what is no span of time; one of no length too, unless it may be."""
+    is_span = isinstance(value, timedelta) and value >= timedelta(0)
+    if not is_span or (value == timedelta(0) and not or_none):
+        message = f"{name}: {value!r} is not a {'' if or_none else 'positive '}timedelta"
+        message += " of 0 or more" if or_none else ""
         raise InvalidRequestError(message)

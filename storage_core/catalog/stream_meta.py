@@ -48,7 +48,10 @@ FEATURES: Final = frozenset({KEY_DICTIONARY, SCHEMA_DICTIONARY, AVRO_VALUES, PAR
 OPTIONS_FILE: Final = "options.json"
 _META_FIELDS: Final = ("name", "incarnation", "unit", "window", "jitter", "shards")
 _FEATURES_FIELD: Final = "features"
-_SPANS: Final = ("retention", "sync_interval", "wait_max", "seal_after", "keep_hot")
+_SPANS: Final = (
+    *("retention", "sync_interval", "wait_max"),
+    *("seal_after", "keep_hot", "keep_replaced"),
+)
 
 
 @dataclass(frozen=True, slots=True)

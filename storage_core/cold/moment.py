@@ -1,7 +1,8 @@
 """A stream at one moment as columns: its parts, and the rows behind them that are not sealed yet.
 
 Those who ask over parts with an engine of their own (SQL, Spark) begin here. A file may go after
-the look, as one that has expired or was joined with others: whoever then finds it gone looks anew.
+the look, as one that has expired, or some time after it was joined with others: whoever then finds
+it gone looks anew.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

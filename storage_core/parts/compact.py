@@ -17,6 +17,7 @@ from storage_core.parts.catalogue import replace_parts
 from storage_core.parts.compact_report import Compacted, Rewritten
 from storage_core.parts.making import made_here
 from storage_core.parts.part_work import JoinWork, Maker
+from storage_core.parts.replaced import let_go, sweep_due
 from storage_core.read.parts import parts_directory, parts_in
 from storage_core.store.key_value import Batch
 from storage_core.upkeep.exclusive import alone
@@ -40,10 +41,11 @@ def compact_shard(shard: Shard, maker: Maker = made_here) -> Compacted | None:
        written as one part of the next level; the file is synced and proven as a seal's is.
     3. Publish: its entry in the place of theirs, in one WriteBatch; sync; write the marker with a
        new generation, so that readers in other processes see the same.
-    4. Free: unlink their files, once no view in this process reads them.
+    4. Free: their files go once they have stayed for `keep_replaced`, and no view in this process
+       reads them.
 
-    A crash before 3 leaves a file that the next seal sweeps, one behind it theirs, which it sweeps
-    too. Appends, commits and reads go on beside all of it.
+    A crash before 3 leaves a file that the next sweep removes, one behind it theirs, which it
+    removes too. Appends, commits and reads go on beside all of it.
 
     Raises:
         CorruptionError: The file of one is damaged or gone; all stay as they are.
@@ -66,6 +68,7 @@ def compact_all(
             rows += step.successor.rows
             if progress is not None:
                 progress(rows)
+        sweep_due(shard)
         done[shard.context.number] = tuple(steps)
     return done
 
@@ -139,7 +142,7 @@ def _compact(shard: Shard, maker: Maker) -> Compacted | None:
     finally:
         view.close()
     shard.take_away(partial(_replaced, group, joined))  # 3
-    shard.free((), (), [directory / part.file_name for part in group])  # 4
+    let_go(shard, [directory / part.file_name for part in group])  # 4
     return Compacted(group, joined)
 
 

@@ -8,6 +8,7 @@ from storage_core.parts.compact import compact_shard
 from storage_core.parts.maintain_report import ShardMaintenance
 from storage_core.parts.making import made_here
 from storage_core.parts.part_work import Maker
+from storage_core.parts.replaced import sweep_due
 from storage_core.parts.seal import seal_shard
 from storage_core.parts.trim import trim_shard
 from storage_core.write.shard import Shard
@@ -24,12 +25,18 @@ def maintain_shard(
        million rows, or 256 MiB.
     2. Compact, once: at most a million rows, or 64 MiB.
     3. Trim, where `keep_hot` is set: at most a million rows, or 256 MiB.
+    4. Sweep, where files that were replaced have stayed for `keep_replaced`.
 
     `maker` makes the files of 1 and 2. Whoever calls it again and again has done all that is due
     once it says that nothing is.
     """
-    if options.never_cold:
-        return ShardMaintenance()
+    done = ShardMaintenance() if options.never_cold else _maintained(shard, options, maker)
+    # Also where nothing else is due, and what was sealed by hand is not maintained.
+    sweep_due(shard)
+    return done
+
+
+def _maintained(shard: Shard, options: StreamOptions, maker: Maker) -> ShardMaintenance:
     rows_min = 1 if _has_waited(shard, options.seal_after) else options.seal_rows
     sealed = seal_shard(shard, rows_min, maker)
     was_due = sealed.sealed > sealed.sealed_before

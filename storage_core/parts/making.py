@@ -1,7 +1,7 @@
 """Making the files of parts: of rows of the log, or of parts that become one.
 
 It needs a view of the shard, a writer's or any reader's, and publishes nothing: until somebody
-writes their entries the files are nobody's, and the next seal sweeps them.
+writes their entries the files are nobody's, and the next sweep removes them.
 """
 
 from collections.abc import Sequence

@@ -18,6 +18,7 @@ from storage_core.ground.durable_file import file_errors, make_directories, sync
 from storage_core.parts.catalogue import replace_parts
 from storage_core.parts.making import written_part
 from storage_core.parts.part_rows import RAW, numbered, numbers_of, part_columns, part_rows
+from storage_core.parts.replaced import let_go
 from storage_core.parts.seal_report import Mended
 from storage_core.read.answer import scan_view
 from storage_core.read.parts import parts_directory, parts_in
@@ -43,10 +44,10 @@ def mend_parts(shard: Shard) -> tuple[Mended, ...]:
     3. Publish: the new entry in the place of the old one, in one WriteBatch; sync; write the
        marker with a new generation, so that readers in other processes see the same. A part of
        which every row has expired only goes.
-    4. Free: unlink what is left of the old file.
+    4. Free: what is left of the old file goes as a compaction's do.
 
-    One part after the other. A crash before 3 leaves the old entry and a file that the next seal
-    sweeps, one behind it the old file, which it sweeps too.
+    One part after the other. A crash before 3 leaves the old entry and a file that the next sweep
+    removes, one behind it the old file, which it removes too.
 
     Raises:
         LostRangeError: The log has lost rows of one too, or they were trimmed; it stays as it is,
@@ -77,7 +78,7 @@ def _mended(shard: Shard) -> Iterator[Mended]:
                 _note_trimmed(shard, part)
                 raise
             shard.take_away(partial(_replaced, part, made))  # 3
-            path.unlink(missing_ok=True)  # 4
+            let_go(shard, [path])  # 4
         yield Mended(part, what, made)
 
 

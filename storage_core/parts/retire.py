@@ -28,7 +28,7 @@ def retire_parts(shard: Shard) -> list[PartEntry]:
     2. Write: their entries go in one WriteBatch; sync; write the marker with a new generation, so
        that readers in other processes see the same.
     3. Free: the files are unlinked once no view is open that may read them. What a crash leaves of
-       them the next seal sweeps.
+       them is swept, as what was replaced is.
 
     Raises:
         UnavailableError: Something else held the shard for too long.

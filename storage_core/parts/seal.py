@@ -7,15 +7,10 @@ below `sealed` is in parts that are durable and were proven equal to the rows th
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from storage_core.catalog.stream_meta import PARTS
-from storage_core.format.part_entry import (
-    PART_FILES,
-    PartEntry,
-    part_file_name,
-)
+from storage_core.format.part_entry import PartEntry
 from storage_core.format.shard_state import (
     KEY_SEALED,
     ShardState,
@@ -25,8 +20,9 @@ from storage_core.ground.durable_file import file_errors, make_directories
 from storage_core.parts.catalogue import replace_parts
 from storage_core.parts.making import made_here
 from storage_core.parts.part_work import Maker, SealWork
+from storage_core.parts.replaced import sweep, sweep_due
 from storage_core.parts.seal_report import Sealed, ShardSeal
-from storage_core.read.parts import parts_directory, parts_in
+from storage_core.read.parts import parts_directory
 from storage_core.read.view import ShardView
 from storage_core.store.key_value import Batch
 from storage_core.upkeep.exclusive import alone
@@ -43,7 +39,8 @@ def seal_shard(shard: Shard, rows_min: int = ROWS_MIN, maker: Maker = made_here)
 
     1. Choose: from where the last seal ended (or the log begins) to committed, if that has
        `rows_min` rows; at most a million rows, or 256 MiB, and not into a lost range.
-    2. Sweep: files of parts that no entry names are what a crash left, or an open view reads.
+    2. Sweep: files of parts that no entry names are what a crash left, or were replaced: of
+       those the ones go that have stayed for long enough (replaced.py).
     3. Make: a file for each kind of value, and one more for its rows that were late, ahead or
        expired; the files and their directory are synced.
     4. Prove: read each file back, and compare its rows with those of the log.
@@ -82,6 +79,7 @@ def seal_all(
             step = seal_shard(shard, rows_min)
             parts = (*whole.parts, *step.parts)
             whole = ShardSeal(whole.sealed_before, step.sealed, parts)
+        sweep_due(shard)
         done[shard.context.number] = whole
     return done
 
@@ -97,7 +95,7 @@ def _seal(shard: Shard, rows_min: int, maker: Maker) -> ShardSeal:
         directory = parts_directory(shard.context.directory)
         with file_errors(directory, "parts cannot be made"):
             make_directories(directory)
-            _sweep(shard, view, directory)  # 2
+            sweep(shard, view)  # 2
             now_ms = shard.context.environment.clock.now_ns() // _NS_A_MS
             work = SealWork(begin, end, view.state.generation, view.state.parts, now_ms)
             made = maker(shard.context, view, work)  # 3, 4
@@ -106,17 +104,6 @@ def _seal(shard: Shard, rows_min: int, maker: Maker) -> ShardSeal:
     shard.context.name_feature(PARTS)
     shard.take_away(partial(_published, made.parts, made.end))  # 5
     return ShardSeal(begin, made.end, made.parts)
-
-
-def _sweep(shard: Shard, view: ShardView, directory: Path) -> None:
-    names = {part.file_name for part in parts_in(view).entries}
-    # What others put there stays.
-    unknown = [file for file in directory.glob(PART_FILES) if file.name not in names]
-    given = part_file_name(view.state.parts)
-    for file in (file for file in unknown if file.name >= given):
-        file.unlink()
-    # They had entries, by which views that are open may still read them.
-    shard.free((), (), [file for file in unknown if file.name < given])
 
 
 def _end_of(view: ShardView, begin: int) -> int:

@@ -1,7 +1,8 @@
 """Files to which nothing durable refers, segments and parts, kept for views that may read them.
 
 A view shows its moment, of RocksDB's files as of others. Those that are never removed, since the
-process ends before, are swept later: segments by the next opening, parts by the next seal.
+process ends before, are swept later: segments by the next opening, parts by the next turn of
+maintenance.
 """
 
 import threading

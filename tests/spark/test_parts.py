@@ -157,3 +157,17 @@ def test_expired_rows_are_not_shown(spark, tmp_path):
 def test_stream_without_rows_is_empty(spark, tmp_path):
     Stream.create(tmp_path, NAME).close()
     assert dataframe(spark, tmp_path, NAME).count() == 0
+
+
+def test_frame_is_used_again_after_its_parts_were_joined(spark, tmp_path):
+    lab = ColdLab(tmp_path)
+    rng = np.random.default_rng(34)
+    for _ in range(5):
+        lab.append(rng, 60)
+        lab.stream.seal()
+    frame = dataframe(spark, tmp_path, NAME)
+    before = rows_of(frame, *ENVELOPE)
+    assert lab.stream.compact().parts_fewer
+    assert rows_of(frame, *ENVELOPE) == before
+    assert rows_of(dataframe(spark, tmp_path, NAME), *ENVELOPE) == before
+    lab.stream.close()

@@ -46,8 +46,6 @@ def test_neighbours_become_one_with_the_same_rows(lab):
     assert {one.entry.level for one in after} <= {0, 1}
     assert sum(one.entry.rows for one in after if one.entry.level) == report.rows == told[-1]
     assert sum(one.entry.size for one in after if one.entry.level) == report.bytes
-    gone = set(before) - set(after)
-    assert not any(one.path.exists() for one in gone)
     assert lab.stream.compact().rows == 0
 
 
@@ -120,9 +118,9 @@ def test_damaged_joined_part_is_made_again(lab):
     assert max(one.entry.level for one in lab.stream.parts()) == 1
 
 
-@pytest.mark.parametrize("call", ["fsync", "write", "sync", "unlink"])
+@pytest.mark.parametrize("call", ["fsync", "write", "sync", "utime", "unlink"])
 def test_kill_before_any_call_of_compaction_leaves_each_row_in_one_part(tmp_path, call):
-    lab = ColdLab(tmp_path)
+    lab = ColdLab(tmp_path, keep_replaced=timedelta(minutes=0 if call == "unlink" else 15))
     number, kills, was_killed = 0, 0, True
     while was_killed:
         rows = sealed_often(lab, number, times=5, count=20)

@@ -11,6 +11,7 @@ import sys
 import termios
 import threading
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -186,6 +187,7 @@ def test_closed_one_makes_nothing_and_leaves_no_process(lab, maker):
 
 
 def test_it_is_killed_at_work_again_and_again_and_each_row_is_in_one_part(lab, maker, clock):
+    lab.stream.alter(keep_replaced=timedelta(0))
     rng = np.random.default_rng(10)
     is_over = threading.Event()
 

@@ -48,9 +48,9 @@ UPKEEP: dict[str, tuple[str, Callable[[Stream], object]]] = {
 }
 
 
-def prepared(root):
+def prepared(root, keep_replaced):
     """Leave a stream whose rows are trimmed but for the last, and in many parts."""
-    lab = ColdLab(root, block_records=20, retention=None)
+    lab = ColdLab(root, block_records=20, retention=None, keep_replaced=keep_replaced)
     rng = np.random.default_rng(23)
     for _ in range(6):
         lab.append(rng, 50)
@@ -93,7 +93,7 @@ def assert_whole(rows, before, behind):
 @pytest.mark.parametrize("what", UPKEEP)
 def test_kill_before_any_call_over_trimmed_rows_loses_none(tmp_path, what, call):
     first, (statement, upkeep) = tmp_path / "first", UPKEEP[what]
-    prepared(first)
+    prepared(first, timedelta(minutes=0 if call == "unlink" else 15))
     before, behind = done(first, tmp_path / "whole", upkeep)
     for number in range(0, CALLS_MAX, STEP):
         root = tmp_path / f"copy-{number}"

@@ -31,6 +31,12 @@ def test_settings_are_changed_and_both_values_told(shardlog, root):
     assert options(root).ahead_max == 5000
 
 
+def test_files_of_replaced_parts_need_not_stay(shardlog, root):
+    ran = shardlog("alter", root, NAME, "keep_replaced_minutes=0")
+    assert ran.lines == ["keep_replaced_minutes: 15.0 -> 0.0"]
+    assert options(root).keep_replaced == timedelta(0)
+
+
 def test_options_of_the_index_are_changed_one_by_one(shardlog, root):
     given = ["index.spacing_min=8", "index.is_on=false", "index.tick_ms=250"]
     ran = shardlog("alter", root, NAME, *given)
@@ -64,6 +70,7 @@ def test_bound_is_taken_away_by_none(shardlog, root):
     [
         ("jitter_ms=5", "fixed when a stream is made"),
         ("retention_hours=-5", "retention_hours=-5: takes hours above 0"),
+        ("keep_replaced_minutes=-1", "is not a timedelta of 0 or more"),
         ("payload_bytes_max=0", "payload_bytes_max=0: "),
         ("ahead_max_ms=-1", "ahead_max_ms=-1: "),
         ("codec=zip", "codec=zip: "),

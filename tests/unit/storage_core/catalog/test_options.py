@@ -50,6 +50,8 @@ from storage_core.format.window import WindowScheme
         ("seal_rows", 0),
         ("seal_after", timedelta(0)),
         ("keep_hot", timedelta(0)),
+        ("keep_replaced", timedelta(-1)),
+        ("keep_replaced", 900),
         ("never_cold", "yes"),
     ],
 )

@@ -1,0 +1,132 @@
+"""Files of parts that no entry names: those that were replaced stay for a while, others go.
+
+Whoever asks parts by a list of a moment that has passed, as DuckDB and Spark do, opens some of its
+files late. So what compaction or mending replaces stays for the stream's `keep_replaced`, counted
+from the file's time of change: that is set as it is replaced, by the clock of the log. A crash in
+between leaves the time at which it was written, and it goes the sooner.
+
+One thread at a time, which is alone with the shard.
+"""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from storage_core.format.part_entry import PART_FILES, part_file_name
+from storage_core.ground.durable_file import file_errors
+from storage_core.read.parts import parts_directory, parts_in
+from storage_core.read.view import ShardView
+from storage_core.upkeep.exclusive import alone
+from storage_core.write.shard import Shard
+
+_NS_A_US: Final = 1000
+# Since when the file waits that waits for longest; None where none does. A shard that is not here
+# was not looked at yet.
+_WAITING: Final[WeakKeyDictionary[Shard, int | None]] = WeakKeyDictionary()
+
+
+def let_go(shard: Shard, files: Sequence[Path]) -> None:
+    """Let files go whose parts have been replaced, durably: at once, or after `keep_replaced`."""
+    if not _keep_ns(shard):
+        shard.free((), (), files)
+        return
+    now_ns = _now_ns(shard)
+    for file in files:
+        # One that is gone need not stay.
+        with suppress(OSError):
+            os.utime(file, ns=(now_ns, now_ns))
+    if shard in _WAITING:
+        since = _WAITING[shard]
+        _WAITING[shard] = now_ns if since is None else min(since, now_ns)
+
+
+def sweep(shard: Shard, view: ShardView) -> None:
+    """Remove the files of parts that no entry names, but those that are to stay.
+
+    What has a number that was not given yet a crash has left, and nobody ever read. The others had
+    entries: they go once no view is open that may read them, so not before this one is closed.
+
+    Raises:
+        UnavailableError: The system does not let one be removed.
+    """
+    shard.free((), (), _swept(shard, view))
+
+
+def sweep_due(shard: Shard) -> None:
+    """Do so where files have stayed for long enough, or nobody has looked since the opening.
+
+    Raises:
+        UnavailableError: Something else held the shard for too long, or the system does not let a
+            file be removed.
+    """
+    alone(shard, lambda: _sweep_due(shard))
+
+
+def _sweep_due(shard: Shard) -> None:
+    if not _is_due(shard):
+        return
+    view = shard.views.committed()
+    try:
+        gone = _swept(shard, view)
+    finally:
+        view.close()
+    if gone:
+        shard.free((), (), gone)
+
+
+def _swept(shard: Shard, view: ShardView) -> list[Path]:
+    """Remove files that nobody ever read; return those that have stayed for long enough."""
+    directory = parts_directory(shard.context.directory)
+    names = {part.file_name for part in parts_in(view).entries}
+    not_given = part_file_name(view.state.parts)
+    keep_ns, now_ns = _keep_ns(shard), _now_ns(shard)
+    gone: list[Path] = []
+    waiting: list[int] = []
+    with file_errors(directory, "files of parts cannot be removed"):
+        # What others put there stays.
+        for file in directory.glob(PART_FILES):
+            if file.name in names:
+                continue
+            if file.name >= not_given:
+                file.unlink()
+            elif now_ns - (since := _since(file, now_ns)) >= keep_ns:
+                gone.append(file)
+            else:
+                waiting.append(since)
+    _WAITING[shard] = min(waiting, default=None)
+    return gone
+
+
+def _is_due(shard: Shard) -> bool:
+    if shard not in _WAITING:
+        return True
+    since = _WAITING[shard]
+    # One of the future is looked at: the clock was set back.
+    return since is not None and not 0 <= _now_ns(shard) - since < _keep_ns(shard)
+
+
+def _since(file: Path, now_ns: int) -> int:
+    """Return since when a file waits; where that is to come the clock was set back, and it is now.
+
+    One of which that cannot be told, or not be set, has waited for ever.
+    """
+    try:
+        since = file.stat().st_mtime_ns
+        if since > now_ns:
+            os.utime(file, ns=(now_ns, now_ns))
+            return now_ns
+    except OSError:
+        return 0
+    return since
+
+
+def _keep_ns(shard: Shard) -> int:
+    return shard.options.keep_replaced // timedelta(microseconds=1) * _NS_A_US
+
+
+def _now_ns(shard: Shard) -> int:
+    return shard.context.environment.clock.now_ns()
