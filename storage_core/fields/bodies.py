@@ -136,7 +136,10 @@ def _some_at_once(
 
 
 def _as_one(column: Any) -> Column:  # noqa: ANN401 - of a table chunked, of a batch not
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    # NOTE: pyarrow copies a single chunk, too.
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 class _Writer:

@@ -35,3 +35,10 @@ def keep_large_buffers() -> bool:
         return False
     wanted = {_MMAP_THRESHOLD: MAPPED_BYTES_MIN, _TRIM_THRESHOLD: KEPT_BYTES}
     return all(mallopt(name, value) == 1 for name, value in wanted.items())
+
+
+def give_back() -> None:
+    """Give freed memory back to the system, as far as the C library does so."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

@@ -4,7 +4,7 @@ It needs a view of the shard, a writer's or any reader's, and publishes nothing:
 writes their entries the files are nobody's, and the next sweep removes them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -47,13 +47,13 @@ class Taken:
     """The rows that parts are made of.
 
     Attributes:
-        rows: As the shard has them, with the numbers of their schemas.
+        rows: As the shard has them, with the numbers of their schemas; gone once parts are made.
         end: The exclusive end of their addresses, of rows that are sealed.
         schemas: By number.
         has_keys: Whether rows belong to keys.
     """
 
-    rows: Sequence[pa.RecordBatch]
+    rows: list[pa.RecordBatch]
     end: int
     schemas: Sequence[SchemaEntry]
     has_keys: bool
@@ -107,13 +107,19 @@ def made_of(found: Taken, directory: Path, work: Work) -> Made:
         return Made((), found.end)
     writers = [Writer(AvroSchema.parse(one.text), one.registry_id) for one in found.schemas]
     level = work.group[0].level + 1 if isinstance(work, JoinWork) else 0
-    each = part_rows(found.rows, has_keys=found.has_keys, writers=writers)
+    each = part_rows(_let_go(found.rows), has_keys=found.has_keys, writers=writers)
     parts = tuple(
         replace(written_part(rows, number, directory, work.now_ms), level=level)
         for number, rows in enumerate(each, work.number)
     )
     sync_directory(directory)
     return Made(parts, found.end)
+
+
+def _let_go(rows: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    rows.reverse()
+    while rows:
+        yield rows.pop()
 
 
 def written_part(made: PartRows, number: int, directory: Path, now_ms: int) -> PartEntry:

@@ -21,6 +21,7 @@ from storage_core.catalog.stream_file import read_stream
 from storage_core.errors import ShardlogError
 from storage_core.ground.clock import SystemClock
 from storage_core.ground.durable_file import file_errors
+from storage_core.ground.malloc import give_back
 from storage_core.parts.making import made_of, refuse_damaged, taken
 from storage_core.parts.part_work import (
     Made,
@@ -54,6 +55,9 @@ def main() -> None:
             answer = encode_made(made(decode_order(line)))
         except (ShardlogError, OSError, pa.ArrowException, MemoryError) as error:
             answer = encode_failed(error)
+        # A step takes some hundred megabytes, and the next one may be long in coming.
+        pa.default_memory_pool().release_unused()
+        give_back()
         try:
             answers.write(answer)
             answers.flush()

@@ -6,8 +6,8 @@ A part has, in this order, `shard`, `secondary` (or `key`, where rows belong to 
 (its number in the shard), `framing` and the value's fields. Columns that have nothing are left out.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from storage_core.format.record import State
 from storage_core.format.schema_entry import SchemaEntry
-from storage_core.parts.typed_rows import with_fields
-from storage_core.sealed.part_values import FRAMING, Writer
+from storage_core.parts.typed_rows import distinct_numbers, with_fields
+from storage_core.sealed.part_values import FRAMING, Writer, one_array
 
 STORED: Final = (
     *("shard", "secondary", "primary", "address", "version", "state"),
@@ -34,6 +34,7 @@ _OPTIONAL: Final = frozenset({"key", "headers", "timestamp", "timestamp_type", "
 _NO_SCHEMA: Final = -1
 _untyped: Any = pa
 Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,36 +54,70 @@ class PartRows:
     order: tuple[str, ...]
 
 
+@dataclass(slots=True)
+class _Group:
+    """The rows of a part as they came, and the numbers of their schemas."""
+
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    numbers: set[int] = field(default_factory=set)
+
+    def add(self, batch: pa.RecordBatch, numbers: Int32s) -> None:
+        self.batches.append(batch)
+        self.numbers.update(distinct_numbers(numbers))
+
+
 def part_rows(
-    stored: Sequence[pa.RecordBatch], *, has_keys: bool, writers: Sequence[Writer]
+    stored: Iterable[pa.RecordBatch], *, has_keys: bool, writers: Sequence[Writer]
 ) -> Iterator[PartRows]:
     """Yield stored rows by part.
 
     Args:
         stored: Batches with the columns of `STORED`, `COMMITTED` if it is to be shown, and
-            `schema`: the number of the schema, null for none.
+            `schema`: the number of the schema, null for none. None of them is kept for longer than
+            its rows are needed.
         has_keys: Whether rows belong to keys.
         writers: The schema of each number.
     """
-    kinds = [one.schema.full_name for one in writers]
-    rows = _untyped.Table.from_batches(stored).combine_chunks()
-    numbers = rows.column("schema").fill_null(_NO_SCHEMA).to_numpy()
-    names = np.array([*dict.fromkeys((*kinds, RAW))], object)
-    place = {name: at for at, name in enumerate(names)}
-    of_number = np.array([*(place[kind] for kind in kinds), place[RAW]], np.int64)
-    # The last is that of rows without a schema, whose number is -1.
-    kind_of = of_number[numbers]
-    is_flagged = rows.column("state").to_numpy() != State.NORMAL
-    group = kind_of * 2 + is_flagged
-    order = _order(rows, has_keys=has_keys)
     by = ("key" if has_keys else "secondary", "primary", "address")
-    sorted_groups = group[order]
-    for each in np.unique(group):
-        chosen = order[sorted_groups == each]
-        table, kind = rows.take(_untyped.array(chosen)), str(names[each // 2])
-        if kind != RAW:
-            table = with_fields(table, dict(enumerate(writers)))
-        yield PartRows(kind, bool(each % 2), _shown(table, has_keys=has_keys), by)
+    known = dict(enumerate(writers))
+    groups = _by_part(stored, [one.schema.full_name for one in writers])
+    for kind, is_flagged in list(groups):
+        group = groups.pop((kind, is_flagged))
+        if kind == RAW:
+            rows = _untyped.Table.from_batches(group.batches)
+        else:
+            rows = with_fields(group.batches, known, sorted(group.numbers))
+        group.batches.clear()
+        columns = {name: rows.column(name) for name in _said(rows, has_keys=has_keys)}
+        order = _untyped.array(_order(rows, has_keys=has_keys))
+        del rows
+        # One by one, so that what is sorted takes the place of what was not.
+        shown = [(name, one_array(columns.pop(name)).take(order)) for name in list(columns)]
+        yield PartRows(kind, is_flagged, _untyped.table(dict(shown)), by)
+
+
+def _by_part(
+    stored: Iterable[pa.RecordBatch], kinds: Sequence[str]
+) -> dict[tuple[str, bool], _Group]:
+    """Return rows by kind, in the order of the schemas, and by whether they are flagged."""
+    names = [*dict.fromkeys((*kinds, RAW))]
+    place = {name: at for at, name in enumerate(names)}
+    # The last is that of rows without a schema, whose number is -1.
+    of_number = np.array([*(place[kind] for kind in kinds), place[RAW]], np.int64)
+    groups: dict[int, _Group] = {}
+    for batch in stored:
+        column: Any = batch.column("schema")
+        numbers = column.fill_null(_NO_SCHEMA).to_numpy()
+        is_flagged = batch.column("state").to_numpy() != State.NORMAL
+        group = of_number[numbers] * 2 + is_flagged
+        found = distinct_numbers(group)
+        for each in found:
+            some, of_some = batch, numbers
+            if len(found) > 1:
+                at = np.flatnonzero(group == each)
+                some, of_some = batch.take(_untyped.array(at)), numbers[at]
+            groups.setdefault(each, _Group()).add(some, of_some)
+    return {(names[each // 2], bool(each % 2)): groups[each] for each in sorted(groups)}
 
 
 def numbered(batch: pa.RecordBatch, numbers: dict[tuple[int, bytes], int]) -> pa.RecordBatch:
@@ -98,8 +133,12 @@ def numbered(batch: pa.RecordBatch, numbers: dict[tuple[int, bytes], int]) -> pa
         known = encoded.dictionary.to_pylist()
         codes = encoded.indices.fill_null(0).to_numpy()
         pairs = ids.fill_null(0).to_numpy().astype(np.int64) << 32 | codes
-        distinct, inverse = np.unique(pairs, return_inverse=True)
         there = ids.is_valid().to_numpy(zero_copy_only=False)
+        if there.all() and (pairs == pairs[0]).all():
+            # All rows of most batches.
+            distinct, inverse = pairs[:1], np.zeros(len(pairs), np.int64)
+        else:
+            distinct, inverse = np.unique(pairs, return_inverse=True)
         found = np.full(len(distinct), _NO_SCHEMA, np.int32)
         for at in np.unique(inverse[there]):
             pair = int(distinct[at])
@@ -139,7 +178,7 @@ def _order(rows: pa.Table, *, has_keys: bool) -> Int64s:
     return np.lexsort((addresses, primaries, whose))
 
 
-def _shown(rows: pa.Table, *, has_keys: bool) -> pa.Table:
+def _said(rows: pa.Table, *, has_keys: bool) -> list[str]:
     """Return the columns that say something, in the order of parts."""
     names = [name for name in _IN_ORDER if name in rows.schema.names]
     if has_keys:
@@ -154,7 +193,7 @@ def _shown(rows: pa.Table, *, has_keys: bool) -> pa.Table:
     ]
     if rows.column("schema").null_count == len(rows):
         names.remove("schema_id")
-        return rows.select(names)
+        return names
     # The value's fields stand behind.
     at = rows.schema.names.index(FRAMING)
-    return rows.select([*names, "schema", *rows.schema.names[at:]])
+    return [*names, "schema", *rows.schema.names[at:]]

@@ -5,6 +5,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from storage_core.sealed.part_values import one_array
+
 _INTEGERS = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 _compute: Any = pc
 
@@ -14,7 +16,7 @@ def are_same(one: pa.Table, other: pa.Table) -> bool:
     if one.schema.names != other.schema.names or one.num_rows != other.num_rows:
         return False
     pairs = zip(one.columns, other.columns, strict=True)
-    return all(_are_same(a.combine_chunks(), b.combine_chunks()) for a, b in pairs)
+    return all(_are_same(one_array(a), one_array(b)) for a, b in pairs)
 
 
 def _are_same(one: Any, other: Any) -> bool:  # noqa: ANN401 - arrays

@@ -5,8 +5,9 @@ so what a part leaves out can always be made again, and nothing is taken on trus
 decode have null fields, and keep their payloads.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 
 from storage_core.errors import InvalidRequestError
 from storage_core.fields import Decoded, encode_batch, starts_of
-from storage_core.parts.shown_values import decoded_as, shown_by, types_of
+from storage_core.parts.shown_values import Shown, decoded_as, shown_by, types_of
 from storage_core.sealed.part_values import (
     FRAMES,
     FRAMING,
@@ -28,52 +29,109 @@ from storage_core.sealed.part_values import (
     shown_type,
 )
 
+# As many as are decoded at once.
+_PIECE_ROWS: Final = 8192
 _untyped: Any = pa
 _compute: Any = pc
 Places = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
-def with_fields(rows: pa.Table, writers: Mapping[int, Writer]) -> pa.Table:
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """By what the rows of a part are shown.
+
+    Attributes:
+        writers: The schemas, by number.
+        shown: By which of them each field is.
+        names: The fields of the newest one. Whoever makes payloads again looks at these alone.
+    """
+
+    writers: Mapping[int, Writer]
+    shown: Shown
+    names: list[str]
+
+
+def with_fields(
+    batches: list[pa.RecordBatch], writers: Mapping[int, Writer], numbers: Sequence[int]
+) -> pa.Table:
     """Return rows of one kind with their fields, without the payloads that these can make.
 
+    Some thousands of rows at a time, so that what is decoded is in the processor's caches still as
+    it is made again, and payloads go as they are done.
+
     Args:
-        rows: With the columns payload, headers and schema; rows have a schema.
+        batches: With the columns payload, headers and schema; rows have a schema. Emptied.
         writers: By number.
+        numbers: Of the schemas that the rows have.
     """
-    table: Any = rows.combine_chunks()
+    names = shown_fields(reader_of(writers, numbers))
+    kind = _Kind(writers, shown_by(writers, numbers), names)
+    found = [_with_fields(rows, kind) for rows in _pieces(batches)]
+    table: pa.Table = _untyped.concat_tables(found)
+    return table
+
+
+def distinct_numbers(numbers: npt.NDArray[Any]) -> list[int]:
+    """Return which numbers there are, ascending; mostly there is one."""
+    if len(numbers) and (numbers == numbers[0]).all():
+        return [int(numbers[0])]
+    found: list[int] = np.unique(numbers).tolist()
+    return found
+
+
+def _pieces(batches: list[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield rows so many at a time as are decoded at once."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    batches.reverse()
+    while batches:
+        held.append(batches.pop())
+        count += held[-1].num_rows
+        if batches and count < _PIECE_ROWS:
+            continue
+        rows = _untyped.Table.from_batches(held).combine_chunks()
+        whole = count - count % _PIECE_ROWS if batches else count
+        for first in range(0, whole, _PIECE_ROWS):
+            yield rows.slice(first, min(_PIECE_ROWS, whole - first))
+        held, count = rows.slice(whole).to_batches(), count - whole
+
+
+def _with_fields(rows: pa.Table, kind: _Kind) -> pa.Table:
+    table: Any = rows
     numbers = table.column("schema").to_numpy()
-    distinct = np.unique(numbers).tolist()
-    shown = shown_by(writers, distinct)
     payload = one_array(table.column("payload"))
     headers = one_array(table.column("headers")) if "headers" in table.schema.names else None
     starts = starts_of(payload, headers)
     there = payload.is_valid().to_numpy(zero_copy_only=False)
     framing = np.full(len(numbers), -1, np.int8)
     parts: list[tuple[Places, Any]] = []
-    # Whoever makes payloads again looks at the fields of the newest schema alone.
-    names = shown_fields(reader_of(writers, distinct))
-    for number in distinct:
+    for number in distinct_numbers(numbers):
         places = np.flatnonzero((numbers == number) & there)
         if len(places):
-            writer = writers[number]
+            writer = kind.writers[number]
             is_all = len(places) == len(numbers)
             bodies = payload if is_all else payload.take(_untyped.array(places))
-            decoded = decoded_as(shown, bodies, writer.schema, starts[places])
+            decoded = decoded_as(kind.shown, bodies, writer.schema, starts[places])
             if decoded is not None:
                 parts.append((places, decoded.table))
-                framing[places] = _framing(decoded, names, bodies, writer, starts[places])
-    kept = _untyped.array(framing >= 0)
+                framing[places] = _framing(decoded, kind.names, bodies, writer, starts[places])
+    is_made = framing >= 0
     table = table.set_column(
-        table.schema.get_field_index("payload"),
-        "payload",
-        _compute.if_else(kept, _untyped.scalar(None, payload.type), payload),
+        table.schema.get_field_index("payload"), "payload", _kept(payload, is_made)
     )
-    table = table.append_column(FRAMING, _untyped.array(framing, mask=framing < 0))
-    for name, column in _columns(types_of(shown), parts, len(numbers)):
+    table = table.append_column(FRAMING, _untyped.array(framing, mask=~is_made))
+    for name, column in _columns(types_of(kind.shown), parts, len(numbers)):
         table = table.append_column(column_of(name), column)
     found: pa.Table = table
     return found
+
+
+def _kept(payload: Any, is_made: Mask) -> Any:  # noqa: ANN401 - arrays
+    """Return payloads without those that fields make."""
+    if is_made.all():
+        return _untyped.nulls(len(payload), payload.type)
+    return _compute.if_else(_untyped.array(is_made), _untyped.scalar(None, payload.type), payload)
 
 
 def _framing(
@@ -112,16 +170,19 @@ def _columns(
     types: pa.Schema, parts: list[tuple[Places, Any]], count: int
 ) -> Iterator[tuple[str, Any]]:
     """Yield the fields of all rows, null where there is no value."""
-    where = np.full(count, -1, np.int64)
-    first = 0
-    for places, _ in parts:
-        where[places] = np.arange(first, first + len(places))
-        first += len(places)
-    taken = _untyped.array(where, mask=where < 0)
-    rows = _untyped.concat_tables([types.empty_table(), *(fields for _, fields in parts)])
-    is_all = first == count and bool((where == np.arange(count)).all())
+    is_all = len(parts) == 1 and len(parts[0][0]) == count
+    if is_all:
+        rows, taken = parts[0][1], None
+    else:
+        where = np.full(count, -1, np.int64)
+        first = 0
+        for places, _ in parts:
+            where[places] = np.arange(first, first + len(places))
+            first += len(places)
+        taken = _untyped.array(where, mask=where < 0)
+        rows = _untyped.concat_tables([types.empty_table(), *(fields for _, fields in parts)])
     for name in types.names:
-        column = rows.column(name).combine_chunks()
+        column = one_array(rows.column(name))
         if shown_type(column.type) != column.type:
             column = column.cast(shown_type(column.type))
-        yield name, column if is_all else column.take(taken)
+        yield name, column if taken is None else column.take(taken)

@@ -13,11 +13,20 @@ import threading
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from storage_core import ClosedError, CorruptionError, PartMaker, UnavailableError
+from storage_core import (
+    ClosedError,
+    CorruptionError,
+    PartMaker,
+    Stream,
+    StreamOptions,
+    UnavailableError,
+)
 from storage_core.testing import ManualClock
 from tests.log.cold.cold_lab import NAME, ColdLab
 from tests.waiting import await_that
@@ -61,6 +70,30 @@ def is_there(process_id: int) -> bool:
 def kill(maker: PartMaker) -> None:
     assert maker.process_id is not None
     os.kill(maker.process_id, signal.SIGKILL)
+
+
+def kept_bytes(maker: PartMaker) -> int:
+    """Return what a process has of memory that no file backs."""
+    lines = Path(f"/proc/{maker.process_id}/status").read_text().splitlines()
+    told = dict(line.split(":", 1) for line in lines)
+    return int(told["RssAnon"].split()[0]) * 1024
+
+
+def test_what_a_step_took_is_given_back(root, maker):
+    kept = []
+    with Stream.create(root, "large", StreamOptions(shards=1, seal_rows=1)) as stream:
+        for rows in (1000, 300_000):
+            columns: dict[str, Any] = {
+                "primary": np.arange(rows),
+                "secondary": np.zeros(rows, np.int32),
+                "payload": pa.array([bytes(100)] * rows, pa.binary()),
+            }
+            stream.append_batch(pa.RecordBatch.from_pydict(columns))
+            stream.commit()
+            assert stream.maintain(maker).rows_sealed == rows
+            kept.append(kept_bytes(maker))
+    # Held in memory they come to 50 MB, sorted to as much again.
+    assert kept[1] - kept[0] < 20 * 2**20
 
 
 def test_parts_have_each_row_once_as_it_came(lab, maker):
@@ -141,10 +174,8 @@ class StopError(Exception):
 
 def interrupt_once_it_is_asked(maker: PartMaker) -> None:
     """Interrupt the main thread as soon as an order lies in the pipe of a process that stands."""
-    assert maker._process is not None
-    assert maker._process.stdin is not None
-    pipe = maker._process.stdin.fileno()
-    await_that(lambda: fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4) != b"\0" * 4, "an order")
+    with Path(f"/proc/{maker.process_id}/fd/0").open("rb", buffering=0) as pipe:
+        await_that(lambda: fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4) != b"\0" * 4, "an order")
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
 
 
