@@ -18,7 +18,6 @@ from os import PathLike, fsdecode
 from typing import Any, Final, NoReturn
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
@@ -62,9 +61,10 @@ _OPTIONS: Final = {
 # paths once for each that looks like one.
 _PATTERN: Final = re.compile(r"([][{}*?\\])")
 _WHOLE: Final = (IntegerType(), LongType())
+# By which rows that have expired, or were taken by a cap, are told.
+_TELLING: Final = ("shard", "primary", "address", "state")
 _NESTED: Final = (ArrayType, MapType, StructType)
 _arrow: Any = pa.types  # the stubs do not tell one kind of type from another
-_parquet: Any = pq
 _Renamed = tuple[tuple[str, str], ...]
 
 
@@ -99,7 +99,7 @@ def dataframe(
             sources = [*_files(spark, moment, wanted), *_hot(spark, moment, wanted)]
         except (PartGoneError, FileNotFoundError):
             continue
-        return _united(spark, sources, moment, wanted)
+        return _united(spark, sources, wanted)
     message = f"parts of {stream!r} went on being replaced before they could be looked at"
     raise UnavailableError(message)
 
@@ -118,21 +118,17 @@ def _checked(columns: Iterable[str] | None) -> list[str] | None:
 def _files(
     spark: SparkSession, moment: Moment, wanted: Sequence[str] | None
 ) -> Iterator[DataFrame]:
-    """Yield the rows of parts, those of one schema together."""
-    alike: dict[tuple[_Renamed, pa.Schema], list[str]] = {}
-    for names, files in moment.files.items():
-        for file in files:
-            schema = _parquet.read_schema(file).remove_metadata()
-            alike.setdefault((names, schema), []).append(file)
-    for (names, schema), files in alike.items():
-        read = spark.read.options(**_OPTIONS).schema(_as_spark(schema, names, wanted))
+    """Yield the rows of parts that are shown, those of one schema together."""
+    for one in moment.files:
+        told = _as_spark(one.schema, one.names, wanted)
         try:
-            rows = read.parquet(*map(_as_written, files))
+            rows = spark.read.options(**_OPTIONS).schema(told).parquet(*map(_as_written, one.paths))
         except AnalysisException as error:
             if error.getCondition() == "PATH_NOT_FOUND":
                 raise FileNotFoundError from error
             raise
-        yield rows.withColumnsRenamed(dict(names))
+        shown = rows.where(_shown(moment)) if one.has_hidden else rows
+        yield shown.withColumnsRenamed(dict(one.names))
 
 
 def _as_written(file: str) -> str:
@@ -145,13 +141,13 @@ def _hot(spark: SparkSession, moment: Moment, wanted: Sequence[str] | None) -> I
         told = _as_spark(table.schema, names, wanted)
         rows: Any = table.select(told.names)
         kinds = pa.schema([(one.name, _handed(one.type)) for one in rows.schema])
-        yield spark.createDataFrame(rows.cast(kinds), told).withColumnsRenamed(dict(names))
+        shown = spark.createDataFrame(rows.cast(kinds), told).where(_shown(moment))
+        yield shown.withColumnsRenamed(dict(names))
 
 
 def _as_spark(schema: pa.Schema, names: _Renamed, wanted: Sequence[str] | None) -> StructType:
     """Return the columns of a table that are shown, or needed to tell what is, by Spark's types."""
-    needed = {"shard", "primary", "address", "state"}
-    asked = None if wanted is None else {*map(str.lower, wanted), *needed}
+    asked = None if wanted is None else {*map(str.lower, wanted), *_TELLING}
     told: dict[str, StructField] = {}
     for field in schema:
         shown = dict(names).get(field.name, field.name)
@@ -213,7 +209,6 @@ def _is_unread(kind: Any) -> bool:  # noqa: ANN401 - a type of Arrow's
 def _united(
     spark: SparkSession,
     sources: Sequence[DataFrame],
-    moment: Moment,
     wanted: Sequence[str] | None,
 ) -> DataFrame:
     if not sources:
@@ -230,7 +225,7 @@ def _united(
     try:
         rows = reduce(
             lambda one, other: one.unionByName(other, allowMissingColumns=True),
-            [_cast(rows, casts).where(_shown(moment)) for rows in sources],
+            [_cast(rows, casts) for rows in sources],
         )
         return rows if wanted is None else rows.select(*map(_named, wanted))
     except AnalysisException as error:

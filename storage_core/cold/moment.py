@@ -5,7 +5,7 @@ the look, as one that has expired, or some time after it was joined with others:
 it gone looks anew.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -14,13 +14,13 @@ from typing import Final
 import pyarrow as pa
 
 from storage_core.catalog.stream_file import read_stream
-from storage_core.cold.shapes import Renamed, files_by_names, names_of_several_shapes, renamed
+from storage_core.cold.alike import FilesAlike, files_alike
+from storage_core.cold.shapes import Renamed, names_of_several_shapes, renamed
 from storage_core.errors import UnavailableError
 from storage_core.fields import AvroSchema
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.parts.part_rows import COMMITTED, numbered, numbers_of, part_rows, stored_columns
-from storage_core.read.parts import parts_directory
 from storage_core.reader import StreamReader
 from storage_core.sealed.part_values import FRAMING, Writer
 
@@ -39,15 +39,14 @@ class PartGoneError(UnavailableError):
 class Moment:
     """A stream at one moment.
 
-    Files and tables stand with the columns that have another name beside those of other shapes.
-
     Attributes:
-        files: Those of the parts.
-        hot: The rows behind them.
+        files: Those of the parts, by their columns.
+        hot: The rows behind them, with the columns that have another name beside those of other
+            shapes.
         looks: What of both has expired, by shard.
     """
 
-    files: Mapping[Renamed, list[str]]
+    files: Sequence[FilesAlike]
     hot: list[tuple[Renamed, pa.Table]]
     looks: Mapping[int, ShardParts]
 
@@ -58,38 +57,36 @@ def look(root: str | PathLike[str], name: str) -> Moment:
     Raises:
         InvalidRequestError: There is no such stream.
         PartGoneError: A part went while it was looked at.
+        CorruptionError: A part cannot be read.
     """
     # IMPORTANT: files are opened later, whatever the working directory is by then.
     place = Path(root).absolute()
     with StreamReader.open(root, name) as reader:
         whole = read_stream(place, name)
         entries = reader.schemas()
-        files: list[tuple[str, str]] = []
         hot: list[pa.RecordBatch] = []
         looks: dict[int, ShardParts] = {}
         for shard in reader.committed():
             # IMPORTANT: in one look; what is behind `sealed` is in no part of it.
             parts = looks[shard] = reader.shard(shard).parts()
-            directory = parts_directory(whole.shard_directory(shard))
-            files += [(str(directory / one.file_name), one.kind) for one in parts.entries]
             hot += _hot_rows(reader, shard, parts.sealed, entries)
         has_keys = reader.options.key_mode == "dictionary"
     writers = [Writer(AvroSchema.parse(one.text), one.registry_id) for one in entries]
     tables = [one.rows for one in part_rows(hot, has_keys=has_keys, writers=writers)] if hot else []
     several = names_of_several_shapes(writers)
     return Moment(
-        _by_names(files, several),
+        _alike(((whole.shard_directory(shard), parts) for shard, parts in looks.items()), several),
         [(renamed(rows.schema, several), rows) for rows in tables],
         looks,
     )
 
 
-def _by_names(
-    files: Sequence[tuple[str, str]], several: frozenset[str]
-) -> Mapping[Renamed, list[str]]:
-    """Return files by the columns that are renamed in them; one that has gone is told."""
+def _alike(
+    shards: Iterable[tuple[Path, ShardParts]], several: frozenset[str]
+) -> Sequence[FilesAlike]:
+    """Return files by their columns; one that has gone is told."""
     try:
-        return files_by_names(files, several)
+        return files_alike(shards, several)
     except FileNotFoundError as error:
         raise PartGoneError(A_PART_HAS_GONE) from error
 

@@ -6,12 +6,10 @@ columns of their own: `<name>_record`, `<name>_list` (of records `<name>_list_re
 `<name>_map`, `<name>_bytes`, `<name>_time` and `<name>_clock`, a time of day.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from storage_core.sealed.part_values import Writer, column_of, shown_fields, shown_type
 
@@ -19,7 +17,6 @@ from storage_core.sealed.part_values import Writer, column_of, shown_fields, sho
 _PLAIN: Final = ("number", "text")
 _TEXTS_TOO: Final = ("number", "bytes", "time", "clock")
 Renamed = tuple[tuple[str, str], ...]
-_parquet: Any = pq
 _types: Any = pa.types
 
 
@@ -76,24 +73,3 @@ def renamed(schema: pa.Schema, several: frozenset[str]) -> Renamed:
                 name += "_"
             found.append((field.name, name))
     return tuple(found)
-
-
-def files_by_names(
-    files: Sequence[tuple[str, str]], several: frozenset[str]
-) -> Mapping[Renamed, list[str]]:
-    """Return files by the columns that are renamed in them.
-
-    Args:
-        files: Their paths, each with the kind of its values; of bytes no file is looked at.
-        several: The columns of several shapes; without any no file is.
-
-    Raises:
-        FileNotFoundError: One has gone.
-    """
-    found: dict[Renamed, list[str]] = {}
-    for path, kind in files:
-        names: Renamed = ()
-        if kind and several:
-            names = renamed(_parquet.read_schema(Path(path)), several)
-        found.setdefault(names, []).append(path)
-    return found

@@ -36,7 +36,7 @@ from storage_core.format.record import State
 
 _MISSING: Final = "SQL needs DuckDB: pip install 'shardlog[sql]'"
 # IMPORTANT: a directory above the root may be called `version=3`; that is no column of the rows.
-_AS_WRITTEN: Final = "union_by_name = true, hive_partitioning = false"
+_AS_WRITTEN: Final = "hive_partitioning = false"
 _GONE: Final = "no such file"
 _QUOTE: Final = '"'
 _ASKING: Final = ("SELECT", "FROM", "PIVOT", "UNPIVOT", "WITH", "EXPLAIN")
@@ -66,6 +66,8 @@ class Streams:
         # A table is a stream, and never a variable of the program that asks.
         self.connection = _duckdb().connect(config={"python_enable_replacements": "false"})
         try:
+            # NOTE: DuckDB (2.0) would parse the footers of all files for each query.
+            self.connection.execute("SET parquet_metadata_cache = true")
             self.refresh()
         except BaseException:
             self.close()
@@ -258,22 +260,23 @@ def _shown(looks: Mapping[int, ShardParts]) -> str:
 
 def _show(connection: Any, name: str, moment: Moment) -> None:  # noqa: ANN401 - DuckDB's
     """Make a stream a view of its name."""
+    shown = _shown(moment.looks)
     sources = []
-    for names, files in moment.files.items():
-        listed = ", ".join(f"'{_escaped(file)}'" for file in files)
-        found = f"read_parquet([{listed}], {_AS_WRITTEN})"
-        sources.append(f"SELECT * {_renaming(names)} FROM {found}")  # noqa: S608 - escaped
+    for one in moment.files:
+        listed = ", ".join(f"'{_escaped(path)}'" for path in one.paths)
+        source = f"SELECT * {_renaming(one.names)} FROM read_parquet([{listed}], {_AS_WRITTEN})"  # noqa: S608 - escaped
+        sources.append(f"{source} WHERE {shown}" if one.has_hidden else source)
     for number, (names, table) in enumerate(moment.hot):
         inner = f"{name} {number} (not sealed)"
         connection.register(inner, table)
-        sources.append(f"SELECT * {_renaming(names)} FROM {_quoted(inner)}")  # noqa: S608 - quoted
+        source = f"SELECT * {_renaming(names)} FROM {_quoted(inner)}"  # noqa: S608 - quoted
+        sources.append(f"{source} WHERE {shown}")
     if not sources:
         sources.append('SELECT 0 AS shard, 0 AS "primary", 0 AS address, 0 AS state WHERE false')
     own = ", ".join(f"'{one}'" for one in OWN_COLUMNS)
     connection.execute(
         f"CREATE OR REPLACE VIEW {_quoted(name)} AS "  # noqa: S608 - names are quoted
-        f"SELECT COLUMNS(lambda c: c NOT IN ({own})) FROM ({' UNION ALL BY NAME '.join(sources)}) "
-        f"WHERE {_shown(moment.looks)}"
+        f"SELECT COLUMNS(lambda c: c NOT IN ({own})) FROM ({' UNION ALL BY NAME '.join(sources)})"
     )
 
 

@@ -79,6 +79,19 @@ def test_filters_and_columns_reach_the_files(spark, lab):
     assert "tags" not in plan.split("ReadSchema")[1].splitlines()[0]
 
 
+def test_columns_that_nobody_asks_for_are_read_only_where_rows_may_be_hidden(spark, tmp_path):
+    lab = ColdLab(tmp_path)
+    lab.append_orders(100)
+    lab.stream.seal()
+    read = "ReadSchema: struct<number:string>"
+    assert read in plan_of(dataframe(spark, lab.root, NAME).selectExpr("sum(length(number))"))
+    lab.stream.alter(records_max=50)
+    lab.stream.expire(now=FIRST_MS)
+    frame = dataframe(spark, lab.root, NAME).selectExpr("sum(length(number))")
+    lab.stream.close()
+    assert read not in plan_of(frame)
+
+
 def test_only_columns_that_are_wanted_are_there(spark, lab):
     frame = dataframe(spark, lab.root, NAME, columns=["address", "humidity"])
     assert frame.columns == ["address", "humidity"]

@@ -4,6 +4,7 @@ Method: rows of every kind are appended; some are sealed. Answers are compared w
 Python finds in the log's own rows.
 """
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from storage_core import InvalidRequestError, SchemaEntry, Stream, StreamOptions, StreamReader
+from storage_core import (
+    CorruptionError,
+    InvalidRequestError,
+    SchemaEntry,
+    Stream,
+    StreamOptions,
+    StreamReader,
+)
 from storage_core.cold.sql import batches_of, connect
 from storage_core.fields import frame_of
 from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab, schema_of
@@ -115,6 +123,35 @@ def test_groups_of_rows_are_skipped_by_id_and_by_bloom_filter(tmp_path):
     (drawing,) = [str(text) for batch in batches for text in batch.column(1).to_pylist()]
     assert "Row Groups Scanned: 1 / " in " ".join(drawing.replace("│", " ").split())
     lab.stream.close()
+
+
+def test_columns_that_nobody_asks_for_are_read_only_where_rows_may_be_hidden(root):
+    lab = ColdLab(root)
+    lab.append_orders(20_000)
+    lab.stream.seal()
+    query = f"EXPLAIN SELECT sum(length(number)) FROM {NAME}"
+    (before,) = answer(lab, query)
+    lab.stream.alter(records_max=15_000)
+    lab.stream.expire(now=FIRST_MS)
+    (after,) = answer(lab, query)
+    (count,) = answer(lab, f"SELECT count(*) AS n FROM {NAME}")
+    lab.stream.close()
+    assert count["n"] < 20_000
+    assert "number" in before["explain_value"]
+    assert not re.search(r"state|primary|address|shard(?!-)", before["explain_value"])
+    assert "address" in after["explain_value"]
+
+
+def test_damaged_end_of_a_part_is_told_with_its_file(root):
+    lab = ColdLab(root)
+    lab.append_orders(100)
+    lab.stream.seal()
+    (part,) = lab.stream.parts()
+    lab.stream.close()
+    part.path.write_bytes(part.path.read_bytes()[:-100] + bytes(100))
+    with pytest.raises(CorruptionError, match="a part cannot be read") as raised:
+        answer(lab, f"SELECT * FROM {NAME}")
+    assert raised.value.path == part.path
 
 
 @pytest.mark.parametrize(

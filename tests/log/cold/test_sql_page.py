@@ -239,9 +239,9 @@ def test_each_query_of_the_page_is_tried():
 def test_groups_are_skipped_as_the_page_says(data):
     (row,) = answer(data, "What is skipped")
     drawing = " ".join(row["explain_value"].replace("│", " ").split())
-    scanned, there = map(int, re.findall(r"Row Groups Scanned: (\d+) / (\d+)", drawing)[0])
-    assert (scanned, there) == (1, 5)
-    assert "Row Groups Scanned: 1 / 5" in PAGE
+    found = re.findall(r"Row Groups Scanned: (\d+) / (\d+)", drawing)
+    assert found == [("1", "4")]
+    assert "Row Groups Scanned: 1 / 4" in PAGE
 
 
 def test_about_how_many_is_about_right(data):

@@ -1,0 +1,87 @@
+"""Files of parts that have the same columns: an engine that has seen one of them has seen all.
+
+A group is of one schema, so that an engine looks into no other file to know its columns. Where no
+row of a file can have expired it has to read no column to tell. A file never changes, and its
+number is given once: its schema is read once by a process.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from storage_core.cold.shapes import Renamed, renamed
+from storage_core.errors import CorruptionError
+from storage_core.format.part_entry import PartEntry, ShardParts
+from storage_core.read.parts import parts_directory
+
+_SCHEMAS_MAX: Final = 1024
+_parquet: Any = pq
+
+
+@dataclass(frozen=True, slots=True)
+class FilesAlike:
+    """Some files of parts.
+
+    Attributes:
+        schema: Their columns.
+        names: The columns that have another name beside those of other shapes.
+        has_hidden: Whether rows of them may have expired, or been taken by a cap.
+        paths: Them.
+    """
+
+    schema: pa.Schema
+    names: Renamed
+    has_hidden: bool
+    paths: list[str]
+
+
+def files_alike(
+    shards: Iterable[tuple[Path, ShardParts]], several: frozenset[str]
+) -> list[FilesAlike]:
+    """Return the files of parts by their columns.
+
+    Args:
+        shards: The directory and the parts of each.
+        several: The columns of several shapes.
+
+    Raises:
+        FileNotFoundError: One has gone.
+        CorruptionError: One cannot be read.
+    """
+    found: dict[tuple[pa.Schema, bool], list[str]] = {}
+    for directory, parts in shards:
+        for one in parts.entries:
+            path = parts_directory(directory) / one.file_name
+            key = (_schema_of(path, one.digest), _may_hide(one, parts))
+            found.setdefault(key, []).append(str(path))
+    return list(_grouped(found, several))
+
+
+def _grouped(
+    found: dict[tuple[pa.Schema, bool], list[str]], several: frozenset[str]
+) -> Iterator[FilesAlike]:
+    for (schema, has_hidden), paths in found.items():
+        yield FilesAlike(schema, renamed(schema, several), has_hidden, paths)
+
+
+def _may_hide(part: PartEntry, parts: ShardParts) -> bool:
+    """Tell whether a part may have rows that are not shown."""
+    return part.is_flagged or part.primary_min < parts.floor or part.first < parts.cut
+
+
+@lru_cache(maxsize=_SCHEMAS_MAX)
+def _schema_of(path: Path, _digest: bytes) -> pa.Schema:
+    """Return the columns of a file that was published with this digest."""
+    try:
+        schema: pa.Schema = _parquet.read_schema(path).remove_metadata()
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        message = f"a part cannot be read: {error}"
+        raise CorruptionError(message, path=path) from error
+    return schema
