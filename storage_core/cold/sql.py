@@ -42,6 +42,8 @@ _AS_WRITTEN: Final = "hive_partitioning = false"
 _GONE: Final = ("no such file", "no files found that match the pattern")
 _QUOTE: Final = '"'
 _ASKING: Final = ("SELECT", "FROM", "PIVOT", "UNPIVOT", "WITH", "EXPLAIN")
+# How views of DuckDB's begin that every query can name.
+_ITS_OWN: Final = ("duckdb_", "pg_", "pragma_", "sqlite_")
 # What few formats have.
 _AS_TEXT: Final = ("INTERVAL", "UNION", "BIT")
 _FIRST_WORD: Final = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*([a-zA-Z]+)", re.DOTALL)
@@ -233,19 +235,29 @@ def _asks(duckdb: Any, kind: object, query: str) -> bool:  # noqa: ANN401 - a mo
     kinds = duckdb.StatementType
     if kind == kinds.MULTI:
         # A PIVOT looks for its columns first.
-        first = _FIRST_WORD.match(query)
-        return first is not None and first[1].upper() in _ASKING
+        return _first_word(query) in _ASKING
     return kind in (kinds.SELECT, kinds.EXPLAIN)
+
+
+def _first_word(query: str) -> str:
+    found = _FIRST_WORD.match(query)
+    return "" if found is None else found[1].upper()
 
 
 def _tables(duckdb: Any, connection: Any, query: str, there: set[str]) -> set[str]:  # noqa: ANN401 - DuckDB's
     """Return the tables that a query names, and perhaps more of the streams that are there."""
+    text = query.lower()
+    if _first_word(query) == "SHOW" or "information_schema" in text:
+        return there
+    written = {name for name in there if name.lower() in text}
     try:
-        return set(connection.get_table_names(query))
+        # NOTE: DuckDB (2.0) leaves out those that are called like views of its own, which a stream's
+        # view hides.
+        own = {name for name in written if name.lower().startswith(_ITS_OWN)}
+        return own | set(connection.get_table_names(query))
     except duckdb.Error:
         # NOTE: DuckDB (2.0) has none of a query with PIVOT, or with UNPIVOT of columns.
-        text = query.lower()
-        return {name for name in there if name.lower() in text}
+        return written
 
 
 def _shown(looks: Mapping[int, ShardParts]) -> str:

@@ -258,6 +258,24 @@ def test_names_are_found_in_any_case_and_those_alike_are_refused(tmp_path):
     lab.stream.close()
 
 
+@pytest.mark.parametrize(
+    "name", ["order", "range", "main", "temp", "duckdb_tables", "sqlite_master"]
+)
+def test_stream_has_its_name_whatever_else_is_called_so(tmp_path, name):
+    with Stream.create(tmp_path, name, StreamOptions(shards=1)) as stream:
+        stream.append(FIRST_MS, 1, b"a")
+    _, batches = batches_of(tmp_path, f'SELECT payload FROM "{name}"')
+    assert [row for batch in batches for row in batch.to_pylist()] == [{"payload": b"a"}]
+
+
+def test_streams_are_listed_as_tables(tmp_path):
+    for name in ("one", "two"):
+        Stream.create(tmp_path, name).close()
+    for query in ("SHOW TABLES", "SELECT table_name AS name FROM information_schema.tables"):
+        _, batches = batches_of(tmp_path, query)
+        assert {row["name"] for batch in batches for row in batch.to_pylist()} == {"one", "two"}
+
+
 def test_rows_that_a_cap_takes_are_not_shown(tmp_path):
     lab = ColdLab(tmp_path)
     rng = np.random.default_rng(26)
