@@ -251,8 +251,8 @@ def _tables(duckdb: Any, connection: Any, query: str, there: set[str]) -> set[st
         return there
     written = {name for name in there if name.lower() in text}
     try:
-        # NOTE: DuckDB (2.0) leaves out those that are called like views of its own, which a stream's
-        # view hides.
+        # NOTE: DuckDB (2.0) leaves out those that are called like views of its own; a stream
+        # hides them.
         own = {name for name in written if name.lower().startswith(_ITS_OWN)}
         return own | set(connection.get_table_names(query))
     except duckdb.Error:
