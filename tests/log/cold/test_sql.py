@@ -5,14 +5,12 @@ Python finds in the log's own rows.
 """
 
 import re
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from typing_extensions import override
 
 from storage_core import (
     CorruptionError,
@@ -23,8 +21,6 @@ from storage_core import (
     StreamReader,
     UnavailableError,
 )
-from storage_core.catalog.stream_file import read_stream
-from storage_core.cold.moment import moment_of
 from storage_core.cold.sql import batches_of, connect
 from storage_core.fields import frame_of
 from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab, schema_of
@@ -72,28 +68,6 @@ def test_fields_of_versions_and_kinds_are_united_by_name(lab):
     assert found["l"] > 0
     assert found["v"] == found["t"]
     assert found["raw"] > 0
-
-
-class SlowReader(StreamReader):
-    """A reader behind whose look at the schemas something happens."""
-
-    then: Callable[[], None]
-
-    @override
-    def schemas(self, registry_id: int | None = None) -> list[SchemaEntry]:
-        found = super().schemas(registry_id)
-        self.then()
-        return found
-
-
-def test_rows_of_a_schema_that_comes_meanwhile_do_not_stop_a_look(root):
-    lab = ColdLab(root)
-    lab.append(np.random.default_rng(22), 50)
-    with SlowReader.open(lab.root, NAME) as reader:
-        reader.then = lambda: lab.append_orders(10)
-        moment = moment_of(reader, read_stream(lab.root, NAME))
-    assert sum(rows.num_rows for _, rows in moment.hot) == 50
-    lab.stream.close()
 
 
 def test_moment_stays_until_it_is_looked_at_anew(lab):
