@@ -11,7 +11,8 @@ from hypothesis import settings
 
 from tests.examples import examples
 
-pytest.register_assert_rewrite("tests.lab", "tests.faults.ledger", "tests.model")
+pytest.register_assert_rewrite("tests.lab", "tests.model")
+pytest.register_assert_rewrite("tests.faults.ledger", "tests.faults.cold_rows")
 
 settings.register_profile("shardlog", max_examples=examples(100), deadline=None, print_blob=True)
 settings.load_profile("shardlog")

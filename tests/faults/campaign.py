@@ -31,6 +31,8 @@ from tests.faults.writer import WriterPlan, run_writer
 
 STREAM = "faults"
 CYCLES_A_STORE = 10
+STEPS = 15
+STEPS_WITH_PARTS = 60
 _START_MAX_S = 60
 
 _children = multiprocessing.get_context("forkserver")
@@ -96,12 +98,16 @@ class Campaign:
         self.chance = Random(seed)
         self.ledger = Ledger()
         self.cycle = 0
+        self._makes_parts = False
         self._notes = notes
         self._sightings = notes / "reader"
 
-    def create(self) -> None:
-        """Make the empty stream, with any codec, at any sync level."""
+    def create(self, *, makes_parts: bool = False) -> None:
+        """Make the empty stream, with any codec, at any sync level; its writers may make parts."""
+        self._makes_parts = makes_parts
         options = StreamOptions(
+            seal_rows=20,
+            keep_hot=timedelta(milliseconds=1),
             shards=SHARDS,
             block_records=64,
             codec=self.chance.choice(get_args(Codec)),
@@ -121,6 +127,8 @@ class Campaign:
             self.cycle,
             self.chance.randrange(2**32),
             write_buffer_bytes=self.chance.choice([64, 256, 16384]) * 1024,
+            steps=STEPS_WITH_PARTS if self._makes_parts else STEPS,
+            makes_parts=self._makes_parts,
         )
         return start_child(run_writer, plan)
 

@@ -15,10 +15,10 @@ from tests.faults.campaign import Campaign, campaigns, fault_seed, naming_seed
 MOMENT_MAX_S = 0.8
 
 
-def kill_at_random(campaign: Campaign) -> None:
+def kill_at_random(campaign: Campaign, moment_max_s: float = MOMENT_MAX_S) -> None:
     """Let a writer work and kill it; errors before the kill are not expected."""
     writer = campaign.start_writer()
-    writer.join(campaign.chance.uniform(0.0, MOMENT_MAX_S))
+    writer.join(campaign.chance.uniform(0.0, moment_max_s))
     writer.kill()
     writer.join()
     errors = campaign.settle()

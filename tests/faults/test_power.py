@@ -35,10 +35,12 @@ CREATE_CHANGES_MAX = 1000
 CREATE_CHANGES_STEP = 7
 
 
-def lose_power_at_random(campaign: Campaign, disk: LossyMount, changes_min: int = 1) -> None:
+def lose_power_at_random(
+    campaign: Campaign, disk: LossyMount, changes_min: int = 1, changes_max: int = CHANGES_MAX
+) -> None:
     """Let a writer and a reader work until power goes; what fails then is the disk."""
     survivors = campaign.chance.choice([None, campaign.chance.randrange(2**32)])
-    disk.order(cut_after=campaign.chance.randint(changes_min, CHANGES_MAX), survivors=survivors)
+    disk.order(cut_after=campaign.chance.randint(changes_min, changes_max), survivors=survivors)
     with campaign.watching():
         writer = campaign.start_writer()
         if not disk.wait_until("down"):

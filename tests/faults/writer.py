@@ -2,8 +2,9 @@
 
 Rounds of opening, writing and closing follow each other, so that a kill strikes each of them. In
 a round four threads share the stream: single appends, batches, the feed's explicit addresses
-with overlaps, and transactions. A note is one line, written with one `write`, the moment a
-promise was given; notes lie outside the store's file system.
+with overlaps, and transactions; a fifth makes parts of the rows, if it is to (upkeep.py). A note
+is one line, written with one `write`, the moment a promise was given; notes lie outside the store's
+file system.
 
 Errors are noted, never hidden: the test decides which may be.
 """
@@ -24,6 +25,7 @@ import pyarrow as pa
 
 from storage_core import Environment, ShardlogError, Stream
 from storage_core.store.rocks import open_store
+from tests.faults.upkeep import keep_up
 from tests.faults.workload import (
     FEED_SHARD,
     Row,
@@ -47,11 +49,12 @@ class WriterPlan:
     notes: Path
     cycle: int
     seed: int
+    steps: int
     rounds: int = 3
-    steps: int = 15
     write_buffer_bytes: int = 256 * 1024
     apart_bytes_min: int = 3072
     segment_bytes: int = 16 * 1024
+    makes_parts: bool = False
 
 
 class Notebook:
@@ -124,8 +127,12 @@ class Writer:
                 threading.Thread(target=self._repeat, args=(step, stream, number, index))
                 for index, step in enumerate(work)
             ]
+            keeping = threading.Thread(target=self._keep_up, args=(stream, number, threads))
             for thread in threads:
                 thread.start()
+            if plan.makes_parts:
+                keeping.start()
+                keeping.join()
             for thread in threads:
                 thread.join()
 
@@ -136,6 +143,16 @@ class Writer:
         with self._notebook.noting_errors():
             for _ in range(self._plan.steps):
                 step(stream, chance)
+
+    def _keep_up(self, stream: Stream, number: int, others: list[threading.Thread]) -> None:
+        chance = Random(f"{self._plan.seed}/{number}/upkeep")
+        with self._notebook.noting_errors():
+            keep_up(
+                stream,
+                chance,
+                is_over=lambda: not any(thread.is_alive() for thread in others),
+                told=lambda: self._notebook.note(parts=len(stream.parts())),
+            )
 
     def _append_singles(self, lane: int, stream: Stream, chance: Random) -> None:
         for _ in range(chance.randint(1, 60)):

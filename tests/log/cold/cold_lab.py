@@ -81,6 +81,11 @@ class ColdLab:
 
     def append(self, rng: np.random.Generator, count: int) -> None:
         """Append and commit rows of every kind, of which one in ten is late."""
+        self.stream.append_batch(self.made(rng, count), schemas=ENTRIES)
+        self.stream.commit()
+
+    def made(self, rng: np.random.Generator, count: int) -> pa.RecordBatch:
+        """Return the next rows of every kind, of which one in ten is late."""
         numbers = np.arange(self._count, self._count + count)
         self._count += count
         times = FIRST_MS + numbers * 1000 - (rng.random(count) < 0.1) * 50_000
@@ -98,8 +103,7 @@ class ColdLab:
             columns["key"] = pa.array(keys, pa.binary())
         else:
             columns["secondary"] = pa.array(ids.astype(np.int32))
-        self.stream.append_batch(pa.RecordBatch.from_pydict(columns), schemas=ENTRIES)
-        self.stream.commit()
+        return pa.RecordBatch.from_pydict(columns)
 
     def _values(
         self, rng: np.random.Generator, numbers: np.ndarray, which: np.ndarray
