@@ -19,6 +19,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from storage_core import (
     AppendReport,
     Environment,
     LostRangeError,
+    PartMaker,
     Stream,
     StreamOptions,
     StreamReader,
@@ -38,6 +40,7 @@ from storage_core.ground.arrow import Array, nulls
 from storage_core.store.key_value import KeyValueStore, Recovery
 from storage_core.store.marker import MarkerWriter
 from storage_core.testing import ManualClock, SimulatedCrash
+from tests.dying_files import DyingFiles
 from tests.far_reader import FarReader
 from tests.model.keyed import has_keys, key_of
 from tests.model.schemas import with_schemas
@@ -61,6 +64,7 @@ class Lab:
         self.witnesses = [Witness() for _ in range(options.shards)]
         self._writer: Stream | None = None
         self._reader: StreamReader | FarReader | None = None
+        self._files = DyingFiles(self.root, self._die)
         self.reads_from_afar = False
         """Whether the next reader is opened in another process."""
 
@@ -126,13 +130,21 @@ class Lab:
             witness.disk.bury()
         self.disarm()
 
-    def dies(self, call: Callable[[], object]) -> bool:
-        """Tell whether the process died in this call."""
-        try:
-            call()
-        except SimulatedCrash:
-            return True
+    def dies(self, call: Callable[[], object], file_call: int = 0) -> bool:
+        """Tell whether the process died in this call, at a call to files if that is named."""
+        with self._files.armed(file_call):
+            try:
+                call()
+            except SimulatedCrash:
+                return True
         return False
+
+    def _die(self) -> None:
+        """Let the process die at a call to a file, for all that it has open."""
+        for witness in self.witnesses:
+            witness.disk.crash_at = 0
+        message = "crashed at a call to a file"
+        raise SimulatedCrash(message)
 
     def clean_up(self) -> None:
         """Close everything and remove the root."""
@@ -264,6 +276,25 @@ class Lab:
         elif then == "compact":
             self.writer.compact()
 
+    def maintain(self, *, has_maker: bool) -> None:
+        """Do what is due of parts, here or by the process that makes them."""
+        self.writer.maintain(_maker() if has_maker else None)
+
+    def damage_part(self, which: int) -> None:
+        """Cut the file of a part whose blocks are all there in half, if there is one."""
+        parts = [one for one in self.writer.parts() if one.entry.first >= self.trimmed(one.shard)]
+        if parts:
+            part = parts[which % len(parts)]
+            os.truncate(part.path, part.entry.size // 2)
+
+    def mend(self) -> None:
+        """Make parts again that are damaged."""
+        self.writer.seal(mend=True)
+
+    def trimmed(self, shard: int) -> int:
+        """Return the address below which the blocks of a shard are gone."""
+        return self.writer._shards[shard]._standing.state.trimmed
+
     def cut(self, shard: int) -> int:
         """Return the address below which caps have taken all of a shard."""
         return self.writer._shards[shard]._standing.state.cut
@@ -304,6 +335,12 @@ class Lab:
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()
+
+
+@cache
+def _maker() -> PartMaker:
+    """Return the one process that makes parts for all that is tried."""
+    return PartMaker()
 
 
 class _LeftError(Exception):

@@ -33,17 +33,19 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True)
 class Crash:
-    """Where the process dies: before the n-th next writing call of one shard.
+    """Where the process dies: before the n-th next writing call of one shard, or call to files.
 
     Attributes:
         shard: The shard, counted around the number of shards.
-        call: The call, counted from 1; 0 for no crash.
+        call: The call to its store or marker, counted from 1; 0 for none.
+        file_call: The call to files of the root (dying_files.py), counted from 1; 0 for none.
         again: Where the attempts to open it afterwards die.
     """
 
     shard: int = 0
     call: int = 0
     again: tuple[int, ...] = ()
+    file_call: int = 0
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,13 @@ _crash = st.builds(
     st.lists(st.integers(1, 9), max_size=2).map(tuple),
 )
 crashes = st.integers(0, 7).flatmap(lambda chance: _crash if chance == 7 else st.just(Crash()))
+_file_crash = st.builds(
+    Crash,
+    again=st.lists(st.integers(1, 9), max_size=2).map(tuple),
+    file_call=st.integers(1, 40),
+)
+# Upkeep has calls to files too, more of them than to a store.
+upkeep_crashes = st.one_of(st.just(Crash()), _crash, _file_crash)
 
 COLUMNS = ("shard", "secondary", "primary", "version", "address", "late", "payload", "state")
 
@@ -162,4 +171,6 @@ def stream_options(draw: st.DrawFn) -> StreamOptions:
         codec=draw(st.sampled_from(["none", "lz4", "zstd"])),
         key_mode=draw(st.sampled_from(["none", "none", "dictionary"])),
         index=IndexOptions(spacing_min=2, queue_max=draw(st.sampled_from([1, 3, 2048]))),
+        seal_rows=draw(st.sampled_from([1, 1, 20])),
+        keep_hot=draw(st.sampled_from([None, timedelta(milliseconds=1), timedelta(hours=1)])),
     )

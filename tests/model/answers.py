@@ -1,6 +1,6 @@
 """Every read, asked of the log and of the lists."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -51,7 +51,7 @@ def _read(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
                 columns=asked.columns,
             )
         ),
-        lambda: _columns_of(plain.read(asked), columns),
+        lambda: columns_of(plain.read(asked), columns),
     )
 
 
@@ -63,7 +63,7 @@ def _scan(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
                 asked.ids, asked.start, asked.end, versions=asked.versions, columns=asked.columns
             )
         ),
-        lambda: _columns_of(plain.scan(asked), columns),
+        lambda: columns_of(plain.scan(asked), columns),
     )
 
 
@@ -81,7 +81,7 @@ def _for_each(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
         return [_fields_of(record) for record in seen]
 
     about = question_about(asked.ids, asked.start, asked.end)
-    _alike(real, lambda: _columns_of(plain.read(about), _RECORD_FIELDS)[:most])
+    _alike(real, lambda: columns_of(plain.read(about), _RECORD_FIELDS)[:most])
 
 
 def _latest(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
@@ -90,7 +90,7 @@ def _latest(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
         expected = plain.latest(ids)
         assert found.keys() == expected.keys()
         for secondary, row in expected.items():
-            assert [_fields_of(found[secondary])] == _columns_of([row], _RECORD_FIELDS)
+            assert [_fields_of(found[secondary])] == columns_of([row], _RECORD_FIELDS)
 
 
 def _earliest(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
@@ -101,7 +101,7 @@ def _available(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
     last, rows = reads.available(asked.ids, asked.from_, asked.width, asked.limit)
     expected_last, expected = plain.available(asked)
     assert last == expected_last
-    assert rows_of(rows) == _columns_of(expected, READ_COLUMNS)
+    assert rows_of(rows) == columns_of(expected, READ_COLUMNS)
 
 
 def _tail(reads: StreamReads, plain: PlainStream, asked: Question) -> None:
@@ -138,12 +138,44 @@ def _alike(real: Callable[[], object], plain: Callable[[], object]) -> None:
         assert real() == expected
 
 
-def _columns_of(rows: list[PlainRow], columns: list[str] | tuple[str, ...]) -> list[tuple]:
+def columns_of(rows: list[PlainRow], columns: list[str] | tuple[str, ...]) -> list[tuple]:
+    """Return of rows what these columns show."""
     return [tuple(getattr(row, name) for name in columns) for row in rows]
 
 
 def _fields_of(record: Record) -> tuple[object, ...]:
     return tuple(getattr(record, name) for name in _RECORD_FIELDS)
+
+
+class Begun:
+    """A scan that has begun, with its first rows taken."""
+
+    def __init__(self, batches: Iterator[Any], expected: list[Any]) -> None:
+        """Take the first batch."""
+        self._batches = batches
+        self._expected = [tuple(row) for row in expected]
+        first = next(batches, None)
+        self._found = [] if first is None else rows_of([first])
+
+    def expect_the_rest(self, left: list[Any] | None = None) -> None:
+        """Find all that was there when it began.
+
+        Where rows have expired meanwhile it may be told that they are gone, and of shards that it
+        had not come to it may show what is left.
+        """
+        try:
+            for batch in self._batches:
+                self._found += rows_of([batch])
+        except LostRangeError:
+            assert left is not None
+            assert self._found == self._expected[: len(self._found)]
+            return
+        for shard in {row[0] for row in self._expected}:
+            found, expected, now = (
+                [row for row in rows if row[0] == shard]
+                for rows in (self._found, self._expected, left or [])
+            )
+            assert found == expected or (left is not None and found == now)
 
 
 def check_schemas(reads: StreamReads, plain: PlainStream) -> None:

@@ -67,7 +67,7 @@ class SideBySide(RuleBasedStateMachine):
         expected = _answer(plain)
         self.lab.arm(crash)
         answers: list[object] = []
-        if self.lab.dies(lambda: answers.append(_answer(real))):
+        if self.lab.dies(lambda: answers.append(_answer(real)), crash.file_call):
             on_crash()
             self.lab.bury()
             self.rise(crash)

@@ -6,7 +6,8 @@ writing; plain_stream.py: reading). The lists share no code with the log.
 
 Method: a Hypothesis state machine. Each step is one method; it is done to the lists and to a
 real stream on a real store, and both must answer alike or refuse alike. The process may die
-before any writing call of any shard, while it writes, closes, creates or opens; then
+before any writing call of any shard, while it writes, closes, creates or opens, and while it sees
+to parts and expiry before any call to a file; then
 
 * what was written before the step is there, in every shard;
 * of the step, each shard holds a prefix of its atomic writes;
@@ -35,9 +36,10 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 from storage_core import StreamOptions
 from tests import strategies
 from tests.lab import rows_in, rows_of
-from tests.model.answers import check_everything, check_schemas
+from tests.model.answers import READ_COLUMNS, Begun, check_everything, check_schemas, columns_of
 from tests.model.keyed import in_ids
 from tests.model.plain_shard import RefusedError
+from tests.model.plain_stream import question_about
 from tests.model.side_by_side import NO_CRASH, SideBySide
 from tests.strategies import BatchForm, Crash, Given, GivenCaps, Places, Question
 
@@ -178,7 +180,7 @@ class LogAgainstLists(SideBySide):
 
     # --- expiry ----------------------------------------------------------------------------
 
-    @rule(floor=strategies.floors, caps=strategies.caps, crash=strategies.crashes)
+    @rule(floor=strategies.floors, caps=strategies.caps, crash=strategies.upkeep_crashes)
     def expire(self, floor: int, caps: GivenCaps, crash: Crash) -> None:
         """What is below the floor or above a cap is hidden; what is gone is told, and no more."""
         shards = [shard.number for shard in self.plain.shards]
@@ -199,26 +201,53 @@ class LogAgainstLists(SideBySide):
 
     # --- parts -----------------------------------------------------------------------------
 
-    @rule(then=st.sampled_from(["nothing", "trim", "trim", "compact"]), crash=strategies.crashes)
+    @rule(
+        then=st.sampled_from(["nothing", "trim", "trim", "compact"]),
+        crash=strategies.upkeep_crashes,
+    )
     def seal(self, then: str, crash: Crash) -> None:
         """Whether parts stand beside blocks or for them, no read is another for it."""
         self.both(lambda: self.lab.seal(then), lambda: None, crash)
 
+    @rule(has_maker=st.booleans(), crash=strategies.upkeep_crashes)
+    def maintain(self, has_maker: bool, crash: Crash) -> None:
+        """What is due is done in parts of shards, by whomever."""
+        self.both(lambda: self.lab.maintain(has_maker=has_maker), lambda: None, crash)
+
+    @rule(which=st.integers(0, 9), crash=strategies.upkeep_crashes)
+    def mend(self, which: int, crash: Crash) -> None:
+        """A part that was damaged is made again of its blocks, whatever comes between."""
+        self.lab.damage_part(which)
+        self.both(self.lab.mend, lambda: None, crash)
+        self.both(self.lab.mend, lambda: None)
+
     @rule(
         shard=strategies.shard_numbers,
-        then=st.sampled_from(["trim", "compact"]),
-        asks_reader=st.booleans(),
+        then=st.sampled_from(["trim", "compact", "maintain", "expire"]),
+        floor=strategies.floors,
+        caps=strategies.caps,
     )
-    def read_while_parts_change(self, shard: int, then: str, asks_reader: bool) -> None:
-        """A scan shows the moment it began in, wherever its rows lie by and by."""
+    def read_while_parts_change(self, shard: int, then: str, floor: int, caps: GivenCaps) -> None:
+        """Scans show the moment they began in, wherever their rows lie by and by."""
         plain = self.shard(shard)
         if plain.refuses(None, None):
             return
-        reads = self.lab.reader if asks_reader else self.lab.writer
-        batches = in_ids(reads, self.lab.options).tail(plain.number)
-        found = rows_of(batch for batch in [next(batches, None)] if batch is not None)
-        self.seal(then, NO_CRASH)
-        assert found + rows_of(batches) == plain.replayed()
+        reads = [in_ids(one, self.lab.options) for one in (self.lab.writer, self.lab.reader)]
+        tails = [Begun(one.tail(plain.number), plain.replayed()) for one in reads]
+        arrived = columns_of(self.plain.scan(question_about()), READ_COLUMNS)
+        scans = [Begun(one.scan(), arrived) for one in reads]
+        if then == "expire":
+            self.expire(floor, caps, NO_CRASH)
+        elif then == "maintain":
+            self.maintain(has_maker=False, crash=NO_CRASH)
+        else:
+            self.seal(then, NO_CRASH)
+        is_less = then == "expire"
+        for tail in tails:
+            tail.expect_the_rest([] if is_less else None)
+        left = columns_of(self.plain.scan(question_about()), READ_COLUMNS)
+        for scan in scans:
+            scan.expect_the_rest(left if is_less else None)
 
     @rule()
     def open_while_parts_are_away(self) -> None:
