@@ -41,9 +41,9 @@ class DyingFiles:
         self._left = call
         counted: Any = {name: self._counted(name) for name in _CALLS}
         usual = io.open
-        with patch.multiple(os, **counted):
-            with patch.object(io, "open", partial(self._open, usual)):
-                yield
+        opening = patch.object(io, "open", partial(self._open, usual))
+        with patch.multiple(os, **counted), opening:
+            yield
 
     def _counted(self, name: str) -> Callable[..., Any]:
         usual = getattr(os, name)

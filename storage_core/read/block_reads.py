@@ -9,6 +9,7 @@ proves ever more neighbours one after the other, and then decodes them one after
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
+from pathlib import Path
 from typing import Final
 
 from storage_core.errors import CorruptionError, ShardlogError
@@ -128,7 +129,8 @@ class BlockReads:
         except CorruptionError as error:
             name = "" if error.path is None else f"{error.path.name}: "
             self.gone_with_parts.append(AddressRange(zone.first, zone.end))
-            raise self._told(zone, f"it was trimmed, {name}{error.message}") from error
+            why = f"it was trimmed, {name}{error.message}"
+            raise self._told(zone, why, error.path) from error
         return block
 
     def _told_with_place(self, zone: Zone, error: CorruptionError) -> str:
@@ -143,11 +145,12 @@ class BlockReads:
         self.unreadable.append(AddressRange(zone.first, zone.end))
         return self._told(zone, why)
 
-    def _told(self, zone: Zone, why: str) -> CorruptionError:
+    def _told(self, zone: Zone, why: str, path: Path | None = None) -> CorruptionError:
         return CorruptionError(
             f"a block cannot be read: {why}",
             stream=self._stream,
             shard=self._place.shard,
+            path=path,
             start=zone.first,
             end=zone.end,
         )

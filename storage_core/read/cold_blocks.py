@@ -65,12 +65,11 @@ class ColdBlocks:
             CorruptionError: A part is damaged or gone, or they do not have each row of the block.
         """
         try:
-            found = [
-                rows.slice(first, end - first)
-                for rows in map(self._rows_of, self._slices_with(zone))
-                for first, end in [_between(rows, zone.first, zone.end)]
-                if end > first
-            ]
+            try:
+                found = self._of_slices(zone)
+            except (CorruptionError, FileNotFoundError):
+                # It need not be one that has rows of this block.
+                found = [self._alone(zone)]
         except FileNotFoundError as error:
             message = "the part is gone"
             raise CorruptionError(message, path=Path(error.filename)) from error
@@ -100,6 +99,25 @@ class ColdBlocks:
                 start=runs[0].start,
                 end=runs[-1].end,
             ) from error
+
+    def _of_slices(self, zone: Zone) -> list[pa.RecordBatch]:
+        """Return the rows of a block by their addresses, from slices that others need too."""
+        return [
+            rows.slice(first, end - first)
+            for rows in map(self._rows_of, self._slices_with(zone))
+            for first, end in [_between(rows, zone.first, zone.end)]
+            if end > first
+        ]
+
+    def _alone(self, zone: Zone) -> pa.RecordBatch:
+        """Return the rows of a block from no parts but those that can have some."""
+        parts = tuple(
+            part
+            for group in self._groups
+            for part in group
+            if part.first < zone.end and part.last >= zone.first
+        )
+        return self._rows.of_slice(ColdSlice(AddressRange(zone.first, zone.end), parts), _COLUMNS)
 
     def _slices_with(self, zone: Zone) -> list[ColdSlice]:
         """Return the slices that can have rows of a block, by their addresses."""
