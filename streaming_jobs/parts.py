@@ -36,7 +36,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from storage_core import InvalidRequestError, UnavailableError
+from storage_core import InvalidRequestError
+from storage_core.cold.missing import told_missing
 from storage_core.cold.moment import (
     OWN_COLUMNS,
     TRIES_MAX,
@@ -55,6 +56,8 @@ _OPTIONS: Final = {
     # IMPORTANT: a file that is not there, or is damaged, is told whatever the session is set to.
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
+    # NOTE: Spark (4.3) compares no page with its checksum unless told so, and shows what is there.
+    "parquet.page.verify-checksum.enabled": "true",
     "datetimeRebaseMode": "CORRECTED",
 }
 # NOTE: Spark (4.3) takes paths for patterns. Told not to (`__globPaths__`), it reads all of several
@@ -89,6 +92,7 @@ def dataframe(
 
     Raises:
         InvalidRequestError: There is no such stream or column, or Spark cannot read one.
+        CorruptionError: A part is not there.
         UnavailableError: Parts went on going before they could be looked at.
     """
     wanted = _checked(columns)
@@ -100,8 +104,7 @@ def dataframe(
         except (PartGoneError, FileNotFoundError):
             continue
         return _united(spark, sources, wanted)
-    message = f"parts of {stream!r} went on being replaced before they could be looked at"
-    raise UnavailableError(message)
+    raise told_missing(place, [stream])
 
 
 def _checked(columns: Iterable[str] | None) -> list[str] | None:

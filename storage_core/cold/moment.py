@@ -13,13 +13,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from storage_core.catalog.stream_file import read_stream
+from storage_core.catalog.stream_file import StreamFiles, read_stream
 from storage_core.cold.alike import FilesAlike, files_alike
 from storage_core.cold.shapes import Renamed, names_of_several_shapes, renamed
 from storage_core.errors import UnavailableError
 from storage_core.fields import AvroSchema
 from storage_core.format.part_entry import ShardParts
-from storage_core.format.schema_entry import SchemaEntry
 from storage_core.parts.part_rows import COMMITTED, numbered, numbers_of, part_rows, stored_columns
 from storage_core.reader import StreamReader
 from storage_core.sealed.part_values import FRAMING, Writer
@@ -62,15 +61,27 @@ def look(root: str | PathLike[str], name: str) -> Moment:
     # IMPORTANT: files are opened later, whatever the working directory is by then.
     place = Path(root).absolute()
     with StreamReader.open(root, name) as reader:
-        whole = read_stream(place, name)
-        entries = reader.schemas()
-        hot: list[pa.RecordBatch] = []
-        looks: dict[int, ShardParts] = {}
-        for shard in reader.committed():
-            # IMPORTANT: in one look; what is behind `sealed` is in no part of it.
-            parts = looks[shard] = reader.shard(shard).parts()
-            hot += _hot_rows(reader, shard, parts.sealed, entries)
-        has_keys = reader.options.key_mode == "dictionary"
+        return moment_of(reader, read_stream(place, name))
+
+
+def moment_of(reader: StreamReader, whole: StreamFiles) -> Moment:
+    """Return what a reader of a stream shows at this moment.
+
+    Raises:
+        PartGoneError: A part went while it was looked at.
+        CorruptionError: A part cannot be read.
+    """
+    has_keys = reader.options.key_mode == "dictionary"
+    stored: list[pa.RecordBatch] = []
+    looks: dict[int, ShardParts] = {}
+    for shard in reader.committed():
+        # IMPORTANT: in one look; what is behind `sealed` is in no part of it.
+        parts = looks[shard] = reader.shard(shard).parts()
+        stored += _hot_rows(reader, shard, parts.sealed, has_keys=has_keys)
+    # IMPORTANT: behind the looks at the rows, so that each has its schema here.
+    entries = reader.schemas()
+    known = numbers_of(entries)
+    hot = [numbered(batch, known) for batch in stored]
     writers = [Writer(AvroSchema.parse(one.text), one.registry_id) for one in entries]
     tables = [one.rows for one in part_rows(hot, has_keys=has_keys, writers=writers)] if hot else []
     several = names_of_several_shapes(writers)
@@ -92,12 +103,10 @@ def _alike(
 
 
 def _hot_rows(
-    reader: StreamReader, shard: int, sealed: int, entries: Sequence[SchemaEntry]
+    reader: StreamReader, shard: int, sealed: int, *, has_keys: bool
 ) -> Iterator[pa.RecordBatch]:
-    has_keys = reader.options.key_mode == "dictionary"
     columns = stored_columns(has_keys=has_keys)
-    known = numbers_of(entries)
     start = max(sealed, reader.start(shard))
     for batch in reader.tail(shard, start, None, columns=columns):
         if batch.num_rows:
-            yield numbered(batch, known)
+            yield batch

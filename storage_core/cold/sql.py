@@ -20,6 +20,7 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from storage_core.catalog.root_file import list_streams
+from storage_core.cold.missing import told_missing
 from storage_core.cold.moment import (
     A_PART_HAS_GONE,
     OWN_COLUMNS,
@@ -29,7 +30,7 @@ from storage_core.cold.moment import (
     look,
 )
 from storage_core.cold.shapes import Renamed
-from storage_core.errors import InvalidRequestError, ShardlogError, UnavailableError
+from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.format.keys import INT64_MIN
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.record import State
@@ -37,7 +38,8 @@ from storage_core.format.record import State
 _MISSING: Final = "SQL needs DuckDB: pip install 'shardlog[sql]'"
 # IMPORTANT: a directory above the root may be called `version=3`; that is no column of the rows.
 _AS_WRITTEN: Final = "hive_partitioning = false"
-_GONE: Final = "no such file"
+# NOTE: DuckDB (2.0) says the second where it has not begun to read.
+_GONE: Final = ("no such file", "no files found that match the pattern")
 _QUOTE: Final = '"'
 _ASKING: Final = ("SELECT", "FROM", "PIVOT", "UNPIVOT", "WITH", "EXPLAIN")
 # How views of DuckDB's begin that every query can name.
@@ -126,6 +128,7 @@ def batches_of(root: str | PathLike[str], query: str) -> tuple[pa.Schema, Iterat
 
     Raises:
         InvalidRequestError: The query cannot be understood, or names what is not there.
+        CorruptionError: A part is not there.
         UnavailableError: Parts went on going before they could be opened.
     """
     duckdb = _duckdb()
@@ -139,8 +142,7 @@ def batches_of(root: str | PathLike[str], query: str) -> tuple[pa.Schema, Iterat
             first = _next(reader)
             undo.pop_all()
             return reader.schema, _while_open(streams, first, reader)
-    message = "parts of the streams went on being replaced before they could be read"
-    raise UnavailableError(message)
+    raise told_missing(root, _named(root, query))
 
 
 def _told_apart(answer: Any) -> Any:  # noqa: ANN401 - a relation
@@ -300,7 +302,7 @@ def _renaming(names: Renamed) -> str:
 def _refusal(error: Exception) -> ShardlogError:
     """Return what an error of DuckDB's is to a caller."""
     message = str(error)
-    if _GONE in message.lower():
+    if any(words in message.lower() for words in _GONE):
         return PartGoneError(A_PART_HAS_GONE)
     return InvalidRequestError(_told(message))
 

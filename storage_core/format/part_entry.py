@@ -24,7 +24,7 @@ DIGEST_BYTES: Final = 16
 # Sums over entries are below it.
 CATALOGUE_SUMS: Final = 2**63
 # The names of the files of all parts.
-PART_FILES: Final = "part-*.parquet"
+PART_FILES: Final = f"part-{'[0-9]' * 10}.parquet"
 _CHECKSUM: Final = struct.Struct("<Q")
 _FIELDS: Final = struct.Struct("<qqqQQqBB16s")
 _KEY_BYTES: Final = 13

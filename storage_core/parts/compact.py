@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from storage_core.format.part_entry import PartEntry
+from storage_core.format.part_entry import PartEntry, part_file_name
 from storage_core.format.shard_state import (
     KEY_GENERATION,
     ShardState,
@@ -17,7 +17,7 @@ from storage_core.parts.catalogue import replace_parts
 from storage_core.parts.compact_report import Compacted, Rewritten
 from storage_core.parts.making import made_here
 from storage_core.parts.part_work import JoinWork, Maker
-from storage_core.parts.replaced import let_go, sweep_due
+from storage_core.parts.replaced import clear, let_go, sweep_due
 from storage_core.read.parts import parts_directory, parts_in
 from storage_core.store.key_value import Batch
 from storage_core.upkeep.exclusive import alone
@@ -135,9 +135,8 @@ def _compact(shard: Shard, maker: Maker) -> Compacted | None:
             return None
         with file_errors(directory, "parts cannot be joined"):
             number = view.state.parts
-            # What a crash left under this number is nobody's.
-            (directory / replace(group[0], number=number).file_name).unlink(missing_ok=True)
             now_ms = shard.context.environment.clock.now_ns() // _NS_A_MS
+            clear(shard, directory / part_file_name(number))
             (joined,) = maker(shard.context, view, JoinWork(group, number, now_ms)).parts  # 2
     finally:
         view.close()

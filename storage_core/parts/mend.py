@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from storage_core.errors import CorruptionError, LostRangeError
 from storage_core.fields import AvroSchema
-from storage_core.format.part_entry import PartEntry
+from storage_core.format.part_entry import PartEntry, part_file_name
 from storage_core.format.record import State
 from storage_core.format.shard_state import KEY_GENERATION, ShardState, encode_int
 from storage_core.ground.durable_file import file_errors, make_directories, sync_directory
 from storage_core.parts.catalogue import replace_parts
 from storage_core.parts.making import written_part
 from storage_core.parts.part_rows import RAW, numbered, numbers_of, part_columns, part_rows
-from storage_core.parts.replaced import let_go
+from storage_core.parts.replaced import clear, let_go
 from storage_core.parts.seal_report import Mended
 from storage_core.read.answer import scan_view
 from storage_core.read.parts import parts_directory, parts_in
@@ -111,9 +111,8 @@ def _made_again(shard: Shard, part: PartEntry) -> PartEntry | None:
         (made,) = part_rows(rows, has_keys=view.meta.has_keys, writers=writers)
         now_ms = shard.context.environment.clock.now_ns() // _NS_A_MS
         make_directories(directory)
-        # What a crash left under this number is nobody's.
         number = view.state.parts
-        (directory / replace(part, number=number).file_name).unlink(missing_ok=True)
+        clear(shard, directory / part_file_name(number))
         found = written_part(made, number, directory, now_ms)
         sync_directory(directory)
     finally:

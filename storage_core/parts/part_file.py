@@ -57,7 +57,9 @@ def write_part(path: Path, rows: pa.Table, order: Sequence[str]) -> tuple[int, b
             write_page_checksum=True,
             max_rows_per_page=_PAGE_ROWS,
             bloom_filter_options=dict.fromkeys(blooms, _BLOOM) or None,
-            sorting_columns=_parquet.SortingColumn.from_ordering(rows.schema, by),
+            sorting_columns=_parquet.SortingColumn.from_ordering(
+                rows.schema, by, null_placement="at_start"
+            ),
         ) as writer:
             writer.write_table(rows, row_group_size=GROUP_ROWS)
         file.flush()

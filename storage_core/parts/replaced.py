@@ -5,6 +5,9 @@ files late. So what compaction or mending replaces stays for the stream's `keep_
 from the file's time of change: that is set as it is replaced, by the clock of the log. A crash in
 between leaves the time at which it was written, and it goes the sooner.
 
+Files go under the append lock of a shard that is open: once it is closed another writer may have
+it, whose parts may have the very names.
+
 One thread at a time, which is alone with the shard.
 """
 
@@ -86,19 +89,37 @@ def _swept(shard: Shard, view: ShardView) -> list[Path]:
     keep_ns, now_ns = _keep_ns(shard), _now_ns(shard)
     gone: list[Path] = []
     waiting: list[int] = []
-    with file_errors(directory, "files of parts cannot be removed"):
+    with (
+        file_errors(directory, "files of parts cannot be removed"),
+        shard.guard.appending(),
+    ):
         # What others put there stays.
         for file in directory.glob(PART_FILES):
             if file.name in names:
                 continue
             if file.name >= not_given:
-                file.unlink()
+                _unlink(file)
             elif now_ns - (since := _since(file, now_ns)) >= keep_ns:
                 gone.append(file)
             else:
                 waiting.append(since)
     _WAITING[shard] = min(waiting, default=None)
     return gone
+
+
+def clear(shard: Shard, file: Path) -> None:
+    """Remove what a crash left under the name of a part that is made next: it is nobody's.
+
+    Raises:
+        UnavailableError: The system does not let it be removed.
+    """
+    with shard.guard.appending():
+        _unlink(file)
+
+
+def _unlink(file: Path) -> None:
+    with file_errors(file, "a file of parts cannot be removed"):
+        file.unlink(missing_ok=True)
 
 
 def _is_due(shard: Shard) -> bool:

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JJavaError
 
-from storage_core import InvalidRequestError, Stream
+from storage_core import CorruptionError, InvalidRequestError, Stream
 from streaming_jobs.parts import dataframe
 from tests.log.cold.cold_lab import FIRST_MS, NAME, SCHEMAS, ColdLab, Row, schema_of
 
@@ -140,6 +142,36 @@ def test_numbers_and_truths_are_one_column_as_in_sql(spark, tmp_path):
         lab.append_values(schema, [{"held": value}], 40 + number)
     assert sorted(row.held for row in dataframe(spark, lab.root, NAME).collect()) == [1, 5, 7]
     lab.stream.close()
+
+
+def test_damaged_page_is_told_by_its_file(spark, tmp_path):
+    lab = ColdLab(tmp_path)
+    lab.append_orders(5000)
+    lab.stream.seal()
+    (part,) = lab.stream.parts()
+    lab.stream.close()
+    whole, row_group = part.path.read_bytes(), pq.read_metadata(part.path).row_group(0)
+    frame = dataframe(spark, tmp_path, NAME)
+    for column in range(row_group.num_columns):
+        chunk = row_group.column(column)
+        if chunk.path_in_schema not in frame.columns:
+            continue
+        damaged = bytearray(whole)
+        damaged[chunk.data_page_offset + chunk.total_compressed_size // 2] ^= 1
+        part.path.write_bytes(damaged)
+        with pytest.raises(Py4JJavaError, match=part.path.name):
+            frame.select(f"`{chunk.path_in_schema}`").collect()
+
+
+def test_part_that_is_not_there_is_told(spark, tmp_path):
+    lab = ColdLab(tmp_path)
+    lab.append_orders(10)
+    lab.stream.seal()
+    (part,) = lab.stream.parts()
+    lab.stream.close()
+    part.path.unlink()
+    with pytest.raises(CorruptionError, match=r"addresses \[0, 10\)"):
+        dataframe(spark, tmp_path, NAME)
 
 
 def test_frame_stays_at_its_moment(spark, lab):

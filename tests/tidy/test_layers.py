@@ -84,7 +84,7 @@ SIBLINGS = {"connectors": "streaming_jobs", "streaming_jobs": "connectors"}
 LENT = {"streaming_jobs": ("connectors.registry",)}
 OPEN_TO_SIBLINGS = (
     "storage_core",
-    "storage_core.cold.moment",
+    "storage_core.cold.missing",
     "storage_core.cold.moment",
     "storage_core.cold.sql",
     "storage_core.exchange.export",

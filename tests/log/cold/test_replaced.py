@@ -6,6 +6,7 @@ in another process that must look again where files go at once. Time is turned b
 
 import os
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
@@ -14,8 +15,9 @@ from functools import partial
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from typing_extensions import override
 
-from storage_core import Environment, Record, Stream, StreamReader
+from storage_core import ClosedError, Environment, Record, Stream, StreamReader, UnavailableError
 from storage_core.cold.sql import batches_of
 from storage_core.testing import ManualClock
 from tests.far_reader import FarReader
@@ -25,6 +27,7 @@ from tests.log.readers import look_through
 
 AT_ONCE = timedelta(0)
 MINUTES_S = 15 * 60
+MEND = partial(Stream.seal, mend=True)
 
 
 @pytest.fixture
@@ -295,3 +298,62 @@ def test_read_whose_files_go_behind_its_look_looks_again(lab, hooked):
         found = reader.read(columns=COLUMNS).to_pylist()
     assert hooked.calls
     assert by_place(found) == by_place(rows)
+
+
+class TurningClock(ManualClock):
+    """A clock that lets something happen once it is looked at."""
+
+    then: Callable[[], None] | None = None
+
+    @override
+    def now_ns(self) -> int:
+        then, self.then = self.then, None
+        if then is not None:
+            then()
+        return super().now_ns()
+
+
+@pytest.mark.parametrize("do", [Stream.seal, Stream.compact, MEND])
+def test_writer_that_is_closed_meanwhile_removes_no_file_of_the_next(root, do):
+    clock = TurningClock()
+    lab = ColdLab(root, Environment(clock=clock, has_index_worker=False))
+    rng = np.random.default_rng(41)
+    for _ in range(5):
+        lab.append(rng, 30)
+        lab.stream.seal()
+    lab.append(rng, 30)
+    old, before = lab.stream, {part.path for part in lab.stream.parts()}
+    if do is MEND:
+        min(before).write_bytes(b"no part")
+
+    def take_over() -> None:
+        lab.reopen()
+        lab.stream.seal()
+
+    clock.then = take_over
+    with pytest.raises(ClosedError):
+        do(old)
+    made = {part.path for part in lab.stream.parts()} - before
+    assert made
+    assert are_there(made)
+    lab.stream.close()
+
+
+def test_what_others_call_much_like_a_part_stays(bench):
+    directory = paths(bench)[0].parent
+    others = [directory / name for name in ("part-notes.parquet", "part-99999999999.parquet")]
+    for file in others:
+        file.write_text("mine")
+    bench.keep([50])
+    bench.stream.seal()
+    assert are_there(others)
+
+
+def test_directory_under_the_name_of_the_next_part_is_told_by_its_place(bench):
+    *_, last = paths(bench)
+    directory = last.with_name("part-0000000005.parquet")
+    directory.mkdir()
+    bench.keep([50])
+    with pytest.raises(UnavailableError, match="Is a directory") as told:
+        bench.stream.seal()
+    assert told.value.path == directory

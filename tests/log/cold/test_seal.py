@@ -83,6 +83,18 @@ def test_rows_of_a_part_are_sorted_and_its_entry_tells_their_ends(lab):
         assert (entry.rows, entry.size) == (len(rows), part.path.stat().st_size)
 
 
+def test_file_says_that_rows_without_a_key_come_first(lab):
+    # Who trusts the order that a file claims would miss them at the begin.
+    lab.append(np.random.default_rng(14), 50)
+    lab.stream.seal()
+    for part in lab.stream.parts():
+        with pq.ParquetFile(part.path) as file:
+            claimed = file.metadata.row_group(0).sorting_columns
+            names = [file.metadata.schema.column(one.column_index).name for one in claimed]
+        assert names == [lab.who, "primary", "address"]
+        assert all(one.nulls_first and not one.descending for one in claimed)
+
+
 def test_nothing_waits_after_a_seal_and_few_rows_may_wait(lab):
     rng = np.random.default_rng(7)
     lab.append(rng, 50)

@@ -19,6 +19,7 @@ from storage_core import (
     Stream,
     StreamOptions,
     StreamReader,
+    UnavailableError,
 )
 from storage_core.cold.sql import batches_of, connect
 from storage_core.fields import frame_of
@@ -90,6 +91,29 @@ def test_root_is_where_it_was_when_it_was_named(tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path.parent)
         streams.refresh()
         assert streams.sql(f"SELECT count(*) FROM {NAME}").fetchall() == [(50,)]
+
+
+def test_part_that_went_is_told_and_looked_for_anew(tmp_path):
+    lab = ColdLab(tmp_path)
+    rng = np.random.default_rng(25)
+    for _ in range(5):
+        lab.append(rng, 40)
+        lab.stream.seal()
+    with connect(tmp_path) as streams:
+        # As if they had gone for good when they were joined.
+        before = [part.path for part in lab.stream.parts()]
+        lab.stream.compact()
+        for path in set(before) - {part.path for part in lab.stream.parts()}:
+            path.unlink(missing_ok=True)
+        with pytest.raises(UnavailableError, match="look anew"):
+            streams.sql(f"SELECT count(state) FROM {NAME}")
+        streams.refresh()
+        assert streams.sql(f"SELECT count(state) FROM {NAME}").fetchall() == [(200,)]
+    part = lab.stream.parts()[0]
+    part.path.unlink()
+    with pytest.raises(CorruptionError, match=part.path.name):
+        answer(lab, f"SELECT count(state) FROM {NAME}")
+    lab.stream.close()
 
 
 def test_expired_rows_are_not_shown(tmp_path):
