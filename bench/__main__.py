@@ -19,6 +19,7 @@ from bench.ingest.fields import INGEST_AVRO
 from bench.ingest.peers import PEERS
 from bench.ingest.rates import INGEST, INGEST_LARGE, INGEST_PYTHON
 from bench.ingest.watched import LATENCY, TAKEOVER
+from bench.log.asked import ASKED
 from bench.log.avro import AVRO
 from bench.log.expiring import EXPIRY
 from bench.log.indexed import INDEX, LOOKUP
@@ -33,6 +34,7 @@ from bench.report import aligned, json_text, machine, text_table
 from bench.spark.planning import SPARK_PLANNING
 from bench.spark.rates import SPARK_SINK, SPARK_SOURCE
 from bench.spark.rolled import ROLL_UP
+from bench.spark.sealed import SPARK_SEALED
 from bench.spark.small import SPARK_LATENCY, SPARK_MEMORY, SPARK_SMALL_SINK, SPARK_SMALL_SOURCE
 from bench.spark.typed import SPARK_TYPED
 from bench.workspace import empty_directory
@@ -51,6 +53,7 @@ EXPERIMENTS: Final = (
     MEMORY,
     EXPIRY,
     SEALING,
+    ASKED,
     MANY,
     AVRO,
     INGEST,
@@ -65,6 +68,7 @@ EXPERIMENTS: Final = (
     ROLL_UP,
     SPARK_SINK,
     SPARK_TYPED,
+    SPARK_SEALED,
     SPARK_SMALL_SOURCE,
     SPARK_SMALL_SINK,
     SPARK_LATENCY,
