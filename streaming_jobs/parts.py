@@ -51,7 +51,6 @@ from streaming_jobs.option_values import path_here
 _EXPIRED: Final = 3
 # What Spark has no reader of in files, and what the column would be.
 _UNREAD: Final = "{} is {}, which Spark cannot read from Parquet; leave it out by `columns`"
-_EMPTY: Final = "shard int, `primary` bigint, address bigint, state int"
 _OPTIONS: Final = {
     # IMPORTANT: a file that is not there, or is damaged, is told whatever the session is set to.
     "ignoreMissingFiles": "false",
@@ -103,7 +102,7 @@ def dataframe(
             sources = [*_files(spark, moment, wanted), *_hot(spark, moment, wanted)]
         except (PartGoneError, FileNotFoundError):
             continue
-        return _united(spark, sources, wanted)
+        return _united(sources, wanted)
     raise told_missing(place, [stream])
 
 
@@ -210,12 +209,9 @@ def _is_unread(kind: Any) -> bool:  # noqa: ANN401 - a type of Arrow's
 
 
 def _united(
-    spark: SparkSession,
     sources: Sequence[DataFrame],
     wanted: Sequence[str] | None,
 ) -> DataFrame:
-    if not sources:
-        sources = [spark.createDataFrame([], _EMPTY)]
     met: dict[str, set[DataType]] = {}
     for rows in sources:
         for field in rows.schema:

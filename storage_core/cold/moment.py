@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from storage_core.catalog.stream_file import StreamFiles, read_stream
 from storage_core.cold.alike import FilesAlike, files_alike
+from storage_core.cold.no_rows import tables_without_rows
 from storage_core.cold.shapes import Renamed, names_of_several_shapes, renamed
 from storage_core.errors import UnavailableError
 from storage_core.fields import AvroSchema
@@ -41,7 +42,7 @@ class Moment:
     Attributes:
         files: Those of the parts, by their columns.
         hot: The rows behind them, with the columns that have another name beside those of other
-            shapes.
+            shapes; where there are neither, tables without rows.
         looks: What of both has expired, by shard.
     """
 
@@ -85,8 +86,11 @@ def moment_of(reader: StreamReader, whole: StreamFiles) -> Moment:
     writers = [Writer(AvroSchema.parse(one.text), one.registry_id) for one in entries]
     tables = [one.rows for one in part_rows(hot, has_keys=has_keys, writers=writers)] if hot else []
     several = names_of_several_shapes(writers)
+    files = _alike(((whole.shard_directory(n), parts) for n, parts in looks.items()), several)
+    if not files and not tables:
+        tables = list(tables_without_rows(dict(enumerate(writers)), has_keys=has_keys))
     return Moment(
-        _alike(((whole.shard_directory(shard), parts) for shard, parts in looks.items()), several),
+        files,
         [(renamed(rows.schema, several), rows) for rows in tables],
         looks,
     )

@@ -285,8 +285,6 @@ def _show(connection: Any, name: str, moment: Moment) -> None:  # noqa: ANN401 -
         connection.register(inner, table)
         source = f"SELECT * {_renaming(names)} FROM {_quoted(inner)}"  # noqa: S608 - quoted
         sources.append(f"{source} WHERE {shown}")
-    if not sources:
-        sources.append('SELECT 0 AS shard, 0 AS "primary", 0 AS address, 0 AS state WHERE false')
     own = ", ".join(f"'{one}'" for one in OWN_COLUMNS)
     connection.execute(
         f"CREATE OR REPLACE VIEW {_quoted(name)} AS "  # noqa: S608 - names are quoted

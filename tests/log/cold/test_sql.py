@@ -131,6 +131,20 @@ def test_expired_rows_are_not_shown(tmp_path):
     lab.stream.close()
 
 
+@pytest.mark.parametrize("key_mode", ["none", "dictionary"])
+def test_columns_are_there_before_the_first_row_and_behind_the_last(tmp_path, key_mode):
+    lab = ColdLab(tmp_path, key_mode=key_mode)
+    columns = f'shard, {lab.who}, "primary", address, version, state, payload'
+    assert answer(lab, f"SELECT {columns} FROM {NAME}") == []
+    lab.append(np.random.default_rng(26), 300)
+    lab.stream.seal()
+    lab.stream.alter(retention=timedelta(seconds=1))
+    lab.stream.expire(now=FIRST_MS + 10**9)
+    fields = "schema_id, temperature, value_version, tags, humidity, level"
+    assert answer(lab, f"SELECT {columns}, {fields} FROM {NAME}") == []
+    lab.stream.close()
+
+
 def test_stream_without_rows_is_an_empty_table(tmp_path):
     lab = ColdLab(tmp_path)
     assert answer(lab, f"SELECT count(*) AS n FROM {NAME}") == [{"n": 0}]
