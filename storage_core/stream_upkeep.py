@@ -121,8 +121,8 @@ class StreamUpkeep(StreamReads[Shard]):
         stream that is `never_cold` is left alone.
 
         Args:
-            maker: A process that makes the files of parts, so that appends keep this one's time;
-                None for making them here.
+            maker: A process that makes the files of parts and proves them before blocks go, so that
+                appends keep this one's time; None for doing so here.
 
         Raises:
             UnavailableError: The disk refuses, or a shard was held by another call for too long,

@@ -27,8 +27,8 @@ def maintain_shard(
     3. Trim, where `keep_hot` is set: at most a million rows, or 256 MiB.
     4. Sweep, where files that were replaced have stayed for `keep_replaced`.
 
-    `maker` makes the files of 1 and 2. Whoever calls it again and again has done all that is due
-    once it says that nothing is.
+    `maker` makes the files of 1 and 2, and proves those of 3. Whoever calls it again and again has
+    done all that is due once it says that nothing is.
     """
     done = ShardMaintenance() if options.never_cold else _maintained(shard, options, maker)
     # Also where nothing else is due, and what was sealed by hand is not maintained.
@@ -43,7 +43,7 @@ def _maintained(shard: Shard, options: StreamOptions, maker: Maker) -> ShardMain
     compacted = compact_shard(shard, maker)
     trimmed = None
     if options.keep_hot is not None:
-        step = trim_shard(shard, int(options.keep_hot / timedelta(milliseconds=1)))
+        step = trim_shard(shard, int(options.keep_hot / timedelta(milliseconds=1)), maker)
         trimmed = step if step.blocks else None
     return ShardMaintenance(sealed if was_due else None, compacted, trimmed)
 

@@ -27,7 +27,8 @@ from storage_core.parts.part_rows import (
     part_rows,
     stored_columns,
 )
-from storage_core.parts.part_work import JoinWork, Made, SealWork, Work
+from storage_core.parts.part_work import JoinWork, Made, MakeWork, ProveWork, SealWork, Work
+from storage_core.parts.trim_proof import prove_blocks
 from storage_core.read.answer import scan_view
 from storage_core.read.cold_rows import ColdRows, ColdSlice
 from storage_core.read.parts import parts_directory
@@ -60,13 +61,25 @@ class Taken:
 
 
 def made_here(context: ShardContext, view: ShardView, work: Work) -> Made:
-    """Make the files in this thread, of what the writer itself shows."""
+    """Make or prove the files in this thread, of what the writer itself shows."""
     directory = parts_directory(context.directory)
+    if isinstance(work, ProveWork):
+        return proven(view, directory, work)
     refuse_damaged(view.stream, view.shard, directory, work)
     return made_of(taken(view, directory, work), directory, work)
 
 
-def refuse_damaged(stream: str, shard: int, directory: Path, work: Work) -> None:
+def proven(view: ShardView, directory: Path, work: ProveWork) -> Made:
+    """Prove that parts can stand for blocks.
+
+    Raises:
+        CorruptionError: They cannot.
+    """
+    prove_blocks(view, directory, work)
+    return Made((), work.end)
+
+
+def refuse_damaged(stream: str, shard: int, directory: Path, work: MakeWork) -> None:
     """Refuse to join parts whose files are not those that the catalogue means.
 
     Raises:
@@ -84,7 +97,7 @@ def refuse_damaged(stream: str, shard: int, directory: Path, work: Work) -> None
             )
 
 
-def taken(view: ShardView, directory: Path, work: Work) -> Taken:
+def taken(view: ShardView, directory: Path, work: MakeWork) -> Taken:
     """Return the rows of a piece of work.
 
     Raises:
@@ -97,7 +110,7 @@ def taken(view: ShardView, directory: Path, work: Work) -> Taken:
     return Taken(rows, end, list(schemas_in(view)), view.meta.has_keys)
 
 
-def made_of(found: Taken, directory: Path, work: Work) -> Made:
+def made_of(found: Taken, directory: Path, work: MakeWork) -> Made:
     """Write rows as parts, durably, and prove each against them.
 
     Raises:

@@ -22,10 +22,11 @@ from storage_core.errors import ShardlogError
 from storage_core.ground.clock import SystemClock
 from storage_core.ground.durable_file import file_errors
 from storage_core.ground.malloc import give_back
-from storage_core.parts.making import made_of, refuse_damaged, taken
+from storage_core.parts.making import made_of, proven, refuse_damaged, taken
 from storage_core.parts.part_work import (
     Made,
     Order,
+    ProveWork,
     decode_order,
     encode_failed,
     encode_made,
@@ -69,11 +70,16 @@ def made(order: Order) -> Made:
     """Make what was ordered, of what any reader of the shard sees."""
     files = read_stream(order.root, order.stream)
     directory = parts_directory(files.shard_directory(order.shard))
-    with file_errors(directory, "parts cannot be made"):
-        refuse_damaged(order.stream, order.shard, directory, order.work)
-        with closing(ShardFollower(files, order.shard, SystemClock())) as follower:
-            found = follower.shown(partial(taken, directory=directory, work=order.work))
-        return made_of(found, directory, order.work)
+    work = order.work
+    follower = ShardFollower(files, order.shard, SystemClock())
+    with file_errors(directory, "parts cannot be made"), closing(follower):
+        if isinstance(work, ProveWork):
+            return follower.shown(partial(proven, directory=directory, work=work))
+        refuse_damaged(order.stream, order.shard, directory, work)
+        found = follower.shown(partial(taken, directory=directory, work=work))
+        # What it reads by may hold files that the owner wants to be rid of.
+        follower.close()
+        return made_of(found, directory, work)
 
 
 def _listen(orders: "SimpleQueue[bytes]", owner: int) -> None:

@@ -5,7 +5,7 @@ Orders and answers are lines of JSON; entries of parts go as the catalogue has t
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,20 +51,36 @@ class JoinWork:
 
 
 @dataclass(frozen=True, slots=True)
+class ProveWork:
+    """Blocks that parts are to stand for.
+
+    Attributes:
+        begin: The first address.
+        end: The exclusive end; a block ends there.
+        rows: How many rows the blocks have.
+    """
+
+    begin: int
+    end: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Made:
     """Parts whose files are durable, proven, and in no catalogue yet.
 
     Attributes:
-        parts: Their entries.
-        end: The exclusive end of the addresses that were sealed.
+        parts: Their entries; none where blocks were only to be proven.
+        end: The exclusive end of the addresses that were sealed, or proven.
     """
 
     parts: tuple[PartEntry, ...]
     end: int = 0
 
 
-Work = SealWork | JoinWork
-# Makes the files of parts; the view shows what they are made of.
+MakeWork = SealWork | JoinWork
+Work = MakeWork | ProveWork
+# Makes or proves the files of parts; the view shows what they are made of.
 Maker = Callable[[ShardContext, ShardView, Work], Made]
 
 
@@ -92,26 +108,24 @@ def encode_order(order: Order) -> bytes:
         "root": str(order.root),
         "stream": order.stream,
         "shard": order.shard,
-        "number": work.number,
-        "now_ms": work.now_ms,
     }
-    if isinstance(work, SealWork):
-        told |= {"begin": work.begin, "end": work.end, "generation": work.generation}
+    if isinstance(work, JoinWork):
+        told |= {"group": _texts(work.group), "number": work.number, "now_ms": work.now_ms}
     else:
-        told["group"] = _texts(work.group)
+        told |= asdict(work)
     return _line(told)
 
 
 def decode_order(line: bytes) -> Order:
     """Return what `encode_order` was given."""
     told = json.loads(line)
-    number, now_ms = told["number"], told["now_ms"]
+    place = Path(told.pop("root")), told.pop("stream"), told.pop("shard")
     work: Work
     if "group" in told:
-        work = JoinWork(_entries(told["group"]), number, now_ms)
+        work = JoinWork(**{**told, "group": _entries(told["group"])})
     else:
-        work = SealWork(told["begin"], told["end"], told["generation"], number, now_ms)
-    return Order(Path(told["root"]), told["stream"], told["shard"], work)
+        work = ProveWork(**told) if "rows" in told else SealWork(**told)
+    return Order(*place, work)
 
 
 def encode_made(made: Made) -> bytes:

@@ -8,16 +8,10 @@ goes is bytes. A read that comes to the zone of a block that was trimmed has the
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Final
 
-import pyarrow as pa
-
 from storage_core.catalog.stream_meta import TRIMMED
-from storage_core.errors import CorruptionError
-from storage_core.format.block import Block
 from storage_core.format.keys import log_key
-from storage_core.format.record import ENVELOPE, SCHEMA
 from storage_core.format.shard_state import (
     KEY_GENERATION,
     KEY_TRIMMED,
@@ -25,28 +19,22 @@ from storage_core.format.shard_state import (
     encode_int,
 )
 from storage_core.format.zone import Zone
+from storage_core.parts.making import made_here
+from storage_core.parts.part_work import Maker, ProveWork
 from storage_core.parts.seal_report import Sealed, ShardTrim
-from storage_core.read.cold_blocks import ColdBlocks
-from storage_core.read.columns import block_columns
-from storage_core.read.parts import parts_directory, parts_in
 from storage_core.read.view import ShardView
 from storage_core.store.key_value import Batch
 from storage_core.upkeep.exclusive import alone
 from storage_core.upkeep.expired import dead_segments
-from storage_core.upkeep.part_checks import difference
 from storage_core.upkeep.removal import Segment, put_segments
 from storage_core.write.shard import Shard
 
 _ROWS_MAX: Final = 1_000_000
 _BYTES_MAX: Final = 256 * 2**20
 _NS_A_MS: Final = 1_000_000
-_COMPARED: Final = (
-    *("secondary", "primary", "address", "version", "state", "payload", "committed_at_ms"),
-    *(*ENVELOPE, SCHEMA),
-)
 
 
-def trim_shard(shard: Shard, keep_hot_ms: int) -> ShardTrim:
+def trim_shard(shard: Shard, keep_hot_ms: int, maker: Maker = made_here) -> ShardTrim:
     """Let blocks go that parts stand for, once; durable on return.
 
     1. Choose: from where the last trim ended up to where sealing stands, the blocks that were
@@ -61,14 +49,15 @@ def trim_shard(shard: Shard, keep_hot_ms: int) -> ShardTrim:
     4. Free: the blocks, and the segments that have none left, as expiry does.
 
     A crash before 3 changes nothing; one behind it leaves bytes that nothing refers to, which the
-    next opening gives back. Appends, commits and reads go on beside all of it.
+    next opening gives back. Appends, commits and reads go on beside all of it. `maker` does 2, here
+    or in another process.
 
     Raises:
         UnavailableError: Something else held the shard for too long, or the disk refuses.
         CorruptionError: A block is damaged, or its parts are, or differ from it: all stays.
         ShardPoisonedError: The write failed, or an earlier one had.
     """
-    return alone(shard, lambda: _trim(shard, keep_hot_ms))
+    return alone(shard, lambda: _trim(shard, keep_hot_ms, maker))
 
 
 def trim_all(
@@ -95,7 +84,7 @@ def trim_all(
     return done
 
 
-def _trim(shard: Shard, keep_hot_ms: int) -> ShardTrim:
+def _trim(shard: Shard, keep_hot_ms: int, maker: Maker) -> ShardTrim:
     shard.guard.refuse_if_unusable()
     now_ms = shard.context.environment.clock.now_ns() // _NS_A_MS
     view = shard.views.committed()
@@ -104,10 +93,8 @@ def _trim(shard: Shard, keep_hot_ms: int) -> ShardTrim:
         zones = _chosen(view, begin, now_ms - keep_hot_ms)  # 1
         if not zones:
             return ShardTrim(begin, begin)
-        end = zones[-1].end
-        directory = parts_directory(shard.context.directory)
-        _prove_files(view, begin, end, directory)  # 2
-        _prove(view, zones, ColdBlocks(view, directory))
+        end, rows = zones[-1].end, sum(zone.count for zone in zones)
+        maker(shard.context, view, ProveWork(begin, end, rows))  # 2
         segments, segments_begin = dead_segments(view, end, ())
     finally:
         view.close()
@@ -115,7 +102,7 @@ def _trim(shard: Shard, keep_hot_ms: int) -> ShardTrim:
     shard.take_away(partial(_published, end, segments, segments_begin))  # 3
     shard.free([(log_key(zones[0].first), log_key(end))], [number for number, _ in segments])  # 4
     size = sum(zone.block_bytes for zone in zones)
-    return ShardTrim(begin, end, sum(zone.count for zone in zones), len(zones), size)
+    return ShardTrim(begin, end, rows, len(zones), size)
 
 
 def _chosen(view: ShardView, begin: int, committed_before_ms: int) -> list[Zone]:
@@ -133,62 +120,6 @@ def _chosen(view: ShardView, begin: int, committed_before_ms: int) -> list[Zone]
         if rows >= _ROWS_MAX or size >= _BYTES_MAX:
             break
     return chosen
-
-
-def _prove_files(view: ShardView, begin: int, end: int, directory: Path) -> None:
-    """Compare the files of parts that have rows of a range with what was published.
-
-    Raises:
-        CorruptionError: One is damaged or gone.
-    """
-    for part in parts_in(view).entries:
-        if part.first >= end or part.last < begin:
-            continue
-        path = directory / part.file_name
-        if what := difference(path, part):
-            message = f"{part.file_name} {what}; blocks that it has rows of are not trimmed"
-            raise CorruptionError(
-                message,
-                stream=view.stream,
-                shard=view.shard,
-                path=path,
-                start=part.first,
-                end=part.last + 1,
-            )
-
-
-def _prove(view: ShardView, zones: list[Zone], parts: ColdBlocks) -> None:
-    """Compare blocks with what their parts make of them.
-
-    Raises:
-        CorruptionError: A block cannot be read, or is not what its parts make.
-    """
-    for zone, block in view.blocks(iter(zones)):
-        what = "the parts of a block do not have its rows; it is not trimmed"
-        try:
-            if _rows(view, parts.block(zone)).equals(_rows(view, block)):
-                continue
-        except CorruptionError as error:
-            what = f"a block's parts cannot stand for it, and it is not trimmed: {error.message}"
-            raise _of_zone(view, zone, what, error) from error
-        raise _of_zone(view, zone, what, None)
-
-
-def _rows(view: ShardView, block: Block) -> pa.RecordBatch:
-    return block_columns(block, view.shard, _COMPARED, None)
-
-
-def _of_zone(
-    view: ShardView, zone: Zone, what: str, error: CorruptionError | None
-) -> CorruptionError:
-    return CorruptionError(
-        what,
-        stream=view.stream,
-        shard=view.shard,
-        path=None if error is None else error.path,
-        start=zone.first,
-        end=zone.end,
-    )
 
 
 def _published(

@@ -168,6 +168,47 @@ def test_what_went_wrong_there_is_told_as_if_it_were_here(lab, maker):
     assert maker.deaths == 0
 
 
+@pytest.mark.parametrize("key_mode", ["none", "dictionary"])
+def test_it_proves_blocks_before_they_go(root, key_mode, monkeypatch):
+    lab = ColdLab(root, key_mode=key_mode, seal_rows=20, keep_hot=timedelta(microseconds=1))
+    rng = np.random.default_rng(4)
+    works: list[str] = []
+    with lab.stream, PartMaker() as maker:
+        made = maker.make
+
+        def listed(context, view, work):
+            works.append(type(work).__name__)
+            return made(context, view, work)
+
+        monkeypatch.setattr(maker, "make", listed)
+        for _ in range(3):
+            lab.append(rng, 300)
+            rows = lab.rows()
+            assert lab.stream.maintain(maker).rows_trimmed == 300
+            assert lab.rows() == rows
+        assert works == ["SealWork", "ProveWork"] * 6
+        assert lab.stream.verify().problems == ()
+
+
+def test_blocks_of_damaged_parts_stay(root, maker):
+    lab = ColdLab(root, seal_rows=20)
+    with lab.stream:
+        lab.append(np.random.default_rng(5), 300)
+        lab.stream.seal()
+        rows = lab.rows()
+        part = lab.stream.parts()[0].path
+        lab.stream.alter(keep_hot=timedelta(microseconds=1))
+        whole = part.read_bytes()
+        part.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        with pytest.raises(CorruptionError, match="are not trimmed"):
+            lab.stream.maintain(maker)
+        assert maker.deaths == 0
+        assert lab.rows() == rows
+        part.write_bytes(whole)
+        assert lab.stream.maintain(maker).rows_trimmed == 300
+        assert lab.rows() == rows
+
+
 class StopError(Exception):
     """What comes out of a signal handler."""
 

@@ -1,0 +1,98 @@
+"""What lets a block go: its parts' files are those that were published, and make it again.
+
+It needs a view of the shard, a writer's or any reader's, and changes nothing.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from storage_core.errors import CorruptionError
+from storage_core.format.block import Block
+from storage_core.format.record import ENVELOPE, SCHEMA
+from storage_core.format.zone import Zone
+from storage_core.parts.part_work import ProveWork
+from storage_core.read.cold_blocks import ColdBlocks
+from storage_core.read.columns import block_columns
+from storage_core.read.parts import parts_in
+from storage_core.read.view import ShardView
+from storage_core.upkeep.part_checks import difference
+
+_COMPARED: Final = (
+    *("secondary", "primary", "address", "version", "state", "payload", "committed_at_ms"),
+    *(*ENVELOPE, SCHEMA),
+)
+
+
+def prove_blocks(view: ShardView, directory: Path, work: ProveWork) -> None:
+    """Compare the files of parts with their digests, and what they make with the blocks.
+
+    Raises:
+        CorruptionError: A block is damaged, or its parts are, or differ from it.
+    """
+    # IMPORTANT: another process asks only for what it saw; whoever sees less must not say yes.
+    zones = list(view.zones(work.begin, work.end)) if work.end <= view.state.sealed else []
+    if sum(zone.count for zone in zones) != work.rows:
+        message = "not all blocks that are to be trimmed are seen as sealed"
+        raise CorruptionError(
+            message, stream=view.stream, shard=view.shard, start=work.begin, end=work.end
+        )
+    _prove_files(view, work.begin, work.end, directory)
+    _prove(view, zones, ColdBlocks(view, directory))
+
+
+def _prove_files(view: ShardView, begin: int, end: int, directory: Path) -> None:
+    """Compare the files of parts that have rows of a range with what was published.
+
+    Raises:
+        CorruptionError: One is damaged or gone.
+    """
+    for part in parts_in(view).entries:
+        if part.first >= end or part.last < begin:
+            continue
+        path = directory / part.file_name
+        if what := difference(path, part):
+            message = f"{part.file_name} {what}; blocks that it has rows of are not trimmed"
+            raise CorruptionError(
+                message,
+                stream=view.stream,
+                shard=view.shard,
+                path=path,
+                start=part.first,
+                end=part.last + 1,
+            )
+
+
+def _prove(view: ShardView, zones: list[Zone], parts: ColdBlocks) -> None:
+    """Compare blocks with what their parts make of them.
+
+    Raises:
+        CorruptionError: A block cannot be read, or is not what its parts make.
+    """
+    for zone, block in view.blocks(iter(zones)):
+        what = "the parts of a block do not have its rows; it is not trimmed"
+        try:
+            if _rows(view, parts.block(zone)).equals(_rows(view, block)):
+                continue
+        except CorruptionError as error:
+            what = f"a block's parts cannot stand for it, and it is not trimmed: {error.message}"
+            raise _of_zone(view, zone, what, error) from error
+        raise _of_zone(view, zone, what, None)
+
+
+def _rows(view: ShardView, block: Block) -> pa.RecordBatch:
+    return block_columns(block, view.shard, _COMPARED, None)
+
+
+def _of_zone(
+    view: ShardView, zone: Zone, what: str, error: CorruptionError | None
+) -> CorruptionError:
+    return CorruptionError(
+        what,
+        stream=view.stream,
+        shard=view.shard,
+        path=None if error is None else error.path,
+        start=zone.first,
+        end=zone.end,
+    )
