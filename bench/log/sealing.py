@@ -1,15 +1,17 @@
 """Sealing: how fast rows become parts, and what ingestion beside it loses.
 
-Telemetry of ten Avro fields, and bytes that nobody reads. Ingestion goes as fast as it can, or at a
-pace, while maintenance seals what waits: not at all, in a thread of the same process, or in one
-beside it. SHARDLOG_BENCH_SEAL_ROWS says how many rows there are.
+Telemetry of ten Avro fields from a pool of batches, with a double that is all chance; as sensors
+give it, no row twice, which tells how many bytes a row takes; and bytes that nobody reads.
+Ingestion goes as fast as it can, or at a pace, while maintenance seals what waits: not at all, in a
+thread of the same process, or in one beside it. SHARDLOG_BENCH_SEAL_ROWS says how many rows there
+are.
 """
 
 import json
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -20,6 +22,8 @@ import pyarrow as pa
 
 from bench.log.avro import MEASURED
 from bench.log.peers import ONE_SHARD
+from bench.log.sensors import ENTRIES as READINGS
+from bench.log.sensors import readings
 from bench.measure import Contestant, Experiment, Measured, Row, latencies
 from bench.records import DEVICES, FIRST_PRIMARY, record_batches
 from bench.workspace import empty_directory
@@ -42,8 +46,9 @@ def _sealing(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
     telemetry = [_telemetry(number * _BATCH_ROWS) for number in range(_POOL)]
     plain = list(record_batches(_POOL, _BATCH_ROWS))
     runs: dict[str, Contestant] = {
-        "telemetry": partial(_seal, workspace, telemetry, _ENTRIES),
-        "bytes": partial(_seal, workspace, plain, ()),
+        "telemetry": partial(_seal, workspace, partial(_again, telemetry), _ENTRIES),
+        "readings": partial(_seal, workspace, partial(readings, _ROWS), READINGS),
+        "bytes": partial(_seal, workspace, partial(_again, plain), ()),
     }
     for beside in ("nothing", "a thread", "a process"):
         runs[f"flat out, {beside}"] = partial(_ingest, workspace, telemetry, beside, None)
@@ -51,14 +56,20 @@ def _sealing(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
     yield runs
 
 
+def _again(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield as many rows as are sealed, the same batches over and over."""
+    return (batches[number % len(batches)] for number in range(-(-_ROWS // _BATCH_ROWS)))
+
+
 def _seal(
-    workspace: Path, batches: list[pa.RecordBatch], schemas: tuple[SchemaEntry, ...]
+    workspace: Path,
+    batches: Callable[[], Iterator[pa.RecordBatch]],
+    schemas: tuple[SchemaEntry, ...],
 ) -> Measured:
     """Seal rows that wait, with nothing beside it."""
     with empty_directory(workspace) as path, Stream.create(path, "bench", ONE_SHARD) as stream:
         before, payload_bytes = _written(), 0
-        for number in range(-(-_ROWS // _BATCH_ROWS)):
-            batch = batches[number % len(batches)]
+        for batch in batches():
             stream.append_batch(batch, schemas=schemas)
             payload_bytes += batch.column("payload").nbytes
         stream.commit()
@@ -67,8 +78,10 @@ def _seal(
         rows = stream.seal().rows
         seconds = time.perf_counter() - start
         sealed = _written()
+        file_bytes = sum(one.path.stat().st_size for one in stream.parts())
     return {
         "rate": rows / seconds,
+        "bytes_a_row": file_bytes / rows,
         "written_bytes": sealed - before,
         "parts_bytes": sealed - appended,
         "payload_bytes": payload_bytes,
@@ -199,12 +212,28 @@ SEALING: Final = Experiment(
             limit=300_000,
             wanted=1_000_000,
         ),
+        Row(
+            "seal/bytes-a-row",
+            f"bytes a row of ten fields takes in parts, of {_ROWS:,} as sensors give them",
+            ("readings", "bytes_a_row"),
+            sense="at most",
+            limit=25,
+            wanted=12,
+        ),
+        Row(
+            "seal/bytes-a-row-chance",
+            "the same of telemetry with a double that is all chance",
+            ("telemetry", "bytes_a_row"),
+            sense="at most",
+            limit=25,
+        ),
+        Row("seal/readings", "rows of them that become parts a second", ("readings", "rate")),
         Row("seal/bytes", "of 100 bytes that nobody reads", ("bytes", "rate")),
         Row(
             "seal/amplification",
-            "bytes written to disk for log and parts, by bytes of payload, telemetry",
-            ("telemetry", "written_bytes"),
-            ("telemetry", "payload_bytes"),
+            "bytes written to disk for log and parts, by bytes of payload, as sensors give it",
+            ("readings", "written_bytes"),
+            ("readings", "payload_bytes"),
             sense="at most",
         ),
         Row(
@@ -216,9 +245,9 @@ SEALING: Final = Experiment(
         ),
         Row(
             "seal/amplification-parts",
-            "that of parts alone, telemetry",
-            ("telemetry", "parts_bytes"),
-            ("telemetry", "payload_bytes"),
+            "that of parts alone, as sensors give it",
+            ("readings", "parts_bytes"),
+            ("readings", "payload_bytes"),
             sense="at most",
         ),
         *_beside("a thread", "flat", "flat out"),
