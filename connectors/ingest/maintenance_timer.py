@@ -2,8 +2,9 @@
 
 The files of parts are made in a process beside the worker, which ends with it. It takes a core
 while it lasts, so a turn is skipped where the worker falls behind: where more records wait in Kafka
-than a round takes, and more than at the turn before; and for a while where that process died. One
-worker does so at a time in a root.
+than a round takes, and more than at the turn before; and for a while where that process died. Where
+more rows wait in a shard than its turn sealed the next one comes at once, so that what waits does
+not grow for ever. One worker does so at a time in a root.
 """
 
 from collections.abc import Callable, Mapping
@@ -44,6 +45,8 @@ class MaintenanceTimer:
             "shardlog-maintenance", every_s, self._maintain
         )
         self._maker = PartMaker()
+        # Of the turn's thread while one is under way, else of the worker's.
+        self._is_behind = False
         self._place = root / _PLACE
         self._lag_max = lag_max
         self._lag: int | None = None
@@ -61,6 +64,9 @@ class MaintenanceTimer:
         `ends_of` says where partitions end in Kafka, of those of which it is known.
         """
         self.tell()
+        if self._is_behind and not self.is_under_way:
+            self._is_behind = False
+            self._turns.hasten()
         if not self._turns.is_due(now_s):
             return
         ends = ends_of(list(feeds))
@@ -116,4 +122,6 @@ class MaintenanceTimer:
         if lock is None:
             return None
         with lock:
-            return stream.maintain(self._maker)
+            report = stream.maintain(self._maker)
+        self._is_behind |= 0 < report.rows_sealed < sum(stream.unsealed().values())
+        return report

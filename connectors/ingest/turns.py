@@ -33,6 +33,7 @@ class Turns(Generic[R]):
         self._every_s = every_s
         self._do = do
         self._begun_s: float | None = None
+        self._is_owed = False
         self._thread: threading.Thread | None = None
         self._outcomes: SimpleQueue[tuple[Partition, R | ShardlogError | OSError]] = SimpleQueue()
 
@@ -42,10 +43,14 @@ class Turns(Generic[R]):
             return False
         if self._begun_s is None:
             self._begun_s = now_s
-        if now_s - self._begun_s < self._every_s:
+        if now_s - self._begun_s < self._every_s and not self._is_owed:
             return False
-        self._begun_s = now_s
+        self._begun_s, self._is_owed = now_s, False
         return True
+
+    def hasten(self) -> None:
+        """Let the next turn be due as soon as none is under way."""
+        self._is_owed = True
 
     def begin(self, streams: Mapping[Partition, Stream]) -> None:
         """Begin a turn over some shards."""

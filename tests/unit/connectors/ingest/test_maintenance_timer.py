@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from structlog.testing import CapturingLogger
 
@@ -86,6 +88,28 @@ def test_turn_is_skipped_while_the_worker_falls_behind(feeds, timed):
     timed.ends = {A: 1_900_005, B: 5}
     timed.look(feeds, 3 * EVERY_S)
     assert timed.counts.maintenance_skipped == 1
+
+
+def test_turn_that_leaves_more_than_it_sealed_is_followed_by_another_at_once(feeds, timed):
+    rows = 2_100_000
+    columns: dict[str, Any] = {
+        "primary": np.arange(5, rows),
+        "secondary": np.zeros(rows - 5, np.int32),
+        "payload": pa.nulls(rows - 5, pa.binary()),
+    }
+    stream = feeds[A].stream
+    stream.append_batch(pa.RecordBatch.from_pydict(columns), shard=0, addresses=range(5, rows))
+    feeds[A].commit()
+    timed.look(feeds, 0.0)
+    timed.look(feeds, EVERY_S)
+    assert timed.told() == [("maintained", 0), ("maintained", 1)]
+    assert rows / 2 < stream.unsealed()[0] < rows
+    timed.look(feeds, EVERY_S + 0.1)
+    assert timed.told()[2:] == [("maintained", 0)]
+    assert 0 < stream.unsealed()[0] < rows / 2
+    # What is left is for the next one in its time.
+    timed.look(feeds, EVERY_S + 0.2)
+    assert not timed.timer.is_under_way
 
 
 def test_small_lag_that_grows_holds_nothing_up(feeds, timed):
