@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Final
 
+from storage_core.errors import CorruptionError
 from storage_core.format.part_entry import PartEntry, part_file_name
 from storage_core.format.shard_state import (
     KEY_GENERATION,
@@ -19,6 +21,7 @@ from storage_core.parts.making import made_here
 from storage_core.parts.part_work import JoinWork, Maker
 from storage_core.parts.replaced import clear, let_go, sweep_due
 from storage_core.read.parts import parts_directory, parts_in
+from storage_core.read.view import ShardView
 from storage_core.store.key_value import Batch
 from storage_core.upkeep.exclusive import alone
 from storage_core.write.shard import Shard
@@ -38,7 +41,8 @@ def compact_shard(shard: Shard, maker: Maker = made_here) -> Compacted | None:
     1. Choose: more than four neighbours of one level, kind and flag; as many as have at most a
        million rows in 64 MiB, and reach over at most two windows of time.
     2. Make: their files are compared with the digests that the catalogue has, their rows read and
-       written as one part of the next level; the file is synced and proven as a seal's is.
+       written as one part of the next level; the file is synced and proven as a seal's is, and
+       has as many rows as they have, between the same addresses.
     3. Publish: its entry in the place of theirs, in one WriteBatch; sync; write the marker with a
        new generation, so that readers in other processes see the same.
     4. Free: their files go once they have stayed for `keep_replaced`, and no view in this process
@@ -48,7 +52,8 @@ def compact_shard(shard: Shard, maker: Maker = made_here) -> Compacted | None:
     removes too. Appends, commits and reads go on beside all of it.
 
     Raises:
-        CorruptionError: The file of one is damaged or gone; all stay as they are.
+        CorruptionError: The file of one is damaged or gone, or what is made of them lacks rows; all
+            stay as they are.
         UnavailableError: Something else held the shard for too long, or the disk refuses.
         ShardPoisonedError: The write failed, or an earlier one had.
     """
@@ -138,11 +143,35 @@ def _compact(shard: Shard, maker: Maker) -> Compacted | None:
             now_ms = shard.context.environment.clock.now_ns() // _NS_A_MS
             clear(shard, directory / part_file_name(number))
             (joined,) = maker(shard.context, view, JoinWork(group, number, now_ms)).parts  # 2
+            _refuse_short(view, group, joined, directory)
     finally:
         view.close()
     shard.take_away(partial(_replaced, group, joined))  # 3
     let_go(shard, [directory / part.file_name for part in group])  # 4
     return Compacted(group, joined)
+
+
+def _refuse_short(
+    view: ShardView, group: Sequence[PartEntry], joined: PartEntry, directory: Path
+) -> None:
+    """Refuse a part that is not of all rows of a group, whoever made it.
+
+    Raises:
+        CorruptionError: It lacks some; of rows that were trimmed nobody else would have them.
+    """
+    first, end = group[0].first, max(part.last for part in group) + 1
+    facts = joined.rows, joined.first, joined.last, joined.kind, joined.is_flagged
+    rows = sum(part.rows for part in group)
+    if facts != (rows, first, end - 1, group[0].kind, group[0].is_flagged):
+        message = "a joined part does not have the rows of those it was made of; it is not used"
+        raise CorruptionError(
+            message,
+            stream=view.stream,
+            shard=view.shard,
+            path=directory / joined.file_name,
+            start=first,
+            end=end,
+        )
 
 
 def _replaced(

@@ -25,8 +25,8 @@ def retire_parts(shard: Shard) -> list[PartEntry]:
        look: a part whose addresses lie below the log's start, or whose last window lies below the
        floor's, has nothing that is shown. But where blocks of its addresses stay, a replay shows
        them whole, and a part has what trimmed ones had and others will need to be trimmed.
-    2. Write: their entries go in one WriteBatch; sync; write the marker with a new generation, so
-       that readers in other processes see the same.
+    2. Write: their entries go in one WriteBatch; sync; write the marker anew, so that readers in
+       other processes look again.
     3. Free: the files are unlinked once no view is open that may read them. What a crash leaves of
        them is swept, as what was replaced is.
 

@@ -6,11 +6,15 @@ from dataclasses import replace
 from itertools import count, pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 
+from storage_core import CorruptionError
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.window import WindowScheme
-from storage_core.parts.compact import BYTES_MAX, FEW, ROWS_MAX, next_group
+from storage_core.parts.compact import BYTES_MAX, FEW, ROWS_MAX, compact_shard, next_group
+from storage_core.parts.making import made_here
+from tests.log.cold.cold_lab import ColdLab
 
 HOUR_MS = 3_600_000
 HOURS = WindowScheme("ms", "hour")
@@ -94,3 +98,27 @@ def test_there_are_few_parts_and_no_row_is_written_often(seed):
     levels = math.ceil(math.log(ROWS_MAX, FEW + 1))
     assert len(parts) <= rows / ROWS_MAX * (FEW + 1) * 2 + FEW * levels
     assert written <= rows * levels
+
+
+@pytest.mark.parametrize("missing", [0, 2, -1])
+def test_part_that_lacks_rows_of_those_that_it_is_made_of_is_not_published(root, missing):
+    # Of trimmed rows nothing else would be left to tell.
+    lab = ColdLab(root)
+    rng = np.random.default_rng(51)
+    for _ in range(FEW + 1):
+        lab.append(rng, 60)
+        lab.stream.seal()
+    lab.stream.trim()
+    before = lab.stream.parts()
+
+    def forgetful(context, view, work):
+        group = list(work.group)
+        del group[missing]
+        return made_here(context, view, replace(work, group=tuple(group)))
+
+    for shard in lab.stream._shards.values():
+        with pytest.raises(CorruptionError, match="does not have the rows"):
+            compact_shard(shard, forgetful)
+    assert lab.stream.parts() == before
+    assert lab.rows_of_parts() == lab.rows()
+    lab.stream.close()
