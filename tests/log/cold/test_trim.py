@@ -249,6 +249,25 @@ def test_young_blocks_and_all_behind_them_stay(tmp_path):
     lab.stream.close()
 
 
+def test_damage_behind_what_was_read_of_a_part_stops_the_trim_of_its_other_blocks(tmp_path):
+    # Its footer is known by then, and all of its pages are whole.
+    clock = ManualClock()
+    lab = ColdLab(tmp_path, Environment(clock=clock))
+    rng = np.random.default_rng(17)
+    lab.append(rng, 300)
+    clock.advance(HOUR_S)
+    lab.append(rng, 300)
+    lab.stream.seal()
+    assert lab.stream.trim(timedelta(minutes=30)).rows == 300
+    for part in lab.stream.parts():
+        with part.path.open("r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            file.write(b"?")
+    with pytest.raises(CorruptionError, match="not as it was published; blocks that it has"):
+        lab.stream.trim()
+    lab.stream.close()
+
+
 def test_only_what_is_sealed_is_trimmed(lab):
     rng = np.random.default_rng(13)
     lab.append(rng, 300)
