@@ -24,10 +24,12 @@ _ZSTD_LEVEL: Final = 1
 _SAMPLE_ROWS: Final = 16_384
 # Above this share of distinct values a dictionary is larger than what it stands for.
 _DISTINCT_MAX: Final = 0.3
-# From this share on text is worth a bloom filter: most values are in few groups.
-_BLOOM_DISTINCT_MIN: Final = 0.02
-# As many values as a group has rows; each takes six bits then.
-_BLOOM: Final = {"ndv": GROUP_ROWS, "fpp": 0.05}
+# From this share on most values are in one group alone.
+_BLOOM_DISTINCT_MIN: Final = 0.5
+# A filter has 16 bits for each value, since sizes are powers of two, and one in thousands of groups
+# is taken for one that has a value; at 0.05 it has eight, and one group in thirty is.
+# NOTE: pyarrow (26) makes it smaller where a group has fewer values.
+_BLOOM: Final = {"ndv": GROUP_ROWS, "fpp": 0.01}
 _parquet: Any = pq
 _compute: Any = pc
 
@@ -145,10 +147,13 @@ def _has_few(column: Any) -> bool:  # noqa: ANN401 - a chunked array
 
 
 def _is_worth_bloom(column: Any) -> bool:  # noqa: ANN401 - a chunked array
+    """Tell whether most groups do not have a value that a group in the middle has."""
     sample = _sample(column)
-    return bool(
-        _compute.count_distinct(sample).as_py() >= max(2, _BLOOM_DISTINCT_MIN * len(sample))
-    )
+    distinct = _compute.count_distinct(sample).as_py()
+    if distinct >= max(2, _BLOOM_DISTINCT_MIN * len(sample)):
+        return True
+    group = column.slice(len(column) // GROUP_ROWS // 2 * GROUP_ROWS, GROUP_ROWS)
+    return bool(distinct > 1 and 2 * _compute.count_distinct(group).as_py() <= distinct)
 
 
 def _sample(column: Any) -> Any:  # noqa: ANN401 - a chunked array
