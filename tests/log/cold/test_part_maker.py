@@ -61,10 +61,15 @@ def maker(clock):
         yield maker
 
 
-def is_there(process_id: int) -> bool:
+def state_of(process_id: int | None) -> str:
+    """Return how a process is, by its letter; that of one that has ended where there is none."""
     with suppress(OSError):
-        return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
+        return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0]
+    return "Z"
+
+
+def is_there(process_id: int) -> bool:
+    return state_of(process_id) != "Z"
 
 
 def kill(maker: PartMaker) -> None:
@@ -231,6 +236,8 @@ def test_what_was_interrupted_does_not_answer_what_is_asked_behind(lab, maker):
         lab.append(np.random.default_rng(16), 100)
         process_id = maker.process_id
         os.kill(process_id, signal.SIGSTOP)
+        # Until then one of its threads may take the order, and nobody would be interrupted.
+        await_that(lambda: state_of(process_id) == "T", "the process to stand")
         interrupting = threading.Thread(target=interrupt_once_it_is_asked, args=(maker,))
         interrupting.start()
         with pytest.raises(StopError):
