@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from storage_core import InvalidRequestError, SchemaEntry, Stream, StreamReader
+from storage_core import CorruptionError, InvalidRequestError, SchemaEntry, Stream, StreamReader
 from storage_core.fields import frame_of
 from tests.log.cold.cold_lab import BROKEN, FIRST_MS, NAME, ColdLab, schema_of
 
@@ -283,3 +283,35 @@ def test_what_others_put_beside_parts_stays(lab):
     left = {one.name for one in directory.iterdir()}
     assert {"folder", "note.txt"} < left
     assert "part-0000000999.parquet" not in left
+
+
+def lose_a_block(bench):
+    """Let ten of fifty rows be lost, and known as that."""
+    bench.close()
+    bench.damage_block(20)
+    bench.open()
+    with pytest.raises(CorruptionError):
+        bench.primaries()
+
+
+def test_sealing_ends_where_rows_are_lost_and_goes_on_once_they_are_given_up(make_bench):
+    bench = make_bench()
+    for first in range(0, 50, 10):
+        bench.keep(range(first, first + 10))
+    lose_a_block(bench)
+    assert [bench.stream.seal().rows for _ in range(2)] == [20, 0]
+    bench.stream.accept_loss(0, 20, 30)
+    assert bench.stream.seal().rows == 20
+    assert bench.primaries() == [*range(20), *range(30, 50)]
+
+
+def test_trim_ends_where_rows_are_lost_and_goes_on_once_they_are_given_up(make_bench):
+    bench = make_bench()
+    for first in range(0, 50, 10):
+        bench.keep(range(first, first + 10))
+    bench.stream.seal()
+    lose_a_block(bench)
+    assert [bench.stream.trim().rows for _ in range(2)] == [20, 0]
+    bench.stream.accept_loss(0, 20, 30)
+    assert bench.stream.trim().rows == 20
+    assert bench.primaries() == [*range(20), *range(30, 50)]
