@@ -1,5 +1,6 @@
 """Changing a stream's own files: one process at a time, under the lock of its directory."""
 
+from collections.abc import Collection
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Final
@@ -62,13 +63,16 @@ def upgraded(files: StreamFiles) -> StreamFiles:
         return rewritten(files, files.settings)
 
 
-def name_feature(files: StreamFiles, feature: str) -> None:
-    """Make programs that do not know a feature refuse a stream from now on; durable on return."""
-    with taking_errors(files.directory, f"naming {feature}"), locked(files.directory):
+def name_features(files: StreamFiles, named: Collection[str]) -> None:
+    """Make programs that do not know some features refuse a stream from now on, durably."""
+    with (
+        taking_errors(files.directory, f"naming {', '.join(sorted(named))}"),
+        locked(files.directory),
+    ):
         files = files.reread()
-        features = files.settings.features
-        if feature not in features:
-            rewritten(files, replace(files.settings, features=features | {feature}))
+        features = files.settings.features.union(named)
+        if features != files.settings.features:
+            rewritten(files, replace(files.settings, features=features))
 
 
 def rewritten(files: StreamFiles, settings: StreamSettings) -> StreamFiles:

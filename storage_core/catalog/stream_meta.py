@@ -43,7 +43,10 @@ SCHEMA_DICTIONARY: Final = "schema_dictionary"
 AVRO_VALUES: Final = "avro_values"
 PARTS: Final = "parts"
 TRIMMED: Final = "trimmed"
-FEATURES: Final = frozenset({KEY_DICTIONARY, SCHEMA_DICTIONARY, AVRO_VALUES, PARTS, TRIMMED})
+CHUNK_TABLES: Final = "chunk_tables"
+FEATURES: Final = frozenset(
+    {KEY_DICTIONARY, SCHEMA_DICTIONARY, AVRO_VALUES, PARTS, TRIMMED, CHUNK_TABLES}
+)
 
 OPTIONS_FILE: Final = "options.json"
 _META_FIELDS: Final = ("name", "incarnation", "unit", "window", "jitter", "shards")

@@ -40,12 +40,12 @@ class ParquetFiles:
         found = []
         for number, part in enumerate(made):
             path = directory / f"{stem}-{number}.parquet"
-            size, digest = write_part(path, part.rows, part.order)
+            proof = write_part(path, part.rows, part.order)
             prove_part(path, part.rows)
             addresses: Any = part.rows.column("address")
             first, count = int(addresses.to_numpy().min()), part.rows.num_rows
-            pieces = (Piece(size, count, digest.hex()),)
-            found.append(ExportedFile(path.name, part.kind, None, count, size, first, pieces))
+            pieces = (Piece(proof.size, count, proof.digest.hex()),)
+            found.append(ExportedFile(path.name, part.kind, None, count, proof.size, first, pieces))
         return tuple(found)
 
     def read(self, data: bytes, file: ExportedFile) -> pa.Table:

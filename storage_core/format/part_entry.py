@@ -2,13 +2,15 @@
 
     p <first address u64> <number u32>      the entry
     entry   checksum u64 | last i64 | primary_min i64 | primary_max i64 | rows u64 | bytes u64 |
-            sealed_at_ms i64 | level u8 | is_flagged u8 | digest, 16 bytes | kind
+            sealed_at_ms i64 | level u8 | bits u8 | digest, 16 bytes | foot | kind
+    foot    nothing, or bytes u32 | digest, 16 bytes
 
 The checksum is the xxh3-64 of all behind it. The number is the part's own, never given again; its
 file is named by it. `kind` is UTF-8: the full name of the schema of its values, empty for values
-that no schema wrote. A flagged part has the rows of its addresses that were late, ahead or expired
-when they came; the others have the rest, so that their times stay together. The digest is the
-xxh3-128 of the whole file.
+that no schema wrote. A flagged part, which has bit 1, has the rows of its addresses that were late,
+ahead or expired when they came; the others have the rest, so that their times stay together. The
+digest is the xxh3-128 of the whole file. Bit 2 says that there is a foot: how many bytes at the end
+of the file are its table of chunks (chunk_table.py) and its footer, and their xxh3-128.
 """
 
 import struct
@@ -25,10 +27,30 @@ DIGEST_BYTES: Final = 16
 CATALOGUE_SUMS: Final = 2**63
 # The names of the files of all parts.
 PART_FILES: Final = f"part-{'[0-9]' * 10}.parquet"
+_IS_FLAGGED: Final = 1
+_HAS_FOOT: Final = 2
 _CHECKSUM: Final = struct.Struct("<Q")
+_FOOT: Final = struct.Struct("<I16s")
 _FIELDS: Final = struct.Struct("<qqqQQqBB16s")
 _KEY_BYTES: Final = 13
 _ADDRESS_END: Final = 9
+
+
+@dataclass(frozen=True, slots=True)
+class FileProof:
+    """What proves the file of a part.
+
+    Attributes:
+        size: How large it is.
+        digest: The xxh3-128 of all of it.
+        foot_bytes: How many bytes at its end tell and prove the others; 0 where none do.
+        foot_digest: The xxh3-128 of them.
+    """
+
+    size: int
+    digest: bytes
+    foot_bytes: int = 0
+    foot_digest: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +70,8 @@ class PartEntry:
         is_flagged: Whether its rows were late, ahead or expired when they came.
         digest: The xxh3-128 of its file.
         kind: The full name of its values' schema; empty for values that no schema wrote.
+        foot_bytes: How many bytes at the end of its file tell and prove the others; 0: none do.
+        foot_digest: The xxh3-128 of them.
     """
 
     first: int
@@ -62,11 +86,18 @@ class PartEntry:
     is_flagged: bool
     digest: bytes
     kind: str
+    foot_bytes: int = 0
+    foot_digest: bytes = b""
 
     @property
     def file_name(self) -> str:
         """Its file's name."""
         return part_file_name(self.number)
+
+    @property
+    def proof(self) -> FileProof:
+        """What proves its file."""
+        return FileProof(self.size, self.digest, self.foot_bytes, self.foot_digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +130,7 @@ def entry_sum(key: bytes, entry: bytes) -> int:
 
 def encode_part(part: PartEntry) -> bytes:
     """Return the bytes of an entry."""
+    bits = (_IS_FLAGGED if part.is_flagged else 0) | (_HAS_FOOT if part.foot_bytes else 0)
     body = _FIELDS.pack(
         part.last,
         part.primary_min,
@@ -107,9 +139,11 @@ def encode_part(part: PartEntry) -> bytes:
         part.size,
         part.sealed_at_ms,
         part.level,
-        part.is_flagged,
+        bits,
         part.digest,
     )
+    if part.foot_bytes:
+        body += _FOOT.pack(part.foot_bytes, part.foot_digest)
     body += part.kind.encode()
     return _CHECKSUM.pack(xxhash.xxh3_64_intdigest(body)) + body
 
@@ -125,10 +159,13 @@ def decode_part(key: bytes, data: bytes) -> PartEntry:
         (checksum,) = _CHECKSUM.unpack_from(data)
         if len(key) != _KEY_BYTES or checksum != xxhash.xxh3_64_intdigest(body):
             raise ValueError  # noqa: TRY301 - told below, with the others
-        last, least, most, rows, size, sealed_at_ms, level, flagged, digest = _FIELDS.unpack_from(
-            body
-        )
-        kind = body[_FIELDS.size :].decode()
+        last, least, most, rows, size, sealed_at_ms, level, bits, digest = _FIELDS.unpack_from(body)
+        at = _FIELDS.size
+        foot = (0, b"")
+        if bits & _HAS_FOOT:
+            foot = _FOOT.unpack_from(body, at)
+            at += _FOOT.size
+        kind = body[at:].decode()
     except (struct.error, ValueError) as error:
         message = f"the catalogue's entry of a part, under {key.hex()}, is damaged"
         raise CorruptionError(message) from error
@@ -136,5 +173,6 @@ def decode_part(key: bytes, data: bytes) -> PartEntry:
     return PartEntry(
         int.from_bytes(first, "big"),
         int.from_bytes(number, "big"),
-        *(last, least, most, rows, size, sealed_at_ms, level, bool(flagged), digest, kind),
+        *(last, least, most, rows, size, sealed_at_ms, level, bool(bits & _IS_FLAGGED)),
+        *(digest, kind, *foot),
     )

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from storage_core.catalog.stream_meta import CHUNK_TABLES
 from storage_core.errors import CorruptionError
 from storage_core.format.part_entry import PartEntry, part_file_name
 from storage_core.format.shard_state import (
@@ -44,7 +45,8 @@ def compact_shard(shard: Shard, maker: Maker = made_here) -> Compacted | None:
        written as one part of the next level; the file is synced and proven as a seal's is, and
        has as many rows as they have, between the same addresses.
     3. Publish: its entry in the place of theirs, in one WriteBatch; sync; write the marker with a
-       new generation, so that readers in other processes see the same.
+       new generation, so that readers in other processes see the same. Where the stream was last
+       written by programs that gave parts no table of chunks it names the feature, durably, before.
     4. Free: their files go once they have stayed for `keep_replaced`, and no view in this process
        reads them.
 
@@ -146,6 +148,7 @@ def _compact(shard: Shard, maker: Maker) -> Compacted | None:
             _refuse_short(view, group, joined, directory)
     finally:
         view.close()
+    shard.context.name_features({CHUNK_TABLES})
     shard.take_away(partial(_replaced, group, joined))  # 3
     let_go(shard, [directory / part.file_name for part in group])  # 4
     return Compacted(group, joined)

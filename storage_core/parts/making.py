@@ -5,7 +5,7 @@ writes their entries the files are nobody's, and the next sweep removes them.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -154,9 +154,9 @@ def written_part(made: PartRows, number: int, directory: Path, now_ms: int) -> P
         kind=made.kind,
     )
     path = directory / part.file_name
-    size, digest = write_part(path, rows, made.order)
+    proof = write_part(path, rows, made.order)
     prove_part(path, rows)
-    return replace(part, size=size, digest=digest)
+    return replace(part, **asdict(proof))
 
 
 def _of_log(view: ShardView, work: SealWork) -> tuple[list[pa.RecordBatch], int]:

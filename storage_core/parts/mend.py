@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from storage_core.catalog.stream_meta import CHUNK_TABLES
 from storage_core.errors import CorruptionError, LostRangeError
 from storage_core.fields import AvroSchema
 from storage_core.format.part_entry import PartEntry, part_file_name
@@ -77,6 +78,7 @@ def _mended(shard: Shard) -> Iterator[Mended]:
             except LostRangeError:
                 _note_trimmed(shard, part)
                 raise
+            shard.context.name_features({CHUNK_TABLES})
             shard.take_away(partial(_replaced, part, made))  # 3
             let_go(shard, [path])  # 4
         yield Mended(part, what, made)

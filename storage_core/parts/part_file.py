@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from storage_core.errors import CorruptionError
+from storage_core.format.part_entry import FileProof
 from storage_core.parts.same_rows import are_same
-from storage_core.sealed.part_groups import digest_of
+from storage_core.sealed.part_bytes import put_chunk_table
 
 GROUP_ROWS: Final = 8192
 _PAGE_ROWS: Final = 2048
@@ -34,7 +35,7 @@ _parquet: Any = pq
 _compute: Any = pc
 
 
-def write_part(path: Path, rows: pa.Table, order: Sequence[str]) -> tuple[int, bytes]:
+def write_part(path: Path, rows: pa.Table, order: Sequence[str]) -> FileProof:
     """Write sorted rows as a part; durable on return but for the file's name.
 
     Args:
@@ -43,11 +44,11 @@ def write_part(path: Path, rows: pa.Table, order: Sequence[str]) -> tuple[int, b
         order: The columns that they are sorted by.
 
     Returns:
-        The size of the file, and its digest.
+        What proves it.
     """
     dictionaries, encodings, blooms = _encodings(rows, order)
     by = [(name, "ascending") for name in order]
-    with path.open("xb") as file:
+    with path.open("x+b") as file:
         with _parquet.ParquetWriter(
             file,
             rows.schema,
@@ -64,10 +65,9 @@ def write_part(path: Path, rows: pa.Table, order: Sequence[str]) -> tuple[int, b
             ),
         ) as writer:
             writer.write_table(rows, row_group_size=GROUP_ROWS)
-        file.flush()
+        proof = put_chunk_table(file)
         os.fsync(file.fileno())
-        size = file.tell()
-    return size, digest_of(path)
+    return proof
 
 
 def read_part(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from storage_core.catalog.stream_meta import PARTS
+from storage_core.catalog.stream_meta import CHUNK_TABLES, PARTS
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.shard_state import (
     KEY_SEALED,
@@ -101,7 +101,7 @@ def _seal(shard: Shard, rows_min: int, maker: Maker) -> ShardSeal:
             made = maker(shard.context, view, work)  # 3, 4
     finally:
         view.close()
-    shard.context.name_feature(PARTS)
+    shard.context.name_features({PARTS, CHUNK_TABLES})
     shard.take_away(partial(_published, made.parts, made.end))  # 5
     return ShardSeal(begin, made.end, made.parts)
 

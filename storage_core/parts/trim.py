@@ -98,7 +98,7 @@ def _trim(shard: Shard, keep_hot_ms: int, maker: Maker) -> ShardTrim:
         segments, segments_begin = dead_segments(view, end, ())
     finally:
         view.close()
-    shard.context.name_feature(TRIMMED)
+    shard.context.name_features({TRIMMED})
     shard.take_away(partial(_published, end, segments, segments_begin))  # 3
     shard.free([(log_key(zones[0].first), log_key(end))], [number for number, _ in segments])  # 4
     size = sum(zone.block_bytes for zone in zones)

@@ -29,7 +29,7 @@ from storage_core.read.row_filter import Int32s, Int64s, Mask, RowFilter
 from storage_core.read.rows import in_order
 from storage_core.read.schema_columns import schemas_in
 from storage_core.read.view import ShardView
-from storage_core.sealed.part_groups import PartFile, footer_of
+from storage_core.sealed.part_groups import PartFile, foot_of
 from storage_core.sealed.part_values import (
     FRAMING,
     Writer,
@@ -105,7 +105,7 @@ class ColdRows:
     def slices(self, group: Sequence[PartEntry]) -> list[ColdSlice]:
         """Return the addresses of parts that share some in slices, ascending."""
         try:
-            size = sum(footer_of(self._path(part), part.digest).size for part in group)
+            size = sum(foot_of(self._path(part), part.proof).size for part in group)
         except CorruptionError as error:
             raise error.placed(self._view.stream, self._view.shard) from error
         first, end = group[0].first, max(one.last for one in group) + 1
@@ -137,7 +137,7 @@ class ColdRows:
         who = "key" if self._has_keys else "secondary"
         first = tuple(dict.fromkeys((who, "primary", "address", "version", "state")))
         try:
-            with PartFile(self._path(part), part.digest) as file:
+            with PartFile(self._path(part), part.proof) as file:
                 more = self._more_columns(file, wanted.columns, first)
                 for group in self._groups(file, wanted, runs):
                     narrow = file.read(group, first)
@@ -162,11 +162,11 @@ class ColdRows:
 
     def _groups(self, file: PartFile, wanted: RowFilter, runs: Runs) -> list[int]:
         """Return the groups of a file that can have wanted rows."""
-        footer = file.footer
-        mask = footer.may_lie_between("primary", wanted.start, wanted.end)
-        mask &= footer.may_lie_between("address", runs[0].start, runs[-1].end - 1)
+        foot = file.foot
+        mask = foot.may_lie_between("primary", wanted.start, wanted.end)
+        mask &= foot.may_lie_between("address", runs[0].start, runs[-1].end - 1)
         if wanted.ids is not None and not self._has_keys:
-            mask &= footer.may_have("secondary", wanted.ids)
+            mask &= foot.may_have("secondary", wanted.ids)
         found: list[int] = np.flatnonzero(mask).tolist()
         return found
 
@@ -211,10 +211,10 @@ class ColdRows:
     ) -> list[str]:
         """Return what is to be read of the wanted rows, beside what tells that they are."""
         names = [name for name in columns if name not in (*first, "shard", "secondary", "late")]
-        if "payload" in columns and FRAMING in file.footer.columns:
+        if "payload" in columns and FRAMING in file.foot.schema.names:
             fields = shown_fields(self._reader(file))
             names += [SCHEMA, FRAMING, *(column_of(name) for name in fields)]
-        there = file.footer.columns
+        there = file.foot.schema.names
         return [name for name in dict.fromkeys(names) if name in there]
 
     def _shown(self, file: PartFile, rows: pa.Table, columns: Sequence[str]) -> pa.RecordBatch:
@@ -234,7 +234,7 @@ class ColdRows:
             return late
         if name == "secondary":
             return int_array(self._secondaries(rows))
-        if name == "payload" and FRAMING in file.footer.columns:
+        if name == "payload" and FRAMING in file.foot.schema.names:
             return self._payloads(file, rows)
         if name not in rows.schema.names:
             return nulls(rows.num_rows, kind)
@@ -250,7 +250,7 @@ class ColdRows:
 
     def _reader(self, file: PartFile) -> AvroSchema:
         """Return the schema by which a part shows values."""
-        numbers = file.footer.schemas
+        numbers = file.foot.table.schemas
         if numbers not in self._readers:
             self._readers[numbers] = reader_of(self._all_writers(), numbers)
         return self._readers[numbers]

@@ -1,15 +1,17 @@
 """One part's file, read group by group: those alone that can hold what is wanted.
 
-A group of rows tells in the file's footer between which values its columns lie. Footers are kept of
-the files that were read last: a file never changes, and its number is given once. Each page is
-proven by its checksum.
+A group of rows tells in the file's foot between which values its columns lie; a column that has one
+value in a group is not read. Feet are kept of the files that were read last: a file never changes,
+and its number is given once. What is read is proven (storage_core/sealed/part_bytes.py).
 """
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from errno import EACCES, EMFILE, ENFILE, ENOENT, ENOMEM, EPERM
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self
 
@@ -17,67 +19,78 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
-import xxhash
 
 from storage_core.errors import CorruptionError, UnavailableError
-from storage_core.format.keys import INT64_MAX, INT64_MIN
+from storage_core.format.chunk_table import ChunkTable
+from storage_core.format.part_entry import FileProof
+from storage_core.ground.arrow import repeated
+from storage_core.ground.forking import register
+from storage_core.sealed.part_bytes import PartBytes, read_foot
 
-FOOTERS_MAX: Final = 32
-_PROVEN_MAX: Final = 4096
-_READ_BYTES: Final = 2**20
-_BOUNDED: Final = ("secondary", "primary", "address")
-_SCHEMA: Final = "schema"
+# What the feet may take that a process keeps.
+FEET_BYTES_MAX: Final = 64 * 2**20
+# What the library makes of a footer takes some six times its bytes.
+_FOOTER_GROWS: Final = 8
 # The system refuses, which says nothing of the file.
 _NOT_NOW: Final = frozenset({EACCES, EMFILE, ENFILE, ENOMEM, EPERM})
 _parquet: Any = pq
 Mask = npt.NDArray[np.bool_]
-Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Footer:
+class Foot:
     """What is known of a part's file before any of its rows is read.
 
     Attributes:
         metadata: As Parquet's library has it.
-        columns: Their names.
-        schemas: The numbers of the schemas that wrote its values.
-        bounds: The least and the largest value that each group has of a column of numbers.
+        schema: The columns, as Arrow has them.
+        table: Its chunks, and their bounds.
     """
 
     metadata: Any
-    columns: tuple[str, ...]
-    schemas: tuple[int, ...]
-    bounds: dict[str, tuple[Int64s, Int64s]]
+    schema: pa.Schema
+    table: ChunkTable
 
     @property
     def groups(self) -> int:
         """How many groups of rows there are."""
-        count: int = self.metadata.num_row_groups
-        return count
+        return self.table.groups
 
     @property
     def size(self) -> int:
         """How many bytes its columns come to, packed but not compressed."""
         return sum(self.metadata.row_group(at).total_byte_size for at in range(self.groups))
 
+    @property
+    def bytes_kept(self) -> int:
+        """How many bytes it takes in memory, about."""
+        kept: int = self.metadata.serialized_size * _FOOTER_GROWS
+        return kept
+
     def may_lie_between(self, column: str, first: int, last: int) -> Mask:
         """Tell which groups can have a value in a closed range."""
-        least, most = self.bounds[column]
+        least, most = self.table.bounds[column]
         return (least <= last) & (most >= first)
 
     def may_have(self, column: str, values: npt.NDArray[Any]) -> Mask:
         """Tell which groups can have one of some sorted values."""
-        least, most = self.bounds[column]
+        least, most = self.table.bounds[column]
         found: Mask = np.searchsorted(values, least) < np.searchsorted(values, most, side="right")
         return found
+
+    def only_value(self, column: str, group: int) -> int | None:
+        """Return the one value that a column has in a group; None where there may be others."""
+        if column not in self.table.bounds:
+            return None
+        least, most = self.table.bounds[column]
+        return int(least[group]) if least[group] == most[group] else None
 
 
 class PartFile:
     """A part's file, open. One thread at a time."""
 
-    def __init__(self, path: Path, digest: bytes) -> None:
-        """Open a file that was published with this digest.
+    def __init__(self, path: Path, proof: FileProof) -> None:
+        """Open a file that was published with this proof.
 
         Raises:
             FileNotFoundError: There is no such file.
@@ -85,9 +98,10 @@ class PartFile:
             UnavailableError: The system does not let it be read now.
         """
         self._path = path
-        self.footer = footer_of(path, digest)
+        self.foot = foot_of(path, proof)
         try:
-            self._file = _opened(path, self.footer.metadata)
+            self._bytes = PartBytes(path, proof.size, self.foot.table)
+            self._file = _opened(self._bytes, self.foot.metadata)
         except (pa.ArrowException, OSError) as error:
             _refuse(path, error)
 
@@ -100,7 +114,7 @@ class PartFile:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        self._file.close()
+        self._bytes.close()
 
     def read(self, group: int, columns: Sequence[str]) -> pa.Table:
         """Return columns of a group's rows, without those that the file does not have.
@@ -108,66 +122,83 @@ class PartFile:
         Raises:
             CorruptionError: The file is damaged.
         """
-        there = [name for name in columns if name in self.footer.columns]
+        schema = self.foot.schema
+        there = [name for name in columns if name in schema.names]
+        only = {name: self.foot.only_value(name, group) for name in there}
+        varied = [name for name in there if only[name] is None]
         try:
-            rows: pa.Table = self._file.read_row_group(group, columns=there, use_threads=False)
+            rows: pa.Table = self._file.read_row_group(group, columns=varied, use_threads=False)
         except (pa.ArrowException, OSError) as error:
             _refuse(self._path, error)
-        return rows
+        if len(varied) == len(there):
+            return rows
+        count = self.foot.metadata.row_group(group).num_rows
+        arrays = [
+            rows.column(name)
+            if only[name] is None
+            else repeated(only[name], schema.field(name).type, count)
+            for name in there
+        ]
+        return pa.Table.from_arrays(arrays, names=there)
 
 
-def digest_of(path: Path) -> bytes:
-    """Return the digest of a file."""
-    digest = xxhash.xxh3_128()
-    with path.open("rb") as file:
-        while data := file.read(_READ_BYTES):
-            digest.update(data)
-    return digest.digest()
+class _Feet:
+    """The feet that a process keeps, within `FEET_BYTES_MAX`."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[Path, FileProof], Foot] = OrderedDict()
+        self._bytes = 0
+        self._lock = Lock()
+        register(self)
+
+    def get(self, path: Path, proof: FileProof) -> Foot:
+        with self._lock:
+            foot = self._kept.get((path, proof))
+            if foot is not None:
+                self._kept.move_to_end((path, proof))
+                return foot
+        foot = _read_foot(path, proof)
+        with self._lock:
+            if (path, proof) not in self._kept:
+                self._kept[path, proof] = foot
+                self._bytes += foot.bytes_kept
+            while self._bytes > FEET_BYTES_MAX:
+                _, gone = self._kept.popitem(last=False)
+                self._bytes -= gone.bytes_kept
+        return foot
+
+    def leave_to_parent(self, _process: int) -> None:
+        """Begin anew in a fork: another thread may have held the lock."""
+        self._kept, self._bytes, self._lock = OrderedDict(), 0, Lock()
 
 
-@lru_cache(maxsize=_PROVEN_MAX)
-def _prove(path: Path, digest: bytes) -> None:
-    """Compare a file with what was published, once: what its footer says no checksum covers."""
-    if digest_of(path) != digest:
-        message = "a part is not as it was published"
-        raise CorruptionError(message, path=path)
+@cache
+def _feet() -> _Feet:
+    return _Feet()
 
 
-@lru_cache(maxsize=FOOTERS_MAX)
-def footer_of(path: Path, digest: bytes) -> Footer:
-    """Return the footer of a file that was published with this digest.
+def foot_of(path: Path, proof: FileProof) -> Foot:
+    """Return the foot of a file that was published with this proof.
 
     Raises:
         FileNotFoundError: There is no such file.
         CorruptionError: It is damaged.
+        UnavailableError: The system does not let it be read now.
     """
+    return _feet().get(path, proof)
+
+
+def _read_foot(path: Path, proof: FileProof) -> Foot:
     try:
-        _prove(path, digest)
-        with _opened(path, None) as file:
-            columns = tuple(file.schema_arrow.names)
-            schemas: tuple[int, ...] = ()
-            if _SCHEMA in columns:
-                numbers = file.read(columns=[_SCHEMA], use_threads=False).column(_SCHEMA)
-                schemas = tuple(np.unique(numbers.to_numpy()).tolist())
-            bounds = {name: _bounds(file.metadata, name) for name in _BOUNDED if name in columns}
-            return Footer(file.metadata, columns, schemas, bounds)
+        table, metadata = read_foot(path, proof)
+        return Foot(metadata, metadata.schema.to_arrow_schema(), table)
     except (pa.ArrowException, OSError) as error:
         _refuse(path, error)
 
 
-def _opened(path: Path, metadata: Any) -> Any:  # noqa: ANN401 - of the library's
-    return _parquet.ParquetFile(path, metadata=metadata, page_checksum_verification=True)
-
-
-def _bounds(metadata: Any, column: str) -> tuple[Int64s, Int64s]:  # noqa: ANN401 - the library's
-    count = metadata.num_row_groups
-    least, most = np.full(count, INT64_MIN), np.full(count, INT64_MAX)
-    place = metadata.schema.names.index(column)
-    for group in range(count):
-        told = metadata.row_group(group).column(place).statistics
-        if told is not None and told.has_min_max:
-            least[group], most[group] = told.min, told.max
-    return least, most
+def _opened(file: PartBytes, metadata: Any) -> Any:  # noqa: ANN401 - of the library's
+    # Chunks are proven as they are read: one after the other, by this thread.
+    return _parquet.ParquetFile(file, metadata=metadata, pre_buffer=False)
 
 
 def _refuse(path: Path, error: Exception) -> NoReturn:

@@ -10,7 +10,7 @@ from operator import index
 from traceback import clear_frames
 from typing import TypeVar
 
-from storage_core.catalog.changes import name_feature
+from storage_core.catalog.changes import name_features
 from storage_core.catalog.stream_file import StreamFiles
 from storage_core.errors import InvalidRequestError
 from storage_core.ground.durable_file import file_errors
@@ -74,7 +74,7 @@ def with_shards_open(
                 files.settings.lineages[number],
                 environment,
                 partial(is_needed, staging),
-                partial(name_feature, files),
+                partial(name_features, files),
                 files.born(number),
             )
             opened[number] = open_shard(context, files.settings.options, given_up)

@@ -8,7 +8,7 @@ from storage_core.format.part_entry import PartEntry, decode_part
 from storage_core.format.shard_state import KEY_CATALOGUE, KEY_PARTS, KEY_SEALED
 from storage_core.read.parts import parts_directory, parts_in
 from storage_core.read.view import ShardView
-from storage_core.sealed.part_groups import digest_of
+from storage_core.sealed.part_bytes import digest_of
 from storage_core.upkeep.findings import Findings
 
 

@@ -1,6 +1,6 @@
 """A shard as opening hands it over: what it is told about itself, and what recovery has opened."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from storage_core.write.ledger import IsNeeded
 class ShardContext:
     """What a shard is told about itself.
 
-    `name_feature` makes programs that do not know a feature refuse the stream, durably.
+    `name_features` makes programs that do not know some features refuse the stream, durably.
     """
 
     number: int
@@ -29,7 +29,7 @@ class ShardContext:
     lineage: bytes
     environment: Environment
     is_needed: IsNeeded
-    name_feature: Callable[[str], None]
+    name_features: Callable[[Collection[str]], None]
     born: int = 0
 
     @property

@@ -84,7 +84,7 @@ class ShardWriting:
         self._windows = WindowTable(opened.store.get_many)
         self._keys = _key_numbers(context, opened)
         self._schemas = SchemaNumbers(opened.store.get_many, context.meta.name, context.number)
-        self._name_feature = context.name_feature
+        self._name_features = context.name_features
         self.floor_kept = opened.state.floor
 
     def judge(self, entry: Entry, state: ShardState, options: StreamOptions) -> JudgedEntry:
@@ -138,7 +138,7 @@ class ShardWriting:
         batch = Batch()
         if judged.new_schemas and not state.schemas:
             # IMPORTANT: durable before a row that programs without the feature would not read.
-            self._name_feature(SCHEMA_DICTIONARY)
+            self._name_features({SCHEMA_DICTIONARY})
         sizes = judged.rows.payload_sizes()
         now_ms = self._clock_ns() // 10**6
         blocks_end, blocks = put_blocks(

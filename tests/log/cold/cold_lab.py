@@ -7,7 +7,7 @@ lab.rows_of_parts()       the same from the parts: read by pyarrow, payloads mad
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -210,8 +210,8 @@ def forge(stream: Stream, part: Part, change: Callable[[pa.Table], pa.Table]) ->
     shard = stream._shards[part.shard]
     rows = change(pq.read_table(part.path))
     part.path.unlink()
-    size, digest = write_part(part.path, rows, ("primary",))
-    other = replace(part.entry, size=size, digest=digest)
+    proof = write_part(part.path, rows, ("primary",))
+    other = replace(part.entry, **asdict(proof))
 
     def changed(state: ShardState, _window_now: object) -> tuple[Batch, ShardState]:
         batch = Batch()

@@ -1,55 +1,256 @@
-"""Goal: no byte of a part's file reaches Parquet's library that is not as it was published.
+"""Goal: no byte of a part's file is used that is not as it was published, and few are read.
 
-Method: a small file is written as parts are; each of its bytes differs in turn, or another file
-stands in its place. A byte of a footer that got through would end the process of the test.
+Method: a small file is written as parts are; each of its bytes differs in turn, before the file is
+first opened or after, or another file stands in its place. What is then read is told as damaged, or
+is what was written. A byte of a footer that got through would end the process of the test.
 """
 
+import os
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from subprocess import run
+
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from storage_core.errors import CorruptionError
+from storage_core.format.chunk_table import decode_chunk_table
+from storage_core.parts import part_file
 from storage_core.parts.part_file import write_part
-from storage_core.sealed.part_groups import PartFile
+from storage_core.sealed import part_groups
+from storage_core.sealed.part_bytes import digest_of
+from storage_core.sealed.part_groups import PartFile, foot_of
+
+ORDER = ("secondary", "primary", "address")
+COLUMNS = (*ORDER, "state", "payload", "tags")
+
+
+@pytest.fixture(autouse=True)
+def _small_groups(monkeypatch):
+    monkeypatch.setattr(part_file, "GROUP_ROWS", 3)
 
 
 @pytest.fixture
 def part(tmp_path):
     path = tmp_path / "part-0000000000.parquet"
-    return path, written(path, 0)[1]
+    return path, write_part(path, rows_from(0), ORDER)
 
 
-def written(path, first):
-    rows = pa.table({"secondary": pa.array([1, 2], pa.int32()), "primary": [5, 6]})
-    rows = rows.append_column("address", pa.array([first, first + 1]))
-    return write_part(path, rows, ("secondary", "primary", "address"))
+def rows_from(first):
+    """Return rows of two groups; each has one state in each of them."""
+    count = 6
+    tags = [[("a", at), ("b", at + 1)] for at in range(count)]
+    return pa.table(
+        {
+            "secondary": pa.array([1, 1, 2, 2, 3, 4], pa.int32()),
+            "primary": pa.array(range(100, 100 + count)),
+            "address": pa.array(range(first, first + count)),
+            "state": pa.array([0, 0, 0, 1, 1, 1], pa.int8()),
+            "payload": pa.array([b"payload %d" % at for at in range(count)], pa.binary()),
+            "tags": pa.array(tags, pa.map_(pa.string(), pa.int64())),
+        }
+    )
 
 
-def test_each_byte_that_differs_is_told(part):
-    path, digest = part
+def old(proof):
+    """Return what programs that gave parts no table of chunks knew of one."""
+    return replace(proof, foot_bytes=0, foot_digest=b"")
+
+
+def read_all(path, proof):
+    with PartFile(path, proof) as file:
+        return pa.concat_tables([file.read(at, COLUMNS) for at in range(file.foot.groups)])
+
+
+def each_damage(path, places=None):
+    """Yield the place of each byte while it differs."""
     whole = path.read_bytes()
-    for at in range(len(whole)):
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-        with pytest.raises(CorruptionError, match="not as it was published") as told:
-            PartFile(path, digest)
-        assert told.value.path == path
+    with path.open("r+b", buffering=0) as file:
+        for at in range(len(whole)) if places is None else places:
+            os.pwrite(file.fileno(), bytes([whole[at] ^ 1]), at)
+            yield at
+            os.pwrite(file.fileno(), whole[at : at + 1], at)
+
+
+def each_damage_by_name(path):
+    """Yield the place of each byte while it differs, and a name of the file that nobody knows."""
+    for at in each_damage(path):
+        other = path.with_name(f"part-{at + 1:010}.parquet")
+        os.link(path, other)
+        yield at, other
+        other.unlink()
+
+
+def bytes_that_count(path, proof):
+    """Return the places of the bytes that a read of all rows depends on: foot, and chunks."""
+    table = foot_of(path, proof).table
+    chunks = zip(table.offsets.tolist(), table.sizes.tolist(), strict=True)
+    counted = {at for first, size in chunks for at in range(first, first + size)}
+    # A column that has one value in a group is known by the foot.
+    metadata = pq.read_metadata(path)
+    for group in range(metadata.num_row_groups):
+        chunk = metadata.row_group(group).column(3)
+        assert chunk.path_in_schema == "state"
+        first = chunk.data_page_offset
+        counted -= set(range(first, first + chunk.total_compressed_size))
+    return counted | set(range(proof.size - proof.foot_bytes, proof.size))
+
+
+def test_each_byte_that_differs_is_told_or_not_used(part):
+    path, proof = part
+    counted = bytes_that_count(path, proof)
+    for at, other in each_damage_by_name(path):
+        if at in counted:
+            with pytest.raises(CorruptionError, match="not as they were published") as told:
+                read_all(other, proof)
+            assert told.value.path == other
+        else:
+            assert read_all(other, proof).equals(rows_from(0)), at
+
+
+def test_byte_that_differs_later_is_told_or_not_used(part):
+    path, proof = part
+    counted = bytes_that_count(path, proof)
+    foot = range(proof.size - proof.foot_bytes, proof.size)
+    for at in each_damage(path, range(0, proof.size, 3)):
+        # What is kept of a foot was proven.
+        if at in counted and at not in foot:
+            with pytest.raises(CorruptionError, match="not as they were published"):
+                read_all(path, proof)
+        else:
+            assert read_all(path, proof).equals(rows_from(0)), at
+
+
+def test_each_byte_of_a_part_without_table_is_told(part):
+    path, proof = part
+    for _, other in each_damage_by_name(path):
+        with pytest.raises(CorruptionError, match="not as it was published"):
+            PartFile(other, old(proof))
+
+
+def test_each_chunk_of_a_part_without_table_is_told_later(part):
+    path, proof = part
+    assert read_all(path, old(proof)).equals(rows_from(0))
+    counted = bytes_that_count(path, proof)
+    for _ in each_damage(path, sorted(counted)[: -proof.foot_bytes]):
+        with pytest.raises(CorruptionError, match="not as they were published"):
+            read_all(path, old(proof))
+
+
+def test_file_that_ends_early_is_told(part):
+    path, proof = part
+    whole = path.read_bytes()
+    for size in range(0, len(whole), 7):
+        other = path.with_name(f"part-{size + 1:010}.parquet")
+        other.write_bytes(whole[:size])
+        with pytest.raises(CorruptionError, match="not as they were published"):
+            PartFile(other, proof)
+    with PartFile(path, proof) as file:
+        path.write_bytes(b"")
+        with pytest.raises(CorruptionError, match=r"bytes \d+ to \d+ of a part"):
+            file.read(0, COLUMNS)
 
 
 def test_file_of_another_part_is_told(part):
-    path, digest = part
+    path, proof = part
     path.unlink()
-    written(path, 2)
-    with pytest.raises(CorruptionError, match="not as it was published"):
-        PartFile(path, digest)
-
-
-def test_file_that_is_as_it_was_is_read(part):
-    path, digest = part
-    with PartFile(path, digest) as file:
-        assert file.read(0, ["primary"]).column("primary").to_pylist() == [5, 6]
+    write_part(path, rows_from(20), ORDER)
+    for known in (proof, old(proof)):
+        with pytest.raises(CorruptionError, match="not as"):
+            PartFile(path, known)
 
 
 def test_file_that_is_gone_is_no_damage(part):
-    path, digest = part
+    path, proof = part
+    foot_of(path, proof)
     path.unlink()
-    with pytest.raises(FileNotFoundError):
-        PartFile(path, digest)
+    for known in (proof, old(proof)):
+        with pytest.raises(FileNotFoundError):
+            PartFile(path, known)
+
+
+def test_read_takes_the_bytes_of_its_columns_once(part, monkeypatch):
+    path, proof = part
+    taken = []
+    usual = os.pread
+
+    def told(file, size, offset):
+        taken.append((offset, size))
+        return usual(file, size, offset)
+
+    foot = foot_of(path, proof)
+    monkeypatch.setattr(os, "pread", told)
+    with PartFile(path, proof) as file:
+        assert not taken
+        for columns in (ORDER, ("state", "payload"), ("tags",)):
+            assert file.read(1, columns).equals(rows_from(0).slice(3).select(columns))
+    offsets, sizes = (some.reshape(2, -1)[1] for some in (foot.table.offsets, foot.table.sizes))
+    expected = list(zip(offsets.tolist(), sizes.tolist(), strict=True))
+    # The state is one in the group.
+    del expected[3]
+    assert taken == expected
+
+
+def test_file_is_read_by_others_as_it_is_by_us(part):
+    path, proof = part
+    assert pq.read_table(path).equals(rows_from(0))
+    assert path.stat().st_size == proof.size
+    assert digest_of(path) == proof.digest
+
+
+def test_field_inside_of_a_value_bounds_no_column(tmp_path):
+    path = tmp_path / "part-0000000000.parquet"
+    inside = pa.array([{"secondary": 7, "version": 3}] * 6)
+    rows = rows_from(0).drop_columns(["secondary"]).append_column("value", inside)
+    foot = foot_of(path, write_part(path, rows, ORDER[1:]))
+    assert foot.may_lie_between("secondary", 1, 2).all()
+    assert foot.only_value("version", 0) is None
+
+
+def test_feet_are_kept_within_bytes(tmp_path, monkeypatch):
+    feet = part_groups._Feet()
+    parts = []
+    for number in range(12):
+        path = tmp_path / f"part-{number:010}.parquet"
+        parts.append((path, write_part(path, rows_from(number), ORDER)))
+    size = feet.get(*parts[0]).bytes_kept
+    monkeypatch.setattr(part_groups, "FEET_BYTES_MAX", 4 * size + 100)
+    first = feet.get(*parts[0])
+    for one in parts[1:]:
+        feet.get(*one)
+        assert feet.get(*parts[0]) is first
+    assert len(feet._kept) == 4
+    assert feet._bytes == sum(one.bytes_kept for one in feet._kept.values())
+
+
+def test_fork_reads_though_another_thread_looked_at_feet():
+    program = """
+import os, sys
+from storage_core.sealed import part_groups
+feet = part_groups._feet()
+feet._lock.acquire()
+child = os.fork()
+if not child:
+    os._exit(0 if not part_groups._feet()._lock.locked() else 1)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_table_of_another_form_is_told():
+    for foot in (b"", b"PAR1" * 10, b"SLCT\x02" + bytes(40), b"SLCT\x01\0\0\0" + b"\xff" * 16):
+        with pytest.raises(CorruptionError, match="no table"):
+            decode_chunk_table(foot)
+
+
+def test_file_is_let_go_when_it_cannot_be_read(part):
+    path, proof = part
+    before = len([*Path("/proc/self/fd").iterdir()])
+    path.write_bytes(b"")
+    for _ in range(3):
+        with suppress(CorruptionError):
+            PartFile(path, proof)
+    assert len([*Path("/proc/self/fd").iterdir()]) == before

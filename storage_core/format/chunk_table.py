@@ -1,0 +1,88 @@
+"""What a part's file says before its footer: where its columns lie, and what proves them.
+
+    table   magic "SLCT" | format u16 | spare u16 | groups u32 | columns u32 | schemas u32 |
+            spare u32 | offsets | sizes | digests | bounds | numbers of schemas
+    foot    the table, and behind it the footer of Parquet as its library wrote it
+
+A chunk is what a group of rows has of one column of Parquet; of each there is its offset in the
+file (i64), its size (i64) and the xxh3-64 of its bytes (u64), group after group. Bounds are, for
+each column of `BOUNDED`, the least value of each group and the largest one (i64); of a column that
+the file does not have they are those of all numbers. Numbers of schemas are i32: those of the
+schemas that wrote the values. To other readers of Parquet the table is a gap between two things.
+"""
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from storage_core.errors import CorruptionError
+
+BOUNDED: Final = ("secondary", "primary", "address", "version", "state", "committed_at_ms")
+_MAGIC: Final = b"SLCT"
+_FORMAT: Final = 1
+_FIELDS: Final = struct.Struct("<4sHHIIII")
+Int64s = npt.NDArray[np.int64]
+UInt64s = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkTable:
+    """The chunks of a file, ascending as they lie in it.
+
+    Attributes:
+        groups: How many groups of rows there are.
+        offsets: Where each chunk begins.
+        sizes: How many bytes it has.
+        digests: The xxh3-64 of them.
+        bounds: The least and the largest value that each group has of some columns.
+        schemas: The numbers of the schemas that wrote its values.
+    """
+
+    groups: int
+    offsets: Int64s
+    sizes: Int64s
+    digests: UInt64s
+    bounds: Mapping[str, tuple[Int64s, Int64s]]
+    schemas: tuple[int, ...]
+
+
+def encode_chunk_table(table: ChunkTable) -> bytes:
+    """Return the bytes of a table."""
+    columns = len(table.offsets) // table.groups if table.groups else 0
+    fields = _FIELDS.pack(_MAGIC, _FORMAT, 0, table.groups, columns, len(table.schemas), 0)
+    bounds = [some.astype("<i8") for name in BOUNDED for some in table.bounds[name]]
+    chunks = table.offsets.astype("<i8"), table.sizes.astype("<i8"), table.digests.astype("<u8")
+    numbers = np.array(table.schemas, "<i4")
+    return fields + b"".join(some.tobytes() for some in (*chunks, *bounds, numbers))
+
+
+def decode_chunk_table(foot: bytes) -> ChunkTable:
+    """Return the table that a foot begins with.
+
+    Raises:
+        CorruptionError: It begins with none that this version knows.
+    """
+    try:
+        magic, version, _, groups, columns, count, _ = _FIELDS.unpack_from(foot)
+        chunks = groups * columns
+        longs = 3 * chunks + 2 * len(BOUNDED) * groups
+        size = _FIELDS.size + 8 * longs + 4 * count
+        if magic != _MAGIC or version != _FORMAT or len(foot) < size:
+            raise ValueError  # noqa: TRY301 - told below, with the others
+        numbers = np.frombuffer(foot, "<i4", count, _FIELDS.size + 8 * longs)
+        values = np.frombuffer(foot, "<i8", longs, _FIELDS.size)
+    except (struct.error, ValueError) as error:
+        message = "the file of a part has no table of its chunks before its footer"
+        raise CorruptionError(message) from error
+    offsets, sizes, digests = values[: 3 * chunks].reshape(3, chunks)
+    bounds = values[3 * chunks :].reshape(len(BOUNDED), 2, groups)
+    return ChunkTable(
+        groups,
+        *(offsets, sizes, digests.view("<u8")),
+        {name: (least, most) for name, (least, most) in zip(BOUNDED, bounds, strict=True)},
+        tuple(numbers.tolist()),
+    )
