@@ -1,8 +1,8 @@
 """Goal: rows become parts beside ingestion, and killing the worker meanwhile costs none of them.
 
-Method: workers that seal and join all the time are killed while a producer writes, and so are the
-processes that make parts for them; in the end broker and shards are compared record by record, and
-each sealed row is found in one part.
+Method: workers that seal, join and trim all the time are killed while a producer writes, and so are
+the processes that make parts for them; another worker that waits takes over. In the end broker and
+shards are compared record by record, by every read, and each sealed row is found in one part.
 """
 
 import os
@@ -10,13 +10,16 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from storage_core import Stream
+from storage_core.cold.sql import batches_of
 from tests.broker.lab import Lab, Topic, WorkerProcess
 from tests.faults.campaign import campaigns
 from tests.waiting import await_that
@@ -26,12 +29,12 @@ EVERY_S = 0.05
 
 
 def sealing_soon(lab: Lab, topic: Topic) -> None:
-    """Let a worker make the topic's stream, and its shards seal twenty rows."""
+    """Let a worker make the topic's stream, and its shards seal twenty rows and trim them."""
     worker = lab.worker(topic)
     worker.await_event("owned", len(topic.partitions()))
     assert worker.stop() == 0
     with Stream.open(lab.root, topic.name) as stream:
-        stream.alter(seal_rows=20)
+        stream.alter(seal_rows=20, keep_hot=timedelta(milliseconds=1))
 
 
 def makers_of(worker: WorkerProcess) -> list[int]:
@@ -42,6 +45,11 @@ def makers_of(worker: WorkerProcess) -> list[int]:
             with suppress(OSError):
                 found += map(int, (task / "children").read_text().split())
     return found
+
+
+def await_turn(worker: WorkerProcess) -> None:
+    """Wait until a worker has done something of what is due in parts."""
+    await_that(lambda: bool(worker.events("maintained")), "a turn of maintenance")
 
 
 @contextmanager
@@ -74,7 +82,7 @@ def test_worker_killed_while_it_seals_loses_and_doubles_nothing(lab: Lab, kills:
             lab.await_committed(topic, (number + 1) * RECORDS // (kills + 2))
             worker.kill()
         worker = lab.worker(topic, maintain_every_s=EVERY_S)
-        await_that(lambda: bool(worker.events("maintained")), "a turn of maintenance")
+        await_turn(worker)
     lab.expect_ledger(topic)
     assert worker.events("maintenance failed") == []
     assert worker.stop() == 0
@@ -92,7 +100,7 @@ def test_makers_of_parts_killed_beside_their_workers_cost_nothing(lab: Lab, kill
                 lab.await_committed(topic, (number + 1) * RECORDS // (kills + 2))
                 worker.kill()
         worker = lab.worker(topic, maintain_every_s=EVERY_S)
-        await_that(lambda: bool(worker.events("maintained")), "a turn of maintenance")
+        await_turn(worker)
         (maker,) = makers_of(worker)
     lab.expect_ledger(topic)
     assert worker.stop() == 0
@@ -100,12 +108,54 @@ def test_makers_of_parts_killed_beside_their_workers_cost_nothing(lab: Lab, kill
     expect_each_row_in_one_part(lab, topic)
 
 
+@pytest.mark.parametrize("kills", campaigns("SHARDLOG_BROKER_KILLS", 2))
+def test_worker_that_waits_takes_over_from_one_killed_in_its_maintenance(
+    lab: Lab, kills: int
+) -> None:
+    topic = lab.topic(partitions=2)
+    sealing_soon(lab, topic)
+    with lab.producing(topic, RECORDS):
+        worker = lab.worker(topic, maintain_every_s=EVERY_S)
+        for number in range(kills):
+            heir = lab.worker(topic, maintain_every_s=EVERY_S)
+            lab.await_committed(topic, (number + 1) * RECORDS // (kills + 2))
+            for process_id in makers_of(worker):
+                with suppress(ProcessLookupError):
+                    os.kill(process_id, signal.SIGKILL)
+            worker.kill()
+            worker = heir
+    lab.expect_ledger(topic)
+    assert worker.stop() == 0
+    expect_each_row_in_one_part(lab, topic)
+
+
 def expect_each_row_in_one_part(lab: Lab, topic: Topic) -> None:
+    """Find each row in one part and by every read, once nothing else works on them."""
     with Stream.open(lab.root, topic.name) as stream:
         stream.seal()
         parts, committed = stream.parts(), stream.committed()
         assert stream.verify().problems == ()
+        expect_every_read(lab, topic, stream)
+        stream.trim()
+        expect_every_read(lab, topic, stream)
     for shard, end in committed.items():
         tables = [pq.read_table(part.path) for part in parts if part.shard == shard]
         addresses = np.concatenate([table.column("address").to_numpy() for table in tables])
         assert np.array_equal(np.sort(addresses), np.arange(end))
+
+
+def expect_every_read(lab: Lab, topic: Topic, stream: Stream) -> None:
+    """Find what the partitions hold by read, scan and SQL; the ledger has asked tail."""
+    held = {
+        (shard, offset): value
+        for shard, rows in topic.holds().items()
+        for offset, _, value, _ in rows
+    }
+    columns = ["shard", "address", "payload"]
+    scanned = pa.Table.from_batches(list(stream.scan(columns=columns)))
+    _, batches = batches_of(lab.root, f'SELECT shard, address FROM "{topic.name}"')
+    for rows in (scanned, stream.read(columns=columns)):
+        found = {(row["shard"], row["address"]): row["payload"] for row in rows.to_pylist()}
+        assert (len(rows), found) == (len(held), held)
+    asked = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+    assert sorted(asked) == sorted(held)
