@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from storage_core.catalog.stream_meta import CHUNK_TABLES
 from storage_core.errors import CorruptionError
@@ -21,7 +22,8 @@ from storage_core.parts.compact_report import Compacted, Rewritten
 from storage_core.parts.making import made_here
 from storage_core.parts.part_work import JoinWork, Maker
 from storage_core.parts.replaced import clear, let_go, sweep_due
-from storage_core.read.parts import parts_directory, parts_in
+from storage_core.read.part_index import PartIndex
+from storage_core.read.parts import index_of, parts_directory
 from storage_core.read.view import ShardView
 from storage_core.store.key_value import Batch
 from storage_core.upkeep.exclusive import alone
@@ -34,6 +36,8 @@ FEW: Final = 4
 # So many windows a joined part may reach over: it goes once all of them have expired.
 _WINDOWS_MAX: Final = 2
 _NS_A_MS: Final = 1_000_000
+# The catalogues in which nothing is to be joined: a turn of maintenance comes every few seconds.
+_WHOLE: Final[WeakKeyDictionary[Shard, PartIndex]] = WeakKeyDictionary()
 
 
 def compact_shard(shard: Shard, maker: Maker = made_here) -> Compacted | None:
@@ -137,8 +141,12 @@ def _compact(shard: Shard, maker: Maker) -> Compacted | None:
     directory = parts_directory(shard.context.directory)
     view = shard.views.committed()
     try:
-        group = next_group(parts_in(view).entries, view.scheme)  # 1
+        index = index_of(view)
+        if _WHOLE.get(shard) is index:
+            return None
+        group = next_group(index.entries, view.scheme)  # 1
         if not group:
+            _WHOLE[shard] = index
             return None
         with file_errors(directory, "parts cannot be joined"):
             number = view.state.parts

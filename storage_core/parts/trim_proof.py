@@ -15,7 +15,7 @@ from storage_core.format.zone import Zone
 from storage_core.parts.part_work import ProveWork
 from storage_core.read.cold_blocks import ColdBlocks
 from storage_core.read.columns import block_columns
-from storage_core.read.parts import parts_in
+from storage_core.read.parts import index_of
 from storage_core.read.view import ShardView
 from storage_core.upkeep.part_checks import difference
 
@@ -48,9 +48,7 @@ def _prove_files(view: ShardView, begin: int, end: int, directory: Path) -> None
     Raises:
         CorruptionError: One is damaged or gone.
     """
-    for part in parts_in(view).entries:
-        if part.first >= end or part.last < begin:
-            continue
+    for part in index_of(view).overlapping(begin, end):
         path = directory / part.file_name
         if what := difference(path, part):
             message = f"{part.file_name} {what}; blocks that it has rows of are not trimmed"

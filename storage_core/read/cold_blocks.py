@@ -5,7 +5,6 @@ addresses. Parts are sorted by id, so that the rows of one block lie all over th
 blocks' rows are read at once and held, sorted by address, until others are asked for.
 """
 
-from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -28,7 +27,7 @@ from storage_core.format.record import SCHEMA
 from storage_core.format.shard_state import AddressRange
 from storage_core.format.zone import Zone
 from storage_core.ground.arrow import concat
-from storage_core.read.cold_rows import ColdRows, ColdSlice
+from storage_core.read.cold_rows import ColdRows
 from storage_core.read.row_filter import RowFilter
 from storage_core.read.view import ShardView
 
@@ -53,9 +52,6 @@ class ColdBlocks:
         """
         self._stream, self._shard = view.stream, view.shard
         self._rows = ColdRows(view, directory)
-        self._groups = self._rows.groups()
-        self._begins = [group[0].first for group in self._groups]
-        self._slices: dict[int, list[ColdSlice]] = {}
         self._held: OrderedDict[AddressRange, pa.RecordBatch] = OrderedDict()
 
     def block(self, zone: Zone) -> Block:
@@ -66,10 +62,11 @@ class ColdBlocks:
         """
         try:
             try:
-                found = self._of_slices(zone)
+                found = list(self._of_slices(zone))
             except (CorruptionError, FileNotFoundError):
                 # It need not be one that has rows of this block.
-                found = [self._alone(zone)]
+                alone = self._rows.slice_of(zone.first, zone.end)
+                found = [self._rows.of_slice(alone, _COLUMNS)]
         except FileNotFoundError as error:
             message = "the part is gone"
             raise CorruptionError(message, path=Path(error.filename)) from error
@@ -100,45 +97,29 @@ class ColdBlocks:
                 end=runs[-1].end,
             ) from error
 
-    def _of_slices(self, zone: Zone) -> list[pa.RecordBatch]:
-        """Return the rows of a block by their addresses, from slices that others need too."""
-        return [
-            rows.slice(first, end - first)
-            for rows in map(self._rows_of, self._slices_with(zone))
-            for first, end in [_between(rows, zone.first, zone.end)]
-            if end > first
-        ]
+    def _of_slices(self, zone: Zone) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a block by their addresses, from slices that others need too."""
+        at = zone.first
+        while at < zone.end and (held := self._range_at(at, zone.end)) is not None:
+            rows = self._held[held]
+            first, behind = _between(rows, at, min(held.end, zone.end))
+            if behind > first:
+                yield rows.slice(first, behind - first)
+            at = held.end
 
-    def _alone(self, zone: Zone) -> pa.RecordBatch:
-        """Return the rows of a block from no parts but those that can have some."""
-        parts = tuple(
-            part
-            for group in self._groups
-            for part in group
-            if part.first < zone.end and part.last >= zone.first
-        )
-        return self._rows.of_slice(ColdSlice(AddressRange(zone.first, zone.end), parts), _COLUMNS)
-
-    def _slices_with(self, zone: Zone) -> list[ColdSlice]:
-        """Return the slices that can have rows of a block, by their addresses."""
-        found: list[ColdSlice] = []
-        at = max(0, bisect_right(self._begins, zone.first) - 1)
-        while at < len(self._begins) and self._begins[at] < zone.end:
-            if at not in self._slices:
-                self._slices[at] = self._rows.slices(self._groups[at])
-            found += [one for one in self._slices[at] if one.range.overlaps(zone.first, zone.end)]
-            at += 1
-        return found
-
-    def _rows_of(self, some: ColdSlice) -> pa.RecordBatch:
-        rows = self._held.get(some.range)
-        if rows is None:
+    def _range_at(self, address: int, end: int) -> AddressRange | None:
+        """Return addresses whose rows are held, the first there are from one to before another."""
+        found = next((one for one in self._held if one.start <= address < one.end), None)
+        if found is None:
+            some = self._rows.slice_at(address, end)
+            if some is None:
+                return None
             while len(self._held) >= _SLICES_HELD:
                 self._held.popitem(last=False)
-            rows = self._rows.of_slice(some, _COLUMNS)
-        self._held[some.range] = rows
-        self._held.move_to_end(some.range)
-        return rows
+            found = some.range
+            self._held[found] = self._rows.of_slice(some, _COLUMNS)
+        self._held.move_to_end(found)
+        return found
 
 
 def _block_of(zone: Zone, rows: pa.RecordBatch) -> Block:

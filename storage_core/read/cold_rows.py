@@ -7,6 +7,7 @@ Which addresses are asked for the caller says, by runs: zones know which of them
 still stand. Payloads that parts leave out are made again, of the rows that are wanted alone.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from storage_core.format.shard_state import AddressRange
 from storage_core.ground.arrow import Array, distinct, int_array, nulls, repeated
 from storage_core.read.columns import is_late, read_schema
 from storage_core.read.keyed import numbers_in
-from storage_core.read.parts import parts_in
+from storage_core.read.parts import index_of
 from storage_core.read.row_filter import Int32s, Int64s, Mask, RowFilter
 from storage_core.read.rows import in_order
 from storage_core.read.schema_columns import schemas_in
@@ -73,7 +74,7 @@ class ColdRows:
         """
         self._view = view
         self._directory = directory
-        self._entries = parts_in(view).entries
+        self._index = index_of(view)
         self._has_keys = view.meta.has_keys
         self._writers: dict[int, Writer] | None = None
         self._readers: dict[tuple[int, ...], AvroSchema] = {}
@@ -81,9 +82,9 @@ class ColdRows:
 
     def normal(self, wanted: RowFilter, runs: Runs) -> Iterator[pa.RecordBatch]:
         """Yield the wanted rows of some addresses that were neither late nor ahead, unsorted."""
-        for part in self._entries if runs else ():
-            if not part.is_flagged and (some := _within(runs, part.first, part.last + 1)):
-                yield from self._rows(part, wanted, some)
+        for part in self._index.overlapping_any(runs):
+            if not part.is_flagged:
+                yield from self._rows(part, wanted, _within(runs, part.first, part.last + 1))
 
     def by_address(self, wanted: RowFilter, runs: Runs) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Yield the wanted rows of some addresses in their order, each batch with its end.
@@ -92,27 +93,57 @@ class ColdRows:
         """
         columns = tuple(dict.fromkeys((*wanted.columns, "address")))
         whole = replace(wanted, columns=columns)
-        for parts in self.groups():
-            for one in self.slices(parts):
-                some = _within(runs, one.range.start, one.range.end)
-                if rows := self._in_order(one, some, whole):
-                    yield from _in_batches(rows, wanted.columns)
+        at, end = (runs[0].start, runs[-1].end) if runs else (0, 0)
+        while (one := self.slice_at(at, end)) is not None:
+            some = _within(runs, max(at, one.range.start), one.range.end)
+            if rows := self._in_order(one, some, whole):
+                yield from _in_batches(rows, wanted.columns)
+            at = one.range.end
 
-    def groups(self) -> list[list[PartEntry]]:
-        """Return parts that share addresses together, those of lesser addresses first."""
-        return list(_neighbours(self._entries))
+    def slice_at(self, address: int, end: int) -> ColdSlice | None:
+        """Return the slice with the first address from one to before another that a part may have.
 
-    def slices(self, group: Sequence[PartEntry]) -> list[ColdSlice]:
-        """Return the addresses of parts that share some in slices, ascending."""
+        It begins where a part does, or ends. It goes on within the largest part that is there, as
+        long as others that begin have no more rows than those of its begin: parts are sorted by
+        id, so that few addresses cost whole parts.
+        """
+        near = self._index.overlapping(address, end)
+        if not near:
+            return None
+        found = self._index.around(max(address, min(one.first for one in near)))
+        parts = self._index.overlapping(found.start, found.end)
+        spare = sum(one.rows for one in parts)
+        most = max(parts, key=lambda one: one.rows).last + 1
+        most = min(most, max(found.end, found.start + _SLICE_ROWS))
+        while (more := self._index.around(found.end).end) <= most:
+            new = [
+                one for one in self._index.overlapping(found.end, more) if one.first >= found.end
+            ]
+            spare -= sum(one.rows for one in new)
+            if spare < 0:
+                break
+            found, parts = AddressRange(found.start, more), [*parts, *new]
+        return self._cut(ColdSlice(found, tuple(parts)), max(address, found.start))
+
+    def slice_of(self, start: int, end: int) -> ColdSlice:
+        """Return the slice of these very addresses, with no parts but those that can have some."""
+        return ColdSlice(AddressRange(start, end), tuple(self._index.overlapping(start, end)))
+
+    def _cut(self, some: ColdSlice, address: int) -> ColdSlice:
+        """Return what of a slice is about an address, so much as memory is meant to take."""
+        start, end = some.range.start, some.range.end
+        rows = size = 0.0
         try:
-            size = sum(foot_of(self._path(part), part.proof).size for part in group)
+            for part in some.parts:
+                inside = min(end, part.last + 1) - max(start, part.first)
+                share = inside / (part.last + 1 - part.first)
+                rows += share * part.rows
+                size += share * foot_of(self._path(part), part.proof).size
         except CorruptionError as error:
             raise error.placed(self._view.stream, self._view.shard) from error
-        first, end = group[0].first, max(one.last for one in group) + 1
-        count = max(size // _SLICE_BYTES, sum(one.rows for one in group) // _SLICE_ROWS) + 1
-        step = -(-(end - first) // count)
-        ranges = (AddressRange(at, min(at + step, end)) for at in range(first, end, step))
-        return [ColdSlice(one, tuple(group)) for one in ranges]
+        step = -(-(end - start) // (int(max(size / _SLICE_BYTES, rows / _SLICE_ROWS)) + 1))
+        begin = address - (address - start) % step
+        return ColdSlice(AddressRange(begin, min(begin + step, end)), some.parts)
 
     def of_slice(self, some: ColdSlice, columns: tuple[str, ...]) -> pa.RecordBatch:
         """Return all rows of a slice by their addresses, those that had expired among them."""
@@ -278,24 +309,10 @@ def _one(rows: pa.Table, name: str) -> Array:
 
 
 def _within(runs: Runs, start: int, end: int) -> list[AddressRange]:
-    """Return what of some runs lies in a range."""
-    return [
-        AddressRange(max(one.start, start), min(one.end, end))
-        for one in runs
-        if one.overlaps(start, end)
-    ]
-
-
-def _neighbours(entries: Sequence[PartEntry]) -> Iterator[list[PartEntry]]:
-    """Yield parts that share addresses together, those of lesser addresses first."""
-    some: list[PartEntry] = []
-    for part in entries:
-        if some and part.first > max(one.last for one in some):
-            yield some
-            some = []
-        some.append(part)
-    if some:
-        yield some
+    """Return what of some runs, which ascend, lies in a range."""
+    first = bisect_right(runs, start, key=lambda one: one.end)
+    behind = bisect_left(runs, end, key=lambda one: one.start)
+    return [AddressRange(max(one.start, start), min(one.end, end)) for one in runs[first:behind]]
 
 
 def _in_batches(

@@ -6,7 +6,7 @@ from storage_core.errors import CorruptionError
 from storage_core.format.keys import PREFIX_PART, prefix_end
 from storage_core.format.part_entry import PartEntry, decode_part
 from storage_core.format.shard_state import KEY_CATALOGUE, KEY_PARTS, KEY_SEALED
-from storage_core.read.parts import parts_directory, parts_in
+from storage_core.read.parts import parts_directory, read_index
 from storage_core.read.view import ShardView
 from storage_core.sealed.part_bytes import digest_of
 from storage_core.upkeep.findings import Findings
@@ -17,7 +17,7 @@ def check_parts(view: ShardView, shard_directory: Path, findings: Findings) -> N
     directory = parts_directory(shard_directory)
     state = view.state
     try:
-        parts_in(view)
+        read_index(view)
     except CorruptionError as error:
         findings.tell("part", error.message, key=KEY_CATALOGUE)
     for key, data in view.meta_items(PREFIX_PART, prefix_end(PREFIX_PART)):

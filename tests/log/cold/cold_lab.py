@@ -22,7 +22,7 @@ from storage_core.format.keys import PREFIX_PART
 from storage_core.format.shard_state import KEY_CATALOGUE, ShardState
 from storage_core.parts.catalogue import replace_parts
 from storage_core.parts.part_file import write_part
-from storage_core.read.parts import Part
+from storage_core.read.parts import Part, _kept_parts
 from storage_core.sealed.part_values import Writer, column_of, payloads_of, reader_of
 from storage_core.store import rocks
 from storage_core.store.key_value import Batch
@@ -195,6 +195,7 @@ def take_entry_away(stream: Stream) -> None:
         batch = Batch()
         batch.delete(key)
         shard._store.write(batch)
+    _kept_parts.cache_clear()
 
 
 def forget_sum(stream: Stream) -> None:

@@ -309,6 +309,23 @@ def test_damaged_part_of_trimmed_rows_is_told_and_rows_of_others_are_read(lab, d
     assert not lab.stream.verify().is_clean
 
 
+def test_damaged_part_costs_no_rows_before_it(lab):
+    rng = np.random.default_rng(18)
+    for _ in range(3):
+        lab.append(rng, 300)
+        lab.stream.seal()
+    end = max(one.entry.first for one in lab.stream.parts() if one.shard == 0)
+    lab.stream.trim()
+    expected = [one.to_pylist() for one in lab.stream.tail(0, 0, end - 100)]
+    lab.reopen()
+    for part in (one for one in lab.stream.parts() if one.shard == 0):
+        if part.entry.last >= end:
+            part.path.write_bytes(b"nothing")
+    with pytest.raises(CorruptionError):
+        list(lab.stream.tail(0, end))
+    assert [one.to_pylist() for one in lab.stream.tail(0, 0, end - 100)] == expected
+
+
 def test_part_that_differs_from_its_blocks_stops_a_trim(lab):
     rng = np.random.default_rng(15)
     lab.append(rng, 400)
