@@ -175,10 +175,11 @@ class ColdRows:
                     mask = self._mask(narrow, wanted, runs)
                     if not mask.any():
                         continue
-                    chosen = int_array(np.flatnonzero(mask))
-                    rows = narrow.take(chosen)
+                    chosen = None if mask.all() else int_array(np.flatnonzero(mask))
+                    rows = _taken(narrow, chosen)
                     if more:
-                        for field in (wide := file.read(group, more).take(chosen)).schema:
+                        wide = _taken(file.read(group, more), chosen)
+                        for field in wide.schema:
                             rows = rows.append_column(field, wide.column(field.name))
                     yield self._shown(file, rows, wanted.columns)
         except CorruptionError as error:
@@ -300,6 +301,10 @@ _NO_IDS: Final[Int32s] = np.empty(0, np.int32)
 
 def _numpy(rows: pa.Table, name: str) -> Any:  # noqa: ANN401 - of the column's type
     return rows.column(name).to_numpy()
+
+
+def _taken(rows: pa.Table, chosen: Any) -> pa.Table:  # noqa: ANN401 - an array, or None for all
+    return rows if chosen is None else rows.take(chosen)
 
 
 def _one(rows: pa.Table, name: str) -> Array:

@@ -155,7 +155,7 @@ def scan_pieces(view: ShardView, wanted: RowFilter) -> Iterator[pa.RecordBatch]:
     """Yield all rows piece by piece, in no order."""
     if wanted.start <= wanted.end and wanted.address_start < wanted.address_end:
         view.refuse_lost(wanted.address_start, wanted.address_end)
-        yield from _normal_rows(view, wanted, _normal_zones(view, wanted))
+        yield from _normal_rows(view, wanted, _normal_zones(view, wanted), is_once=True)
         yield from flagged_rows(view, wanted)
 
 
@@ -215,10 +215,13 @@ def _rows_of(view: ShardView, wanted: RowFilter, zones: Iterator[Zone]) -> list[
 
 
 def _normal_rows(
-    view: ShardView, wanted: RowFilter, zones: Iterator[Zone]
+    view: ShardView, wanted: RowFilter, zones: Iterator[Zone], *, is_once: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    if wanted.ids is not None and view.state.trimmed and not view.meta.has_keys:
-        # Parts are sorted by id: of few they read some groups of rows, and no block whole.
+    is_of_few = wanted.ids is not None and not view.meta.has_keys
+    if view.state.trimmed and (is_of_few or is_once):
+        # Parts are sorted by id: of few they read some groups of rows, and no block whole. Of all
+        # ids rows of any time lie all over them, so whoever comes back for the next time has blocks
+        # made of them, and whoever does not spares the making.
         runs, zones = _trimmed_runs(zones, view.state.trimmed)
         yield from view.trimmed.normal(wanted, runs)
     for zone, block in view.blocks(zones):

@@ -18,6 +18,7 @@ from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.record import HEADERS_TYPE
 from storage_core.format.shard_state import AddressRange
 from storage_core.parts.same_rows import are_same
+from storage_core.read.cold_blocks import ColdBlocks
 from storage_core.read.cold_rows import ColdRows
 from storage_core.read.columns import COLUMNS
 from storage_core.read.parts import parts_directory
@@ -224,6 +225,19 @@ def test_groups_that_cannot_hold_what_is_wanted_are_not_read(tmp_path, monkeypat
         sides.view.close()
     assert set(read) == {2}
     lab.stream.close()
+
+
+def test_read_of_a_time_makes_no_blocks_of_parts(lab, monkeypatch):
+    lab.append(np.random.default_rng(24), 400)
+    first, last = FIRST_MS + 100_000, FIRST_MS + 200_000
+    before = lab.stream.read(start=first, end=last)
+    assert before.num_rows
+    lab.stream.seal()
+    lab.stream.trim()
+    made: list[Any] = []
+    monkeypatch.setattr(ColdBlocks, "block", lambda _blocks, zone: made.append(zone))
+    assert lab.stream.read(start=first, end=last).equals(before)
+    assert not made
 
 
 def test_damaged_part_is_told_with_its_file(lab):
