@@ -4,7 +4,8 @@ Method: in small parts of every kind one place after the other is damaged: a bit
 zeros, the end cut off or something behind it. Those places lie all over the file: pages and their
 headers, bloom filters, page index, footer. Where blocks are gone reads tell it that need what is
 damaged, and the others find the rows as they were; `verify` tells it always. Where blocks stay
-nothing is trimmed or joined for it, and the part is made again of them.
+nothing is trimmed or joined for it, and the part is made again of them. So it is, too, where this
+process has read the part before.
 
 `make test` tries some places; SHARDLOG_FAULT_COLD says how many times as many, and from 50 on each
 byte of all parts has its turn.
@@ -20,11 +21,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pytest
 
-from storage_core import CorruptionError, ShardlogError, Stream
+from storage_core import CorruptionError, Environment, ShardlogError, Stream, StreamReader
 from storage_core.cold.sql import batches_of
 from storage_core.format.part_entry import PartEntry
 from storage_core.parts.compact import next_group
 from storage_core.read.parts import Part
+from storage_core.testing import ManualClock
 from tests.log.cold.cold_lab import NAME, ColdLab
 
 TIMES: Final = int(os.environ.get("SHARDLOG_FAULT_COLD") or 1)
@@ -186,6 +188,21 @@ def test_reads_of_a_part_that_nobody_has_read_tell_damage_at_any_place(lab: Cold
             assert told[:2] == [True, True] or not is_needed(damage), damage
             assert not stream.verify().is_clean
         link.unlink()
+
+
+def test_reads_of_a_part_that_was_read_before_tell_damage_at_any_place(lab: ColdLab) -> None:
+    lab.stream.trim()
+    # A reader beside it looks again and again, and its pauses move no clock but its own.
+    environment = Environment(ManualClock())
+    with StreamReader.open(lab.root, NAME, environment=environment) as reader:
+        rows = rows_by_shard(lab, reader)
+        assert rows_by_shard(lab, lab.stream) == rows
+        for number, damage in enumerate(damages(lab, seed=2, some=12)):
+            reads, shard = reader if number % 20 == 0 else lab.stream, damage.part.shard
+            with done(damage):
+                for call, right in zip(answers(lab, reads, shard), rows[shard], strict=True):
+                    is_told(call, right, damage)
+        assert rows_by_shard(lab, reader) == rows
 
 
 def test_upkeep_tells_damage_at_any_place_and_it_is_mended(lab: ColdLab) -> None:
