@@ -7,15 +7,18 @@ does with a worker until that has set what it does on signals; and SIGUSR1, whic
 to a worker at any time, is not to end one that cannot hear it yet.
 """
 
+import os
 import signal
 import sys
 
 # The verb with handlers of its own.
 _HEARS_SIGNALS = "worker"
+_STANDARD_LAST = 2
 
 
 def run() -> None:
     """Run the command and exit with its code."""
+    fill_standard_descriptors()
     usual = signal.getsignal(signal.SIGINT)
     _end_at_once(usual)
     is_worker = sys.argv[1:2] == [_HEARS_SIGNALS]
@@ -32,6 +35,19 @@ def run() -> None:
         code = EXIT_INTERRUPTED
     _end_at_once(usual)
     sys.exit(code)
+
+
+def fill_standard_descriptors() -> None:
+    """Open what the process was started without of its standard descriptors, on nothing.
+
+    IMPORTANT: before any file is opened. The next file would have the number of one that is
+    closed, and what libraries say on standard error would be written into it.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_LAST:
+        os.set_inheritable(descriptor, True)  # noqa: FBT003 - takes no name
+    os.close(descriptor)
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123 - as long as the process
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123 - as above
 
 
 def _end_at_once(usual: object) -> None:

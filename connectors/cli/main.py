@@ -4,7 +4,6 @@ An error of ours is one line on standard error and an exit code that means somet
 (exit_codes.py); a traceback is a bug.
 """
 
-import os
 import sys
 from typing import Annotated, Final
 
@@ -28,12 +27,12 @@ from connectors.cli import (
     tail,
     worker,
 )
+from connectors.cli.entry import fill_standard_descriptors
 from connectors.cli.exit_codes import EXIT_INTERRUPTED, EXIT_USAGE, exit_code_for, one_line
 from connectors.cli.shown import installed_version
 from storage_core import ShardlogError
 
 _UNEXPECTED: Final = "unexpected extra argument(s)"
-_STANDARD_LAST: Final = 2
 _HELP: Final = "Kafka topics into a time-indexed shard log, and what is in it."
 
 
@@ -92,19 +91,6 @@ def run(arguments: list[str] | None = None) -> None:
     """Run the command and exit with its code."""
     fill_standard_descriptors()
     sys.exit(outcome(arguments))
-
-
-def fill_standard_descriptors() -> None:
-    """Open what the process was started without of its standard descriptors, on nothing.
-
-    IMPORTANT: before any file is opened. The next file would have the number of one that is
-    closed, and what libraries say on standard error would be written into it.
-    """
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_LAST:
-        os.set_inheritable(descriptor, True)  # noqa: FBT003 - takes no name
-    os.close(descriptor)
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123 - as long as the process
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123 - as above
 
 
 def outcome(arguments: list[str] | None = None) -> int:

@@ -105,10 +105,29 @@ def test_no_file_takes_the_place_of_a_standard_descriptor_that_is_closed(closed,
 import os, sys
 for each in {closed}:
     os.close(each)
-from connectors.cli.main import fill_standard_descriptors
+from connectors.cli.entry import fill_standard_descriptors
 fill_standard_descriptors()
 with open({os.fspath(tmp_path / "opened")!r}, "w") as opened:
     opened.write(str(opened.fileno()))
 """
     assert run_entry(program).returncode == 0
     assert int((tmp_path / "opened").read_text()) > 2
+
+
+@pytest.mark.parametrize("closed", [(1,), (2,), (0, 1, 2)])
+def test_command_that_is_started_without_standard_descriptors_fills_them(closed, tmp_path):
+    program = f"""
+import os, sys
+for each in {closed}:
+    os.close(each)
+    setattr(sys, ["stdin", "stdout", "stderr"][each], None)
+from connectors.cli.entry import run
+try:
+    run()
+except SystemExit as end:
+    filled = [os.readlink(f"/proc/self/fd/{{each}}") for each in {closed}]
+    with open({os.fspath(tmp_path / "seen")!r}, "w") as seen:
+        print(end.code, *filled, file=seen)
+"""
+    assert run_entry(program, "parts", "/nowhere", "nothing").returncode == 0
+    assert (tmp_path / "seen").read_text().split() == ["2", *[os.devnull] * len(closed)]
