@@ -7,13 +7,13 @@ does with a worker until that has set what it does on signals; and SIGUSR1, whic
 to a worker at any time, is not to end one that cannot hear it yet.
 """
 
-import os
 import signal
 import sys
 
+from connectors.cli.standard_descriptors import fill_standard_descriptors
+
 # The verb with handlers of its own.
 _HEARS_SIGNALS = "worker"
-_STANDARD_LAST = 2
 
 
 def run() -> None:
@@ -35,19 +35,6 @@ def run() -> None:
         code = EXIT_INTERRUPTED
     _end_at_once(usual)
     sys.exit(code)
-
-
-def fill_standard_descriptors() -> None:
-    """Open what the process was started without of its standard descriptors, on nothing.
-
-    IMPORTANT: before any file is opened. The next file would have the number of one that is
-    closed, and what libraries say on standard error would be written into it.
-    """
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_LAST:
-        os.set_inheritable(descriptor, True)  # noqa: FBT003 - takes no name
-    os.close(descriptor)
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123 - as long as the process
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123 - as above
 
 
 def _end_at_once(usual: object) -> None:

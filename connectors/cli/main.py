@@ -27,9 +27,9 @@ from connectors.cli import (
     tail,
     worker,
 )
-from connectors.cli.entry import fill_standard_descriptors
 from connectors.cli.exit_codes import EXIT_INTERRUPTED, EXIT_USAGE, exit_code_for, one_line
 from connectors.cli.shown import installed_version
+from connectors.cli.standard_descriptors import fill_standard_descriptors
 from storage_core import ShardlogError
 
 _UNEXPECTED: Final = "unexpected extra argument(s)"

@@ -105,7 +105,7 @@ def test_no_file_takes_the_place_of_a_standard_descriptor_that_is_closed(closed,
 import os, sys
 for each in {closed}:
     os.close(each)
-from connectors.cli.entry import fill_standard_descriptors
+from connectors.cli.standard_descriptors import fill_standard_descriptors
 fill_standard_descriptors()
 with open({os.fspath(tmp_path / "opened")!r}, "w") as opened:
     opened.write(str(opened.fileno()))

@@ -1,0 +1,20 @@
+"""Standard input, output and error, also for a command that is started without one of them."""
+
+import os
+import sys
+from typing import Final
+
+_STANDARD_LAST: Final = 2
+
+
+def fill_standard_descriptors() -> None:
+    """Open what the process was started without of its standard descriptors, on nothing.
+
+    IMPORTANT: before any file is opened. The next file would have the number of one that is
+    closed, and what libraries say on standard error would be written into it.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_LAST:
+        os.set_inheritable(descriptor, True)  # noqa: FBT003 - takes no name
+    os.close(descriptor)
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123 - as long as the process
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123 - as above
