@@ -9,17 +9,21 @@ their columns. What has expired is not shown. DuckDB skips row groups by the sta
 bloom filters of parts: `EXPLAIN ANALYZE` tells how many it scanned.
 """
 
+import os
 import re
+import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from os import PathLike
 from pathlib import Path
+from tempfile import gettempdir
 from types import TracebackType
 from typing import Any, Final, Self
 
 import pyarrow as pa
 
 from storage_core.catalog.root_file import list_streams
+from storage_core.cold.interruptible import Interruptible
 from storage_core.cold.missing import told_missing
 from storage_core.cold.moment import (
     A_PART_HAS_GONE,
@@ -40,6 +44,9 @@ _MISSING: Final = "SQL needs DuckDB: pip install 'shardlog[sql]'"
 _AS_WRITTEN: Final = "hive_partitioning = false"
 # NOTE: DuckDB (2.0) says the second where it has not begun to read.
 _GONE: Final = ("no such file", "no files found that match the pattern")
+# What DuckDB takes for a pattern, in a path as in any other.
+_PATTERN: Final = re.compile(r"[*?\[]")
+_INTERRUPTED: Final = "Query interrupted"
 _QUOTE: Final = '"'
 _ASKING: Final = ("SELECT", "FROM", "PIVOT", "UNPIVOT", "WITH", "EXPLAIN")
 # How views of DuckDB's begin that every query can name.
@@ -67,8 +74,7 @@ class Streams:
         self._root = Path(root).absolute()
         self._names = list(streams)
         _refuse_alike(self._names)
-        # A table is a stream, and never a variable of the program that asks.
-        self.connection = _duckdb().connect(config={"python_enable_replacements": "false"})
+        self.connection = _duckdb().connect(config=_config())
         try:
             # NOTE: DuckDB (2.0) would parse the footers of all files for each query.
             self.connection.execute("SET parquet_metadata_cache = true")
@@ -99,12 +105,9 @@ class Streams:
             InvalidRequestError: One is not there any more.
             UnavailableError: A part went while it was looked at.
         """
-        duckdb = _duckdb()
         for name in self._names:
-            try:
+            with _telling():
                 _show(self.connection, name, look(self._root, name))
-            except duckdb.Error as error:
-                raise _refusal(error) from error
 
     def sql(self, query: str) -> Any:  # noqa: ANN401 - a relation of DuckDB's
         """Return the answer to a query, as DuckDB's relation; lazy, and of the last look.
@@ -113,11 +116,19 @@ class Streams:
             InvalidRequestError: The query cannot be understood.
             UnavailableError: A part has gone since the last look.
         """
-        duckdb = _duckdb()
-        try:
+        with _telling():
             return self.connection.sql(query)
-        except duckdb.Error as error:
-            raise _refusal(error) from error
+
+
+def _config() -> dict[str, str]:
+    place = Path(gettempdir()) / f"shardlog-sql-{os.getpid()}-{secrets.token_hex(4)}"
+    return {
+        # A table is a stream, and never a variable of the program that asks.
+        "python_enable_replacements": "false",
+        # What does not fit memory would else lie in the directory that the caller is in, under
+        # names that are those of any other process there. DuckDB makes it, and takes it away.
+        "temp_directory": str(place),
+    }
 
 
 def batches_of(root: str | PathLike[str], query: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
@@ -131,18 +142,22 @@ def batches_of(root: str | PathLike[str], query: str) -> tuple[pa.Schema, Iterat
         CorruptionError: A part is not there.
         UnavailableError: Parts went on going before they could be opened.
     """
-    duckdb = _duckdb()
     for _ in range(TRIES_MAX):
-        with ExitStack() as undo, suppress(PartGoneError):
-            streams = undo.enter_context(connect(root, _named(root, query)))
-            try:
-                reader = _told_apart(streams.sql(query)).to_arrow_reader()
-            except duckdb.Error as error:
-                raise _refusal(error) from error
-            first = _next(reader)
-            undo.pop_all()
-            return reader.schema, _while_open(streams, first, reader)
+        with suppress(PartGoneError):
+            return _answer(root, query)
     raise told_missing(root, _named(root, query))
+
+
+def _answer(root: str | PathLike[str], query: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Look at the streams of a query, and return its answer; its first rows are there."""
+    with ExitStack() as undo:
+        streams = undo.enter_context(connect(root, _named(root, query)))
+        waits = Interruptible(streams.connection.interrupt)
+        undo.callback(waits.close)
+        with _telling():
+            reader = waits.call(_told_apart(streams.sql(query)).to_arrow_reader)
+        first = _next(waits, reader)
+        return reader.schema, _while_open(undo.pop_all(), waits, first, reader)
 
 
 def _told_apart(answer: Any) -> Any:  # noqa: ANN401 - a relation
@@ -177,19 +192,22 @@ def _once_each(names: Iterable[str]) -> list[str]:
 
 
 def _while_open(
-    streams: Streams, first: pa.RecordBatch | None, reader: Iterator[pa.RecordBatch]
+    undo: ExitStack,
+    waits: Interruptible,
+    first: pa.RecordBatch | None,
+    reader: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    with streams:
+    with undo:
         batch = first
         while batch is not None:
             yield batch
-            batch = _next(reader)
+            batch = _next(waits, reader)
 
 
-def _next(reader: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+def _next(waits: Interruptible, reader: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
     """Return some more rows of an answer; None if there are no more."""
     try:
-        return next(reader, None)
+        return waits.call(lambda: next(reader, None))
     except (_duckdb().Error, pa.ArrowException, OSError) as error:
         # NOTE: what DuckDB (2.0) finds behind the first rows comes out of Arrow as an OSError.
         raise _refusal(error) from error
@@ -297,6 +315,21 @@ def _renaming(names: Renamed) -> str:
     return f"RENAME ({pairs})" if names else ""
 
 
+@contextmanager
+def _telling() -> Iterator[None]:
+    """Give what DuckDB refuses a kind, and what interrupted it back to who waits for that."""
+    duckdb = _duckdb()
+    try:
+        yield
+    except duckdb.Error as error:
+        raise _refusal(error) from error
+    except RuntimeError as error:
+        # NOTE: DuckDB (2.0) takes Ctrl-C for its own, and tells it so.
+        if str(error) != _INTERRUPTED:
+            raise
+        raise KeyboardInterrupt from error
+
+
 def _refusal(error: Exception) -> ShardlogError:
     """Return what an error of DuckDB's is to a caller."""
     message = str(error)
@@ -317,7 +350,8 @@ def _quoted(name: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("'", "''")
+    """Return a path in a literal, that stands for itself whatever characters it has."""
+    return _PATTERN.sub(r"[\g<0>]", text).replace("'", "''")
 
 
 def _duckdb() -> Any:  # noqa: ANN401 - a module that may be missing
