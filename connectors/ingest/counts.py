@@ -40,6 +40,7 @@ class WorkerCounts:
         joined: Rows of parts that it wrote anew, to join them.
         maintenance_skipped: Turns of it that were left out, since the worker fell behind or
             another process was at it, or the one that makes parts died just before.
+        maintenance_failed: How often a shard's step of it failed.
         makers_died: How often the process that makes parts died.
         reopens: By partition, how often in a row its shard was reopened after a failed write;
             one that takes writes again has no entry.
@@ -61,6 +62,7 @@ class WorkerCounts:
     sealed: int = 0
     joined: int = 0
     maintenance_skipped: int = 0
+    maintenance_failed: int = 0
     makers_died: int = 0
     reopens: Counter[Partition] = field(default_factory=Counter)
     reasons: Counter[tuple[str, str]] = field(default_factory=Counter)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from connectors.ingest.counts import WorkerCounts
+from connectors.ingest.failure_lines import FailureLines
 from connectors.ingest.shard_feed import ShardFeed
 from connectors.ingest.turns import Turns
 from connectors.kafka_client import Partition
@@ -29,9 +30,12 @@ class ExpiryTimer:
         )
         self._counts = counts
         self._log = log
+        self._failures = FailureLines("expiry failed", log.warning)
+        self._now_s = 0.0
 
     def look(self, feeds: Mapping[Partition, ShardFeed], now_s: float) -> None:
         """Tell what went, and begin a turn if one is due and none under way."""
+        self._now_s = now_s
         self.tell()
         if self._turns.is_due(now_s):
             # Those that keep all are not asked: that may change only while no worker has them.
@@ -46,15 +50,15 @@ class ExpiryTimer:
     def tell(self) -> None:
         """Tell of the shards that were done since, and count their rows."""
         for partition, outcome in self._turns.outcomes():
-            where = {"topic": partition.topic, "shard": partition.number}
             if not isinstance(outcome, ExpiryReport):
-                self._log.warning("expiry failed", **where, reason=str(outcome))
+                self._failures.note(partition, str(outcome), self._now_s)
                 continue
             self._counts.expired += outcome.rows
             if outcome.rows or outcome.blocks:
                 self._log.info(
                     "expired",
-                    **where,
+                    topic=partition.topic,
+                    shard=partition.number,
                     windows=outcome.windows,
                     rows=outcome.rows,
                     late=outcome.late_rows,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors.ingest.counts import WorkerCounts
+from connectors.ingest.failure_lines import FailureLines
 from connectors.ingest.shard_feed import ShardFeed
 from connectors.ingest.turns import Turns
 from connectors.kafka_client import Partition
@@ -52,6 +53,8 @@ class MaintenanceTimer:
         self._lag: int | None = None
         self._counts = counts
         self._log = log
+        self._failures = FailureLines("maintenance failed", log.warning)
+        self._now_s = 0.0
 
     def look(
         self,
@@ -63,6 +66,7 @@ class MaintenanceTimer:
 
         `ends_of` says where partitions end in Kafka, of those of which it is known.
         """
+        self._now_s = now_s
         self.tell()
         if self._is_behind and not self.is_under_way:
             self._is_behind = False
@@ -86,17 +90,18 @@ class MaintenanceTimer:
         """Tell of the shards that were done since, and count their rows."""
         self._counts.makers_died = self._maker.deaths
         for partition, outcome in self._turns.outcomes():
-            where = {"topic": partition.topic, "shard": partition.number}
             if outcome is None:
                 self._counts.maintenance_skipped += 1
             elif not isinstance(outcome, MaintenanceReport):
-                self._log.warning("maintenance failed", **where, reason=str(outcome))
+                self._counts.maintenance_failed += 1
+                self._failures.note(partition, str(outcome), self._now_s)
             elif not outcome.is_idle:
                 self._counts.sealed += outcome.rows_sealed
                 self._counts.joined += outcome.rows_joined
                 self._log.info(
                     "maintained",
-                    **where,
+                    topic=partition.topic,
+                    shard=partition.number,
                     sealed=outcome.rows_sealed,
                     joined=outcome.rows_joined,
                     trimmed=outcome.rows_trimmed,

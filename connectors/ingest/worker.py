@@ -167,6 +167,7 @@ class Worker:
                 "dropped_rounds": counts.dropped_rounds,
                 "joined": counts.joined,
                 "maintenance_skipped": counts.maintenance_skipped,
+                "maintenance_failed": counts.maintenance_failed,
                 "makers_died": counts.makers_died,
                 "letters_forwarded": self._letters.forwarded,
                 "letters_dropped": self._letters.dropped,

@@ -26,6 +26,7 @@ _TOTALS: Final = {
     "sealed": "Rows that maintenance made parts of.",
     "joined": "Rows of parts that maintenance wrote anew, to join them.",
     "maintenance_skipped": "Turns of maintenance left out, for lag or another process.",
+    "maintenance_failed": "How often a step of maintenance failed in a shard.",
     "makers_died": "How often the process that makes parts died.",
     "letters_forwarded": "Dead letters that were published, and let go.",
     "letters_dropped": "Dead letters that went since there were too many.",

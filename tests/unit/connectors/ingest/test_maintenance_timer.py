@@ -139,3 +139,13 @@ def test_failure_of_one_shard_is_told_and_the_others_go_on(feeds, timed):
     timed.look(feeds, 0.0)
     timed.look(feeds, EVERY_S)
     assert timed.told() == [("maintenance failed", 0), ("maintained", 1)]
+
+
+def test_failure_that_stays_is_told_at_once_and_then_every_ten_minutes(feeds, timed):
+    feeds[A].stream._shards[0].guard.fail(OSError("no space left"))
+    for turn in range(12):
+        timed.look(feeds, turn * EVERY_S)
+        timed.timer.settle(WAIT_MAX_S)
+    lines = [call.kwargs for call in timed.log.calls if call.args[0] == "maintenance failed"]
+    assert [(line["shard"], line.get("times")) for line in lines] == [(0, None), (0, 10)]
+    assert timed.counts.maintenance_failed == 11
