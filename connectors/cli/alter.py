@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from connectors.cli.arguments import Root, StreamName
+from connectors.cli.printing import print_line
 from storage_core import IndexOptions, InvalidRequestError, Stream, StreamOptions
 
 _NONE: Final = "none"
@@ -131,7 +132,7 @@ def alter(root: Root, stream: StreamName, settings: Settings) -> None:
             changed["index"] = replace(before.index, **of_index)
         opened.alter(**changed)
         for name, _ in chosen:
-            typer.echo(f"{name}: {_told(name, before)} -> {_told(name, opened.options)}")
+            print_line(f"{name}: {_told(name, before)} -> {_told(name, opened.options)}")
 
 
 def _chosen(text: str) -> tuple[str, object]:

@@ -7,7 +7,7 @@ import typer
 
 from connectors.cli.arguments import AsJson, OutputOption, Overwrite, Root, StreamName, To
 from connectors.cli.output import Output, OutputChoice
-from connectors.cli.printing import print_json, print_lines, print_table
+from connectors.cli.printing import print_json, print_line, print_lines, print_table
 from connectors.cli.progress_bar import progress_bar
 from connectors.cli.shown import shown_primary
 from storage_core import InvalidRequestError, Mended, Part, Stream, StreamReader, Unit
@@ -77,13 +77,13 @@ def seal(
         return
     for number, each in report.mended.items():
         for one in each:
-            typer.echo(_mended(number, one))
+            print_line(_mended(number, one))
     if not report.rows:
         few = f"no shard has {rows_min} rows that wait" if rows_min > 1 else "no rows are waiting"
-        typer.echo(f"{stream!r} is sealed: {few}")
+        print_line(f"{stream!r} is sealed: {few}")
         return
     size = sum(part.size for one in report.shards.values() for part in one.parts)
-    typer.echo(
+    print_line(
         f"{report.rows:,} rows sealed in {report.parts} parts, {size / report.rows:.1f} bytes a row"
     )
 
@@ -114,9 +114,9 @@ def compact(root: Root, stream: StreamName, as_json: AsJson = False) -> None:
         )
         return
     if not report.steps:
-        typer.echo(f"{stream!r} has nothing to join: {left} parts")
+        print_line(f"{stream!r} has nothing to join: {left} parts")
         return
-    typer.echo(
+    print_line(
         f"{report.parts_fewer} parts fewer: {left} are left; {report.rows:,} rows and "
         f"{report.bytes:,} bytes were written"
     )
@@ -152,9 +152,9 @@ def trim(
         )
         return
     if not report.blocks:
-        typer.echo(f"{stream!r} is trimmed: no block that old has all its rows in parts")
+        print_line(f"{stream!r} is trimmed: no block that old has all its rows in parts")
         return
-    typer.echo(
+    print_line(
         f"{report.rows:,} rows are in parts alone: {report.blocks:,} blocks of {report.bytes:,} "
         "bytes are gone"
     )
@@ -172,7 +172,7 @@ def parts(root: Root, stream: StreamName, as_json: AsJson = False) -> None:
         print_json([_fields(one) for one in found])
         return
     if not found:
-        typer.echo(f"{stream!r} has no parts: `shardlog seal {root} {stream}` makes some")
+        print_line(f"{stream!r} has no parts: `shardlog seal {root} {stream}` makes some")
         return
     print_table(_COLUMNS, [_row(one, unit) for one in found])
 

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from connectors.cli.exit_codes import EXIT_UNAVAILABLE
-from connectors.cli.printing import print_table
+from connectors.cli.printing import print_line, print_table
 from connectors.dev_stack.broker import BROKER
 from connectors.dev_stack.places import dev_directory
 from connectors.dev_stack.process import Process
@@ -64,7 +64,7 @@ def down() -> None:
     """
     ended = DevStack(dev_directory()).stop()
     for name in ended:
-        typer.echo(f"unset {KINDS[name].variable}")
+        print_line(f"unset {KINDS[name].variable}")
         typer.echo(f"{name} stopped", err=True)
     if not ended:
         typer.echo("nothing was running", err=True)
@@ -98,7 +98,7 @@ def _start(stack: DevStack, *, registry: bool) -> None:
     for kind, address in started:
         if os.environ.get(kind.variable):
             typer.echo(f"{kind.variable} is set: using {address}, starting none", err=True)
-        typer.echo(f"export {kind.variable}={address}")
+        print_line(f"export {kind.variable}={address}")
 
 
 def _stay(stack: DevStack) -> None:

@@ -26,7 +26,7 @@ from connectors.cli.arguments import (
     kafka_settings,
 )
 from connectors.cli.each_stream import of_each_stream
-from connectors.cli.printing import RowPrinter, print_json, print_table
+from connectors.cli.printing import RowPrinter, print_json, print_line, print_table
 from connectors.cli.progress_bar import progress_bar
 from connectors.dead_letters.record import DeadLetter, decode_dead_letter, reason_word
 from connectors.dead_letters.replay import Replay
@@ -130,7 +130,7 @@ def replay(  # noqa: PLR0913 - one parameter an option
         one.close()
         report = one.report
         verb = "would be replayed" if dry_run else "replayed"
-        typer.echo(
+        print_line(
             f"{report.replayed} records {verb}, {report.doubled} were there twice, "
             f"{report.foreign} have no origin and were passed by"
         )

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from connectors.cli.arguments import Execute, Root, StreamName
+from connectors.cli.printing import print_line
 from connectors.cli.shown import bytes_below, shown_bytes
 from connectors.ingest.set_aside_notes import SetAsideNotes
 from connectors.kafka_client import Partition
@@ -34,7 +35,7 @@ def drop(root: Root, stream: StreamName, remove: Remove = False, execute: Execut
     what = _described(root, stream)
     if not execute:
         done = "remove" if remove else "set aside"
-        typer.echo(f"would {done} {what}; nothing was changed, add --execute to do it")
+        print_line(f"would {done} {what}; nothing was changed, add --execute to do it")
         return
     place = drop_stream(root, stream, keep=not remove)
     # What workers had set aside of it is over; they find out by themselves.
@@ -43,9 +44,9 @@ def drop(root: Root, stream: StreamName, remove: Remove = False, execute: Execut
         if note.stream == stream:
             notes.remove(Partition(note.stream, note.shard))
     if place is None:
-        typer.echo(f"removed {what}")
+        print_line(f"removed {what}")
     else:
-        typer.echo(f"set aside {what}: it lies in {place}")
+        print_line(f"set aside {what}: it lies in {place}")
 
 
 def _described(root: Path, stream: str) -> str:

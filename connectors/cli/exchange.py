@@ -15,7 +15,7 @@ from connectors.cli.arguments import (
     keys_of,
     primary_bound,
 )
-from connectors.cli.printing import print_json
+from connectors.cli.printing import print_json, print_line
 from connectors.cli.progress_bar import progress_bar
 from connectors.cli.read import End, Start
 from storage_core import InvalidRequestError, StreamReader
@@ -125,11 +125,11 @@ def export(  # noqa: PLR0913 - one parameter an option
         print_json(_fields(report))
         return
     if report.is_resumed:
-        typer.echo("went on with an export that was interrupted, of the moment at which it began")
+        print_line("went on with an export that was interrupted, of the moment at which it began")
     for shard, lost in report.lost.items():
         told = ", ".join(f"[{first}, {last})" for first, last in lost)
-        typer.echo(f"left out of shard {shard}, as it is lost: {told}")
-    typer.echo(f"{report.rows:,} rows in {report.files} files, {report.bytes:,} bytes: {directory}")
+        print_line(f"left out of shard {shard}, as it is lost: {told}")
+    print_line(f"{report.rows:,} rows in {report.files} files, {report.bytes:,} bytes: {directory}")
 
 
 def import_(root: Root, directory: Exported, stream: StreamName, append: Append = False) -> None:
@@ -147,7 +147,7 @@ def import_(root: Root, directory: Exported, stream: StreamName, append: Append 
         report = import_stream(root, stream, directory, append=append, progress=progress)
     made = f"made {stream!r}: " if report.is_new else ""
     there = f"; {report.rows_before:,} were there already" if report.rows_before else ""
-    typer.echo(f"{made}{report.rows:,} rows taken{there}")
+    print_line(f"{made}{report.rows:,} rows taken{there}")
 
 
 def _fields(report: "ExportReport") -> dict[str, object]:

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 import typer
 
 from connectors.cli.arguments import AsJson, Execute, Root, StreamName
-from connectors.cli.printing import print_json, print_table
+from connectors.cli.printing import print_json, print_line, print_table
 from connectors.cli.shown import shown_primary
 from storage_core import UNITS_PER_SECOND, ExpiryReport, Stream, SystemClock, Unit
 
@@ -44,13 +44,13 @@ def expire(
         print_json([_fields(report, shard) for shard in report.shards])
         return
     if (options.retention, options.records_max, options.bytes_max) == (None, None, None):
-        typer.echo(
+        print_line(
             f"{stream!r} keeps all: it has neither retention nor caps, `shardlog alter` gives it "
             "some (retention_hours=168)"
         )
         return
     print_table(_COLUMNS, [list(_fields(report, shard).values()) for shard in report.shards])
-    typer.echo(_closing_line(report, floor, options.unit, execute=execute))
+    print_line(_closing_line(report, floor, options.unit, execute=execute))
 
 
 def _closing_line(report: ExpiryReport, floor: int, unit: Unit, *, execute: bool) -> str:

@@ -116,6 +116,11 @@ def print_lines(lines: Sequence[str]) -> None:
             typer.echo("\n".join(lines))
 
 
+def print_line(line: str) -> None:
+    """Print one line; as with lines."""
+    print_lines([line])
+
+
 def print_bytes(data: bytes) -> None:
     """Print bytes as they are; as with lines."""
     with _to_standard_output():

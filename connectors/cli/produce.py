@@ -20,6 +20,7 @@ from connectors import kafka_client
 from connectors.cli.arguments import BOOTSTRAP_DEFAULT, Bootstrap, KafkaSettings, kafka_settings
 from connectors.cli.avro_values import as_avro, some_bad
 from connectors.cli.made_up_records import TelemetryPlan, made_up_records
+from connectors.cli.printing import print_line
 from connectors.cli.progress_bar import progress_bar
 from connectors.cli.record_lines import Outgoing, records_from
 from connectors.cli.schema_arguments import registry_client
@@ -232,7 +233,7 @@ class _Run:
         finally:
             seconds = self._clock.monotonic_s() - started_s
             done = producer.acknowledged
-            typer.echo(
+            print_line(
                 f"{done} records acknowledged, {self._bytes} bytes handed over, "
                 f"{seconds:.2f} s, {done / max(seconds, 1e-6):.0f} records/s"
             )

@@ -13,7 +13,7 @@ import typer
 from connectors.cli.arguments import AsJson, Execute, OneStream, Root, StreamName
 from connectors.cli.each_stream import of_each_stream
 from connectors.cli.exit_codes import EXIT_DAMAGE
-from connectors.cli.printing import print_json, print_table
+from connectors.cli.printing import print_json, print_line, print_table
 from storage_core import InvalidRequestError, Problem, Stream
 
 _COLUMNS: Final = ("stream", "shard", "start", "end", "what is wrong", "file")
@@ -74,10 +74,10 @@ def accept_loss(  # noqa: PLR0913 - one parameter an option
             message = f"{where} must hold whole lost ranges; lost are: {known}"
             raise InvalidRequestError(message)
         if not execute:
-            typer.echo(f"would give up {where}; nothing was given up, add --execute to do it")
+            print_line(f"would give up {where}; nothing was given up, add --execute to do it")
             return
         opened.accept_loss(shard, start, end)
-    typer.echo(f"gave up {where}: reads pass over it")
+    print_line(f"gave up {where}: reads pass over it")
 
 
 def _verified(root: Path, name: str, *, as_json: bool) -> Iterable[Problem]:
@@ -86,11 +86,11 @@ def _verified(root: Path, name: str, *, as_json: bool) -> Iterable[Problem]:
     if not as_json:
         count = len(report.problems) + report.left_out
         said = "nothing is wrong" if report.is_clean else f"problems: {count}"
-        typer.echo(
+        print_line(
             f"{name}: {report.rows} rows in {report.blocks} blocks, {report.late_rows} late: {said}"
         )
         for line in report.unchecked:
-            typer.echo(f"  not looked at: {line}")
+            print_line(f"  not looked at: {line}")
     return report.problems
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import typer
 
 from connectors.cli.exit_codes import EXIT_AT_ONCE, exit_code_for, one_line
+from connectors.cli.printing import print_line
 from connectors.cli.shown import installed_version
 from connectors.ingest.log_lines import LogFormat, open_log, tell_library_lines_left_out
 from connectors.ingest.schema_checks import untried_topics
@@ -65,7 +66,7 @@ def worker(
     if check:
         for line in untried_topics(options):
             typer.echo(f"shardlog: {line}", err=True)
-        typer.echo(json.dumps({**options.shown(), "fetches_by": fetches_by}, indent=2))
+        print_line(json.dumps({**options.shown(), "fetches_by": fetches_by}, indent=2))
         return 0
     tune_process()
     raise_file_limit()

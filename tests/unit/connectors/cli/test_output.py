@@ -318,3 +318,12 @@ def test_standard_output_on_a_full_disk_is_one_line(root):
         ran = run(root, stdout=full)
     line = b"shardlog: writing to standard output failed: no space left on device\n"
     assert (ran.returncode, ran.stderr) == (6, line)
+
+
+@pytest.mark.parametrize("verb", ["seal", "verify"])
+def test_a_line_for_a_full_disk_is_told_in_one(root, verb):
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-c", COMMAND, verb, str(root), NAME]
+        ran = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE)
+    line = b"shardlog: writing to standard output failed: no space left on device\n"
+    assert (ran.returncode, ran.stderr) == (6, line)
