@@ -21,7 +21,7 @@ from storage_core.parts.catalogue import replace_parts
 from storage_core.parts.compact_report import Compacted, Rewritten
 from storage_core.parts.making import made_here
 from storage_core.parts.part_work import JoinWork, Maker
-from storage_core.parts.replaced import clear, let_go, sweep_due
+from storage_core.parts.replaced import clear, cleared_on_failure, let_go, sweep_due
 from storage_core.read.part_index import PartIndex
 from storage_core.read.parts import index_of, parts_directory
 from storage_core.read.view import ShardView
@@ -152,8 +152,9 @@ def _compact(shard: Shard, maker: Maker) -> Compacted | None:
             number = view.state.parts
             now_ms = shard.context.environment.clock.now_ns() // _NS_A_MS
             clear(shard, directory / part_file_name(number))
-            (joined,) = maker(shard.context, view, JoinWork(group, number, now_ms)).parts  # 2
-            _refuse_short(view, group, joined, directory)
+            with cleared_on_failure(shard, view):
+                (joined,) = maker(shard.context, view, JoinWork(group, number, now_ms)).parts  # 2
+                _refuse_short(view, group, joined, directory)
     finally:
         view.close()
     shard.context.name_features({CHUNK_TABLES})

@@ -12,13 +12,14 @@ One thread at a time, which is alone with the shard.
 """
 
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from storage_core.errors import ShardlogError
 from storage_core.format.part_entry import PART_FILES, part_file_name
 from storage_core.ground.durable_file import file_errors
 from storage_core.read.parts import parts_directory, parts_in
@@ -115,6 +116,24 @@ def clear(shard: Shard, file: Path) -> None:
     """
     with shard.guard.appending():
         _unlink(file)
+
+
+@contextmanager
+def cleared_on_failure(shard: Shard, view: ShardView) -> Iterator[None]:
+    """Remove what was made inside where it is not to be published.
+
+    On a disk that is full it has the room that others are to write to. The owner removes it, since
+    a process that was left alone may find the files of the next owner under these names.
+    """
+    try:
+        yield
+    except BaseException:
+        directory = parts_directory(shard.context.directory)
+        with suppress(ShardlogError, OSError), shard.guard.appending():
+            for file in directory.glob(PART_FILES):
+                if file.name >= part_file_name(view.state.parts):
+                    file.unlink(missing_ok=True)
+        raise
 
 
 def _unlink(file: Path) -> None:

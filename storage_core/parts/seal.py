@@ -20,7 +20,7 @@ from storage_core.ground.durable_file import file_errors, make_directories
 from storage_core.parts.catalogue import replace_parts
 from storage_core.parts.making import made_here
 from storage_core.parts.part_work import Maker, SealWork
-from storage_core.parts.replaced import sweep, sweep_due
+from storage_core.parts.replaced import cleared_on_failure, sweep, sweep_due
 from storage_core.parts.seal_report import Sealed, ShardSeal
 from storage_core.read.parts import parts_directory
 from storage_core.read.view import ShardView
@@ -98,7 +98,8 @@ def _seal(shard: Shard, rows_min: int, maker: Maker) -> ShardSeal:
             sweep(shard, view)  # 2
             now_ms = shard.context.environment.clock.now_ns() // _NS_A_MS
             work = SealWork(begin, end, view.state.generation, view.state.parts, now_ms)
-            made = maker(shard.context, view, work)  # 3, 4
+            with cleared_on_failure(shard, view):
+                made = maker(shard.context, view, work)  # 3, 4
     finally:
         view.close()
     shard.context.name_features({PARTS, CHUNK_TABLES})

@@ -6,6 +6,7 @@ alone and compared with what the log tells.
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -18,7 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from storage_core import CorruptionError, InvalidRequestError, SchemaEntry, Stream, StreamReader
+from storage_core import (
+    CorruptionError,
+    InvalidRequestError,
+    SchemaEntry,
+    Stream,
+    StreamReader,
+    UnavailableError,
+)
 from storage_core.fields import frame_of
 from tests.log.cold.cold_lab import BROKEN, FIRST_MS, NAME, ColdLab, schema_of
 
@@ -224,6 +232,26 @@ def test_kill_before_any_call_leaves_each_row_in_one_part_or_none(tmp_path, call
     lab.stream.close()
     assert was_killed is False
     assert kills > 0 or call == "unlink"
+
+
+def test_seal_that_fails_leaves_no_file_to_fill_the_disk(tmp_path):
+    """A file that may not grow any more stands for a disk that is full."""
+    lab = ColdLab(tmp_path)
+    noise = [one.bytes(1000) for one in [np.random.default_rng(15)] * 2000]
+    ids = pa.array([1, 2] * 1000, pa.int32())
+    rows: dict[str, Any] = {"primary": pa.array(range(2000)), "secondary": ids, "payload": noise}
+    lab.stream.append_batch(pa.RecordBatch.from_pydict(rows))
+    lab.stream.commit()
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**19, usual[1]))
+    try:
+        with pytest.raises(UnavailableError, match="parts cannot be made"):
+            lab.stream.seal()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert list(tmp_path.glob("*/*/parts/*")) == []
+    assert lab.stream.seal().rows == 2000
+    lab.stream.close()
 
 
 def test_rows_min_is_checked(lab):

@@ -261,7 +261,7 @@ def test_streams_are_listed_as_tables(tmp_path):
         Stream.create(tmp_path, name).close()
     for query in ("SHOW TABLES", "SELECT table_name AS name FROM information_schema.tables"):
         _, batches = batches_of(tmp_path, query)
-        assert {row["name"] for batch in batches for row in batch.to_pylist()} == {"one", "two"}
+        assert {"one", "two"} <= {row["name"] for batch in batches for row in batch.to_pylist()}
 
 
 def test_rows_that_a_cap_takes_are_not_shown(tmp_path):
