@@ -21,6 +21,7 @@ from storage_core.fields import AvroSchema, encode_batch, frame_of
 from storage_core.format.keys import PREFIX_PART
 from storage_core.format.shard_state import KEY_CATALOGUE, ShardState
 from storage_core.parts.catalogue import replace_parts
+from storage_core.parts.compact import next_group
 from storage_core.parts.part_file import write_part
 from storage_core.read.parts import Part, _kept_parts
 from storage_core.sealed.part_values import Writer, column_of, payloads_of, reader_of
@@ -170,6 +171,13 @@ class ColdLab:
                 for row in table.to_pylist(maps_as_pydicts="strict")
             ]
         return sorted(found, key=_place)
+
+    def joined_next(self, shard: int) -> list[Part]:
+        """Return the parts of a shard that a compaction would join before others."""
+        parts = [part for part in self.stream.parts() if part.shard == shard]
+        scheme = self.stream._shards[shard].context.meta.scheme
+        group = next_group([part.entry for part in parts], scheme)
+        return [part for part in parts if part.entry in group]
 
     def _writers_of(self, shard: int, writers: dict[int, Writer]) -> dict[int, Writer]:
         """Return the schemas by the numbers of a shard, which gives its own."""

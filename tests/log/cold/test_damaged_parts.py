@@ -21,11 +21,15 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pytest
 
-from storage_core import CorruptionError, Environment, ShardlogError, Stream, StreamReader
+from storage_core import (
+    CorruptionError,
+    Environment,
+    Part,
+    ShardlogError,
+    Stream,
+    StreamReader,
+)
 from storage_core.cold.sql import batches_of
-from storage_core.format.part_entry import PartEntry
-from storage_core.parts.compact import next_group
-from storage_core.read.parts import Part
 from storage_core.testing import ManualClock
 from tests.log.cold.cold_lab import NAME, ColdLab
 
@@ -214,11 +218,11 @@ def test_upkeep_tells_damage_at_any_place_and_it_is_mended(lab: ColdLab) -> None
             continue
         # What was damaged before has another name by now.
         part = next(one for one in parts if is_like(one, damage.part))
-        now = damage._replace(part=part, place=damage.place % part.entry.size)
+        now = Damage(part, damage.place % part.entry.size, damage.how)
         with done(now):
             expect_verify_to_tell(lab, now)
             assert is_told(lab.stream.trim, None, now)
-            if part.entry in first_group(lab, part.shard):
+            if part in lab.joined_next(part.shard):
                 assert is_told(lab.stream.compact, None, now)
             assert lab.stream.parts() == parts
             (mended,) = lab.stream.seal(mend=True).mended[part.shard]
@@ -236,12 +240,6 @@ def is_like(one: Part, other: Part) -> bool:
         for part in (one, other)
     )
     return of_one == of_other
-
-
-def first_group(lab: ColdLab, shard: int) -> tuple[PartEntry, ...]:
-    """Return the parts of a shard that would be joined next."""
-    entries = [part.entry for part in lab.stream.parts() if part.shard == shard]
-    return next_group(entries, lab.stream._shards[shard].context.meta.scheme)
 
 
 def test_sql_over_damaged_parts_ends_with_an_error_of_ours_or_an_answer(lab: ColdLab) -> None:
