@@ -63,7 +63,7 @@ _OPTIONS: Final = {
 # paths once for each that looks like one.
 _PATTERN: Final = re.compile(r"([][{}*?\\])")
 _WHOLE: Final = (IntegerType(), LongType())
-# By which rows that have expired, or were taken by a cap, are told.
+# By which rows that have expired, or were taken by a cap or given up, are told.
 _TELLING: Final = ("shard", "primary", "address", "state")
 _NESTED: Final = (ArrayType, MapType, StructType)
 _arrow: Any = pa.types  # the stubs do not tell one kind of type from another
@@ -259,7 +259,7 @@ def _cast(rows: DataFrame, casts: Mapping[str, DataType]) -> DataFrame:
 
 
 def _shown(moment: Moment) -> Column:
-    """Return the condition on rows that have neither expired nor been taken by a cap."""
+    """Return the condition on rows that reads show: not expired, not capped, not given up."""
     floors = [one.floor for one in moment.looks.values()]
     least = min(floors, default=None)
     shown = F.col("state") != _EXPIRED
@@ -270,6 +270,9 @@ def _shown(moment: Moment) -> Column:
             shown &= (F.col("shard") != shard) | (F.col("primary") >= one.floor)
         if one.cut > 0:
             shown &= (F.col("shard") != shard) | (F.col("address") >= one.cut)
+        for gap in one.gaps:
+            is_outside = (F.col("address") < gap.start) | (F.col("address") >= gap.end)
+            shown &= (F.col("shard") != shard) | is_outside
     return shown
 
 

@@ -30,7 +30,7 @@ class FilesAlike:
     Attributes:
         schema: Their columns.
         names: The columns that have another name beside those of other shapes.
-        has_hidden: Whether rows of them may have expired, or been taken by a cap.
+        has_hidden: Whether rows of them may have expired, been taken by a cap, or been given up.
         paths: Them.
     """
 
@@ -71,7 +71,9 @@ def _grouped(
 
 def _may_hide(part: PartEntry, parts: ShardParts) -> bool:
     """Tell whether a part may have rows that are not shown."""
-    return part.is_flagged or part.primary_min < parts.floor or part.first < parts.cut
+    if part.is_flagged or part.primary_min < parts.floor or part.first < parts.cut:
+        return True
+    return any(gap.overlaps(part.first, part.last + 1) for gap in parts.gaps)
 
 
 @lru_cache(maxsize=_SCHEMAS_MAX)

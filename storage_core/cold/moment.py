@@ -43,7 +43,7 @@ class Moment:
         files: Those of the parts, by their columns.
         hot: The rows behind them, with the columns that have another name beside those of other
             shapes; where there are neither, tables without rows.
-        looks: What of both has expired, by shard.
+        looks: What of both is not shown, by shard.
     """
 
     files: Sequence[FilesAlike]

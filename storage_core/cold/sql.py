@@ -5,8 +5,8 @@
 
 A stream is a table by its name. It is one moment of it: the list of its parts, and beside them the
 committed rows behind, as Arrow. Parts of several versions of a schema are united by the names of
-their columns. What has expired is not shown. DuckDB skips row groups by the statistics and the
-bloom filters of parts: `EXPLAIN ANALYZE` tells how many it scanned.
+their columns. What has expired or was given up is not shown. DuckDB skips row groups by the
+statistics and the bloom filters of parts: `EXPLAIN ANALYZE` tells how many it scanned.
 """
 
 import os
@@ -279,7 +279,7 @@ def _tables(duckdb: Any, connection: Any, query: str, there: set[str]) -> set[st
 
 
 def _shown(looks: Mapping[int, ShardParts]) -> str:
-    """Return the condition on rows that have neither expired nor been taken by a cap."""
+    """Return the condition on rows that reads show: not expired, not capped, not given up."""
     floor = min((one.floor for one in looks.values()), default=INT64_MIN)
     terms = [f'state <> {State.EXPIRED:d} AND "primary" >= {floor}']
     for shard, one in looks.items():
@@ -287,6 +287,9 @@ def _shown(looks: Mapping[int, ShardParts]) -> str:
             terms.append(f'(shard <> {shard} OR "primary" >= {one.floor})')
         if one.cut > 0:
             terms.append(f"(shard <> {shard} OR address >= {one.cut})")
+        for gap in one.gaps:
+            outside = f"address < {gap.start} OR address >= {gap.end}"
+            terms += [f"(shard <> {shard} OR {outside})"]
     return " AND ".join(terms)
 
 

@@ -21,6 +21,7 @@ import xxhash
 
 from storage_core.errors import CorruptionError
 from storage_core.format.keys import PREFIX_PART
+from storage_core.format.shard_state import AddressRange
 
 DIGEST_BYTES: Final = 16
 # Sums over entries are below it.
@@ -104,13 +105,15 @@ class PartEntry:
 class ShardParts:
     """The parts of a shard: all its rows below `sealed`, but what has expired, are in them.
 
-    Of their rows those below `floor` by primary, or below `cut` by address, have expired.
+    Of their rows those below `floor` by primary, or below `cut` by address, have expired, and those
+    of `gaps` were given up: reads pass over them.
     """
 
     sealed: int
     entries: tuple[PartEntry, ...]
     floor: int
     cut: int
+    gaps: tuple[AddressRange, ...]
 
 
 def part_file_name(number: int) -> str:

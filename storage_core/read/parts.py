@@ -91,7 +91,9 @@ def parts_in(view: ShardView) -> ShardParts:
         CorruptionError: An entry is damaged or missing.
     """
     state = view.state
-    return ShardParts(state.sealed, index_of(view).entries, state.floor, state.cut)
+    entries = index_of(view).entries
+    gaps = tuple(one for one in state.gaps if one.start < state.sealed)
+    return ShardParts(state.sealed, entries, state.floor, state.cut, gaps)
 
 
 def index_of(view: ShardView) -> PartIndex:

@@ -16,7 +16,15 @@ from py4j.protocol import Py4JJavaError
 
 from storage_core import CorruptionError, InvalidRequestError, Stream
 from streaming_jobs.parts import dataframe
-from tests.log.cold.cold_lab import FIRST_MS, NAME, SCHEMAS, ColdLab, Row, schema_of
+from tests.log.cold.cold_lab import (
+    FIRST_MS,
+    NAME,
+    SCHEMAS,
+    ColdLab,
+    Row,
+    give_up_a_block,
+    schema_of,
+)
 
 ENVELOPE = ("shard", "address", "primary", "version", "state", "timestamp", "schema_id")
 
@@ -180,6 +188,18 @@ def test_frame_stays_at_its_moment(spark, lab):
     lab.stream.seal()
     assert frame.count() == 700
     assert dataframe(spark, lab.root, NAME).count() == 750
+
+
+def test_rows_that_were_given_up_behind_their_seal_are_not_shown(spark, tmp_path):
+    lab = ColdLab(tmp_path)
+    for number in range(3):
+        lab.append(np.random.default_rng(number), 50)
+    lab.stream.seal()
+    give_up_a_block(lab.stream)
+    found = rows_of(dataframe(spark, tmp_path, NAME), "shard", "address")
+    assert found == [{name: row[name] for name in ("shard", "address")} for row in lab.rows()]
+    assert len(found) < 150
+    lab.stream.close()
 
 
 def test_expired_rows_are_not_shown(spark, tmp_path):

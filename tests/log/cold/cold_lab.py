@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from storage_core import Environment, SchemaEntry, Stream, StreamOptions, StreamReader
 from storage_core.fields import AvroSchema, encode_batch, frame_of
 from storage_core.format.keys import PREFIX_PART
-from storage_core.format.shard_state import KEY_CATALOGUE, ShardState
+from storage_core.format.shard_state import KEY_CATALOGUE, AddressRange, ShardState
 from storage_core.parts.catalogue import replace_parts
 from storage_core.parts.compact import next_group
 from storage_core.parts.part_file import write_part
@@ -204,6 +204,16 @@ def take_entry_away(stream: Stream) -> None:
         batch.delete(key)
         shard._store.write(batch)
     _kept_parts.cache_clear()
+
+
+def give_up_a_block(stream: Stream) -> None:
+    """Let a block of each shard be lost, and given up by name."""
+    for number, shard in stream._shards.items():
+        view = shard.views.committed()
+        zone = list(view.zones(0, view.committed))[1]
+        view.close()
+        shard.note_lost([AddressRange(zone.first, zone.end)])
+        stream.accept_loss(number, zone.first, zone.end)
 
 
 def forget_sum(stream: Stream) -> None:

@@ -23,7 +23,7 @@ from storage_core import (
 )
 from storage_core.cold.sql import batches_of, connect
 from storage_core.fields import frame_of
-from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab, schema_of
+from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab, give_up_a_block, schema_of
 
 
 @pytest.fixture(params=["none", "dictionary"])
@@ -276,6 +276,24 @@ def test_rows_that_a_cap_takes_are_not_shown(tmp_path):
     with StreamReader.open(tmp_path, NAME) as reader:
         left = reader.read(columns=["shard", "address"]).to_pylist()
     assert 0 < len(left) < 350
+    found = answer(lab, f"SELECT shard, address FROM {NAME} ORDER BY ALL")
+    assert found == sorted(left, key=lambda row: (row["shard"], row["address"]))
+    lab.stream.close()
+
+
+@pytest.mark.parametrize("is_trimmed", [False, True])
+def test_rows_that_were_given_up_behind_their_seal_are_not_shown(tmp_path, is_trimmed):
+    lab = ColdLab(tmp_path)
+    rng = np.random.default_rng(27)
+    for _ in range(3):
+        lab.append(rng, 100)
+    lab.stream.seal()
+    if is_trimmed:
+        lab.stream.trim()
+    give_up_a_block(lab.stream)
+    with StreamReader.open(tmp_path, NAME) as reader:
+        left = reader.read(columns=["shard", "address"]).to_pylist()
+    assert len(left) == len(lab.rows()) < 300
     found = answer(lab, f"SELECT shard, address FROM {NAME} ORDER BY ALL")
     assert found == sorted(left, key=lambda row: (row["shard"], row["address"]))
     lab.stream.close()
