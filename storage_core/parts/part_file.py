@@ -21,7 +21,11 @@ from storage_core.sealed.part_bytes import put_chunk_table
 
 GROUP_ROWS: Final = 8192
 _PAGE_ROWS: Final = 2048
-_ZSTD_LEVEL: Final = 1
+# Codec and level. Of floats by the streams of their bytes zstd takes a twentieth more away than lz4,
+# and grouping by them twice the time.
+_SMALL: Final = ("zstd", 1)
+_FAST: Final = ("lz4", None)
+_SPLIT: Final = "BYTE_STREAM_SPLIT"
 _SAMPLE_ROWS: Final = 16_384
 # Above this share of distinct values a dictionary is larger than what it stands for.
 _DISTINCT_MAX: Final = 0.3
@@ -47,13 +51,18 @@ def write_part(path: Path, rows: pa.Table, order: Sequence[str]) -> FileProof:
         What proves it.
     """
     dictionaries, encodings, blooms = _encodings(rows, order)
+    codecs = {
+        path_of: _FAST if encodings.get(field.name) == _SPLIT else _SMALL
+        for field in rows.schema
+        for path_of in _leaves(field)
+    }
     by = [(name, "ascending") for name in order]
     with path.open("x+b") as file:
         with _parquet.ParquetWriter(
             file,
             rows.schema,
-            compression="zstd",
-            compression_level=_ZSTD_LEVEL,
+            compression={name: codec for name, (codec, _) in codecs.items()},
+            compression_level={name: level for name, (_, level) in codecs.items() if level},
             use_dictionary=dictionaries,
             column_encoding=encodings,
             write_page_index=True,
@@ -119,7 +128,7 @@ def _encodings(rows: pa.Table, order: Sequence[str]) -> tuple[list[str], dict[st
             if _has_few(rows.column(field.name)):
                 dictionaries.append(field.name)
             else:
-                encodings[field.name] = "BYTE_STREAM_SPLIT"
+                encodings[field.name] = _SPLIT
         elif pa.types.is_string(kind) or pa.types.is_binary(kind):
             if _has_few(rows.column(field.name)):
                 dictionaries.append(field.name)
@@ -128,6 +137,23 @@ def _encodings(rows: pa.Table, order: Sequence[str]) -> tuple[list[str], dict[st
             ):
                 blooms.append(field.name)
     return dictionaries, encodings, blooms
+
+
+def _leaves(field: Any) -> Iterator[str]:  # noqa: ANN401 - a field
+    """Yield the paths by which Parquet knows what is in a column: all that is told of one."""
+    kind, name = field.type, field.name
+    if pa.types.is_struct(kind):
+        inside = [(name, one) for one in kind]
+    elif pa.types.is_map(kind):
+        inside = [(f"{name}.key_value", one) for one in (kind.key_field, kind.item_field)]
+    elif pa.types.is_list(kind):
+        inside = [(f"{name}.list", kind.value_field.with_name("element"))]
+    else:
+        yield name
+        return
+    for before, one in inside:
+        for path in _leaves(one):
+            yield f"{before}.{path}"
 
 
 def _is_whole(kind: pa.DataType) -> bool:

@@ -1,8 +1,9 @@
-"""Goal: a bloom filter is where it lets a question skip groups, and as large as it has to be."""
+"""Goal: bloom filters where they let questions skip groups, and codecs by how columns are read."""
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from storage_core.parts.part_file import GROUP_ROWS, write_part
@@ -56,3 +57,21 @@ def test_few_groups_are_taken_for_one_that_has_a_value(part):
         ]
     # Of 800 questions to a group's filter.
     assert sum(found) < 8
+
+
+def test_each_leaf_is_compressed_floats_by_the_codec_that_is_read_fast(tmp_path):
+    chance = np.random.default_rng(8).normal(size=5000)
+    place = pa.array([{"floor": n % 9, "doors": [{"x": n / 7}]} for n in range(5000)])
+    tags = pa.array([[("a", float(n))] for n in range(5000)], pa.map_(pa.string(), pa.float64()))
+    rows = pa.table({"address": range(5000), "noise": chance, "place": place, "tags": tags})
+    write_part(tmp_path / "part", rows, ("address",))
+    group = pq.ParquetFile(tmp_path / "part").metadata.row_group(0)
+    leaves = [group.column(at) for at in range(group.num_columns)]
+    assert {leaf.path_in_schema: leaf.compression for leaf in leaves} == {
+        "address": "ZSTD",
+        "noise": "LZ4",
+        "place.floor": "ZSTD",
+        "place.doors.list.element.x": "ZSTD",
+        "tags.key_value.key": "ZSTD",
+        "tags.key_value.value": "ZSTD",
+    }
