@@ -21,8 +21,8 @@ from storage_core.sealed.part_bytes import put_chunk_table
 
 GROUP_ROWS: Final = 8192
 _PAGE_ROWS: Final = 2048
-# Codec and level. Of floats by the streams of their bytes zstd takes a twentieth more away than lz4,
-# and grouping by them twice the time.
+# Codec and level. Of floats by the streams of their bytes zstd takes a twentieth more away than
+# lz4, and a grouping over them twice the time.
 _SMALL: Final = ("zstd", 1)
 _FAST: Final = ("lz4", None)
 _SPLIT: Final = "BYTE_STREAM_SPLIT"
