@@ -12,7 +12,7 @@ driver hands over. What has expired is not shown. Called on the driver.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from os import PathLike, fsdecode
 from typing import Any, Final, NoReturn
@@ -21,20 +21,7 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import DataType, StructField, StructType
 
 from storage_core import InvalidRequestError
 from storage_core.cold.missing import told_missing
@@ -45,8 +32,10 @@ from storage_core.cold.moment import (
     PartGoneError,
     look,
 )
+from storage_core.cold.united import Shown
 from streaming_jobs.field_types import shown_types
 from streaming_jobs.option_values import path_here
+from streaming_jobs.part_casts import as_shown
 
 _EXPIRED: Final = 3
 # What Spark has no reader of in files, and what the column would be.
@@ -62,12 +51,9 @@ _OPTIONS: Final = {
 # NOTE: Spark (4.3) takes paths for patterns. Told not to (`__globPaths__`), it reads all of several
 # paths once for each that looks like one.
 _PATTERN: Final = re.compile(r"([][{}*?\\])")
-_WHOLE: Final = (IntegerType(), LongType())
 # By which rows that have expired, or were taken by a cap or given up, are told.
 _TELLING: Final = ("shard", "primary", "address", "state")
-_NESTED: Final = (ArrayType, MapType, StructType)
 _arrow: Any = pa.types  # the stubs do not tell one kind of type from another
-_Renamed = tuple[tuple[str, str], ...]
 
 
 def dataframe(
@@ -121,16 +107,16 @@ def _files(
     spark: SparkSession, moment: Moment, wanted: Sequence[str] | None
 ) -> Iterator[DataFrame]:
     """Yield the rows of parts that are shown, those of one schema together."""
-    for one in moment.files:
-        told = _as_spark(one.schema, one.names, wanted)
+    for columns, one in moment.files:
+        asked = _asked(columns, wanted)
+        told = _as_spark(asked)
         try:
             rows = spark.read.options(**_OPTIONS).schema(told).parquet(*map(_as_written, one.paths))
         except AnalysisException as error:
             if error.getCondition() == "PATH_NOT_FOUND":
                 raise FileNotFoundError from error
             raise
-        shown = rows.where(_shown(moment)) if one.has_hidden else rows
-        yield shown.withColumnsRenamed(dict(one.names))
+        yield _cast(rows.where(_shown(moment)) if one.has_hidden else rows, asked)
 
 
 def _as_written(file: str) -> str:
@@ -139,26 +125,39 @@ def _as_written(file: str) -> str:
 
 def _hot(spark: SparkSession, moment: Moment, wanted: Sequence[str] | None) -> Iterator[DataFrame]:
     """Yield the rows that are not sealed."""
-    for names, table in moment.hot:
-        told = _as_spark(table.schema, names, wanted)
+    for columns, table in moment.hot:
+        asked = _asked(columns, wanted)
+        told = _as_spark(asked)
         rows: Any = table.select(told.names)
         kinds = pa.schema([(one.name, _handed(one.type)) for one in rows.schema])
-        shown = spark.createDataFrame(rows.cast(kinds), told).where(_shown(moment))
-        yield shown.withColumnsRenamed(dict(names))
+        yield _cast(spark.createDataFrame(rows.cast(kinds), told).where(_shown(moment)), asked)
 
 
-def _as_spark(schema: pa.Schema, names: _Renamed, wanted: Sequence[str] | None) -> StructType:
-    """Return the columns of a table that are shown, or needed to tell what is, by Spark's types."""
+def _asked(columns: Iterable[Shown], wanted: Sequence[str] | None) -> list[Shown]:
+    """Return the columns of a table that are shown, or needed to tell what is."""
     asked = None if wanted is None else {*map(str.lower, wanted), *_TELLING}
+    return [
+        one
+        for one in columns
+        if one.column not in OWN_COLUMNS and (asked is None or one.name.lower() in asked)
+    ]
+
+
+def _as_spark(columns: Iterable[Shown]) -> StructType:
+    """Return columns of a table by Spark's types."""
     told: dict[str, StructField] = {}
-    for field in schema:
-        shown = dict(names).get(field.name, field.name)
-        if field.name in OWN_COLUMNS or (asked is not None and shown.lower() not in asked):
-            continue
-        if shown.lower() in told:
-            _refuse_alike("columns", told[shown.lower()].name, field.name)
-        told[shown.lower()] = StructField(field.name, _type_of(shown, field.type))
+    for one in columns:
+        if one.column.lower() in told:
+            _refuse_alike("columns", told[one.column.lower()].name, one.column)
+        told[one.column.lower()] = StructField(one.column, _type_of(one.name, one.kind))
     return StructType(list(told.values()))
+
+
+def _cast(rows: DataFrame, columns: Iterable[Shown]) -> DataFrame:
+    """Return rows of a table as they are beside those of others."""
+    return rows.select(
+        *(as_shown(_named(one.column), one.kind, one.kinds).alias(one.name) for one in columns)
+    )
 
 
 def _type_of(name: str, kind: pa.DataType) -> DataType:
@@ -212,50 +211,16 @@ def _united(
     sources: Sequence[DataFrame],
     wanted: Sequence[str] | None,
 ) -> DataFrame:
-    met: dict[str, set[DataType]] = {}
-    for rows in sources:
-        for field in rows.schema:
-            met.setdefault(field.name.lower(), set()).add(field.dataType)
+    met = {name.lower() for rows in sources for name in rows.columns}
     unknown = next((name for name in wanted or () if name.lower() not in met), None)
     if unknown is not None:
         message = f"there is no column {unknown!r}"
         raise InvalidRequestError(message)
-    casts = {name: target for name, kinds in met.items() if (target := _one_type(kinds))}
     try:
-        rows = reduce(
-            lambda one, other: one.unionByName(other, allowMissingColumns=True),
-            [_cast(rows, casts) for rows in sources],
-        )
+        rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), sources)
         return rows if wanted is None else rows.select(*map(_named, wanted))
     except AnalysisException as error:
         raise InvalidRequestError(str(error).splitlines()[0]) from error
-
-
-def _one_type(kinds: set[DataType]) -> DataType | None:
-    """Return what values of several types are cast to; None where Spark finds that, or nothing."""
-    if len(kinds) == 1 or any(isinstance(kind, _NESTED) for kind in kinds):
-        return None
-    if kinds <= {StringType(), BinaryType()}:
-        return BinaryType()
-    if StringType() in kinds:
-        return StringType()
-    if BooleanType() in kinds and kinds & set(_WHOLE):
-        # SQL counts them: 1 and 0.
-        kinds = kinds - {BooleanType()}
-        if len(kinds) == 1 or kinds == set(_WHOLE):
-            return LongType() if LongType() in kinds else IntegerType()
-    # Spark's own choice for int and float is a float, which has not all of the ints.
-    is_number = kinds <= {IntegerType(), LongType(), FloatType(), DoubleType()}
-    return DoubleType() if is_number and kinds - {IntegerType(), LongType()} else None
-
-
-def _cast(rows: DataFrame, casts: Mapping[str, DataType]) -> DataFrame:
-    changed = {
-        field.name: _named(field.name).cast(target)
-        for field in rows.schema
-        if (target := casts.get(field.name.lower())) and target != field.dataType
-    }
-    return rows.withColumns(changed) if changed else rows
 
 
 def _shown(moment: Moment) -> Column:

@@ -5,7 +5,7 @@ row of a file can have expired it has to read no column to tell. A file never ch
 number is given once: its schema is read once by a process.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from storage_core.cold.shapes import Renamed, renamed
 from storage_core.errors import CorruptionError
 from storage_core.format.part_entry import PartEntry, ShardParts
 from storage_core.read.parts import parts_directory
@@ -29,25 +28,20 @@ class FilesAlike:
 
     Attributes:
         schema: Their columns.
-        names: The columns that have another name beside those of other shapes.
         has_hidden: Whether rows of them may have expired, been taken by a cap, or been given up.
         paths: Them.
     """
 
     schema: pa.Schema
-    names: Renamed
     has_hidden: bool
     paths: list[str]
 
 
-def files_alike(
-    shards: Iterable[tuple[Path, ShardParts]], several: frozenset[str]
-) -> list[FilesAlike]:
+def files_alike(shards: Iterable[tuple[Path, ShardParts]]) -> list[FilesAlike]:
     """Return the files of parts by their columns.
 
     Args:
         shards: The directory and the parts of each.
-        several: The columns of several shapes.
 
     Raises:
         FileNotFoundError: One has gone.
@@ -59,14 +53,7 @@ def files_alike(
             path = parts_directory(directory) / one.file_name
             key = (_schema_of(path, one.digest), _may_hide(one, parts))
             found.setdefault(key, []).append(str(path))
-    return list(_grouped(found, several))
-
-
-def _grouped(
-    found: dict[tuple[pa.Schema, bool], list[str]], several: frozenset[str]
-) -> Iterator[FilesAlike]:
-    for (schema, has_hidden), paths in found.items():
-        yield FilesAlike(schema, renamed(schema, several), has_hidden, paths)
+    return [FilesAlike(schema, hides, paths) for (schema, hides), paths in found.items()]
 
 
 def _may_hide(part: PartEntry, parts: ShardParts) -> bool:

@@ -5,7 +5,7 @@ the look, as one that has expired, or some time after it was joined with others:
 it gone looks anew.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -16,7 +16,8 @@ import pyarrow as pa
 from storage_core.catalog.stream_file import StreamFiles, read_stream
 from storage_core.cold.alike import FilesAlike, files_alike
 from storage_core.cold.no_rows import tables_without_rows
-from storage_core.cold.shapes import Renamed, names_of_several_shapes, renamed
+from storage_core.cold.shapes import names_of_several_shapes
+from storage_core.cold.united import Shown, shown_columns
 from storage_core.errors import UnavailableError
 from storage_core.fields import AvroSchema
 from storage_core.format.part_entry import ShardParts
@@ -40,14 +41,13 @@ class Moment:
     """A stream at one moment.
 
     Attributes:
-        files: Those of the parts, by their columns.
-        hot: The rows behind them, with the columns that have another name beside those of other
-            shapes; where there are neither, tables without rows.
+        files: Those of the parts, by their columns, with what these are beside those of others.
+        hot: The rows behind them; where there are neither, tables without rows.
         looks: What of both is not shown, by shard.
     """
 
-    files: Sequence[FilesAlike]
-    hot: list[tuple[Renamed, pa.Table]]
+    files: list[tuple[tuple[Shown, ...], FilesAlike]]
+    hot: list[tuple[tuple[Shown, ...], pa.Table]]
     looks: Mapping[int, ShardParts]
 
 
@@ -85,23 +85,21 @@ def moment_of(reader: StreamReader, whole: StreamFiles) -> Moment:
     hot = [numbered(batch, known) for batch in stored]
     writers = [Writer(AvroSchema.parse(one.text), one.registry_id) for one in entries]
     tables = [one.rows for one in part_rows(hot, has_keys=has_keys, writers=writers)] if hot else []
-    several = names_of_several_shapes(writers)
-    files = _alike(((whole.shard_directory(n), parts) for n, parts in looks.items()), several)
+    files = _alike((whole.shard_directory(n), parts) for n, parts in looks.items())
     if not files and not tables:
         tables = list(tables_without_rows(dict(enumerate(writers)), has_keys=has_keys))
+    schemas = [*(one.schema for one in files), *(rows.schema for rows in tables)]
+    shown = shown_columns(schemas, names_of_several_shapes(writers))
+    of_files, of_rows = shown[: len(files)], shown[len(files) :]
     return Moment(
-        files,
-        [(renamed(rows.schema, several), rows) for rows in tables],
-        looks,
+        list(zip(of_files, files, strict=True)), list(zip(of_rows, tables, strict=True)), looks
     )
 
 
-def _alike(
-    shards: Iterable[tuple[Path, ShardParts]], several: frozenset[str]
-) -> Sequence[FilesAlike]:
+def _alike(shards: Iterable[tuple[Path, ShardParts]]) -> list[FilesAlike]:
     """Return files by their columns; one that has gone is told."""
     try:
-        return files_alike(shards, several)
+        return files_alike(shards)
     except FileNotFoundError as error:
         raise PartGoneError(A_PART_HAS_GONE) from error
 

@@ -33,7 +33,7 @@ from storage_core.cold.moment import (
     PartGoneError,
     look,
 )
-from storage_core.cold.shapes import Renamed
+from storage_core.cold.sql_casts import quoted, selected
 from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.format.keys import INT64_MIN
 from storage_core.format.part_entry import ShardParts
@@ -47,7 +47,6 @@ _GONE: Final = ("no such file", "no files found that match the pattern")
 # What DuckDB takes for a pattern, in a path as in any other.
 _PATTERN: Final = re.compile(r"[*?\[]")
 _INTERRUPTED: Final = "Query interrupted"
-_QUOTE: Final = '"'
 _ASKING: Final = ("SELECT", "FROM", "PIVOT", "UNPIVOT", "WITH", "EXPLAIN")
 # How views of DuckDB's begin that every query can name.
 _ITS_OWN: Final = ("duckdb_", "pg_", "pragma_", "sqlite_")
@@ -170,10 +169,10 @@ def _told_apart(answer: Any) -> Any:  # noqa: ANN401 - a relation
     if names == list(answer.columns) and not any(texts):
         return answer
     shown = [
-        f"CAST({_quoted(name)} AS VARCHAR) AS {_quoted(name)}" if is_text else _quoted(name)
+        f"CAST({quoted(name)} AS VARCHAR) AS {quoted(name)}" if is_text else quoted(name)
         for name, is_text in zip(names, texts, strict=True)
     ]
-    named = ", ".join(map(_quoted, names))
+    named = ", ".join(map(quoted, names))
     return answer.query("answer", f"SELECT {', '.join(shown)} FROM answer AS of_query({named})")  # noqa: S608 - quoted
 
 
@@ -297,25 +296,20 @@ def _show(connection: Any, name: str, moment: Moment) -> None:  # noqa: ANN401 -
     """Make a stream a view of its name."""
     shown = _shown(moment.looks)
     sources = []
-    for one in moment.files:
+    for columns, one in moment.files:
         listed = ", ".join(f"'{_escaped(path)}'" for path in one.paths)
-        source = f"SELECT * {_renaming(one.names)} FROM read_parquet([{listed}], {_AS_WRITTEN})"  # noqa: S608 - escaped
+        source = f"SELECT {selected(columns)} FROM read_parquet([{listed}], {_AS_WRITTEN})"  # noqa: S608 - escaped
         sources.append(f"{source} WHERE {shown}" if one.has_hidden else source)
-    for number, (names, table) in enumerate(moment.hot):
+    for number, (columns, table) in enumerate(moment.hot):
         inner = f"{name} {number} (not sealed)"
         connection.register(inner, table)
-        source = f"SELECT * {_renaming(names)} FROM {_quoted(inner)}"  # noqa: S608 - quoted
+        source = f"SELECT {selected(columns)} FROM {quoted(inner)}"  # noqa: S608 - quoted
         sources.append(f"{source} WHERE {shown}")
     own = ", ".join(f"'{one}'" for one in OWN_COLUMNS)
     connection.execute(
-        f"CREATE OR REPLACE VIEW {_quoted(name)} AS "  # noqa: S608 - names are quoted
+        f"CREATE OR REPLACE VIEW {quoted(name)} AS "  # noqa: S608 - names are quoted
         f"SELECT COLUMNS(lambda c: c NOT IN ({own})) FROM ({' UNION ALL BY NAME '.join(sources)})"
     )
-
-
-def _renaming(names: Renamed) -> str:
-    pairs = ", ".join(f"{_quoted(one)} AS {_quoted(other)}" for one, other in names)
-    return f"RENAME ({pairs})" if names else ""
 
 
 @contextmanager
@@ -346,10 +340,6 @@ def _told(message: str) -> str:
     if 'near "primary"' in message:
         return f'{first}; the column is written "primary", in quotes: SQL has that word itself'
     return first
-
-
-def _quoted(name: str) -> str:
-    return _QUOTE + name.replace(_QUOTE, _QUOTE * 2) + _QUOTE
 
 
 def _escaped(text: str) -> str:

@@ -25,6 +25,7 @@ from tests.log.cold.cold_lab import (
     give_up_a_block,
     schema_of,
 )
+from tests.log.cold.unlike_types import KINDS, append_pairs, faults_in, pairs_of
 
 ENVELOPE = ("shard", "address", "primary", "version", "state", "timestamp", "schema_id")
 
@@ -149,6 +150,18 @@ def test_numbers_and_truths_are_one_column_as_in_sql(spark, tmp_path):
         schema = schema_of([{"name": "held", "type": kind}], kind.title())
         lab.append_values(schema, [{"held": value}], 40 + number)
     assert sorted(row.held for row in dataframe(spark, lab.root, NAME).collect()) == [1, 5, 7]
+    lab.stream.close()
+
+
+@pytest.mark.parametrize("wrap", ["alone", "records"])
+def test_values_of_every_two_types_are_shown_as_they_are(spark, tmp_path, wrap):
+    pairs = pairs_of(KINDS)
+    lab = ColdLab(tmp_path)
+    append_pairs(lab, pairs, wrap)
+    lab.stream.seal()
+    frame = dataframe(spark, tmp_path, NAME).orderBy("address")
+    rows = [row.asDict(recursive=True) for row in frame.collect()]
+    assert list(faults_in(rows, pairs, wrap)) == []
     lab.stream.close()
 
 

@@ -53,7 +53,8 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
             *("field_columns", "versions_told"),
         ),
         ("schemas", "field_types"),
-        ("source", "sink", "parts"),
+        ("source", "sink", "part_casts"),
+        ("parts",),
         ("data_source",),
         # They reach the source and the sink as everybody does, by their format's name.
         ("jobs",),
@@ -87,6 +88,7 @@ OPEN_TO_SIBLINGS = (
     "storage_core.cold.missing",
     "storage_core.cold.moment",
     "storage_core.cold.sql",
+    "storage_core.cold.united",
     "storage_core.exchange.export",
     "storage_core.exchange.importing",
     "storage_core.fields",

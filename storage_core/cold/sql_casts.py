@@ -1,0 +1,103 @@
+"""Columns of a table as DuckDB is to show them beside those of others: expressions of SQL."""
+
+from typing import Any, Final
+
+import pyarrow as pa
+
+from storage_core.cold.united import (
+    Kinds,
+    Shown,
+    insides,
+    is_one_to_engines,
+    one_kind,
+    record_fields,
+)
+
+_QUOTE: Final = '"'
+_NAMES: Final[dict[pa.DataType, str]] = {
+    pa.bool_(): "BOOLEAN",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "VARCHAR",
+    pa.binary(): "BLOB",
+    pa.date32(): "DATE",
+    pa.time32("ms"): "TIME",
+    pa.time64("us"): "TIME",
+}
+_types: Any = pa.types
+
+
+def selected(columns: tuple[Shown, ...]) -> str:
+    """Return what is selected of a table for its columns to be those that are shown."""
+    if all(one.is_as_it_lies for one in columns):
+        return "*"
+    return ", ".join(
+        quoted(one.column)
+        if one.is_as_it_lies
+        else f"{_cast(quoted(one.column), one.kind, one.kinds, 0)} AS {quoted(one.name)}"
+        for one in columns
+    )
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL takes any."""
+    return _QUOTE + name.replace(_QUOTE, _QUOTE * 2) + _QUOTE
+
+
+def _cast(value: str, kind: Any, kinds: Kinds, depth: int) -> str:  # noqa: ANN401 - Arrow's
+    """Return a value of one type as what values of several types come to."""
+    if is_one_to_engines(kind, kinds):
+        return value
+    target = one_kind(kinds)
+    found = f"CAST({value} AS {_name(target)})"
+    if _types.is_struct(target):
+        found = _record(value, kind, kinds, depth)
+    elif _types.is_map(target):
+        inside = _cast(f"e{depth}.value", kind.item_type, insides(kinds), depth + 1)
+        entry = f"struct_pack(k := e{depth}.key, v := {inside})"
+        found = f"map_from_entries(list_transform(map_entries({value}), lambda e{depth}: {entry}))"
+    elif _types.is_list(target):
+        inside = _cast(f"e{depth}", kind.value_type, insides(kinds), depth + 1)
+        found = f"list_transform({value}, lambda e{depth}: {inside})"
+    elif _types.is_binary(target) and not _is_bytes(kind):
+        # NOTE: a cast of DuckDB's (2.0) takes what looks like an escape for one.
+        found = f"encode({value})"
+    elif _types.is_decimal(target) and _types.is_boolean(kind):
+        found = f"CAST(CAST({value} AS INTEGER) AS {_name(target)})"
+    return found
+
+
+def _record(value: str, kind: Any, kinds: Kinds, depth: int) -> str:  # noqa: ANN401 - Arrow's
+    shown = []
+    for one in record_fields(kinds):
+        there = one.among(kind)
+        inner = f"CAST(NULL AS {_name(one_kind(one.kinds))})"
+        for field in there:
+            text = field.name.replace("'", "''")
+            inner = _cast(f"struct_extract({value}, '{text}')", field.type, one.kinds, depth)
+        shown.append(f"{quoted(one.name)} := {inner}")
+    return f"CASE WHEN {value} IS NOT NULL THEN struct_pack({', '.join(shown)}) END"
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(_types.is_binary(kind) or _types.is_fixed_size_binary(kind))
+
+
+def _name(kind: Any) -> str:  # noqa: ANN401, PLR0911 - a type of Arrow's
+    """Return what DuckDB calls a type."""
+    if _types.is_struct(kind):
+        inner = ", ".join(f"{quoted(one.name)} {_name(one.type)}" for one in kind)
+        return f"STRUCT({inner})"
+    if _types.is_map(kind):
+        return f"MAP(VARCHAR, {_name(kind.item_type)})"
+    if _types.is_list(kind):
+        return f"{_name(kind.value_type)}[]"
+    if _types.is_timestamp(kind):
+        return f"TIMESTAMP{'' if kind.tz is None else 'TZ'}{'_NS' if kind.unit == 'ns' else ''}"
+    if _types.is_decimal128(kind):
+        return f"DECIMAL({kind.precision}, {kind.scale})"
+    if _types.is_fixed_size_binary(kind):
+        return "BLOB"
+    return "VARCHAR" if _types.is_decimal256(kind) else _NAMES[kind]

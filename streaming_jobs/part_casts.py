@@ -1,0 +1,48 @@
+"""Columns of a part's table as Spark is to show them beside those of others: its expressions.
+
+Of which type they are says storage_core/cold/united.py, for SQL as well.
+"""
+
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.types import DataType
+
+from storage_core.cold.united import Kinds, insides, is_one_to_engines, one_kind, record_fields
+from streaming_jobs.field_types import shown_types
+
+_types: Any = pa.types
+
+
+def as_shown(value: Column, kind: Any, kinds: Kinds) -> Column:  # noqa: ANN401 - Arrow's
+    """Return a value of one type as what values of several types come to."""
+    if is_one_to_engines(kind, kinds):
+        return value
+    target = one_kind(kinds)
+    if _types.is_struct(target):
+        return _record(value, kind, kinds)
+    if _types.is_map(target):
+        return F.transform_values(
+            value, lambda _, one: as_shown(one, kind.item_type, insides(kinds))
+        )
+    if _types.is_list(target):
+        return F.transform(value, lambda one: as_shown(one, kind.value_type, insides(kinds)))
+    if _types.is_decimal(target) and _types.is_boolean(kind):
+        return value.cast("int").cast(_spark(target))
+    return value.cast(_spark(target))
+
+
+def _record(value: Column, kind: Any, kinds: Kinds) -> Column:  # noqa: ANN401 - Arrow's
+    shown = []
+    for one in record_fields(kinds):
+        inner = F.lit(None).cast(_spark(one_kind(one.kinds)))
+        for field in one.among(kind):
+            inner = as_shown(value.getField(field.name), field.type, one.kinds)
+        shown.append(inner.alias(one.name))
+    return F.when(value.isNotNull(), F.struct(*shown))
+
+
+def _spark(kind: pa.DataType) -> DataType:
+    return shown_types(kind)[0]

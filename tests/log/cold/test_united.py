@@ -1,0 +1,44 @@
+"""Goal: values of several types under one name lose nothing when they are one column.
+
+Method: every two types are appended under one name (tests/log/cold/unlike_types.py), alone and in
+lists, maps and records; SQL's answer is compared with the plain values.
+"""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from storage_core.cold.sql import connect
+from tests.log.cold.cold_lab import NAME, ColdLab, Row
+from tests.log.cold.unlike_types import KINDS, UNREAD, WRAPS, append_pairs, faults_in, pairs_of
+
+
+def _countable(kind: Any) -> Any:
+    """Return a type that Python has values for, of a type of nanoseconds."""
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        return pa.int64()
+    if pa.types.is_struct(kind):
+        return pa.struct([one.with_type(_countable(one.type)) for one in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, _countable(kind.item_type))
+    return pa.list_(_countable(kind.value_type)) if pa.types.is_list(kind) else kind
+
+
+def rows_by_sql(lab: ColdLab) -> list[Row]:
+    with connect(lab.root) as streams:
+        found = streams.sql(f"SELECT * FROM {NAME} ORDER BY address").to_arrow_table()
+    kinds = pa.schema([one.with_type(_countable(one.type)) for one in found.schema])
+    rows: list[Row] = found.cast(kinds).to_pylist()
+    return rows
+
+
+@pytest.mark.parametrize("wrap", WRAPS)
+def test_values_of_every_two_types_are_shown_as_they_are(root, wrap):
+    pairs = pairs_of(KINDS | UNREAD)
+    lab = ColdLab(root)
+    append_pairs(lab, pairs, wrap)
+    for _ in range(2):
+        assert list(faults_in(rows_by_sql(lab), pairs, wrap)) == []
+        lab.stream.seal()
+    lab.stream.close()
