@@ -1,14 +1,16 @@
 """What a part's file says before its footer: where its columns lie, and what proves them.
 
     table   magic "SLCT" | format u16 | spare u16 | groups u32 | columns u32 | schemas u32 |
-            spare u32 | offsets | sizes | digests | bounds | numbers of schemas
+            decoded u32 | offsets | sizes | digests | bounds | numbers of schemas
     foot    the table, and behind it the footer of Parquet as its library wrote it
 
 A chunk is what a group of rows has of one column of Parquet; of each there is its offset in the
 file (i64), its size (i64) and the xxh3-64 of its bytes (u64), group after group. Bounds are, for
 each column of `BOUNDED`, the least value of each group and the largest one (i64); of a column that
 the file does not have they are those of all numbers. Numbers of schemas are i32: those of the
-schemas that wrote the values. To other readers of Parquet the table is a gap between two things.
+schemas that wrote the values. `decoded` is how many KiB all its rows take in memory; 0 where that
+was not told, as in parts of earlier programs. To other readers of Parquet the table is a gap
+between two things.
 """
 
 import struct
@@ -24,6 +26,8 @@ from storage_core.errors import CorruptionError
 BOUNDED: Final = ("secondary", "primary", "address", "version", "state", "committed_at_ms")
 _MAGIC: Final = b"SLCT"
 _FORMAT: Final = 1
+_KIB: Final = 1024
+_KIB_MAX: Final = 2**32 - 1
 _FIELDS: Final = struct.Struct("<4sHHIIII")
 Int64s = npt.NDArray[np.int64]
 UInt64s = npt.NDArray[np.uint64]
@@ -40,6 +44,7 @@ class ChunkTable:
         digests: The xxh3-64 of them.
         bounds: The least and the largest value that each group has of some columns.
         schemas: The numbers of the schemas that wrote its values.
+        decoded_bytes: What all its rows take in memory, in whole KiB; 0 where nobody told it.
     """
 
     groups: int
@@ -48,12 +53,14 @@ class ChunkTable:
     digests: UInt64s
     bounds: Mapping[str, tuple[Int64s, Int64s]]
     schemas: tuple[int, ...]
+    decoded_bytes: int = 0
 
 
 def encode_chunk_table(table: ChunkTable) -> bytes:
     """Return the bytes of a table."""
     columns = len(table.offsets) // table.groups if table.groups else 0
-    fields = _FIELDS.pack(_MAGIC, _FORMAT, 0, table.groups, columns, len(table.schemas), 0)
+    decoded = min(-(-table.decoded_bytes // _KIB), _KIB_MAX)
+    fields = _FIELDS.pack(_MAGIC, _FORMAT, 0, table.groups, columns, len(table.schemas), decoded)
     bounds = [some.astype("<i8") for name in BOUNDED for some in table.bounds[name]]
     chunks = table.offsets.astype("<i8"), table.sizes.astype("<i8"), table.digests.astype("<u8")
     numbers = np.array(table.schemas, "<i4")
@@ -67,7 +74,7 @@ def decode_chunk_table(foot: bytes) -> ChunkTable:
         CorruptionError: It begins with none that this version knows.
     """
     try:
-        magic, version, _, groups, columns, count, _ = _FIELDS.unpack_from(foot)
+        magic, version, _, groups, columns, count, decoded = _FIELDS.unpack_from(foot)
         chunks = groups * columns
         longs = 3 * chunks + 2 * len(BOUNDED) * groups
         size = _FIELDS.size + 8 * longs + 4 * count
@@ -85,4 +92,5 @@ def decode_chunk_table(foot: bytes) -> ChunkTable:
         *(offsets, sizes, digests.view("<u8")),
         {name: (least, most) for name, (least, most) in zip(BOUNDED, bounds, strict=True)},
         tuple(numbers.tolist()),
+        decoded * _KIB,
     )

@@ -1,6 +1,6 @@
 """Compaction: neighbouring parts become one, so that there are few, however many seals."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,12 +25,15 @@ from storage_core.parts.replaced import clear, cleared_on_failure, let_go, sweep
 from storage_core.read.part_index import PartIndex
 from storage_core.read.parts import index_of, parts_directory
 from storage_core.read.view import ShardView
+from storage_core.sealed.part_groups import decoded_bytes_of
 from storage_core.store.key_value import Batch
 from storage_core.upkeep.exclusive import alone
 from storage_core.write.shard import Shard
 
 ROWS_MAX: Final = 1_000_000
 BYTES_MAX: Final = 64 * 2**20
+# What their rows take in memory, however well the files are compressed: as many as a seal takes.
+DECODED_MAX: Final = 256 * 2**20
 # More neighbours of a level than these become one of the next.
 FEW: Final = 4
 # So many windows a joined part may reach over: it goes once all of them have expired.
@@ -38,13 +41,18 @@ _WINDOWS_MAX: Final = 2
 _NS_A_MS: Final = 1_000_000
 # The catalogues in which nothing is to be joined: a turn of maintenance comes every few seconds.
 _WHOLE: Final[WeakKeyDictionary[Shard, PartIndex]] = WeakKeyDictionary()
+# What the rows of parts take in memory, by the number of each that was looked at.
+_DECODED: Final[WeakKeyDictionary[Shard, dict[int, int]]] = WeakKeyDictionary()
+# Tells what the rows of a part take in memory.
+Decoded = Callable[[PartEntry], int]
 
 
 def compact_shard(shard: Shard, maker: Maker = made_here) -> Compacted | None:
     """Let neighbouring parts become one, once; durable on return. None if there is nothing to join.
 
     1. Choose: more than four neighbours of one level, kind and flag; as many as have at most a
-       million rows in 64 MiB, and reach over at most two windows of time.
+       million rows in 64 MiB, which take 256 MiB in memory, and reach over at most two windows of
+       time. Files are asked for that only of parts that may be joined by all else.
     2. Make: their files are compared with the digests that the catalogue has, their rows read and
        written as one part of the next level; the file is synced and proven as a seal's is, and
        has as many rows as they have, between the same addresses.
@@ -84,17 +92,21 @@ def compact_all(
     return done
 
 
-def next_group(entries: Sequence[PartEntry], scheme: WindowScheme) -> tuple[PartEntry, ...]:
+def next_group(
+    entries: Sequence[PartEntry], scheme: WindowScheme, decoded: Decoded
+) -> tuple[PartEntry, ...]:
     """Return the parts that are to become one before any others; none if none are."""
     kinds: dict[tuple[str, bool], list[PartEntry]] = {}
     for part in entries:
         kinds.setdefault((part.kind, part.is_flagged), []).append(part)
-    found = (group for parts in kinds.values() if (group := _first_group(parts, scheme)))
+    found = (group for parts in kinds.values() if (group := _first_group(parts, scheme, decoded)))
     # Small ones first: what they become may be joined in turn.
     return min(found, key=lambda group: (group[0].level, _place(group[0])), default=())
 
 
-def _first_group(parts: Sequence[PartEntry], scheme: WindowScheme) -> tuple[PartEntry, ...]:
+def _first_group(
+    parts: Sequence[PartEntry], scheme: WindowScheme, decoded: Decoded
+) -> tuple[PartEntry, ...]:
     """Return the first neighbours that may become one, of parts of one kind and flag."""
     first = 0
     while first < len(parts) - FEW:
@@ -102,9 +114,39 @@ def _first_group(parts: Sequence[PartEntry], scheme: WindowScheme) -> tuple[Part
         while end < len(parts) and _may_join(parts[first : end + 1], scheme):
             end += 1
         if end - first > FEW:
+            end = first + _fitting(parts[first:end], decoded)
+        if end - first > FEW:
             return tuple(parts[first:end])
         first += 1
     return ()
+
+
+def _fitting(parts: Sequence[PartEntry], decoded: Decoded) -> int:
+    """Return how many of some parts fit in memory together."""
+    total = 0
+    for count, part in enumerate(parts):
+        total += decoded(part)
+        if total > DECODED_MAX:
+            return count
+    return len(parts)
+
+
+def _decoded_in(shard: Shard, index: PartIndex, directory: Path) -> Decoded:
+    """Return what tells the memory of a shard's parts; it looks at the foot of each file once."""
+    before = _DECODED.get(shard, {})
+    known = {one.number: before[one.number] for one in index.entries if one.number in before}
+    _DECODED[shard] = known
+
+    def decoded(part: PartEntry) -> int:
+        if part.number not in known:
+            try:
+                known[part.number] = decoded_bytes_of(directory / part.file_name, part.proof)
+            except (CorruptionError, FileNotFoundError):
+                # Whoever is to join it with others tells what is wrong.
+                return 0
+        return known[part.number]
+
+    return decoded
 
 
 def _may_join(parts: Sequence[PartEntry], scheme: WindowScheme) -> bool:
@@ -144,7 +186,8 @@ def _compact(shard: Shard, maker: Maker) -> Compacted | None:
         index = index_of(view)
         if _WHOLE.get(shard) is index:
             return None
-        group = next_group(index.entries, view.scheme)  # 1
+        decoded = _decoded_in(shard, index, directory)
+        group = next_group(index.entries, view.scheme, decoded)  # 1
         if not group:
             _WHOLE[shard] = index
             return None

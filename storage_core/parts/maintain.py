@@ -23,7 +23,7 @@ def maintain_shard(
 
     1. Seal, where `seal_rows` rows wait or the oldest has done so for `seal_after`: at most a
        million rows, or 256 MiB.
-    2. Compact, once: at most a million rows, or 64 MiB.
+    2. Compact, once: at most a million rows, 64 MiB of files, or 256 MiB in memory.
     3. Trim, where `keep_hot` is set: at most a million rows, or 256 MiB.
     4. Sweep, where files that were replaced have stayed for `keep_replaced`.
 

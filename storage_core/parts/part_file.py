@@ -1,8 +1,8 @@
 """The file of a part: how it is written, and what proves it.
 
-Sorted rows in groups of 8,192, pages of 2,048, each page with a checksum and in a page index. Whole
-numbers and times are delta-packed. What has few distinct values is kept as a dictionary, floats
-else by the streams of their bytes. Any tool of the field reads it.
+Sorted rows in groups of 8,192, or of 16 MiB where these take more, pages of 2,048, each page with a
+checksum and in a page index. Whole numbers and times are delta-packed. What has few distinct values
+is kept as a dictionary, floats else by the streams of their bytes. Any tool of the field reads it.
 """
 
 import os
@@ -20,6 +20,8 @@ from storage_core.parts.same_rows import are_same
 from storage_core.sealed.part_bytes import put_chunk_table
 
 GROUP_ROWS: Final = 8192
+# What a group's rows take in memory, but where one row alone takes more: a read holds a group.
+GROUP_BYTES: Final = 16 * 2**20
 _PAGE_ROWS: Final = 2048
 # Codec and level. Of floats by the streams of their bytes zstd takes a twentieth more away than
 # lz4, and a grouping over them twice the time.
@@ -73,10 +75,24 @@ def write_part(path: Path, rows: pa.Table, order: Sequence[str]) -> FileProof:
                 rows.schema, by, null_placement="at_start"
             ),
         ) as writer:
-            writer.write_table(rows, row_group_size=GROUP_ROWS)
-        proof = put_chunk_table(file)
+            for group in _groups(rows):
+                writer.write_table(group)
+        proof = put_chunk_table(file, rows.nbytes)
         os.fsync(file.fileno())
     return proof
+
+
+def _groups(rows: pa.Table) -> Iterator[pa.Table]:
+    """Yield rows by groups that take no more memory than a read is meant to."""
+    first, count = 0, GROUP_ROWS
+    while first < rows.num_rows:
+        group: Any = rows.slice(first, count)
+        while group.nbytes > GROUP_BYTES and group.num_rows > 1:
+            count = group.num_rows // 2
+            group = rows.slice(first, count)
+        yield group
+        first += group.num_rows
+        count = min(GROUP_ROWS, 2 * count)
 
 
 def read_part(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
@@ -89,7 +105,9 @@ def read_part(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.R
     try:
         with _parquet.ParquetFile(path, page_checksum_verification=True) as file:
             wanted = None if columns is None else list(columns)
-            yield from file.iter_batches(batch_size=GROUP_ROWS, columns=wanted)
+            # By groups: batches of so many rows would be of several where these are short.
+            for group in range(file.num_row_groups):
+                yield from file.read_row_group(group, columns=wanted).to_batches()
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError) as error:

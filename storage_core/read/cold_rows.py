@@ -138,7 +138,7 @@ class ColdRows:
                 inside = min(end, part.last + 1) - max(start, part.first)
                 share = inside / (part.last + 1 - part.first)
                 rows += share * part.rows
-                size += share * foot_of(self._path(part), part.proof).size
+                size += share * foot_of(self._path(part), part.proof).decoded_bytes
         except CorruptionError as error:
             raise error.placed(self._view.stream, self._view.shard) from error
         step = -(-(end - start) // (int(max(size / _SLICE_BYTES, rows / _SLICE_ROWS)) + 1))

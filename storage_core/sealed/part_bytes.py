@@ -8,6 +8,7 @@ whole, once, before anything is used of them, and from there on are proven by a 
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -111,18 +112,19 @@ def digest_of(path: Path) -> bytes:
         return _digest(file)
 
 
-def put_chunk_table(file: BinaryIO) -> FileProof:
+def put_chunk_table(file: BinaryIO, decoded_bytes: int) -> FileProof:
     """Write the table of its chunks into a file of Parquet, and return what proves the file.
 
     Args:
         file: Whole, open for reading and writing.
+        decoded_bytes: What its rows take in memory.
     """
     size = file.seek(-_BEHIND_FOOTER, os.SEEK_END) + _BEHIND_FOOTER
     footer_bytes = int.from_bytes(file.read(4), "little") + _BEHIND_FOOTER
     file.seek(size - footer_bytes)
     footer = file.read()
     table = table_of(file, metadata_in(footer), schemas_of(file))
-    foot = encode_chunk_table(table) + footer
+    foot = encode_chunk_table(replace(table, decoded_bytes=decoded_bytes)) + footer
     file.seek(size - footer_bytes)
     file.write(foot)
     file.flush()

@@ -57,9 +57,10 @@ class Foot:
         return self.table.groups
 
     @property
-    def size(self) -> int:
-        """How many bytes its columns come to, packed but not compressed."""
-        return sum(self.metadata.row_group(at).total_byte_size for at in range(self.groups))
+    def decoded_bytes(self) -> int:
+        """What its rows take in memory; where that was not told, packed but not compressed."""
+        told = self.table.decoded_bytes
+        return told or sum(self.metadata.row_group(at).total_byte_size for at in range(self.groups))
 
     @property
     def bytes_kept(self) -> int:
@@ -186,6 +187,17 @@ def foot_of(path: Path, proof: FileProof) -> Foot:
         UnavailableError: The system does not let it be read now.
     """
     return _feet().get(path, proof)
+
+
+def decoded_bytes_of(path: Path, proof: FileProof) -> int:
+    """Return what the rows of a file take in memory, by its foot, which is not kept.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        CorruptionError: It is damaged.
+        UnavailableError: The system does not let it be read now.
+    """
+    return _read_foot(path, proof).decoded_bytes
 
 
 def _read_foot(path: Path, proof: FileProof) -> Foot:

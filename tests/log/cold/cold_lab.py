@@ -176,7 +176,7 @@ class ColdLab:
         """Return the parts of a shard that a compaction would join before others."""
         parts = [part for part in self.stream.parts() if part.shard == shard]
         scheme = self.stream._shards[shard].context.meta.scheme
-        group = next_group([part.entry for part in parts], scheme)
+        group = next_group([part.entry for part in parts], scheme, lambda _: 0)
         return [part for part in parts if part.entry in group]
 
     def _writers_of(self, shard: int, writers: dict[int, Writer]) -> dict[int, Writer]:

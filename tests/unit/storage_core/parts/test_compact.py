@@ -7,14 +7,24 @@ from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from storage_core import CorruptionError
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.window import WindowScheme
-from storage_core.parts.compact import BYTES_MAX, FEW, ROWS_MAX, compact_shard, next_group
+from storage_core.parts import compact
+from storage_core.parts.compact import (
+    BYTES_MAX,
+    DECODED_MAX,
+    FEW,
+    ROWS_MAX,
+    compact_shard,
+    next_group,
+)
 from storage_core.parts.making import made_here
-from tests.log.cold.cold_lab import ColdLab
+from storage_core.sealed.part_groups import decoded_bytes_of
+from tests.log.cold.cold_lab import FIRST_MS, ColdLab
 
 HOUR_MS = 3_600_000
 HOURS = WindowScheme("ms", "hour")
@@ -29,8 +39,12 @@ def part(at, hours=(0, 0), **other):
     return PartEntry(primary_min=first, primary_max=last, **place, **usual)
 
 
-def numbers(parts) -> list[int]:
-    return [one.number for one in next_group(parts, HOURS)]
+def small(_part) -> int:
+    return 1
+
+
+def numbers(parts, decoded=None) -> list[int]:
+    return [one.number for one in next_group(parts, HOURS, decoded or small)]
 
 
 def test_more_than_four_neighbours_become_one():
@@ -58,6 +72,29 @@ def test_what_would_be_too_large_is_left_alone():
     assert numbers([*large, *(part(at) for at in range(3, 8))]) == [3, 4, 5, 6, 7]
 
 
+def test_what_would_take_too_much_memory_is_left_alone():
+    few = [part(at) for at in range(9)]
+    assert numbers(few, lambda _: DECODED_MAX // 5) == [0, 1, 2, 3, 4]
+    assert numbers(few, lambda _: DECODED_MAX // 4) == []
+    # One that is above it by itself stands between the others.
+    alone = {3: DECODED_MAX + 1}
+    assert numbers(few, lambda one: alone.get(one.number, 1)) == [4, 5, 6, 7, 8]
+
+
+def test_files_are_asked_for_their_memory_only_where_all_else_fits():
+    asked: list[int] = []
+
+    def large(one):
+        asked.append(one.number)
+        return DECODED_MAX // 2
+
+    assert numbers([part(at, rows=ROWS_MAX // 4) for at in range(90)], large) == []
+    assert asked == []
+    assert numbers([part(at) for at in range(90)], large) == []
+    # No more than it takes to know that a group is too large.
+    assert len(asked) == 3 * (90 - FEW)
+
+
 def test_joined_part_reaches_over_two_windows_at_most():
     each_hour = [part(at, hours=(at // 3, at // 3)) for at in range(12)]
     assert numbers(each_hour) == [0, 1, 2, 3, 4, 5]
@@ -79,7 +116,7 @@ def test_there_are_few_parts_and_no_row_is_written_often(seed):
         sealed = part(next(fresh), rows=draw.randint(1, 60_000), size=draw.randint(1, 10**6))
         parts.append(sealed)
         rows += sealed.rows
-        while group := next_group(parts, HOURS):
+        while group := next_group(parts, HOURS, small):
             assert len(group) > FEW
             assert sum(one.rows for one in group) <= ROWS_MAX
             assert sum(one.size for one in group) <= BYTES_MAX
@@ -121,4 +158,36 @@ def test_part_that_lacks_rows_of_those_that_it_is_made_of_is_not_published(root,
             compact_shard(shard, forgetful)
     assert lab.stream.parts() == before
     assert lab.rows_of_parts() == lab.rows()
+    lab.stream.close()
+
+
+def test_parts_whose_rows_do_not_fit_memory_together_stay(root, monkeypatch):
+    lab = ColdLab(root)
+    looked: list[str] = []
+
+    def told(path, proof):
+        looked.append(path.name)
+        return decoded_bytes_of(path, proof)
+
+    monkeypatch.setattr(compact, "DECODED_MAX", 2**20)
+    monkeypatch.setattr(compact, "decoded_bytes_of", told)
+
+    def sealed(turn):
+        # Rows that are alike: the file has some kilobytes, and memory 256 KiB of them.
+        payloads = pa.array([bytes(2**16)] * 4, pa.binary())
+        primaries = pa.array(np.arange(4) + FIRST_MS + 4 * turn)
+        ids = pa.array(np.zeros(4, np.int32))
+        batch = {"secondary": ids, "primary": primaries, "payload": payloads}
+        lab.stream.append_batch(pa.RecordBatch.from_pydict(batch))
+        lab.stream.commit()
+        lab.stream.seal()
+
+    for turn in range(FEW + 2):
+        sealed(turn)
+        assert lab.stream.compact().rows == 0
+    # Each foot is looked at once, however often there is a turn.
+    assert len(looked) == len(set(looked)) >= FEW
+    monkeypatch.setattr(compact, "DECODED_MAX", 2**22)
+    sealed(FEW + 2)
+    assert lab.stream.compact().rows == 4 * (FEW + 3)
     lab.stream.close()

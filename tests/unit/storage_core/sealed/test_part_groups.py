@@ -254,3 +254,36 @@ def test_file_is_let_go_when_it_cannot_be_read(part):
         with suppress(CorruptionError):
             PartFile(path, proof)
     assert len([*Path("/proc/self/fd").iterdir()]) == before
+
+
+def test_groups_are_cut_by_bytes_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(part_file, "GROUP_ROWS", 64)
+    monkeypatch.setattr(part_file, "GROUP_BYTES", 2**16)
+    # Many that are equal, which a dictionary makes small; some large ones, and one larger than all.
+    sizes = [100] * 200 + [2**13] * 20 + [2**17] + [2**12] * 30
+    rows = pa.table(
+        {
+            "primary": pa.array(range(len(sizes))),
+            "address": pa.array(range(len(sizes))),
+            "payload": pa.array([bytes(size) for size in sizes], pa.binary()),
+        }
+    )
+    path = tmp_path / "part-0000000000.parquet"
+    proof = write_part(path, rows, ("primary", "address"))
+    part_file.prove_part(path, rows)
+    with PartFile(path, proof) as file:
+        groups = [file.read(at, rows.schema.names) for at in range(file.foot.groups)]
+        assert rows.nbytes <= file.foot.decoded_bytes < rows.nbytes + 1024
+    assert pa.concat_tables(groups).equals(rows)
+    assert max(one.num_rows for one in groups) == 64
+    assert [one.num_rows for one in groups if one.nbytes > 2**16] == [1]
+    assert len(groups) < 20
+    # What is read back to prove a part is no more at once.
+    assert [one.num_rows for one in part_file.read_part(path)] == [one.num_rows for one in groups]
+
+
+def test_memory_of_a_part_without_table_is_that_of_its_packed_columns(part):
+    path, proof = part
+    packed = foot_of(path, old(proof)).decoded_bytes
+    assert 0 < packed < proof.size
+    assert foot_of(path, proof).decoded_bytes == 1024
