@@ -5,18 +5,19 @@ writes their entries the files are nobody's, and the next sweep removes them.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 
-from storage_core.errors import CorruptionError
+from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.fields import AvroSchema
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import AddressRange
-from storage_core.ground.durable_file import sync_directory
+from storage_core.ground.durable_file import file_errors, sync_directory
 from storage_core.parts.part_file import prove_part, write_part
 from storage_core.parts.part_rows import (
     COMMITTED,
@@ -60,13 +61,36 @@ class Taken:
     has_keys: bool
 
 
+@contextmanager
+def making_errors(directory: Path) -> Iterator[None]:
+    """Give what the system, or Arrow, refuses to whoever makes parts a kind and a place.
+
+    Raises:
+        UnavailableError: There is no memory or no disk for it, or rows do not fit Arrow; nothing
+            was published, and the call may be repeated once there is.
+    """
+    doing = "parts cannot be made"
+    with file_errors(directory, doing):
+        try:
+            yield
+        except (pa.ArrowException, MemoryError) as error:
+            message = f"{doing}: {str(error) or 'there is no memory for it'}"
+            raise UnavailableError(message, path=directory) from error
+
+
 def made_here(context: ShardContext, view: ShardView, work: Work) -> Made:
-    """Make or prove the files in this thread, of what the writer itself shows."""
+    """Make or prove the files in this thread, of what the writer itself shows.
+
+    Raises:
+        UnavailableError: The system or Arrow refuses it now.
+        CorruptionError: What it is made of is damaged, or cannot stand for blocks.
+    """
     directory = parts_directory(context.directory)
-    if isinstance(work, ProveWork):
-        return proven(view, directory, work)
-    refuse_damaged(view.stream, view.shard, directory, work)
-    return made_of(taken(view, directory, work), directory, work)
+    with making_errors(directory):
+        if isinstance(work, ProveWork):
+            return proven(view, directory, work)
+        refuse_damaged(view.stream, view.shard, directory, work)
+        return made_of(taken(view, directory, work), directory, work)
 
 
 def proven(view: ShardView, directory: Path, work: ProveWork) -> Made:

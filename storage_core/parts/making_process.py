@@ -20,9 +20,8 @@ import pyarrow as pa
 from storage_core.catalog.stream_file import read_stream
 from storage_core.errors import ShardlogError
 from storage_core.ground.clock import SystemClock
-from storage_core.ground.durable_file import file_errors
 from storage_core.ground.malloc import give_back
-from storage_core.parts.making import made_of, proven, refuse_damaged, taken
+from storage_core.parts.making import made_of, making_errors, proven, refuse_damaged, taken
 from storage_core.parts.part_work import (
     Made,
     Order,
@@ -54,7 +53,7 @@ def main() -> None:
         line = orders.get()
         try:
             answer = encode_made(made(decode_order(line)))
-        except (ShardlogError, OSError, pa.ArrowException, MemoryError) as error:
+        except ShardlogError as error:
             answer = encode_failed(error)
         # A step takes some hundred megabytes, and the next one may be long in coming.
         pa.default_memory_pool().release_unused()
@@ -67,12 +66,21 @@ def main() -> None:
 
 
 def made(order: Order) -> Made:
-    """Make what was ordered, of what any reader of the shard sees."""
+    """Make what was ordered, of what any reader of the shard sees.
+
+    Raises:
+        ShardlogError: It cannot be made; of every kind of refusal, since the owner is to be told.
+    """
+    with making_errors(order.root / order.stream):
+        return _made(order)
+
+
+def _made(order: Order) -> Made:
     files = read_stream(order.root, order.stream)
     directory = parts_directory(files.shard_directory(order.shard))
     work = order.work
     follower = ShardFollower(files, order.shard, SystemClock())
-    with file_errors(directory, "parts cannot be made"), closing(follower):
+    with making_errors(directory), closing(follower):
         if isinstance(work, ProveWork):
             return follower.shown(partial(proven, directory=directory, work=work))
         refuse_damaged(order.stream, order.shard, directory, work)

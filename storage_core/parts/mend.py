@@ -15,9 +15,9 @@ from storage_core.fields import AvroSchema
 from storage_core.format.part_entry import PartEntry, part_file_name
 from storage_core.format.record import State
 from storage_core.format.shard_state import KEY_GENERATION, ShardState, encode_int
-from storage_core.ground.durable_file import file_errors, make_directories, sync_directory
+from storage_core.ground.durable_file import make_directories, sync_directory
 from storage_core.parts.catalogue import replace_parts
-from storage_core.parts.making import written_part
+from storage_core.parts.making import making_errors, written_part
 from storage_core.parts.part_rows import RAW, numbered, numbers_of, part_columns, part_rows
 from storage_core.parts.replaced import clear, let_go
 from storage_core.parts.seal_report import Mended
@@ -72,7 +72,7 @@ def _mended(shard: Shard) -> Iterator[Mended]:
         what = difference(path, part)  # 1
         if not what:
             continue
-        with file_errors(directory, "parts cannot be made"):
+        with making_errors(directory):
             try:
                 made = _made_again(shard, part)  # 2
             except LostRangeError:

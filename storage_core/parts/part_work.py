@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from storage_core import errors
-from storage_core.errors import ShardlogError, UnavailableError
+from storage_core.errors import ShardlogError
 from storage_core.format.part_entry import PartEntry, decode_part, encode_part, part_key
 from storage_core.read.view import ShardView
 from storage_core.write.opened import ShardContext
@@ -133,11 +133,9 @@ def encode_made(made: Made) -> bytes:
     return _line({"parts": _texts(made.parts), "end": made.end})
 
 
-def encode_failed(error: Exception) -> bytes:
+def encode_failed(error: ShardlogError) -> bytes:
     """Return the line that answers an order which could not be done."""
-    if isinstance(error, ShardlogError):
-        return _line({"failed": type(error).__name__, "message": str(error)})
-    return _line({"failed": UnavailableError.__name__, "message": f"no parts were made: {error}"})
+    return _line({"failed": type(error).__name__, "message": str(error)})
 
 
 def decode_made(line: bytes) -> Made:
