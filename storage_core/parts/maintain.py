@@ -49,7 +49,11 @@ def _maintained(shard: Shard, options: StreamOptions, maker: Maker) -> ShardMain
 
 
 def _has_waited(shard: Shard, span: timedelta) -> bool:
-    """Tell whether the oldest row that is not sealed has been committed for so long."""
+    """Tell whether the oldest row that is not sealed has been committed for so long.
+
+    One of the future has, as far as anybody can tell: it came while the clock was ahead, and parts
+    may be made early.
+    """
     view = shard.views.committed()
     try:
         begin = max(view.state.sealed, view.state.start)
@@ -59,4 +63,6 @@ def _has_waited(shard: Shard, span: timedelta) -> bool:
     finally:
         view.close()
     now_ms = shard.context.environment.clock.now_ns() // _NS_A_MS
-    return first is not None and now_ms - first.committed_at_ms >= span / timedelta(milliseconds=1)
+    return first is not None and not (
+        0 <= now_ms - first.committed_at_ms < span / timedelta(milliseconds=1)
+    )

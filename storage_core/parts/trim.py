@@ -39,7 +39,8 @@ def trim_shard(shard: Shard, keep_hot_ms: int, maker: Maker = made_here) -> Shar
 
     1. Choose: from where the last trim ended up to where sealing stands, the blocks that were
        committed `keep_hot_ms` ago, none of them behind a younger one; at most a million rows, or
-       256 MiB, and not into a lost range.
+       256 MiB, and not into a lost range. A block of the future, whose clock was set back, is as
+       old as the next one behind it that is not.
     2. Prove: compare the files of its parts with their digests; make each block again of them, and
        compare it with the block, column by column.
     3. Publish: up to where blocks are gone, and which segments, in one WriteBatch, with the heads,
@@ -90,7 +91,7 @@ def _trim(shard: Shard, keep_hot_ms: int, maker: Maker) -> ShardTrim:
     view = shard.views.committed()
     try:
         begin = max(view.state.trimmed, view.state.start)
-        zones = _chosen(view, begin, now_ms - keep_hot_ms)  # 1
+        zones = _chosen(view, begin, now_ms, keep_hot_ms)  # 1
         if not zones:
             return ShardTrim(begin, begin)
         end, rows = zones[-1].end, sum(zone.count for zone in zones)
@@ -105,21 +106,28 @@ def _trim(shard: Shard, keep_hot_ms: int, maker: Maker) -> ShardTrim:
     return ShardTrim(begin, end, rows, len(zones), size)
 
 
-def _chosen(view: ShardView, begin: int, committed_before_ms: int) -> list[Zone]:
-    """Return the zones of the blocks that may go next, neighbours all."""
+def _chosen(view: ShardView, begin: int, now_ms: int, keep_hot_ms: int) -> list[Zone]:
+    """Return the zones of the blocks that may go next, neighbours all.
+
+    A block whose time is still to come was committed while the clock was ahead. All behind it came
+    later, so that it is at least as old as the first of them whose time can be.
+    """
     lost = [one.start for one in view.state.lost if one.end > begin]
     end = min([view.state.sealed, view.committed, *lost])
     chosen: list[Zone] = []
-    rows = size = 0
+    rows = size = old = 0
     for zone in view.zones(begin, end) if begin < end else ():
-        if zone.end > end or zone.committed_at_ms > committed_before_ms:
+        if zone.end > end or now_ms - keep_hot_ms < zone.committed_at_ms <= now_ms:
             break
-        chosen.append(zone)
-        rows += zone.count
-        size += zone.block_bytes
-        if rows >= _ROWS_MAX or size >= _BYTES_MAX:
-            break
-    return chosen
+        if rows < _ROWS_MAX and size < _BYTES_MAX:
+            chosen.append(zone)
+            rows += zone.count
+            size += zone.block_bytes
+        if not keep_hot_ms or zone.committed_at_ms <= now_ms - keep_hot_ms:
+            old = len(chosen)
+            if rows >= _ROWS_MAX or size >= _BYTES_MAX:
+                break
+    return chosen[:old]
 
 
 def _published(

@@ -47,6 +47,17 @@ def test_few_rows_are_sealed_once_the_oldest_has_waited(bench, clock):
     assert bench.stream.maintain().is_idle
 
 
+def test_rows_of_the_future_are_sealed_at_once(bench, clock):
+    clock.advance(10**6)
+    bench.keep([1])
+    clock.advance(-(10**6))
+    assert sealed(bench) == 1
+    bench.keep([2])
+    assert sealed(bench) == 0
+    clock.advance(60)
+    assert sealed(bench) == 1
+
+
 def test_rows_that_are_not_committed_wait(bench, clock):
     bench.append(range(50))
     clock.advance(3600)
