@@ -8,7 +8,8 @@ import typer
 from connectors.cli.arguments import AsJson, OutputOption, Overwrite, Root, StreamName, To
 from connectors.cli.output import Output, OutputChoice
 from connectors.cli.printing import print_json, print_line, print_lines, print_table
-from connectors.cli.progress_bar import progress_bar
+from connectors.cli.progress_bar import progress_bar, query_line
+from connectors.cli.second_interrupt import second_interrupt_ends
 from connectors.cli.shown import shown_primary
 from storage_core import InvalidRequestError, Mended, Part, Stream, StreamReader, Unit
 
@@ -38,6 +39,16 @@ Query = Annotated[
     typer.Argument(
         metavar="QUERY",
         help="SQL as DuckDB understands it; streams are tables.",
+        show_default=False,
+    ),
+]
+MemoryMib = Annotated[
+    int | None,
+    typer.Option(
+        metavar="MIB",
+        min=32,
+        help="What DuckDB may hold in memory; what needs more goes to disk. Without it a quarter "
+        "of the memory, and no less than 1024.",
         show_default=False,
     ),
 ]
@@ -177,12 +188,13 @@ def parts(root: Root, stream: StreamName, as_json: AsJson = False) -> None:
     print_table(_COLUMNS, [_row(one, unit) for one in found])
 
 
-def sql(
+def sql(  # noqa: PLR0913 - one parameter an option
     root: Root,
     query: Query,
     form: OutputOption = None,
     to: To = None,
     overwrite: Overwrite = False,
+    memory_mib_max: MemoryMib = None,
 ) -> None:
     """Ask streams in SQL: their parts and the rows that are not sealed yet, as of this moment.
 
@@ -195,14 +207,18 @@ def sql(
     from storage_core.cold.sql import batches_of  # noqa: PLC0415
 
     choice = OutputChoice.of(form, to, overwrite=overwrite)
-    schema, batches = batches_of(root, query)
-    if schema.names == _EXPLAINED and choice.form == "table" and to is None:
-        for batch in batches:
-            print_lines([str(text) for text in batch.column(1).to_pylist()])
-        return
-    with Output(choice, schema, "sequence") as output:
-        for batch in batches:
-            output.batch(batch)
+    bound = None if memory_mib_max is None else memory_mib_max * 2**20
+    with second_interrupt_ends(), query_line() as line:
+        schema, batches = batches_of(root, query, line.tell, memory_bytes_max=bound)
+        line.hide()
+        if schema.names == _EXPLAINED and choice.form == "table" and to is None:
+            for batch in batches:
+                print_lines([str(text) for text in batch.column(1).to_pylist()])
+            return
+        with Output(choice, schema, "sequence") as output:
+            for batch in batches:
+                line.hide()
+                output.batch(batch)
 
 
 def _mended(shard: int, one: Mended) -> str:

@@ -9,44 +9,25 @@ their columns. What has expired or was given up is not shown. DuckDB skips row g
 statistics and the bloom filters of parts: `EXPLAIN ANALYZE` tells how many it scanned.
 """
 
-import os
 import re
-import secrets
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, suppress
 from os import PathLike
 from pathlib import Path
-from tempfile import gettempdir
 from types import TracebackType
 from typing import Any, Final, Self
 
 import pyarrow as pa
 
 from storage_core.catalog.root_file import list_streams
+from storage_core.cold.engine import duckdb_here, opened, refusal, telling, told
 from storage_core.cold.interruptible import Interruptible
 from storage_core.cold.missing import told_missing
-from storage_core.cold.moment import (
-    A_PART_HAS_GONE,
-    OWN_COLUMNS,
-    TRIES_MAX,
-    Moment,
-    PartGoneError,
-    look,
-)
-from storage_core.cold.sql_casts import quoted, selected
-from storage_core.errors import InvalidRequestError, ShardlogError
-from storage_core.format.keys import INT64_MIN
-from storage_core.format.part_entry import ShardParts
-from storage_core.format.record import State
+from storage_core.cold.moment import TRIES_MAX, PartGoneError, look
+from storage_core.cold.sql_casts import quoted
+from storage_core.cold.views import show
+from storage_core.errors import InvalidRequestError
 
-_MISSING: Final = "SQL needs DuckDB: pip install 'shardlog[sql]'"
-# IMPORTANT: a directory above the root may be called `version=3`; that is no column of the rows.
-_AS_WRITTEN: Final = "hive_partitioning = false"
-# NOTE: DuckDB (2.0) says the second where it has not begun to read.
-_GONE: Final = ("no such file", "no files found that match the pattern")
-# What DuckDB takes for a pattern, in a path as in any other.
-_PATTERN: Final = re.compile(r"[*?\[]")
-_INTERRUPTED: Final = "Query interrupted"
 _ASKING: Final = ("SELECT", "FROM", "PIVOT", "UNPIVOT", "WITH", "EXPLAIN")
 # How views of DuckDB's begin that every query can name.
 _ITS_OWN: Final = ("duckdb_", "pg_", "pragma_", "sqlite_")
@@ -55,28 +36,42 @@ _AS_TEXT: Final = ("INTERVAL", "UNION", "BIT")
 _FIRST_WORD: Final = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*([a-zA-Z]+)", re.DOTALL)
 
 
-def connect(root: str | PathLike[str], streams: Iterable[str] | None = None) -> "Streams":
+def connect(
+    root: str | PathLike[str],
+    streams: Iterable[str] | None = None,
+    *,
+    memory_bytes_max: int | None = None,
+) -> "Streams":
     """Return what answers SQL over some streams of a root, or over all.
+
+    Args:
+        root: The root.
+        streams: The streams' names; all if None.
+        memory_bytes_max: What DuckDB may hold in memory, beside the rows that are not sealed; the
+            rest lies on disk. If None a quarter of the memory, and no less than a GiB.
 
     Raises:
         InvalidRequestError: DuckDB is not installed, there is no such root or stream, or names
             of two differ only in case.
     """
-    return Streams(root, list_streams(root) if streams is None else streams)
+    return Streams(root, list_streams(root) if streams is None else streams, memory_bytes_max)
 
 
 class Streams:
     """Streams of a root as tables of DuckDB. One thread at a time."""
 
-    def __init__(self, root: str | PathLike[str], streams: Iterable[str]) -> None:
+    def __init__(
+        self,
+        root: str | PathLike[str],
+        streams: Iterable[str],
+        memory_bytes_max: int | None = None,
+    ) -> None:
         """Look at streams as they are now."""
         self._root = Path(root).absolute()
         self._names = list(streams)
         _refuse_alike(self._names)
-        self.connection = _duckdb().connect(config=_config())
+        self.connection = opened(memory_bytes_max)
         try:
-            # NOTE: DuckDB (2.0) would parse the footers of all files for each query.
-            self.connection.execute("SET parquet_metadata_cache = true")
             self.refresh()
         except BaseException:
             self.close()
@@ -105,8 +100,8 @@ class Streams:
             UnavailableError: A part went while it was looked at.
         """
         for name in self._names:
-            with _telling():
-                _show(self.connection, name, look(self._root, name))
+            with telling():
+                show(self.connection, name, look(self._root, name))
 
     def sql(self, query: str) -> Any:  # noqa: ANN401 - a relation of DuckDB's
         """Return the answer to a query, as DuckDB's relation; lazy, and of the last look.
@@ -115,48 +110,70 @@ class Streams:
             InvalidRequestError: The query cannot be understood.
             UnavailableError: A part has gone since the last look.
         """
-        with _telling():
+        with telling():
             return self.connection.sql(query)
 
 
-def _config() -> dict[str, str]:
-    place = Path(gettempdir()) / f"shardlog-sql-{os.getpid()}-{secrets.token_hex(4)}"
-    return {
-        # A table is a stream, and never a variable of the program that asks.
-        "python_enable_replacements": "false",
-        # What does not fit memory would else lie in the directory that the caller is in, under
-        # names that are those of any other process there. DuckDB makes it, and takes it away.
-        "temp_directory": str(place),
-    }
-
-
-def batches_of(root: str | PathLike[str], query: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+def batches_of(
+    root: str | PathLike[str],
+    query: str,
+    progress: Callable[[float], None] | None = None,
+    *,
+    memory_bytes_max: int | None = None,
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Return the answer to a query over a root, in bounded memory.
 
     Only the streams that it names are looked at. Where a part has gone before it was opened, as
     one that has expired, all is looked at anew.
 
+    Args:
+        root: The root.
+        query: The query.
+        progress: Told some times a second how far it is, in percent; below 0 where that is not
+            known.
+        memory_bytes_max: As for `connect`.
+
     Raises:
-        InvalidRequestError: The query cannot be understood, or names what is not there.
+        InvalidRequestError: The query cannot be understood, names what is not there, or needs
+            more than it may take.
         CorruptionError: A part is not there.
         UnavailableError: Parts went on going before they could be opened.
     """
     for _ in range(TRIES_MAX):
         with suppress(PartGoneError):
-            return _answer(root, query)
+            return _answer(root, query, progress, memory_bytes_max)
     raise told_missing(root, _named(root, query))
 
 
-def _answer(root: str | PathLike[str], query: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+def _answer(
+    root: str | PathLike[str],
+    query: str,
+    progress: Callable[[float], None] | None,
+    memory_bytes_max: int | None,
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Look at the streams of a query, and return its answer; its first rows are there."""
     with ExitStack() as undo:
-        streams = undo.enter_context(connect(root, _named(root, query)))
-        waits = Interruptible(streams.connection.interrupt)
+        names = _named(root, query)
+        streams = undo.enter_context(connect(root, names, memory_bytes_max=memory_bytes_max))
+        waits = Interruptible(streams.connection.interrupt, _teller(streams.connection, progress))
         undo.callback(waits.close)
-        with _telling():
+        with telling():
             reader = waits.call(_told_apart(streams.sql(query)).to_arrow_reader)
         first = _next(waits, reader)
         return reader.schema, _while_open(undo.pop_all(), waits, first, reader)
+
+
+def _teller(
+    connection: Any,  # noqa: ANN401 - DuckDB's
+    progress: Callable[[float], None] | None,
+) -> Callable[[], None] | None:
+    """Return what tells how far a query is; None if nobody wants to know."""
+    if progress is None:
+        return None
+    # NOTE: DuckDB (2.0) counts only where it might draw a bar of its own.
+    connection.execute("SET enable_progress_bar = true")
+    connection.execute("SET enable_progress_bar_print = false")
+    return lambda: progress(connection.query_progress())
 
 
 def _told_apart(answer: Any) -> Any:  # noqa: ANN401 - a relation
@@ -207,9 +224,9 @@ def _next(waits: Interruptible, reader: Iterator[pa.RecordBatch]) -> pa.RecordBa
     """Return some more rows of an answer; None if there are no more."""
     try:
         return waits.call(lambda: next(reader, None))
-    except (_duckdb().Error, pa.ArrowException, OSError) as error:
+    except (duckdb_here().Error, pa.ArrowException, OSError) as error:
         # NOTE: what DuckDB (2.0) finds behind the first rows comes out of Arrow as an OSError.
-        raise _refusal(error) from error
+        raise refusal(error) from error
 
 
 def _named(root: str | PathLike[str], query: str) -> list[str]:
@@ -218,7 +235,7 @@ def _named(root: str | PathLike[str], query: str) -> list[str]:
     Raises:
         InvalidRequestError: It is no query, or more than one.
     """
-    duckdb = _duckdb()
+    duckdb = duckdb_here()
     there = set(list_streams(root))
     try:
         with duckdb.connect() as connection:
@@ -228,7 +245,7 @@ def _named(root: str | PathLike[str], query: str) -> list[str]:
                 raise InvalidRequestError(message)
             names = _tables(duckdb, connection, query, there)
     except duckdb.Error as error:
-        raise InvalidRequestError(_told(str(error))) from error
+        raise InvalidRequestError(told(str(error))) from error
     exact = there & names
     folded = {name.lower() for name in names - exact}
     return sorted(exact | {name for name in there if name.lower() in folded})
@@ -275,81 +292,3 @@ def _tables(duckdb: Any, connection: Any, query: str, there: set[str]) -> set[st
     except duckdb.Error:
         # NOTE: DuckDB (2.0) has none of a query with PIVOT, or with UNPIVOT of columns.
         return written
-
-
-def _shown(looks: Mapping[int, ShardParts]) -> str:
-    """Return the condition on rows that reads show: not expired, not capped, not given up."""
-    floor = min((one.floor for one in looks.values()), default=INT64_MIN)
-    terms = [f'state <> {State.EXPIRED:d} AND "primary" >= {floor}']
-    for shard, one in looks.items():
-        if one.floor > floor:
-            terms.append(f'(shard <> {shard} OR "primary" >= {one.floor})')
-        if one.cut > 0:
-            terms.append(f"(shard <> {shard} OR address >= {one.cut})")
-        for gap in one.gaps:
-            outside = f"address < {gap.start} OR address >= {gap.end}"
-            terms += [f"(shard <> {shard} OR {outside})"]
-    return " AND ".join(terms)
-
-
-def _show(connection: Any, name: str, moment: Moment) -> None:  # noqa: ANN401 - DuckDB's
-    """Make a stream a view of its name."""
-    shown = _shown(moment.looks)
-    sources = []
-    for columns, one in moment.files:
-        listed = ", ".join(f"'{_escaped(path)}'" for path in one.paths)
-        source = f"SELECT {selected(columns)} FROM read_parquet([{listed}], {_AS_WRITTEN})"  # noqa: S608 - escaped
-        sources.append(f"{source} WHERE {shown}" if one.has_hidden else source)
-    for number, (columns, table) in enumerate(moment.hot):
-        inner = f"{name} {number} (not sealed)"
-        connection.register(inner, table)
-        source = f"SELECT {selected(columns)} FROM {quoted(inner)}"  # noqa: S608 - quoted
-        sources.append(f"{source} WHERE {shown}")
-    own = ", ".join(f"'{one}'" for one in OWN_COLUMNS)
-    connection.execute(
-        f"CREATE OR REPLACE VIEW {quoted(name)} AS "  # noqa: S608 - names are quoted
-        f"SELECT COLUMNS(lambda c: c NOT IN ({own})) FROM ({' UNION ALL BY NAME '.join(sources)})"
-    )
-
-
-@contextmanager
-def _telling() -> Iterator[None]:
-    """Give what DuckDB refuses a kind, and what interrupted it back to who waits for that."""
-    duckdb = _duckdb()
-    try:
-        yield
-    except duckdb.Error as error:
-        raise _refusal(error) from error
-    except RuntimeError as error:
-        # NOTE: DuckDB (2.0) takes Ctrl-C for its own, and tells it so.
-        if str(error) != _INTERRUPTED:
-            raise
-        raise KeyboardInterrupt from error
-
-
-def _refusal(error: Exception) -> ShardlogError:
-    """Return what an error of DuckDB's is to a caller."""
-    message = str(error)
-    if any(words in message.lower() for words in _GONE):
-        return PartGoneError(A_PART_HAS_GONE)
-    return InvalidRequestError(_told(message))
-
-
-def _told(message: str) -> str:
-    first, *_ = message.splitlines() or [""]
-    if 'near "primary"' in message:
-        return f'{first}; the column is written "primary", in quotes: SQL has that word itself'
-    return first
-
-
-def _escaped(text: str) -> str:
-    """Return a path in a literal, that stands for itself whatever characters it has."""
-    return _PATTERN.sub(r"[\g<0>]", text).replace("'", "''")
-
-
-def _duckdb() -> Any:  # noqa: ANN401 - a module that may be missing
-    try:
-        import duckdb  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        raise InvalidRequestError(_MISSING) from error
-    return duckdb

@@ -63,7 +63,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 }
 # Where a library may be imported; a folder ends in a slash.
 DOORS = {
-    "duckdb": ("storage_core/cold/sql.py",),
+    "duckdb": ("storage_core/cold/engine.py",),
     "confluent_kafka": ("connectors/kafka_client/",),
     "fastavro": ("storage_core/fields/avro_schema.py", "storage_core/fields/encoding.py"),
     "pyspark": ("streaming_jobs/", "pyspark_shardlog.py"),

@@ -3,12 +3,14 @@
 Method: real queries over real files, directories and signals.
 """
 
+import gc
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+from storage_core import InvalidRequestError
 from storage_core.cold.sql import batches_of, connect
 from tests.log.cold.cold_lab import NAME, ColdLab
 
@@ -67,3 +69,54 @@ def test_interrupt_comes_out_of_a_query_as_one(tmp_path, asked, rest):
     command = [sys.executable, "-c", INTERRUPTED, str(tmp_path), query]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (ran.returncode, ran.stderr) == (7, "")
+
+
+MANY = "SELECT list(md5(range::VARCHAR)) AS all FROM range(3_000_000)"
+SORTED = "SELECT range, md5(range::VARCHAR) AS text FROM range(2_000_000) ORDER BY text"
+
+
+def test_memory_is_bounded_and_may_be_more(tmp_path):
+    with connect(tmp_path, []) as streams:
+        (told,) = streams.connection.execute("SELECT current_setting('memory_limit')").fetchone()
+        (whole,) = bound_of_the_system()
+        assert gibibytes(told) == pytest.approx(max(1, gibibytes(whole) / 3.2), rel=0.1)
+    ColdLab(tmp_path).stream.close()
+    with pytest.raises(InvalidRequestError, match=r"more memory.* --memory-mib-max") as raised:
+        batches_of(tmp_path, MANY, memory_bytes_max=32 * 2**20)
+    assert "\n" not in str(raised.value)
+    _, batches = batches_of(tmp_path, SORTED, memory_bytes_max=64 * 2**20)
+    assert sum(batch.num_rows for batch in batches) == 2_000_000
+    with pytest.raises(InvalidRequestError, match="the least is 33554432"):
+        connect(tmp_path, [], memory_bytes_max=1)
+
+
+def bound_of_the_system():
+    """Return what DuckDB takes by itself, which is four fifths."""
+    duckdb = pytest.importorskip("duckdb")
+    return duckdb.connect().execute("SELECT current_setting('memory_limit')").fetchone()
+
+
+def gibibytes(told):
+    number, unit = told.split()
+    return float(number) * {"MiB": 2**-10, "GiB": 1, "TiB": 2**10}[unit]
+
+
+def test_progress_is_told_while_the_first_rows_are_waited_for(tmp_path):
+    ColdLab(tmp_path).stream.close()
+    told: list[float] = []
+    _, batches = batches_of(tmp_path, SORTED, told.append, memory_bytes_max=64 * 2**20)
+    assert max(told) > 0
+    assert max(told) <= 100
+    assert sum(batch.num_rows for batch in batches) == 2_000_000
+
+
+def test_tables_are_streams_alone_and_keep_their_rows(tmp_path):
+    lab = ColdLab(tmp_path)
+    lab.append(np.random.default_rng(3), 50)
+    with connect(tmp_path) as streams:
+        for _ in range(2):
+            gc.collect()
+            assert streams.sql("SHOW TABLES").fetchall() == [(NAME,)]
+            assert streams.sql(f"SELECT count(*) FROM {NAME}").fetchall() == [(50,)]
+            streams.refresh()
+    lab.stream.close()

@@ -1,1 +1,1 @@
-"""Tests of looks at streams for SQL."""
+"""DuckDB behind SQL over streams."""

@@ -1,0 +1,71 @@
+"""A stream at one moment as a view of DuckDB's: its parts, and its other rows as Arrow."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+from storage_core.cold.moment import OWN_COLUMNS, Moment
+from storage_core.cold.sql_casts import quoted, selected
+from storage_core.format.keys import INT64_MIN
+from storage_core.format.part_entry import ShardParts
+from storage_core.format.record import State
+
+# IMPORTANT: a directory above the root may be called `version=3`; that is no column of the rows.
+_AS_WRITTEN: Final = "hive_partitioning = false"
+# What DuckDB takes for a pattern, in a path as in any other.
+_PATTERN: Final = re.compile(r"[*?\[]")
+# Where views of streams are, and where the rows are that are not sealed.
+_TABLES: Final = 'memory."main"'
+_HOT: Final = 'memory."not sealed"'
+
+
+def _shown(looks: Mapping[int, ShardParts]) -> str:
+    """Return the condition on rows that reads show: not expired, not capped, not given up."""
+    floor = min((one.floor for one in looks.values()), default=INT64_MIN)
+    terms = [f'state <> {State.EXPIRED:d} AND "primary" >= {floor}']
+    for shard, one in looks.items():
+        if one.floor > floor:
+            terms.append(f'(shard <> {shard} OR "primary" >= {one.floor})')
+        if one.cut > 0:
+            terms.append(f"(shard <> {shard} OR address >= {one.cut})")
+        for gap in one.gaps:
+            outside = f"address < {gap.start} OR address >= {gap.end}"
+            terms += [f"(shard <> {shard} OR {outside})"]
+    return " AND ".join(terms)
+
+
+def show(connection: Any, name: str, moment: Moment) -> None:  # noqa: ANN401 - DuckDB's
+    """Make a stream a view of its name."""
+    shown = _shown(moment.looks)
+    sources = []
+    for columns, one in moment.files:
+        listed = ", ".join(f"'{_escaped(path)}'" for path in one.paths)
+        source = f"SELECT {selected(columns)} FROM read_parquet([{listed}], {_AS_WRITTEN})"  # noqa: S608 - escaped
+        sources.append(f"{source} WHERE {shown}" if one.has_hidden else source)
+    for number, (columns, table) in enumerate(moment.hot):
+        inner = f"{name} {number}"
+        _keep(connection, inner, table)
+        source = f"SELECT {selected(columns)} FROM {_HOT}.{quoted(inner)}"  # noqa: S608 - quoted
+        sources.append(f"{source} WHERE {shown}")
+    own = ", ".join(f"'{one}'" for one in OWN_COLUMNS)
+    connection.execute(
+        f"CREATE OR REPLACE VIEW {quoted(name)} AS "  # noqa: S608 - names are quoted
+        f"SELECT COLUMNS(lambda c: c NOT IN ({own})) FROM ({' UNION ALL BY NAME '.join(sources)})"
+    )
+
+
+def _keep(connection: Any, name: str, table: pa.Table) -> None:  # noqa: ANN401 - DuckDB's
+    """Make rows a view where no list of tables shows it."""
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_HOT}")
+    connection.execute(f"USE {_HOT}")
+    try:
+        connection.from_arrow(table).create_view(name)
+    finally:
+        connection.execute(f"USE {_TABLES}")
+
+
+def _escaped(text: str) -> str:
+    """Return a path in a literal, that stands for itself whatever characters it has."""
+    return _PATTERN.sub(r"[\g<0>]", text).replace("'", "''")
