@@ -147,10 +147,7 @@ class _Feet:
     """The feet that a process keeps, within `FEET_BYTES_MAX`."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[Path, FileProof], Foot] = OrderedDict()
-        self._bytes = 0
-        self._lock = Lock()
-        register(self)
+        self._begin()
 
     def get(self, path: Path, proof: FileProof) -> Foot:
         with self._lock:
@@ -170,7 +167,14 @@ class _Feet:
 
     def leave_to_parent(self, _process: int) -> None:
         """Begin anew in a fork: another thread may have held the lock."""
-        self._kept, self._bytes, self._lock = OrderedDict(), 0, Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._kept: OrderedDict[tuple[Path, FileProof], Foot] = OrderedDict()
+        self._bytes = 0
+        self._lock = Lock()
+        # A fork may fork.
+        register(self)
 
 
 @cache

@@ -226,16 +226,17 @@ def test_feet_are_kept_within_bytes(tmp_path, monkeypatch):
     assert feet._bytes == sum(one.bytes_kept for one in feet._kept.values())
 
 
-def test_fork_reads_though_another_thread_looked_at_feet():
+def test_fork_of_a_fork_reads_though_another_thread_looked_at_feet():
     program = """
 import os, sys
 from storage_core.sealed import part_groups
-feet = part_groups._feet()
-feet._lock.acquire()
-child = os.fork()
-if not child:
-    os._exit(0 if not part_groups._feet()._lock.locked() else 1)
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+for _ in range(2):
+    part_groups._feet()._lock.acquire()
+    child = os.fork()
+    if child:
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    if part_groups._feet()._lock.locked():
+        os._exit(1)
 """
     run([sys.executable, "-c", program], check=True, timeout=60)
 
