@@ -97,7 +97,7 @@ def _note_trimmed(shard: Shard, part: PartEntry) -> None:
                 view.block(zone)
     finally:
         view.close()
-    shard.note_lost(view.gone_with_parts)
+    shard.note_lost(view.gone_with_parts, with_parts=True)
 
 
 def _made_again(shard: Shard, part: PartEntry) -> PartEntry | None:

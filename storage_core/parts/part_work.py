@@ -58,11 +58,13 @@ class ProveWork:
         begin: The first address.
         end: The exclusive end; a block ends there.
         rows: How many rows the blocks have.
+        catalogue: What proves the entries of the parts whole; None where nothing does.
     """
 
     begin: int
     end: int
     rows: int
+    catalogue: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,16 +11,18 @@ from functools import partial
 from typing import Final
 
 from storage_core.catalog.stream_meta import TRIMMED
+from storage_core.errors import CorruptionError, LostRangeError
 from storage_core.format.keys import log_key
 from storage_core.format.shard_state import (
     KEY_GENERATION,
     KEY_TRIMMED,
+    AddressRange,
     ShardState,
     encode_int,
 )
 from storage_core.format.zone import Zone
 from storage_core.parts.making import made_here
-from storage_core.parts.part_work import Maker, ProveWork
+from storage_core.parts.part_work import Made, Maker, ProveWork
 from storage_core.parts.seal_report import Sealed, ShardTrim
 from storage_core.read.view import ShardView
 from storage_core.store.key_value import Batch
@@ -56,6 +58,7 @@ def trim_shard(shard: Shard, keep_hot_ms: int, maker: Maker = made_here) -> Shar
     Raises:
         UnavailableError: Something else held the shard for too long, or the disk refuses.
         CorruptionError: A block is damaged, or its parts are, or differ from it: all stays.
+        LostRangeError: A read found a block damaged behind 2: all stays.
         ShardPoisonedError: The write failed, or an earlier one had.
     """
     return alone(shard, lambda: _trim(shard, keep_hot_ms, maker))
@@ -95,13 +98,14 @@ def _trim(shard: Shard, keep_hot_ms: int, maker: Maker) -> ShardTrim:
         if not zones:
             return ShardTrim(begin, begin)
         end, rows = zones[-1].end, sum(zone.count for zone in zones)
-        maker(shard.context, view, ProveWork(begin, end, rows))  # 2
-        segments, segments_begin = dead_segments(view, end, ())
+        proven = maker(shard.context, view, ProveWork(begin, end, rows, view.state.catalogue))  # 2
+        _refuse_unproven(view, begin, end, proven)
+        gone = dead_segments(view, end, ())
     finally:
         view.close()
     shard.context.name_features({TRIMMED})
-    shard.take_away(partial(_published, end, segments, segments_begin))  # 3
-    shard.free([(log_key(zones[0].first), log_key(end))], [number for number, _ in segments])  # 4
+    shard.take_away(partial(_published, view, AddressRange(begin, end), gone))  # 3
+    shard.free([(log_key(zones[0].first), log_key(end))], [number for number, _ in gone[0]])  # 4
     size = sum(zone.block_bytes for zone in zones)
     return ShardTrim(begin, end, rows, len(zones), size)
 
@@ -130,16 +134,34 @@ def _chosen(view: ShardView, begin: int, now_ms: int, keep_hot_ms: int) -> list[
     return chosen[:old]
 
 
+def _refuse_unproven(view: ShardView, begin: int, end: int, proven: Made) -> None:
+    """Refuse what is an answer to something else: nobody would have what is trimmed for it.
+
+    Raises:
+        CorruptionError: It is.
+    """
+    if proven != Made((), end):
+        message = "blocks were not proven that are to be trimmed; they stay"
+        raise CorruptionError(message, stream=view.stream, shard=view.shard, start=begin, end=end)
+
+
 def _published(
-    end: int,
-    segments: tuple[Segment, ...],
-    segments_begin: int,
+    view: ShardView,
+    proven: AddressRange,
+    gone: tuple[tuple[Segment, ...], int],
     state: ShardState,
     _window_now: object,
 ) -> tuple[Batch, ShardState]:
+    for lost in state.lost:
+        if lost.overlaps(proven.start, proven.end):
+            # Whoever repairs the log needs what is left of it.
+            message = "a block that was to be trimmed was found damaged meanwhile; all stay"
+            raise LostRangeError(
+                message, stream=view.stream, shard=view.shard, start=lost.start, end=lost.end
+            )
     batch = Batch()
-    put_segments(batch, segments, segments_begin)
+    put_segments(batch, *gone)
     generation = (state.generation // 2 + 1) * 2
-    batch.put(KEY_TRIMMED, encode_int(end))
+    batch.put(KEY_TRIMMED, encode_int(proven.end))
     batch.put(KEY_GENERATION, encode_int(generation))
-    return batch, replace(state, trimmed=end, generation=generation)
+    return batch, replace(state, trimmed=proven.end, generation=generation)

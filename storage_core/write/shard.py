@@ -367,11 +367,15 @@ class Shard:
         with closing(self.views.committed(), self.note_lost) as view:
             return parts_in(view)
 
-    def note_lost(self, found: Iterable[AddressRange]) -> None:
-        """Record the ranges of blocks that cannot be read, so that they are told from now on."""
+    def note_lost(self, found: Iterable[AddressRange], *, with_parts: bool = False) -> None:
+        """Record the ranges of blocks that cannot be read, so that they are told from now on.
+
+        Those that were trimmed only where parts cannot stand for them: a view of before the trim
+        reads bytes of theirs that nobody needs.
+        """
         for block in found:
             # A read does not wait for others to record what the next one finds again.
-            self.guard.unless_busy(partial(self._note_block, block))
+            self.guard.unless_busy(partial(self._note_block, block, with_parts=with_parts))
 
     def alter(self, options: StreamOptions) -> None:
         """Take over changed options."""
@@ -457,10 +461,11 @@ class Shard:
             # A new sequence tells readers to look again.
             self._marker.publish(marker.committed)
 
-    def _note_block(self, block: AddressRange) -> None:
+    def _note_block(self, block: AddressRange, *, with_parts: bool) -> None:
         known = self._standing.state
-        # What has expired since it was found is not lost.
-        is_there = block.end > known.start
+        # What has expired since it was found, or was trimmed, is not lost.
+        begin = known.start if with_parts else max(known.start, known.trimmed)
+        is_there = block.end > begin
         if self.guard.is_usable and is_there and not knows_loss(known, block):
             step = partial(self._write_loss, *note_loss(known, block))
             self.guard.finish(self.guard.commit_lock, step)
