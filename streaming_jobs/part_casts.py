@@ -10,13 +10,32 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import DataType
 
-from storage_core.cold.united import Kinds, insides, is_one_to_engines, one_kind, record_fields
+from storage_core.cold.united import (
+    Kinds,
+    Shown,
+    insides,
+    is_one_to_engines,
+    one_kind,
+    record_fields,
+)
 from streaming_jobs.field_types import shown_types
 
 _types: Any = pa.types
 
 
-def as_shown(value: Column, kind: Any, kinds: Kinds) -> Column:  # noqa: ANN401 - Arrow's
+def value_of(shown: Shown) -> Column:
+    """Return a column as it is shown."""
+    values = [_as_shown(named(column), kind, shown.kinds) for column, kind in shown.sources]
+    return (values[0] if len(values) == 1 else F.coalesce(*values)).alias(shown.name)
+
+
+def named(name: str) -> Column:
+    """Return a column by its whole name, which may have dots."""
+    quoted = name.replace("`", "``")
+    return F.col(f"`{quoted}`")
+
+
+def _as_shown(value: Column, kind: Any, kinds: Kinds) -> Column:  # noqa: ANN401 - Arrow's
     """Return a value of one type as what values of several types come to."""
     if is_one_to_engines(kind, kinds):
         return value
@@ -25,10 +44,10 @@ def as_shown(value: Column, kind: Any, kinds: Kinds) -> Column:  # noqa: ANN401 
         return _record(value, kind, kinds)
     if _types.is_map(target):
         return F.transform_values(
-            value, lambda _, one: as_shown(one, kind.item_type, insides(kinds))
+            value, lambda _, one: _as_shown(one, kind.item_type, insides(kinds))
         )
     if _types.is_list(target):
-        return F.transform(value, lambda one: as_shown(one, kind.value_type, insides(kinds)))
+        return F.transform(value, lambda one: _as_shown(one, kind.value_type, insides(kinds)))
     if _types.is_decimal(target) and _types.is_boolean(kind):
         return value.cast("int").cast(_spark(target))
     return value.cast(_spark(target))
@@ -39,7 +58,7 @@ def _record(value: Column, kind: Any, kinds: Kinds) -> Column:  # noqa: ANN401 -
     for one in record_fields(kinds):
         inner = F.lit(None).cast(_spark(one_kind(one.kinds)))
         for field in one.among(kind):
-            inner = as_shown(value.getField(field.name), field.type, one.kinds)
+            inner = _as_shown(value.getField(field.name), field.type, one.kinds)
         shown.append(inner.alias(one.name))
     return F.when(value.isNotNull(), F.struct(*shown))
 

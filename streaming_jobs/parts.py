@@ -35,7 +35,7 @@ from storage_core.cold.moment import (
 from storage_core.cold.united import Shown
 from streaming_jobs.field_types import shown_types
 from streaming_jobs.option_values import path_here
-from streaming_jobs.part_casts import as_shown
+from streaming_jobs.part_casts import named, value_of
 
 _EXPIRED: Final = 3
 # What Spark has no reader of in files, and what the column would be.
@@ -139,7 +139,7 @@ def _asked(columns: Iterable[Shown], wanted: Sequence[str] | None) -> list[Shown
     return [
         one
         for one in columns
-        if one.column not in OWN_COLUMNS and (asked is None or one.name.lower() in asked)
+        if one.name not in OWN_COLUMNS and (asked is None or one.name.lower() in asked)
     ]
 
 
@@ -147,17 +147,16 @@ def _as_spark(columns: Iterable[Shown]) -> StructType:
     """Return columns of a table by Spark's types."""
     told: dict[str, StructField] = {}
     for one in columns:
-        if one.column.lower() in told:
-            _refuse_alike("columns", told[one.column.lower()].name, one.column)
-        told[one.column.lower()] = StructField(one.column, _type_of(one.name, one.kind))
+        for column, kind in one.sources:
+            if column.lower() in told:
+                _refuse_alike("columns", told[column.lower()].name, column)
+            told[column.lower()] = StructField(column, _type_of(one.name, kind))
     return StructType(list(told.values()))
 
 
 def _cast(rows: DataFrame, columns: Iterable[Shown]) -> DataFrame:
     """Return rows of a table as they are beside those of others."""
-    return rows.select(
-        *(as_shown(_named(one.column), one.kind, one.kinds).alias(one.name) for one in columns)
-    )
+    return rows.select(*map(value_of, columns))
 
 
 def _type_of(name: str, kind: pa.DataType) -> DataType:
@@ -218,7 +217,7 @@ def _united(
         raise InvalidRequestError(message)
     try:
         rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), sources)
-        return rows if wanted is None else rows.select(*map(_named, wanted))
+        return rows if wanted is None else rows.select(*map(named, wanted))
     except AnalysisException as error:
         raise InvalidRequestError(str(error).splitlines()[0]) from error
 
@@ -239,9 +238,3 @@ def _shown(moment: Moment) -> Column:
             is_outside = (F.col("address") < gap.start) | (F.col("address") >= gap.end)
             shown &= (F.col("shard") != shard) | is_outside
     return shown
-
-
-def _named(name: str) -> Column:
-    """Return a column by its whole name, which may have dots."""
-    quoted = name.replace("`", "``")
-    return F.col(f"`{quoted}`")

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from storage_core.parts.shown_values import shown_by, types_of
+from storage_core.parts.shown_values import layout_of
 from storage_core.read.columns import read_schema
-from storage_core.sealed.part_values import Writer, column_of, shown_type
+from storage_core.sealed.part_values import Writer, shown_type
 
 _ENVELOPE: Final = ("primary", "address", "version", "state", "payload")
 _untyped: Any = pa
@@ -24,9 +24,6 @@ def tables_without_rows(writers: Mapping[int, Writer], *, has_keys: bool) -> Ite
     for number, writer in writers.items():
         kinds.setdefault(writer.schema.full_name, []).append(number)
     for numbers in kinds.values():
-        fields = [
-            pa.field(column_of(one.name), shown_type(one.type))
-            for one in types_of(shown_by(writers, numbers))
-        ]
+        fields = [one.with_type(shown_type(one.type)) for one in layout_of(writers, numbers).types]
         of_kind = [*envelope, read_schema(("schema_id",)).field(0), *fields]
         yield _untyped.schema(of_kind).empty_table()

@@ -34,11 +34,14 @@ def selected(columns: tuple[Shown, ...]) -> str:
     if all(one.is_as_it_lies for one in columns):
         return "*"
     return ", ".join(
-        quoted(one.column)
-        if one.is_as_it_lies
-        else f"{_cast(quoted(one.column), one.kind, one.kinds, 0)} AS {quoted(one.name)}"
+        quoted(one.name) if one.is_as_it_lies else f"{_value(one)} AS {quoted(one.name)}"
         for one in columns
     )
+
+
+def _value(shown: Shown) -> str:
+    values = [_cast(quoted(column), kind, shown.kinds, 0) for column, kind in shown.sources]
+    return values[0] if len(values) == 1 else f"coalesce({', '.join(values)})"
 
 
 def quoted(name: str) -> str:

@@ -21,7 +21,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from storage_core.cold.shapes import can_unite, shape_of, shown_name
-from storage_core.sealed.part_values import ENVELOPE
+from storage_core.sealed.part_values import ENVELOPE, base_of
 
 _DIGITS_MAX: Final = 38
 # So many a double has of each decimal.
@@ -39,20 +39,20 @@ class Shown:
 
     Attributes:
         name: Its name.
-        column: That of the table.
-        kind: The table's type.
+        sources: The columns of the table that it is, by name, with their types; each row has it
+            in one of them.
         kinds: The types that it has in all tables.
     """
 
     name: str
-    column: str
-    kind: pa.DataType
+    sources: tuple[tuple[str, pa.DataType], ...]
     kinds: Kinds
 
     @property
     def is_as_it_lies(self) -> bool:
-        """Whether the table's column is it."""
-        return self.name == self.column and is_one_to_engines(self.kind, self.kinds)
+        """Whether a column of the table is it."""
+        (column, kind), *others = self.sources
+        return self.name == column and not others and is_one_to_engines(kind, self.kinds)
 
 
 def shown_columns(schemas: Sequence[pa.Schema], several: frozenset[str]) -> list[tuple[Shown, ...]]:
@@ -69,15 +69,16 @@ def shown_columns(schemas: Sequence[pa.Schema], several: frozenset[str]) -> list
 def _shown(schema: pa.Schema, merged: "Sequence[Merged]") -> tuple[Shown, ...]:
     found = []
     for one in merged:
-        fields = one.among(schema)
-        for field in fields:
+        bases: dict[str, list[tuple[str, pa.DataType]]] = {}
+        for field in one.among(schema):
+            bases.setdefault(base_of(field.name), []).append((field.name, field.type))
+        for base, sources in bases.items():
             # Those that differ only in case stay for the engine to tell apart, or to refuse.
-            if field.name in ENVELOPE or len(fields) > 1:
-                found.append(Shown(field.name, field.name, field.type, (field.type,)))
-            else:
-                found.append(Shown(one.name, field.name, field.type, one.kinds))
+            is_own = base in ENVELOPE or len(bases) > 1
+            kinds = tuple(kind for _, kind in sources) if is_own else one.kinds
+            found.append(Shown(base if is_own else one.name, tuple(sources), kinds))
     order = {name: at for at, name in enumerate(schema.names)}
-    return tuple(sorted(found, key=lambda shown: order[shown.column]))
+    return tuple(sorted(found, key=lambda shown: order[shown.sources[0][0]]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +112,10 @@ def fields_of(
     met = list(dict.fromkeys((one.name, one.type) for fields in records for one in fields))
     if several is None:
         several = _of_several_shapes(met)
-    taken = {name.lower() for name, _ in met}
+    taken = {base_of(name).lower() for name, _ in met}
     groups: dict[str, list[tuple[str, str, pa.DataType]]] = {}
     for name, kind in met:
-        shown = shown_name(name, kind, several, taken)
+        shown = shown_name(base_of(name), kind, several, taken)
         groups.setdefault(shown.lower(), []).append((shown, name, kind))
     return [
         Merged(

@@ -1,68 +1,101 @@
 """Values of one kind as fields: each row by the fields that its own schema has.
 
 A part's columns are the fields of all schemas that wrote its rows, by name, each of the type that
-the newest of those has which have it. What a row's schema has not is null there, whatever default
-another one knows: so a row says the same alone, beside rows of other versions, and joined with
-them. A row that does not decode, or has a time that microseconds cannot count, as SQL and Spark
-count them, has null in every field.
+the newest of those has which have it. A field of another type, which that one does not hold, is a
+column of its own, `<column>~2` and so on, a name that no field has: inside a record, too, no row
+shows a field that its own schema has not, nor lacks one. What a row's schema has not is null,
+whatever default another one knows: so a row says the same alone, beside rows of other versions, and
+joined with them. A row that does not decode, or has a time that microseconds cannot count, as SQL
+and Spark count them, has null in every field.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from storage_core.errors import InvalidRequestError
-from storage_core.fields import AvroSchema, Decoded, Fault, decode_batch
+from storage_core.fields import Decoded, Fault, decode_batch
 from storage_core.parts.unique_keys import with_unique_keys
-from storage_core.sealed.part_values import Writer, column_of, reader_of, shown_fields
+from storage_core.sealed.part_values import VARIANT, Writer, base_of, column_of, shown_fields
 
 _MS_MAX: Final = (2**63 - 1) // 1000
 _untyped: Any = pa
 Places = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-# By which schema each field is shown.
-Shown = Mapping[str, AvroSchema]
+# What holds every value of another type, and makes it again.
+_HELD: Final = {
+    (pa.int32(), pa.int64()),
+    (pa.int32(), pa.float64()),
+    (pa.float32(), pa.float64()),
+}
 
 
-def shown_by(writers: Mapping[int, Writer], numbers: Sequence[int]) -> dict[str, AvroSchema]:
-    """Return the fields of a part of rows of these schemas, those of the newest one first."""
-    newest = reader_of(writers, numbers)
-    shown = dict.fromkeys(shown_fields(newest), newest)
-    columns = {column_of(name).lower() for name in shown}
-    left = list(numbers)
-    while left:
-        schema = reader_of(writers, left)
-        left = [number for number in left if writers[number].schema is not schema]
-        for name in shown_fields(schema):
-            # One that differs only in case would be another column, or none, to whoever asks.
-            if column_of(name).lower() not in columns:
-                shown[name] = schema
-                columns.add(column_of(name).lower())
-    return shown
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns of a part's values.
+
+    Attributes:
+        types: Theirs, as the fields have them.
+        places: The column of each field, by the schema's number.
+    """
+
+    types: pa.Schema
+    places: Mapping[int, Mapping[str, str]]
 
 
-def types_of(shown: Shown) -> pa.Schema:
-    """Return the fields' types."""
-    return pa.schema([schema.arrow_schema([name]).field(0) for name, schema in shown.items()])
+def layout_of(writers: Mapping[int, Writer], numbers: Sequence[int]) -> Layout:
+    """Return the columns of rows of these schemas, those of the newest one first."""
+    types: dict[str, pa.DataType] = {}
+    places: dict[int, dict[str, str]] = {}
+    order = sorted(numbers, key=lambda number: (writers[number].registry_id, number))
+    for number in reversed(order):
+        schema = writers[number].schema
+        places[number] = here = {}
+        met: set[str] = set()
+        for field in schema.arrow_schema(shown_fields(schema)):
+            column = column_of(field.name)
+            if number == order[-1]:
+                types[column] = field.type
+            elif column.lower() in met:
+                # Beside others it would be the column of the one that differs only in case.
+                continue
+            else:
+                column = _column_for(column, field.type, types)
+                types.setdefault(column, field.type)
+            met.add(base_of(column).lower())
+            here[field.name] = column
+    return Layout(pa.schema(list(types.items())), places)
+
+
+def _column_for(column: str, kind: pa.DataType, types: Mapping[str, pa.DataType]) -> str:
+    """Return the column that holds a field, or the name of one that is to."""
+    alike = [name for name in types if base_of(name).lower() == column.lower()]
+    if not alike:
+        return column
+    alike.sort(key=lambda name: base_of(name) != column)
+    for name in alike:
+        if types[name] == kind or (kind, types[name]) in _HELD:
+            return name
+    return f"{base_of(alike[0])}{VARIANT}{len(alike) + 1}"
 
 
 def decoded_as(
-    shown: Shown,
+    layout: Layout,
+    number: int,
     bodies: Any,  # noqa: ANN401 - an array
-    writer: AvroSchema,
+    writer: Writer,
     starts: Places,
 ) -> Decoded | None:
-    """Return the fields of bodies of one schema; None where it has none of them."""
-    columns: dict[str, Any] = {}
-    reasons: dict[int, str] = {}
-    for some in _decoded(shown, bodies, writer, starts):
-        columns |= {name: some.table.column(name) for name in some.table.schema.names}
-        reasons |= {fault.row: fault.reason for fault in some.faults}
-    if not columns:
+    """Return bodies of one schema as columns; None where it has none of them."""
+    places = layout.places[number]
+    if not places:
         return None
+    decoded = decode_batch(bodies, writer.schema, columns=list(places), starts=starts)
+    columns = {column: decoded.table.column(name) for name, column in places.items()}
+    reasons = {fault.row: fault.reason for fault in decoded.faults}
     for name, column in columns.items():
         # A row that loses an entry of a map by it keeps its payload.
         columns[name] = one = with_unique_keys(column)
@@ -73,36 +106,17 @@ def decoded_as(
         where = np.arange(len(bodies))
         taken = _untyped.array(where, mask=np.isin(where, list(reasons)))
         columns = {name: column.take(taken) for name, column in columns.items()}
-    types = types_of(shown)
     table = pa.table(
-        {one.name: columns.get(one.name, _untyped.nulls(len(bodies), one.type)) for one in types},
-        schema=types,
+        {one.name: _of_type(columns.get(one.name), one.type, len(bodies)) for one in layout.types},
+        schema=layout.types,
     )
     return Decoded(table, tuple(Fault(row, reasons[row]) for row in sorted(reasons)))
 
 
-def _decoded(
-    shown: Shown,
-    bodies: Any,  # noqa: ANN401 - an array
-    writer: AvroSchema,
-    starts: Places,
-) -> Iterator[Decoded]:
-    """Yield the fields that the writer has, those of one schema together."""
-    there = {field.name for field in writer.fields}
-    groups: dict[AvroSchema, list[str]] = {}
-    for name, schema in shown.items():
-        if name in there:
-            groups.setdefault(schema, []).append(name)
-    for schema, names in groups.items():
-        try:
-            yield decode_batch(bodies, writer, reader=schema, columns=names, starts=starts)
-        except InvalidRequestError:
-            # The types of some do not agree; the others are read.
-            for name in names:
-                try:
-                    yield decode_batch(bodies, writer, reader=schema, columns=[name], starts=starts)
-                except InvalidRequestError:
-                    continue
+def _of_type(column: Any, kind: pa.DataType, count: int) -> Any:  # noqa: ANN401 - arrays
+    if column is None:
+        return _untyped.nulls(count, kind)
+    return column if column.type == kind else column.cast(kind)
 
 
 def _has_ms(kind: Any) -> bool:  # noqa: ANN401 - a type of Arrow's

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from storage_core.errors import InvalidRequestError
 from storage_core.fields import Decoded, encode_batch, starts_of
-from storage_core.parts.shown_values import Shown, decoded_as, shown_by, types_of
+from storage_core.parts.shown_values import Layout, decoded_as, layout_of
 from storage_core.sealed.part_values import (
     FRAMES,
     FRAMING,
@@ -43,12 +43,12 @@ class _Kind:
 
     Attributes:
         writers: The schemas, by number.
-        shown: By which of them each field is.
+        layout: The columns.
         names: The fields of the newest one. Whoever makes payloads again looks at these alone.
     """
 
     writers: Mapping[int, Writer]
-    shown: Shown
+    layout: Layout
     names: list[str]
 
 
@@ -66,7 +66,7 @@ def with_fields(
         numbers: Of the schemas that the rows have.
     """
     names = shown_fields(reader_of(writers, numbers))
-    kind = _Kind(writers, shown_by(writers, numbers), names)
+    kind = _Kind(writers, layout_of(writers, numbers), names)
     found = [_with_fields(rows, kind) for rows in _pieces(batches)]
     table: pa.Table = _untyped.concat_tables(found)
     return table
@@ -112,7 +112,7 @@ def _with_fields(rows: pa.Table, kind: _Kind) -> pa.Table:
             writer = kind.writers[number]
             is_all = len(places) == len(numbers)
             bodies = payload if is_all else payload.take(_untyped.array(places))
-            decoded = decoded_as(kind.shown, bodies, writer.schema, starts[places])
+            decoded = decoded_as(kind.layout, number, bodies, writer, starts[places])
             if decoded is not None:
                 parts.append((places, decoded.table))
                 framing[places] = _framing(decoded, kind.names, bodies, writer, starts[places])
@@ -121,8 +121,8 @@ def _with_fields(rows: pa.Table, kind: _Kind) -> pa.Table:
         table.schema.get_field_index("payload"), "payload", _kept(payload, is_made)
     )
     table = table.append_column(FRAMING, _untyped.array(framing, mask=~is_made))
-    for name, column in _columns(types_of(kind.shown), parts, len(numbers)):
-        table = table.append_column(column_of(name), column)
+    for name, column in _columns(kind.layout.types, parts, len(numbers)):
+        table = table.append_column(name, column)
     found: pa.Table = table
     return found
 
@@ -143,7 +143,8 @@ def _framing(
 ) -> npt.NDArray[np.int8]:
     """Return for each row how its payload can be made again; -1 where it cannot."""
     found = np.full(len(starts), -1, np.int8)
-    values = known_to(writer.schema, decoded.table.select(names))
+    newest = decoded.table.select([column_of(name) for name in names]).rename_columns(names)
+    values = known_to(writer.schema, newest)
     if not values.schema.names:
         # Nothing is shown of such values, and Arrow counts no rows without columns.
         return found

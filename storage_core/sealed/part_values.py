@@ -3,8 +3,9 @@
 A part has a schema: of those that wrote its rows the one with the highest id in its registry, of
 equal ones the last that the shard met. A row's payload is left out where the fields of that one,
 written by the row's own schema behind the frame that `framing` names, are it bit for bit. Columns
-of fields that it does not have only show (storage_core/parts/shown_values.py). Which payloads are
-left out was tried when the part was made (storage_core/parts/typed_rows.py).
+of fields that it does not have, or has of other types (`<column>~2`), only show
+(storage_core/parts/shown_values.py). Which payloads are left out was tried when the part was made
+(storage_core/parts/typed_rows.py).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,6 +19,8 @@ import pyarrow.compute as pc
 from storage_core.errors import InvalidRequestError
 from storage_core.fields import AvroSchema, encode_batch, frame_of
 
+# Behind it is the number of a column that shows a field beside another type of it.
+VARIANT: Final = "~"
 # How a payload that is left out begins; null for one that is kept.
 FRAMING: Final = "framing"
 BARE: Final = 0
@@ -51,6 +54,11 @@ class Writer:
 def column_of(field: str) -> str:
     """Return the column of a field: its own name, unless the envelope has that."""
     return f"value_{field}" if field.lower() in ENVELOPE else field
+
+
+def base_of(column: str) -> str:
+    """Return the column that a column stands beside; it is itself unless it shows another type."""
+    return column.partition(VARIANT)[0]
 
 
 def reader_of(writers: Mapping[int, Writer], numbers: Iterable[int]) -> AvroSchema:

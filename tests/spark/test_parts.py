@@ -153,11 +153,11 @@ def test_numbers_and_truths_are_one_column_as_in_sql(spark, tmp_path):
     lab.stream.close()
 
 
-@pytest.mark.parametrize("wrap", ["alone", "records"])
-def test_values_of_every_two_types_are_shown_as_they_are(spark, tmp_path, wrap):
+@pytest.mark.parametrize(("wrap", "names"), [("alone", ("A", "B")), ("records", ("A", "A"))])
+def test_values_of_every_two_types_are_shown_as_they_are(spark, tmp_path, wrap, names):
     pairs = pairs_of(KINDS)
     lab = ColdLab(tmp_path)
-    append_pairs(lab, pairs, wrap)
+    append_pairs(lab, pairs, wrap, names)
     lab.stream.seal()
     frame = dataframe(spark, tmp_path, NAME).orderBy("address")
     rows = [row.asDict(recursive=True) for row in frame.collect()]

@@ -42,3 +42,21 @@ def test_values_of_every_two_types_are_shown_as_they_are(root, wrap):
         assert list(faults_in(rows_by_sql(lab), pairs, wrap)) == []
         lab.stream.seal()
     lab.stream.close()
+
+
+@pytest.mark.parametrize("wrap", ["alone", "records"])
+def test_versions_of_a_schema_keep_their_types_in_one_part(root, wrap):
+    pairs = pairs_of(KINDS | UNREAD)
+    lab = ColdLab(root)
+    for _ in range(5):
+        append_pairs(lab, pairs, wrap, ("One", "One"))
+        lab.stream.seal()
+    rows = lab.rows()
+    lab.stream.compact()
+    assert len(lab.stream.parts()) == 1
+    shown = rows_by_sql(lab)
+    assert list(faults_in(shown[:2], pairs, wrap)) == []
+    assert list(faults_in(shown[-2:], pairs, wrap)) == []
+    lab.stream.trim()
+    assert lab.rows() == rows
+    lab.stream.close()

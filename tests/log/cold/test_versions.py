@@ -5,6 +5,8 @@ sealed, sealed one by one, joined to one part, and trimmed: the answers are the 
 that the values were made of.
 """
 
+from typing import Any
+
 import pytest
 
 from storage_core.cold.sql import connect
@@ -28,6 +30,29 @@ VERSIONS: list[tuple[AvroSchema, Row]] = [
 _TREE: list[Row] = [
     {"name": "size", "type": "int"},
     {"name": "next", "type": ["null", "Telemetry"], "default": None},
+]
+
+
+def _inner(*fields: Row) -> list[Row]:
+    """Return a field of a record, one of a list of them, and one of a map."""
+    record = {"type": "record", "name": "Inner", "fields": list(fields)}
+    listed: Row = {"name": "listed", "type": {"type": "array", "items": "Inner"}}
+    return [
+        {"name": "one", "type": record},
+        listed,
+        {"name": "by", "type": {"type": "map", "values": "Inner"}},
+    ]
+
+
+_STAYS: Row = {"name": "stays", "type": "int"}
+# Of records inside: what they have, and what is shown of it.
+INSIDE: list[tuple[AvroSchema, Row]] = [
+    (schema_of(_inner(_STAYS, {"name": "goes", "type": "string"})), {"stays": 1, "goes": "a"}),
+    (
+        schema_of(_inner({"name": "stays", "type": "long"}, _SECOND[2])),
+        {"stays": 2**40, "more": 5},
+    ),
+    (schema_of(_inner({"name": "stays", "type": "string"})), {"stays": "b"}),
 ]
 
 
@@ -77,6 +102,38 @@ def test_joining_parts_changes_no_answer(lab):
     lab.stream.trim()
     assert lab.rows() == rows
     assert lab.stream.verify().problems == ()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("is_sealed", [True, False])
+def test_records_inside_show_the_fields_of_their_own_version(lab, is_sealed, count):
+    given = []
+    for _ in range(5):
+        for number, (schema, value) in enumerate(INSIDE[:count]):
+            row = {"one": value, "listed": [value, value], "by": [("k", value)]}
+            lab.append_values(schema, [row], 50 + number)
+            # Texts beside numbers make texts of all.
+            shown = value if count < len(INSIDE) else value | {"stays": str(value["stays"])}
+            given.append({"one": shown, "listed": [shown, shown], "by": [("k", shown)]})
+            if is_sealed:
+                lab.stream.seal()
+    rows = lab.rows()
+    assert _there(fields_shown(lab)) == given
+    lab.stream.seal()
+    lab.stream.compact()
+    assert _there(fields_shown(lab)) == given
+    lab.stream.trim()
+    assert lab.rows() == rows
+    assert lab.stream.verify().problems == ()
+
+
+def _there(value: Any) -> Any:
+    """Return a value without the fields that are null, at any depth."""
+    if isinstance(value, dict):
+        return {name: _there(one) for name, one in value.items() if one is not None}
+    if isinstance(value, tuple):
+        return value[0], _there(value[1])
+    return [_there(one) for one in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("is_sealed", [True, False])
