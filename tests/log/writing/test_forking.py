@@ -51,6 +51,7 @@ READS: dict[str, tuple[Any, ...]] = {
     "source": (0,),
     "stats": (),
     "tail": (0,),
+    "unsealed": (),
     "close": (),
     "__exit__": (None, None, None),
 }
