@@ -189,7 +189,9 @@ def test_reads_of_a_part_that_nobody_has_read_tell_damage_at_any_place(lab: Cold
             shard = damage.part.shard
             calls = zip(answers(lab, stream, shard), rows[shard], strict=True)
             told = [is_told(call, right, damage) for call, right in calls]
-            assert told[:2] == [True, True] or not is_needed(damage), damage
+            # Late and ahead rows are read from their copies; a tail alone needs their part.
+            needed = told[:1] if damage.part.entry.is_flagged else told[:2]
+            assert all(needed) or not is_needed(damage), damage
             assert not stream.verify().is_clean
         link.unlink()
 
