@@ -233,44 +233,6 @@ def test_trim_goes_on_where_all_rows_of_a_part_have_expired_and_their_blocks_hav
     lab.stream.close()
 
 
-def test_young_blocks_and_all_behind_them_stay(tmp_path):
-    clock = ManualClock()
-    lab = ColdLab(tmp_path, Environment(clock=clock))
-    rng = np.random.default_rng(12)
-    lab.append(rng, 300)
-    ends = lab.stream.committed()
-    clock.advance(HOUR_S)
-    lab.append(rng, 300)
-    lab.stream.seal()
-    assert lab.stream.trim(timedelta(hours=2)).blocks == 0
-    assert lab.stream.trim(timedelta(minutes=30)).rows == 300
-    assert trimmed(lab) == [*ends.values()]
-    assert lab.stream.trim(timedelta(0)).rows == 300
-    lab.stream.close()
-
-
-def test_blocks_of_the_future_go_with_those_behind_them(tmp_path):
-    clock = ManualClock()
-    lab = ColdLab(tmp_path, Environment(clock=clock))
-    rng = np.random.default_rng(13)
-    for ahead_h in (0, 10**4, 10**4 + 1, 0, 10**4):
-        clock.advance(ahead_h * HOUR_S)
-        lab.append(rng, 100)
-        clock.advance(-ahead_h * HOUR_S)
-        clock.advance(HOUR_S)
-    lab.stream.seal()
-    rows = lab.rows()
-    # The fourth is two hours old: nobody knows of the two before it, but that they are older.
-    assert lab.stream.trim(timedelta(hours=3)).rows == 100
-    assert lab.stream.trim(timedelta(hours=3)).rows == 0
-    assert lab.stream.trim(timedelta(hours=2)).rows == 300
-    # Of the last one nothing can be said, until another comes that is old enough.
-    assert lab.stream.trim(timedelta(milliseconds=1)).rows == 0
-    assert lab.stream.trim(timedelta(0)).rows == 100
-    assert lab.rows() == rows
-    lab.stream.close()
-
-
 def test_damage_behind_what_was_read_of_a_part_stops_the_trim_of_its_other_blocks(tmp_path):
     # Its footer is known by then, and all of its pages are whole.
     clock = ManualClock()
