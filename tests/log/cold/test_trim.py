@@ -31,9 +31,7 @@ from tests.log.cold.cold_lab import (
     NAME,
     ColdLab,
     forge,
-    forget_sum,
     small_segments,
-    take_entry_away,
 )
 
 SEEDS = int(os.environ.get("SHARDLOG_FAULT_COLD", "4"))
@@ -416,34 +414,6 @@ def test_part_of_trimmed_rows_cannot_be_mended_and_its_loss_can_be_accepted(lab)
 
 def bytes_under(root):
     return sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
-
-
-def test_entry_that_is_missing_is_told_by_reads_of_few_ids(lab):
-    lab.append(np.random.default_rng(18), 400)
-    lab.stream.seal()
-    lab.stream.trim()
-    asked: dict[str, Any] = {"keys": [b"device-1"]} if lab.has_keys else {"ids": [1]}
-    rows = lab.stream.read(**asked).num_rows
-    take_entry_away(lab.stream)
-    with pytest.raises(CorruptionError, match="the catalogue of parts is not whole"):
-        lab.stream.read(**asked)
-    assert rows
-    assert "the catalogue of parts is not whole" in str(lab.stream.verify().problems)
-
-
-def test_catalogue_of_parts_without_a_sum_has_one_once_it_changes(lab):
-    rng = np.random.default_rng(22)
-    lab.append(rng, 400)
-    lab.stream.seal()
-    forget_sum(lab.stream)
-    lab.reopen()
-    assert lab.stream.verify().is_clean
-    lab.append(rng, 400)
-    lab.stream.seal()
-    assert lab.stream.verify().is_clean
-    take_entry_away(lab.stream)
-    with pytest.raises(CorruptionError, match="the catalogue of parts is not whole"):
-        lab.stream.parts()
 
 
 def test_trimmed_blocks_give_their_space_back(tmp_path):

@@ -1,0 +1,44 @@
+"""Goal: an entry that the catalogue of parts lacks is told, and costs no row in silence."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from storage_core import CorruptionError
+from tests.log.cold.cold_lab import ColdLab, forget_sum, take_entry_away
+
+
+@pytest.fixture(params=["none", "dictionary"])
+def lab(request, root):
+    lab = ColdLab(root, key_mode=request.param, block_records=64, retention=None)
+    yield lab
+    lab.stream.close()
+
+
+def test_entry_that_is_missing_is_told_by_reads_of_few_ids(lab):
+    lab.append(np.random.default_rng(18), 400)
+    lab.stream.seal()
+    lab.stream.trim()
+    asked: dict[str, Any] = {"keys": [b"device-1"]} if lab.has_keys else {"ids": [1]}
+    rows = lab.stream.read(**asked).num_rows
+    take_entry_away(lab.stream)
+    with pytest.raises(CorruptionError, match="the catalogue of parts is not whole"):
+        lab.stream.read(**asked)
+    assert rows
+    assert "the catalogue of parts is not whole" in str(lab.stream.verify().problems)
+
+
+def test_catalogue_of_parts_without_a_sum_has_one_once_it_changes(lab):
+    rng = np.random.default_rng(22)
+    lab.append(rng, 400)
+    lab.stream.seal()
+    forget_sum(lab.stream)
+    lab.reopen()
+    assert lab.stream.verify().is_clean
+    lab.append(rng, 400)
+    lab.stream.seal()
+    assert lab.stream.verify().is_clean
+    take_entry_away(lab.stream)
+    with pytest.raises(CorruptionError, match="the catalogue of parts is not whole"):
+        lab.stream.parts()
