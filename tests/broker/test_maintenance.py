@@ -124,6 +124,8 @@ def test_worker_that_waits_takes_over_from_one_killed_in_its_maintenance(
                     os.kill(process_id, signal.SIGKILL)
             worker.kill()
             worker = heir
+        # All may be stored before it stands; a signal would end it by itself then.
+        worker.await_event("owned", 2)
     lab.expect_ledger(topic)
     assert worker.stop() == 0
     expect_each_row_in_one_part(lab, topic)
