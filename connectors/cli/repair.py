@@ -30,9 +30,9 @@ LossEnd = Annotated[
 def verify(root: Root, stream: OneStream = None, as_json: AsJson = False) -> None:
     """Read all that is stored, and tell what is wrong.
 
-    Every block, zone and late row is read. The exit code is 5 where something is wrong; where all
-    is well nothing is printed, and it is 0. Like a worker's start it recovers what a crash left.
-    Refused while a writer holds the stream: stop the worker first.
+    Every block, zone, late row and part is read. A line a stream says what was looked at and, under
+    it, what was not; the exit code is 5 where something is wrong. Like a worker's start it recovers
+    what a crash left. Refused while a writer holds the stream: stop the worker first.
 
     Example: shardlog verify ./data telemetry
     """
