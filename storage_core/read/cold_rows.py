@@ -199,6 +199,8 @@ class ColdRows:
         mask &= foot.may_lie_between("address", runs[0].start, runs[-1].end - 1)
         if wanted.ids is not None and not self._has_keys:
             mask &= foot.may_have("secondary", wanted.ids)
+        if wanted.keys is not None:
+            mask &= foot.may_have_keys(wanted.keys)
         found: list[int] = np.flatnonzero(mask).tolist()
         return found
 

@@ -87,12 +87,15 @@ def numbers_in(view: ShardView, keys: Iterable[bytes | None]) -> tuple[int, ...]
 
 
 def by_number(view: ShardView, request: ReadRequest) -> ReadRequest:
-    """Return a request for keys as one for the numbers that the view has for them."""
+    """Return a request for keys as one for the numbers that the view has for them.
+
+    It keeps the keys: parts know their rows by them.
+    """
     columns = own_columns(view.meta, request)
     if request.order == "primary":
         columns = tuple(dict.fromkeys((*columns, "key", *_RANKED)))
     ids = None if request.keys is None else numbers_in(view, request.keys)
-    return replace(request, ids=ids, keys=None, columns=columns)
+    return replace(request, ids=ids, columns=columns)
 
 
 def by_key(scanned: Scanned, columns: Sequence[str], order: str) -> Scanned:

@@ -35,6 +35,8 @@ class RowFilter:
     columns: tuple[str, ...]
     is_replay: bool
     expired_until: int = 0
+    # Of rows that belong to keys: those that `ids` has the numbers of, None for no key.
+    keys: tuple[bytes | None, ...] | None = None
 
     @property
     def is_all_primaries(self) -> bool:
@@ -122,6 +124,7 @@ def filter_for(state: ShardState, committed: int, request: ReadRequest) -> RowFi
         columns if request.columns is None else request.columns,
         is_replay=is_replay,
         expired_until=request.expired_until,
+        keys=request.keys,
     )
 
 

@@ -217,11 +217,11 @@ def _rows_of(view: ShardView, wanted: RowFilter, zones: Iterator[Zone]) -> list[
 def _normal_rows(
     view: ShardView, wanted: RowFilter, zones: Iterator[Zone], *, is_once: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    is_of_few = wanted.ids is not None and not view.meta.has_keys
+    is_of_few = wanted.keys is not None if view.meta.has_keys else wanted.ids is not None
     if view.state.trimmed and (is_of_few or is_once):
-        # Parts are sorted by id: of few they read some groups of rows, and no block whole. Of all
-        # ids rows of any time lie all over them, so whoever comes back for the next time has blocks
-        # made of them, and whoever does not spares the making.
+        # Parts are sorted by id or key: of few they read some groups of rows, and no block whole.
+        # Of all, rows of any time lie all over them, so whoever comes back for the next time has
+        # blocks made of them, and whoever does not spares the making.
         runs, zones = _trimmed_runs(zones, view.state.trimmed)
         yield from view.trimmed.normal(wanted, runs)
     for zone, block in view.blocks(zones):

@@ -5,6 +5,7 @@ value in a group is not read. Feet are kept of the files that were read last: a 
 and its number is given once. What is read is proven (storage_core/sealed/part_bytes.py).
 """
 
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +35,10 @@ _FOOTER_GROWS: Final = 8
 # The system refuses, which says nothing of the file.
 _NOT_NOW: Final = frozenset({EACCES, EMFILE, ENFILE, ENOMEM, EPERM})
 _parquet: Any = pq
+KEY: Final = "key"
 Mask = npt.NDArray[np.bool_]
+# The least and the largest key of a group, and whether rows have none; None where nothing tells.
+KeyBounds = tuple[bytes, bytes, bool] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +49,13 @@ class Foot:
         metadata: As Parquet's library has it.
         schema: The columns, as Arrow has them.
         table: Its chunks, and their bounds.
+        keys: Between which keys each group lies; none where rows do not belong to keys.
     """
 
     metadata: Any
     schema: pa.Schema
     table: ChunkTable
+    keys: tuple[KeyBounds, ...] = ()
 
     @property
     def groups(self) -> int:
@@ -77,6 +83,19 @@ class Foot:
         """Tell which groups can have one of some sorted values."""
         least, most = self.table.bounds[column]
         found: Mask = np.searchsorted(values, least) < np.searchsorted(values, most, side="right")
+        return found
+
+    def may_have_keys(self, keys: Sequence[bytes | None]) -> Mask:
+        """Tell which groups can have a row of some keys, None for rows without one."""
+        if not self.keys:
+            return np.ones(self.groups, np.bool_)
+        given, has_none = sorted(key for key in keys if key is not None), None in keys
+        found = np.ones(self.groups, np.bool_)
+        for group, bounds in enumerate(self.keys):
+            if bounds is not None:
+                least, most, may_have_none = bounds
+                is_between = bisect_left(given, least) < bisect_right(given, most)
+                found[group] = is_between or (has_none and may_have_none)
         return found
 
     def only_value(self, column: str, group: int) -> int | None:
@@ -207,9 +226,31 @@ def decoded_bytes_of(path: Path, proof: FileProof) -> int:
 def _read_foot(path: Path, proof: FileProof) -> Foot:
     try:
         table, metadata = read_foot(path, proof)
-        return Foot(metadata, metadata.schema.to_arrow_schema(), table)
+        schema = metadata.schema.to_arrow_schema()
+        keys = _key_bounds(metadata) if "secondary" not in schema.names else ()
+        return Foot(metadata, schema, table, keys)
     except (pa.ArrowException, OSError) as error:
         _refuse(path, error)
+
+
+def _key_bounds(metadata: Any) -> tuple[KeyBounds, ...]:  # noqa: ANN401 - of the library's
+    """Return what the footer, which is proven, tells of the keys of each group.
+
+    It tells bounds: no key of a group is below the least, or above the largest, even where they
+    were cut. Of keys of more than 4 KiB, and of groups without any key, it tells none.
+    """
+    paths = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
+    if KEY not in paths:
+        return ()
+    place = paths.index(KEY)
+    groups = (metadata.row_group(at) for at in range(metadata.num_row_groups))
+    return tuple(_bounds_in(one.column(place).statistics) for one in groups)
+
+
+def _bounds_in(told: Any) -> KeyBounds:  # noqa: ANN401 - of the library's
+    if told is None or not told.has_min_max:
+        return None
+    return told.min, told.max, not told.has_null_count or told.null_count > 0
 
 
 def _opened(file: PartBytes, metadata: Any) -> Any:  # noqa: ANN401 - of the library's

@@ -240,6 +240,34 @@ def test_read_of_a_time_makes_no_blocks_of_parts(lab, monkeypatch):
     assert not made
 
 
+def test_groups_that_cannot_hold_a_key_are_not_read(tmp_path, monkeypatch):
+    lab = ColdLab(tmp_path, key_mode="dictionary", block_records=512)
+    keys: list[bytes | None] = [b"device-%02d" % (at % 30) for at in range(60_000)]
+    keys[::1000] = [None] * 60
+    batch = {"key": pa.array(keys, pa.binary()), "payload": pa.array(keys, pa.binary())}
+    times = pa.array(np.arange(60_000) + FIRST_MS)
+    lab.stream.append_batch(pa.RecordBatch.from_pydict({"primary": times, **batch}))
+    lab.stream.commit()
+    lab.stream.seal()
+    asked: list[list[bytes | None]] = [[b"device-07"], [None], [b"device-29", None], [b"none"]]
+    before = [lab.stream.read(keys=some).to_pylist() for some in asked]
+    lab.stream.trim()
+    read: list[tuple[object, int]] = []
+    usual = PartFile.read
+
+    def told(file, group, columns):
+        read.append((file, group))
+        return usual(file, group, columns)
+
+    monkeypatch.setattr(PartFile, "read", told)
+    for some, rows in zip(asked, before, strict=True):
+        read.clear()
+        assert lab.stream.read(keys=some).to_pylist() == rows
+        # Of the eight or so; a key reaches at most from one group into the next.
+        assert len(set(read)) <= 2 * len(some)
+    lab.stream.close()
+
+
 def test_damaged_part_is_told_with_its_file(lab):
     lab.append(np.random.default_rng(22), 300)
     lab.stream.seal()

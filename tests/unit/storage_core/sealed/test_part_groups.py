@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from subprocess import run
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -288,3 +289,39 @@ def test_memory_of_a_part_without_table_is_that_of_its_packed_columns(part):
     packed = foot_of(path, old(proof)).decoded_bytes
     assert 0 < packed < proof.size
     assert foot_of(path, proof).decoded_bytes == 1024
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_group_that_has_a_key_is_left_out(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    sizes = (0, 1, 2, 3, 3, 30, 5000)
+    alphabet = np.array([0, 1, 127, 128, 255], np.uint8)
+    known = [bytes(rng.choice(alphabet, rng.choice(sizes))) for _ in range(30)]
+    keys = sorted(rng.choice(np.array([*known, None], object), 30), key=lambda key: key or b"")
+    keys.sort(key=lambda key: key is not None)
+    rows = pa.table({"key": pa.array(keys, pa.binary()), "address": pa.array(range(30))})
+    path = tmp_path / "part-0000000000.parquet"
+    foot = foot_of(path, write_part(path, rows, ("key", "address")))
+    groups = [set(keys[at : at + 3]) for at in range(0, 30, 3)]
+    for _ in range(100):
+        count = rng.integers(1, 4)
+        wanted = [[*known, None, b"", b"\x80"][at] for at in rng.integers(0, 33, count)]
+        may = foot.may_have_keys(wanted)
+        assert all(may[at] for at, group in enumerate(groups) if group & set(wanted))
+
+
+def test_groups_between_whose_keys_none_is_are_left_out(tmp_path):
+    keys = [None, b"", b"a", b"b", b"d", b"d", b"d", b"f", b"f\xff"]
+    rows = pa.table({"key": pa.array(keys, pa.binary()), "address": pa.array(range(9))})
+    path = tmp_path / "part-0000000000.parquet"
+    foot = foot_of(path, write_part(path, rows, ("key", "address")))
+
+    def left(*wanted):
+        return np.flatnonzero(foot.may_have_keys(wanted)).tolist()
+
+    assert left(None) == [0]
+    assert left(b"") == [0]
+    assert left(b"c") == [1]
+    assert left(b"d") == [1, 2]
+    assert left(b"f\xff", b"a") == [0, 2]
+    assert left(b"aa", b"g") == []
