@@ -24,6 +24,9 @@ Count = Annotated[int, Field(ge=1)]
 _FIXED: Final = "it is fixed: to have it otherwise, `shardlog drop` the stream and take it again"
 _PAYLOAD_BYTES_MAX: Final = 16 * 2**20
 _RETENTION_HOURS_MAX: Final = 24 * 365 * 1000
+_MINUTES_MAX: Final = 60 * _RETENTION_HOURS_MAX
+_MINUTE: Final = timedelta(minutes=1)
+_DEFAULTS: Final = StreamOptions()
 _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _FIELD: Final = "field:"
 _FIELD_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -76,6 +79,11 @@ class StreamSettings(Section):
         ahead_max_ms: How far ahead of the clock a timestamp may be; None means one day.
         retention_hours: How long records are kept, judged by timestamp; None keeps all.
         payload_bytes_max: A larger value is a dead letter.
+        seal_rows: How many rows of a shard wait before they become parts.
+        seal_after_minutes: How long the oldest of them waits at most.
+        keep_hot_hours: How long blocks stay beside their parts; None for good.
+        keep_replaced_minutes: How long files of parts stay that were joined with others.
+        never_cold: Whether nothing of it becomes parts, as is right for what only lives short.
     """
 
     value_format: ValueFormat = "raw"
@@ -88,6 +96,15 @@ class StreamSettings(Section):
     ahead_max_ms: Annotated[int, Field(ge=0)] | None = None
     retention_hours: Annotated[float, Field(gt=0, le=_RETENTION_HOURS_MAX)] | None = None
     payload_bytes_max: Count = _PAYLOAD_BYTES_MAX
+    seal_rows: Count = _DEFAULTS.seal_rows
+    seal_after_minutes: Annotated[float, Field(gt=0, le=_MINUTES_MAX)] = (
+        _DEFAULTS.seal_after / _MINUTE
+    )
+    keep_hot_hours: Annotated[float, Field(gt=0, le=_RETENTION_HOURS_MAX)] | None = None
+    keep_replaced_minutes: Annotated[float, Field(ge=0, le=_MINUTES_MAX)] = (
+        _DEFAULTS.keep_replaced / _MINUTE
+    )
+    never_cold: bool = False
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -127,15 +144,19 @@ class StreamSettings(Section):
     def stream_options(self) -> StreamOptions:
         """Return the options a stream is made with."""
         unit = self.stream_unit
-        hours = self.retention_hours
         return StreamOptions(
             unit=unit,
             jitter=_in_unit(self.jitter_ms, unit),
             ahead_max=None
             if unit == "sequence" or self.ahead_max_ms is None
             else _in_unit(self.ahead_max_ms, unit),
-            retention=None if hours is None else timedelta(hours=hours),
+            retention=_span(self.retention_hours),
             payload_bytes_max=self.payload_bytes_max,
+            seal_rows=self.seal_rows,
+            seal_after=self.seal_after_minutes * _MINUTE,
+            keep_hot=_span(self.keep_hot_hours),
+            keep_replaced=self.keep_replaced_minutes * _MINUTE,
+            never_cold=self.never_cold,
             key_mode="dictionary" if self.key_mode == "dictionary" else "none",
         )
 
@@ -234,9 +255,14 @@ def idle_settings(
             continue
         if wanted != made_with:
             yield IdleSetting(name, wanted, made_with, _FIXED)
-    alterable = {
+    alterable: dict[str, float | None] = {
         "retention_hours": _hours(options.retention),
         "payload_bytes_max": options.payload_bytes_max,
+        "seal_rows": options.seal_rows,
+        "seal_after_minutes": options.seal_after / _MINUTE,
+        "keep_hot_hours": _hours(options.keep_hot),
+        "keep_replaced_minutes": options.keep_replaced / _MINUTE,
+        "never_cold": options.never_cold,
     }
     if options.unit != "sequence":
         ahead = options.ahead_max
@@ -244,7 +270,7 @@ def idle_settings(
     for name, in_force in alterable.items():
         wanted = getattr(settings, name)
         if name in settings.model_fields_set and wanted != in_force:
-            value = "none" if wanted is None else str(wanted).removesuffix(".0")
+            value = str(wanted).removesuffix(".0").lower()
             advice = f"`shardlog alter ROOT STREAM {name}={value}` changes it"
             yield IdleSetting(name, wanted, in_force, advice)
 
@@ -255,6 +281,10 @@ def _in_unit(milliseconds: int, unit: TimeUnit) -> int:
 
 def _in_ms(count: int, unit: TimeUnit) -> int:
     return count * 1000 // _PER_SECOND.get(unit, 1000)
+
+
+def _span(hours: float | None) -> timedelta | None:
+    return None if hours is None else timedelta(hours=hours)
 
 
 def _hours(span: timedelta | None) -> float | None:

@@ -1,6 +1,8 @@
 """What the file says and a stream that is there does not follow."""
 
 from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -39,6 +41,29 @@ def test_what_may_be_altered_is_told_where_the_file_names_it():
         "retention_hours": (48, 24),
     }
     assert idle(MADE, jitter_ms=5) == {}
+
+
+def test_what_becomes_parts_and_when_is_told_to_new_streams_and_of_those_that_are_there():
+    wanted: dict[str, Any] = {
+        "seal_rows": 5,
+        "seal_after_minutes": 2.0,
+        "keep_hot_hours": 1.0,
+        "keep_replaced_minutes": 0.0,
+        "never_cold": True,
+    }
+    made = StreamSettings(**wanted).stream_options()
+    assert made == StreamOptions(
+        seal_rows=5,
+        seal_after=timedelta(minutes=2),
+        keep_hot=timedelta(hours=1),
+        keep_replaced=timedelta(0),
+        never_cold=True,
+    )
+    assert StreamSettings().stream_options() == StreamOptions()
+    assert idle(made, **wanted) == {}
+    assert idle(StreamOptions(), **wanted).keys() == wanted.keys()
+    (never,) = idle_settings(StreamSettings(never_cold=True), StreamOptions(), INTEGERS)
+    assert "never_cold=true" in never.advice
 
 
 def test_each_says_how_the_stream_gets_it():
