@@ -61,7 +61,7 @@ class StreamReader(StreamReads[ShardFollower]):
             UnavailableError: The system does not give a file, or no more of them.
         """
         clock = (environment or Environment()).clock
-        files = read_stream(Path(root), name)
+        files = read_stream(Path(root).absolute(), name)
         followers: dict[int, ShardFollower] = {}
         shards = len(files.settings.lineages)
         open_files().require_for_reader(shards, f"{shards} markers to read", name)

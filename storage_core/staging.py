@@ -66,7 +66,8 @@ class StagingArea:
             InvalidRequestError: There is no such root or stream.
         """
         found = root_id(root)
-        return cls(Path(root), read_stream(Path(root), name), found, clock)
+        whole = Path(root).absolute()
+        return cls(whole, read_stream(whole, name), found, clock)
 
     @property
     def incarnation(self) -> str:

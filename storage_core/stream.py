@@ -158,7 +158,7 @@ class Stream(StreamUpkeep):
         """
         refuse_writing_in_fork()
         outside = environment or Environment()
-        files = read_stream(Path(root), name, is_whole=shards is None)
+        files = read_stream(Path(root).absolute(), name, is_whole=shards is None)
         numbers = shard_numbers(files, shards)
         files = upgraded(files)
         if isinstance(give_up_transactions, str):

@@ -25,6 +25,7 @@ from storage_core import (
     PartMaker,
     Stream,
     StreamOptions,
+    StreamReader,
     UnavailableError,
 )
 from storage_core.testing import ManualClock
@@ -82,6 +83,21 @@ def kept_bytes(maker: PartMaker) -> int:
     lines = Path(f"/proc/{maker.process_id}/status").read_text().splitlines()
     told = dict(line.split(":", 1) for line in lines)
     return int(told["RssAnon"].split()[0]) * 1024
+
+
+def test_streams_stay_where_they_were_opened_when_the_directory_changes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with PartMaker() as maker, Stream.create("data", "s", StreamOptions(seal_rows=1)) as stream:
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        stream.append(1, 1, b"a")
+        stream.commit()
+        assert stream.maintain(maker).rows_sealed == 1
+        monkeypatch.chdir(tmp_path)
+        with StreamReader.open("data", "s") as reader:
+            monkeypatch.chdir(tmp_path / "elsewhere")
+            stream.trim()
+            assert reader.read(1)["payload"].to_pylist() == [b"a"]
 
 
 def test_what_a_step_took_is_given_back(root, maker):
