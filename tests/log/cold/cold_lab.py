@@ -212,7 +212,7 @@ def give_up_a_block(stream: Stream) -> None:
         view = shard.views.committed()
         zone = list(view.zones(0, view.committed))[1]
         view.close()
-        shard.note_lost([AddressRange(zone.first, zone.end)])
+        shard.note_lost([AddressRange(zone.first, zone.end)], with_parts=True)
         stream.accept_loss(number, zone.first, zone.end)
 
 
