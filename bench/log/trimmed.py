@@ -22,7 +22,7 @@ from bench.records import FIRST_PRIMARY
 from bench.workspace import await_compaction
 from storage_core import Stream, StreamReader
 
-_READS: Final = 200
+_READS: Final = 400
 _STRETCHES: Final = 10
 _STRETCH_SHARE: Final = 100
 
@@ -82,7 +82,7 @@ TRIMMED: Final = Experiment(
         Row(
             "trimmed/range-p99",
             f"`read` of 100 trimmed rows of one id of {ROWS // 10**6} M, 1,000 in turns, p99 of "
-            "the first 200 of a new process",
+            "the first 400 of a new process",
             ("new process", "p99"),
             sense="at most",
             limit=0.010,
