@@ -30,6 +30,7 @@ import xxhash
 from storage_core import LostRangeError, Stream, StreamOptions, StreamReader
 from tests.faults.campaign import fault_seed, naming_seed, start_child
 from tests.faults.deadly_expiry import NAME, NOW, DeadlyDisk, Death, expire_and_die
+from tests.snapshots import snapshot
 
 HOUR: Final = 3600
 KEPT_HOURS: Final = 5
@@ -113,7 +114,7 @@ def prepare(way: Way, folder: Path) -> Prepared:
                 stream.append_batch(rows(part, shard, number % 3, way))
             stream.commit()
         found = [row for shard in range(SHARDS) for row in _rows(stream.tail(shard))]
-        shutil.copytree(folder / "live", prepared.root)
+        snapshot(folder / "live", prepared.root)
     prepared.before = {(shard, address) for shard, address, _ in found}
     for shard in range(SHARDS):
         those = [row for row in found if row[0] == shard]

@@ -19,6 +19,7 @@ from tests.faults.campaign import fault_seed, naming_seed
 from tests.faults.remote import STOPPED, RemoteWriter, stop_at_write
 from tests.faults.workload import Row
 from tests.faults.writer import each_a_write, table_of
+from tests.snapshots import snapshot
 
 STREAM = "followed"
 IDS = 4
@@ -196,9 +197,7 @@ def test_reader_sees_nothing_of_a_transaction_before_its_end(
 
 def keep_synced(root: Path) -> Path:
     """Copy the store as it is on disk right after a commit."""
-    kept = root.parent / "kept"
-    shutil.copytree(root / STREAM / "shard-0000" / "db", kept)
-    return kept
+    return snapshot(root / STREAM / "shard-0000" / "db", root.parent / "kept")
 
 
 def set_back(root: Path, kept: Path) -> None:
@@ -251,3 +250,14 @@ def test_reader_over_a_lost_committed_range_is_told(root: Path, reader: StreamRe
         reader.refresh()
         left = editions((range(100), 0), (range(250, 300), 1))
         assert numbers_and_editions(reader.scan()) == left
+
+
+def test_snapshot_beside_a_store_that_flushes_behind_is_of_one_moment(root: Path) -> None:
+    with RemoteWriter(root, STREAM, write_buffer_bytes=64 * 1024) as writer:
+        for end in range(100, 1000, 100):
+            writer.do(write_and_commit, end - 100, end)
+            copy = root.parent / f"copy-{end}"
+            snapshot(root, copy)
+            with StreamReader.open(copy, STREAM) as reader:
+                assert reader.refresh() == {0: end}
+                assert numbers_and_editions(reader.tail(0, 0)) == editions((range(end), 0))

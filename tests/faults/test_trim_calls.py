@@ -22,6 +22,7 @@ from storage_core import Stream, StreamOptions, StreamReader
 from tests.faults.campaign import start_child
 from tests.faults.deadly_expiry import NAME, NOW, DeadlyDisk, Death
 from tests.faults.deadly_trim import trim_and_die
+from tests.snapshots import snapshot
 
 SHARDS = 2
 CHILD_MAX_S = 60
@@ -73,7 +74,7 @@ def prepare(folder: Path, *, has_segments: bool) -> Prepared:
             if number == 8:
                 stream.seal()
         rows = rows_of([stream.read(columns=COLUMNS)])
-        shutil.copytree(folder / "live", folder / "died")
+        snapshot(folder / "live", folder / "died")
     return Prepared(folder / "died", has_segments, rows)
 
 

@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from storage_core import Environment, Stream, StreamOptions
 from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
+from tests.snapshots import snapshot
 
 # What there was to read of a row when the stores were written.
 COLUMNS = (
@@ -155,7 +156,7 @@ def leave(
         live, opened = Path(scratch, "live"), Path(scratch, "opened")
         disk = FaultyDisk()
         write(live, disk)
-        shutil.copytree(live, folder / name, ignore=shutil.ignore_patterns(*LEFT_OUT))
+        snapshot(live, folder / name, ignore=shutil.ignore_patterns(*LEFT_OUT))
         disk.bury()
         shutil.copytree(folder / name, opened)
         with open_later(opened) as stream:

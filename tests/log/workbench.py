@@ -58,6 +58,7 @@ from storage_core.store.rocks import RocksStore, open_store
 from storage_core.write.shard import Shard
 from tests.faults.file_formats import LOG_BLOCK
 from tests.log.disks import STALL_MAX_S, BesideThread, ReinedDisk
+from tests.snapshots import snapshot
 
 TYPES: Mapping[str, pa.DataType] = {
     "primary": pa.int64(),
@@ -218,7 +219,7 @@ class Workbench:
         self.settle()
         stores = [path for path in self.directory.glob("shard-*/db") if path.is_dir()]
         for store in stores:
-            shutil.copytree(store, store.with_name("db-at-crash"))
+            snapshot(store, store.with_name("db-at-crash"))
         self.let_go()
         for store in stores:
             shutil.rmtree(store)

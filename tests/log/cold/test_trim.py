@@ -33,6 +33,7 @@ from tests.log.cold.cold_lab import (
     forge,
     small_segments,
 )
+from tests.snapshots import bytes_of
 
 SEEDS = int(os.environ.get("SHARDLOG_FAULT_COLD", "4"))
 DAY_MS = 86_400_000
@@ -412,19 +413,15 @@ def test_part_of_trimmed_rows_cannot_be_mended_and_its_loss_can_be_accepted(lab)
     assert lab.stream.verify().is_clean
 
 
-def bytes_under(root):
-    return sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
-
-
 def test_trimmed_blocks_give_their_space_back(tmp_path):
     environment = small_segments()
     lab = ColdLab(tmp_path, environment)
     for _ in range(5):
         lab.append_orders(20_000)
     lab.stream.seal()
-    before = bytes_under(tmp_path)
+    before = bytes_of(tmp_path.rglob("segments/*"))
     report = lab.stream.trim()
-    freed = before - bytes_under(tmp_path)
+    freed = before - bytes_of(tmp_path.rglob("segments/*"))
     assert 0.7 * report.bytes < freed <= report.bytes
     rows = lab.rows()
     lab.stream.close()

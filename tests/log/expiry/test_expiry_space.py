@@ -10,6 +10,7 @@ from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
 from tests.log.expiry.shelf import NOW, Shelf, expect_rows
 from tests.log.on_disk import flip_bit
 from tests.log.workbench import Workbench, column_of
+from tests.snapshots import bytes_of
 
 ROWS = 4
 
@@ -121,7 +122,7 @@ def stored_small(make_bench, hours: range) -> tuple[Workbench, Shelf, list[int]]
 
 
 def bytes_in(bench: Workbench) -> int:
-    return sum(path.stat().st_size for path in bench.database.glob("*.sst"))
+    return bytes_of(bench.database.glob("*.sst"))
 
 
 def test_files_of_small_blocks_are_given_back_behind(make_bench):

@@ -20,6 +20,7 @@ from storage_core import (
 from tests.log.disks import BesideThread, ReinedDisk
 from tests.log.on_disk import flip_bit, manifest_of
 from tests.log.workbench import Workbench, batch_of, each_a_write, rows_of
+from tests.snapshots import bytes_of
 
 SHORT = timedelta(milliseconds=20)
 
@@ -62,7 +63,7 @@ def test_rows_of_a_large_transaction_are_written_once_beside_rocksdb(bench):
     payloads = np.random.default_rng(0).bytes(rows * 1_000)
     apart = [payloads[at : at + 1_000] for at in range(0, len(payloads), 1_000)]
     transact_in_parts(bench, rows, batch_of(range(rows), payload=apart))
-    in_segments = sum(one.stat().st_size for one in bench.database.glob("segments/*"))
+    in_segments = bytes_of(bench.database.glob("segments/*"))
     assert in_segments > 0.6 * len(payloads)
     assert bench.primaries() == list(range(rows))
 

@@ -18,6 +18,7 @@ from storage_core import (
 )
 from tests.log.hooked_disk import HookedDisk
 from tests.log.workbench import Workbench, batch_of, column_of
+from tests.snapshots import snapshot
 
 Key = bytes | None
 _WHEN = ("before", "after")
@@ -124,7 +125,7 @@ def test_every_row_has_its_key_wherever_the_process_dies(make_bench, root):
     def copy_store() -> None:
         nonlocal copies
         dead = root / f"dead-{copies}"
-        shutil.copytree(bench.directory, dead / bench.name)
+        snapshot(bench.directory, dead / bench.name)
         shutil.copy(bench.root / "root.json", dead)
         copies += 1
 

@@ -25,6 +25,7 @@ from tests.log.hooked_disk import HookedDisk, full
 from tests.log.on_disk import rewrite
 from tests.log.schemas import BYTES, LONG, LONG_ANEW, STRING, schema_entry
 from tests.log.workbench import Workbench, batch_of, column_of
+from tests.snapshots import snapshot
 
 _WHEN = ("before", "after")
 ALL = (LONG, STRING, BYTES, LONG_ANEW)
@@ -266,7 +267,7 @@ def test_every_row_has_its_schema_wherever_the_process_dies(make_bench, root):
     def copy_store() -> None:
         nonlocal copies
         dead = root / f"dead-{copies}"
-        shutil.copytree(bench.directory, dead / bench.name)
+        snapshot(bench.directory, dead / bench.name)
         shutil.copy(bench.root / "root.json", dead)
         copies += 1
 

@@ -1,6 +1,5 @@
 """Words for tests of bare stores: numbers put under keys, in both families alike."""
 
-import shutil
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from pathlib import Path
@@ -10,6 +9,7 @@ from storage_core.store.joining import StoredFile, group_to_join
 from storage_core.store.key_value import Batch
 from storage_core.store.rocks import RocksStore, open_store
 from storage_core.store.segments import SegmentWriter
+from tests.snapshots import snapshot
 
 FAMILIES = ("default", "log")
 
@@ -64,8 +64,7 @@ def filled(path: Path, count: int = 200, families: tuple[str, ...] = FAMILIES) -
 def left_by_a_crash(store: RocksStore, copy: Path) -> Path:
     """Return a copy of a store's files as the kernel has them at this moment."""
     store.sync()
-    shutil.copytree(store.path, copy)
-    return copy
+    return snapshot(store.path, copy)
 
 
 def cut(path: Path) -> None:

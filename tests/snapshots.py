@@ -1,0 +1,55 @@
+"""Copies of files that a running store may be changing, each as of one moment.
+
+RocksDB's own threads make files and remove them between a listing and a copy of what is listed,
+however idle its owner is.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from storage_core import SystemClock
+
+_COPY_MAX_S = 60.0
+_CLOCK = SystemClock()
+
+
+def snapshot(source: Path, to: Path, ignore: Callable[..., Any] | None = None) -> Path:
+    """Copy a directory whose owner waits, as it was at one moment; return the copy.
+
+    What RocksDB does behind ends by itself: files that changed meanwhile are copied once more.
+    """
+    deadline = _CLOCK.monotonic_s() + _COPY_MAX_S
+    while True:
+        before = _state(source)
+        try:
+            shutil.copytree(source, to, ignore=ignore)
+        except (shutil.Error, FileNotFoundError) as error:
+            changed: Exception | None = error
+        else:
+            changed = None
+            if _state(source) == before:
+                return to
+        message = f"{source} does not come to rest within {_COPY_MAX_S:g} s"
+        assert _CLOCK.monotonic_s() < deadline, message if changed is None else str(changed)
+        shutil.rmtree(to, ignore_errors=True)
+
+
+def bytes_of(paths: Iterable[Path]) -> int:
+    """Return what files take that may be removed meanwhile."""
+    return sum(state[0] for state in map(_state_of, paths) if state is not None)
+
+
+def _state(directory: Path) -> dict[Path, tuple[int, int, int] | None]:
+    found = (Path(folder, name) for folder, _, names in os.walk(directory) for name in names)
+    return {path: _state_of(path) for path in found}
+
+
+def _state_of(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ino
