@@ -28,6 +28,7 @@ from tests.faults.follower import FollowerPlan, run_follower
 from tests.faults.ledger import Ledger, check_sightings, read_notes, stored_rows
 from tests.faults.workload import SHARDS, Stored
 from tests.faults.writer import WriterPlan, run_writer
+from tests.waiting import WAIT_MAX_S, await_that
 
 STREAM = "faults"
 CYCLES_A_STORE = 10
@@ -140,9 +141,11 @@ class Campaign:
     def following(self) -> Iterator[None]:
         """Let a reader follow; at the end it must have seen everything, and without error."""
         with self._reader() as follower:
+            # From then on it hears when it is to end.
+            await_that(lambda: bool(read_notes(self._sightings)), "a follower that stands")
             yield
             follower.terminate()
-            follower.join(30)
+            follower.join(WAIT_MAX_S)
             last = read_notes(self._sightings)[-1:]
             assert last == [{"finished": True}], f"the follower ended with {last}"
 

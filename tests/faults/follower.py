@@ -75,5 +75,6 @@ def run_follower(plan: FollowerPlan) -> None:
     with notebook.noting_errors(), StreamReader.open(plan.root, plan.name) as reader:
         follower = Follower(reader, notebook)
         signal.signal(signal.SIGTERM, follower.ask_to_end)
+        notebook.note(opened=True)
         follower.follow()
         notebook.note(finished=True)

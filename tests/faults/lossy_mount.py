@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.waiting import WAIT_MAX_S
+
 REPOSITORY = Path(__file__).parents[2]
 
 
@@ -72,7 +74,7 @@ class LossyMount:
         self._process.stdin.close()
         self._process.stdout.close()
         try:
-            self._process.wait(10)
+            self._process.wait(WAIT_MAX_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -118,7 +120,7 @@ class LossyMount:
         self.cut_power(survivors)
         self.restore_power()
 
-    def wait_until(self, what: str, timeout_s: float = 10.0) -> bool:
+    def wait_until(self, what: str, timeout_s: float = WAIT_MAX_S) -> bool:
         """Wait until power is `down` or a sync is `held`; say whether it is."""
         state = self.order(wait_for=what, timeout_s=timeout_s)
         return bool(state["is_down"] if what == "down" else state["held"])

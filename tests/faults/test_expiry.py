@@ -8,7 +8,6 @@ way. None is below the floor of an expiry that has ended, nor, once the opener h
 floor of the last that began, below that one: by any read, here or in a reader.
 """
 
-import json
 import signal
 import threading
 from collections import Counter
@@ -23,6 +22,7 @@ import pytest
 
 from storage_core import Stream, StreamOptions, StreamReader
 from tests.faults.campaign import campaigns, fault_seed, naming_seed, start_child
+from tests.faults.ledger import read_notes
 from tests.faults.writer import Notebook
 
 NAME = "expiring"
@@ -96,10 +96,7 @@ def run_writer(plan: ExpiryPlan) -> None:
 
 def noted(notes: Path, kind: str) -> Iterator[int]:
     """Yield what was noted of a kind; a line that the kill cut off was no promise."""
-    for line in notes.read_text().splitlines() if notes.exists() else ():
-        note = json.loads(line)
-        if kind in note:
-            yield note[kind]
+    yield from (note[kind] for note in read_notes(notes) if kind in note)
 
 
 @dataclass

@@ -9,6 +9,7 @@ under their keys, and beside them only such as were under way.
 import signal
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -18,6 +19,7 @@ import pytest
 from storage_core import Stream, StreamOptions, StreamReader
 from tests.faults.campaign import campaigns, fault_seed, naming_seed, start_child
 from tests.faults.writer import Notebook
+from tests.waiting import await_that
 
 NAME = "keyed"
 MOMENT_MAX_S = 0.3
@@ -71,6 +73,10 @@ def promised(notes: Path) -> int:
     return len(notes.read_text().splitlines()) if notes.exists() else 0
 
 
+def is_any_promised(notes: Path) -> bool:
+    return promised(notes) > 0
+
+
 @dataclass
 class Ledger:
     """Batches that were promised, and those whose writer was killed over them."""
@@ -113,6 +119,9 @@ def test_killed_writer_leaves_each_key_its_number_and_its_rows(tmp_path: Path, c
         for cycle in range(cycles):
             notes = tmp_path / f"notes-{cycle}"
             writer = start_child(run_writer, KeysPlan(root, notes, ledger.next))
+            if cycle == 0:
+                # On a slow machine each might be killed before its first batch.
+                await_that(partial(is_any_promised, notes), "a batch")
             writer.join(chance.uniform(0.0, MOMENT_MAX_S))
             writer.kill()
             writer.join()

@@ -22,7 +22,7 @@ def keep_up(
     stream: Stream, chance: Random, is_over: Callable[[], bool], told: Callable[[], object]
 ) -> None:
     """Do one step after the other until it is over, and tell of each; half of all have a maker."""
-    maker = PartMaker() if chance.random() < 0.5 else None
+    mortal = _Mortal() if chance.random() < 0.5 else None
     steps: list[Callable[[], object]] = [
         stream.seal,
         stream.compact,
@@ -34,41 +34,51 @@ def keep_up(
         told()
         while not is_over():
             if chance.random() < 0.5:
-                _turn(stream, maker, chance)
+                _turn(stream, mortal, chance)
             else:
                 chance.choice(steps)()
             told()
     finally:
-        if maker is not None:
-            maker.close()
+        if mortal is not None:
+            mortal.maker.close()
 
 
-def _turn(stream: Stream, maker: PartMaker | None, chance: Random) -> None:
-    """Do what is due, with a maker that may die of it."""
-    if maker is None or maker.is_resting:
+class _Mortal:
+    """A maker, and how often it was killed."""
+
+    def __init__(self) -> None:
+        self.maker = PartMaker()
+        self.kills = 0
+
+    @contextmanager
+    def dying(self, chance: Random) -> Iterator[None]:
+        """Kill it at a random moment, of the work or behind it."""
+        timer = threading.Timer(chance.uniform(0, 0.05), self._kill)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.join()
+
+    def _kill(self) -> None:
+        process_id = self.maker.process_id
+        if process_id is not None:
+            # Counted before: its death may be noticed at once.
+            self.kills += 1
+            with suppress(ProcessLookupError):
+                os.kill(process_id, signal.SIGKILL)
+
+
+def _turn(stream: Stream, mortal: _Mortal | None, chance: Random) -> None:
+    """Do what is due, with a maker that may die of it: that it was killed is no error."""
+    if mortal is None or mortal.maker.is_resting:
         stream.maintain()
         return
-    with _dying(maker, chance) if chance.randrange(_DEATHS) == 0 else nullcontext():
-        stream.maintain(maker)
-
-
-@contextmanager
-def _dying(maker: PartMaker, chance: Random) -> Iterator[None]:
-    """Kill a maker at a random moment; that it died is no error."""
-    timer = threading.Timer(chance.uniform(0, 0.05), _kill, [maker])
-    timer.start()
-    deaths = maker.deaths
+    maker, deaths = mortal.maker, mortal.maker.deaths
     try:
-        yield
+        with mortal.dying(chance) if chance.randrange(_DEATHS) == 0 else nullcontext():
+            stream.maintain(maker)
     except UnavailableError:
-        if maker.deaths == deaths:
+        # Killed behind its work it is missed by the next, which may be of a later turn.
+        if not deaths < maker.deaths <= mortal.kills:
             raise
-    finally:
-        timer.join()
-
-
-def _kill(maker: PartMaker) -> None:
-    process_id = maker.process_id
-    if process_id is not None:
-        with suppress(ProcessLookupError):
-            os.kill(process_id, signal.SIGKILL)
