@@ -10,7 +10,7 @@ from connectors.ingest.schema_lookup import SchemaLookup
 from connectors.registry import RegistryClient, RegistrySettings
 from storage_core.testing import ManualClock
 
-PATIENT_S = 30.0
+PATIENT_S = 60.0
 NAMES = [ID + number.to_bytes(4, "big") for number in range(1, 21)]
 STORED = len(NAMES)
 
@@ -20,10 +20,16 @@ def in_store(registry_id: int) -> str | None:
 
 
 @pytest.fixture
-def lookup() -> Iterator[SchemaLookup]:
+def timeout() -> float:
+    """How long the registry is waited for."""
+    return 0.2
+
+
+@pytest.fixture
+def lookup(timeout: float) -> Iterator[SchemaLookup]:
     """Have all names asked for of a registry that takes questions and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        given = {"url": f"http://127.0.0.1:{silent.getsockname()[1]}", "timeout": 0.2}
+        given = {"url": f"http://127.0.0.1:{silent.getsockname()[1]}", "timeout": timeout}
         settings = RegistrySettings.parse({**given, "max.retries": 0})
         there = SchemaLookup(RegistryClient(settings), in_store, ManualClock())
         there.ask(NAMES)
@@ -31,8 +37,12 @@ def lookup() -> Iterator[SchemaLookup]:
         there.close()
 
 
-def test_silence_of_the_registry_is_told_to_those_that_have_had_no_turn(lookup) -> None:
+@pytest.mark.parametrize("timeout", [600.0])
+def test_registry_that_is_waited_for_is_no_trouble_yet(lookup) -> None:
     assert lookup.trouble_of(NAMES) is None
+
+
+def test_silence_of_the_registry_is_told_to_those_that_have_had_no_turn(lookup) -> None:
     lookup.await_answers(NAMES[:1], PATIENT_S)
     troubles = [lookup.trouble_of([name]) for name in NAMES]
     assert all(trouble is not None and trouble.retriable for trouble in troubles)
