@@ -23,6 +23,7 @@ from storage_core.store.segments import APART_BYTES_MIN
 from tests.faults.lossy_mount import LossyMount
 from tests.faults.scenario import STREAM, Scenario
 from tests.faults.workload import SHARDS
+from tests.waiting import WAIT_MAX_S
 
 pytestmark = pytest.mark.fuse
 
@@ -175,7 +176,7 @@ def slow_commit(scenario: Scenario, stream: Stream) -> Iterator[threading.Thread
         yield commit
     finally:
         scenario.disk.order(hold_syncs=False)
-        commit.join(30)
+        commit.join(WAIT_MAX_S)
     assert not commit.is_alive()
 
 
@@ -190,7 +191,7 @@ def test_closing_a_store_keeps_no_other_thread_waiting_for_the_disk(disk: LossyM
         assert disk.wait_until("held")
     finally:
         disk.order(hold_syncs=False)
-        closing.join(30)
+        closing.join(WAIT_MAX_S)
     assert not closing.is_alive()
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.lossy_mount import LossyMount
+from tests.waiting import WAIT_MAX_S
 
 pytestmark = pytest.mark.fuse
 
@@ -198,7 +199,7 @@ def test_held_sync_returns_when_it_is_let_go(disk: LossyMount) -> None:
     assert disk.wait_until("held")
     assert syncing.is_alive()
     disk.order(hold_syncs=False)
-    syncing.join(10)
+    syncing.join(WAIT_MAX_S)
     assert not syncing.is_alive()
 
 

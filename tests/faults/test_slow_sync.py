@@ -15,9 +15,9 @@ import pytest
 from storage_core import Environment, Stream, StreamOptions, StreamReader
 from storage_core.store.key_value import KeyValueStore, Recovery
 from storage_core.store.rocks import open_store
+from tests.waiting import WAIT_MAX_S
 
 STREAM = "slow"
-WAIT_MAX_S = 30
 
 
 class Gate:

@@ -1,7 +1,6 @@
 """The sparse index: entries of committed rows, written behind the appender's back."""
 
 import gc
-import threading
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -33,9 +32,9 @@ from tests.log.indexed import (
     write_key_of_the_index,
 )
 from tests.log.workbench import Workbench, column_of
+from tests.waiting import WAIT_MAX_S, await_that
 
 MakeBench = Callable[..., Workbench]
-WAIT_MAX_S = 30.0
 
 
 def fill(bench: Workbench, rows: int, ids: int = 1, start: int = 0, commits: bool = True) -> None:
@@ -240,7 +239,7 @@ def test_worker_writes_what_is_committed_and_ends_with_the_stream(worked):
     assert not thread_runs(stream)
     fill(worked, 10)
     assert thread_runs(stream)
-    await_that(lambda: stream.stats().index_entries == 1)
+    await_that(lambda: stream.stats().index_entries == 1, "an entry")
     stream.close()
     assert not thread_runs(stream)
 
@@ -249,10 +248,10 @@ def test_held_worker_writes_nothing_until_it_is_released(worked):
     stream = worked.stream
     stream.index.hold()
     fill(worked, 10)
-    await_that(lambda: stream.stats().index_queue == 1)
+    await_that(lambda: stream.stats().index_queue == 1, "an entry that waits")
     assert stream.stats().index_entries == 0
     stream.index.release()
-    await_that(lambda: stream.stats().index_entries == 1)
+    await_that(lambda: stream.stats().index_entries == 1, "an entry")
 
 
 def test_stream_that_is_forgotten_takes_its_worker_along(root):
@@ -267,7 +266,7 @@ def test_stream_that_is_forgotten_takes_its_worker_along(root):
 
 def test_readers_beside_use_the_entries(worked):
     fill(worked, 100)
-    await_that(lambda: worked.stream.stats().index_entries == 1)
+    await_that(lambda: worked.stream.stats().index_entries == 1, "an entry")
     with worked.read_beside() as reader:
         assert reader.stats().index_entries == 1
         assert column_of(reader.read(0, 50, 60), "primary") == [*range(50, 61)]
@@ -283,16 +282,6 @@ def test_writer_and_readers_beside_begin_where_an_entry_says(make_bench):
     with bench.read_beside() as reader:
         for reads in (bench.stream, reader):
             assert column_of(reads.read(1, 10, 60), "primary") == [*range(50, 61)]
-
-
-def await_that(is_so: Callable[[], bool]) -> None:
-    """Wait until another thread has done something."""
-    look = threading.Event()
-    for _ in range(int(WAIT_MAX_S / 0.005)):
-        if is_so():
-            return
-        look.wait(0.005)
-    pytest.fail("it never came about")
 
 
 # --- what can fail -----------------------------------------------------------------------------
@@ -320,9 +309,9 @@ def test_turn_that_fails_is_told_once_its_rows_are_counted_and_the_worker_goes_o
     stream = worked.stream
     for dropped in (2, 4):
         hand_over_what_breaks_a_turn(worked, 20)
-        await_that(partial(has_dropped, stream, dropped))
+        await_that(partial(has_dropped, stream, dropped), "entries left out")
     fill(worked, 10)
-    await_that(lambda: stream.stats().index_entries == 1)
+    await_that(lambda: stream.stats().index_entries == 1, "an entry")
     (told,) = caplog.messages
     assert told.startswith(
         f"entries are left out of the index of {worked.name}, shard 0: ValueError"

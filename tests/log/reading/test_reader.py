@@ -171,7 +171,7 @@ def test_wait_ends_when_the_writer_commits(bench):
 
         with BesideThread(commit):
             begun.set()
-            assert reader.wait(0, 0, timeout=10)
+            assert reader.wait(0, 0, timeout=60)
 
 
 @pytest.mark.parametrize(("shard", "address", "timeout"), [(1, 0, 1), (0, "0", 1), (0, 0, "1")])

@@ -23,9 +23,9 @@ from storage_core import (
 from tests.log.on_disk import directory_of, flip_bit, manifest_of, rewrite
 from tests.log.topics import TopicCopy
 from tests.log.workbench import Workbench, batch_of
+from tests.waiting import WAIT_MAX_S, await_that
 
 FIRST, SECOND, THIRD = (TransactionId("app", number) for number in (1, 2, 3))
-WAIT_S = 20
 
 
 @pytest.fixture
@@ -341,17 +341,11 @@ def test_waiter_gets_the_shards_when_they_are_let_go_and_is_seen_waiting(bench):
     area = area_of(bench)
     assert not area.somebody_waits()
     opened: list[Stream] = []
-    waiter = threading.Thread(target=lambda: opened.append(area.open_shards([0, 1], WAIT_S)))
+    waiter = threading.Thread(target=lambda: opened.append(area.open_shards([0, 1], WAIT_MAX_S)))
     waiter.start()
-    deadline = threading.Event()
-    for _ in range(2_000):
-        if area.somebody_waits():
-            break
-        deadline.wait(0.01)
-    else:
-        pytest.fail("nobody was seen waiting")
+    await_that(area.somebody_waits, "somebody is seen waiting")
     bench.close()
-    waiter.join(WAIT_S)
+    waiter.join(WAIT_MAX_S)
     assert not area.somebody_waits()
     (stream,) = opened
     stream.close()

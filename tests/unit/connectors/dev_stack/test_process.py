@@ -21,9 +21,9 @@ from connectors.dev_stack.process import (
     start_guarded,
 )
 from storage_core import UnavailableError
+from tests.waiting import WAIT_MAX_S
 
-SLEEP = [str(shutil.which("sleep")), "60"]
-GONE_MAX_S = 10
+SLEEP = [str(shutil.which("sleep")), "600"]
 
 
 @pytest.fixture
@@ -56,15 +56,15 @@ def test_killed_owner_takes_program_and_scratch_along(scratch):
     with owner_process() as owner, sleeping(scratch, owner) as running:
         assert running.program.is_alive()
         owner.kill()
-        assert running.program.has_ended_within(GONE_MAX_S)
-        assert running.guard.has_ended_within(GONE_MAX_S)
+        assert running.program.has_ended_within(WAIT_MAX_S)
+        assert running.guard.has_ended_within(WAIT_MAX_S)
     assert not scratch.exists()
 
 
 def test_killed_guard_takes_the_program_along(scratch):
     with owner_process() as owner, sleeping(scratch, owner) as running:
         running.guard.kill()
-        assert running.program.has_ended_within(GONE_MAX_S)
+        assert running.program.has_ended_within(WAIT_MAX_S)
 
 
 def test_program_set_free_outlives_its_owner(scratch):
@@ -74,14 +74,14 @@ def test_program_set_free_outlives_its_owner(scratch):
         assert not running.guard.has_ended_within(0.3)
         assert running.program.is_alive()
         running.program.stop()
-        assert running.guard.has_ended_within(GONE_MAX_S)
+        assert running.guard.has_ended_within(WAIT_MAX_S)
     assert scratch.exists()
 
 
 def test_guard_ends_with_its_program(scratch):
     with sleeping(scratch, Process.current()) as running:
         running.program.stop()
-        assert running.guard.has_ended_within(GONE_MAX_S)
+        assert running.guard.has_ended_within(WAIT_MAX_S)
     assert "signal 15" in (scratch.parent / "log").read_text()
     assert scratch.exists()
 

@@ -94,7 +94,7 @@ def test_registry_is_asked_without_the_proxy_of_the_environment(monkeypatch):
             caller.sendall(b"HTTP/1.0 200 OK\r\n\r\n[]")
 
     with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
-        server.settimeout(10)
+        server.settimeout(60)
         asked = pool.submit(answer, server)
         assert is_registry_answering(f"http://127.0.0.1:{server.getsockname()[1]}")
         asked.result()
@@ -130,7 +130,7 @@ def test_server_that_ends_while_it_starts_is_quoted(tmp_path, logged, error, tri
 
 
 def test_server_that_never_answers_is_ended(tmp_path):
-    server = Server(shell("sleep 60", start_max_s=0.1), tmp_path)
+    server = Server(shell("sleep 600", start_max_s=0.1), tmp_path)
     with pytest.raises(UnavailableError, match="did not answer within 0 s"):
         server.start()
     assert server.running is not None
@@ -138,7 +138,7 @@ def test_server_that_never_answers_is_ended(tmp_path):
 
 
 def test_server_that_runs_is_not_started_twice(tmp_path):
-    kind = replace(shell("sleep 60"), is_answering=lambda _: True)
+    kind = replace(shell("sleep 600"), is_answering=lambda _: True)
     with Server(kind, tmp_path) as server:
         address = server.address
         with pytest.raises(InvalidRequestError, match=f"already runs at {address}"):

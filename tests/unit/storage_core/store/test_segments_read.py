@@ -113,7 +113,7 @@ def test_fork_closes_a_view_though_a_thread_of_its_parent_is_reading_a_block(pat
 
     def close_view() -> None:
         # Ended by force if it hangs.
-        signal.alarm(10)
+        signal.alarm(60)
         view.close()
 
     monkeypatch.setattr(os, "pread", waiting_pread)
