@@ -32,7 +32,7 @@ KAFKA: Final = Bundle(
     sha256="3a34e90b2c305fced2b81eb1d737a8f6b0e1fc5831f4ef1a0f8a89c07bd1badd",
 )
 
-_FORMAT_MAX_S: Final = 60.0
+_FORMAT_MAX_S: Final = 180.0
 _CLUSTER_ID_BYTES: Final = 16
 _PROPERTIES: Final = """\
 process.roles=broker,controller

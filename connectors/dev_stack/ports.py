@@ -3,8 +3,13 @@
 They lie below the range from which Linux takes the ports of outgoing connections, unless told
 otherwise, so that a killed broker finds its port free when it comes back: clients that keep
 knocking at a closed port of that range can be given that very port, and then hold it.
+
+A port that was given out is given to nobody else while this process lives: its server has yet to
+listen, or is away for a moment, and another that chose it would pass for it. What says so is a name
+among the abstract sockets of the machine, which ends with whoever holds it.
 """
 
+import errno
 import secrets
 import socket
 from itertools import islice
@@ -20,13 +25,13 @@ _ASK_MAX_S: Final = 5.0
 
 
 def free_ports(count: int) -> tuple[int, ...]:
-    """Return different ports on which nobody listens at this moment.
+    """Return different ports on which nobody listens at this moment, and that nobody has chosen.
 
     Raises:
         UnavailableError: None were found.
     """
-    tried = secrets.SystemRandom().sample(_PORTS, _TRIES_MAX)
-    found = tuple(islice(filter(is_free, tried), count))
+    tried = secrets.SystemRandom().sample(_PORTS, min(_TRIES_MAX, len(_PORTS)))
+    found = tuple(islice(filter(_is_chosen, tried), count))
     if len(found) < count:
         message = f"no {count} free ports in {_PORTS.start}..{_PORTS.stop}: stop what listens there"
         raise UnavailableError(message)
@@ -42,6 +47,22 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
         return True
+
+
+def _is_chosen(port: int) -> bool:
+    """Tell whether a free port is ours from now on."""
+    if not is_free(port):
+        return False
+    name = socket.socket(socket.AF_UNIX)
+    try:
+        name.bind(f"\0shardlog-port-{port}")
+    except OSError as error:
+        name.close()
+        # A system without such names does without.
+        return error.errno != errno.EADDRINUSE
+    # Open, and nobody's, until the process ends.
+    name.detach()
+    return True
 
 
 def is_open(host: str, port: int) -> bool:

@@ -25,7 +25,7 @@ from storage_core import UnavailableError
 
 _STOP_MAX_S: Final = 15.0
 _KILL_MAX_S: Final = 15.0
-_GUARD_START_MAX_S: Final = 30.0
+_GUARD_START_MAX_S: Final = 60.0
 _LOOK_EVERY_S: Final = 0.25
 _ENDED_STATES: Final = ("Z", "X")
 _QUOTE_CHARS_MAX: Final = 300

@@ -54,5 +54,5 @@ REGISTRY: Final = ServerKind(
     command=_command,
     is_answering=is_registry_answering,
     # It loads far more classes than the broker, and takes several times as long on a busy machine.
-    start_max_s=120.0,
+    start_max_s=180.0,
 )

@@ -49,7 +49,7 @@ class ServerKind:
     command: Callable[["Server", tuple[int, ...]], list[str]]
     is_answering: Callable[[str], bool]
     ports: int = 1
-    start_max_s: float = 60.0
+    start_max_s: float = 180.0
 
 
 class Server:

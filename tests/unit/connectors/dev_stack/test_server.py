@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.dev_stack import broker
+from connectors.dev_stack import broker, ports
 from connectors.dev_stack.broker import BROKER, is_broker_answering
 from connectors.dev_stack.java import find_java, java_version
 from connectors.dev_stack.ports import free_ports, is_free
 from connectors.dev_stack.registry import is_registry_answering
 from connectors.dev_stack.server import PortTakenError, Server, ServerKind
 from storage_core import InvalidRequestError, UnavailableError
+from tests.unit.forks import in_fork
 
 
 @pytest.fixture
@@ -59,9 +60,18 @@ def test_missing_jvm_is_one_line_with_the_remedy(java_home, tmp_path):
 
 
 def test_free_ports_differ_and_lie_below_those_of_outgoing_connections():
-    ports = free_ports(5)
-    assert len(set(ports)) == 5
-    assert all(20_000 <= port < 32_768 for port in ports)
+    found = free_ports(5)
+    assert len(set(found)) == 5
+    assert all(20_000 <= port < 32_768 for port in found)
+
+
+def test_port_that_was_given_out_is_given_to_nobody_else(monkeypatch):
+    (port,) = free_ports(1)
+    assert is_free(port)
+    monkeypatch.setattr(ports, "_PORTS", range(port, port + 1))
+    with pytest.raises(UnavailableError, match="no 1 free ports"):
+        free_ports(1)
+    assert isinstance(in_fork(lambda: free_ports(1)), UnavailableError)
 
 
 def test_port_in_use_is_not_free():
