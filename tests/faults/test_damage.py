@@ -26,7 +26,7 @@ from tests.faults.ledger import read_notes
 KINDS: tuple[FileKind, ...] = get_args(FileKind)
 COUNT = max(1, int(os.environ.get("SHARDLOG_FAULT_DAMAGE", "80")) // len(KINDS))
 CHILD_DAMAGES = 25
-CHILD_MAX_S = 240
+CHILD_MAX_S = 600
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of its own is made in it
 
 

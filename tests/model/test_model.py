@@ -29,7 +29,7 @@ new kind of step is one more method with `@rule`.
 
 import os
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
@@ -358,8 +358,4 @@ def _flat(steps: list[Given | list[Given]]) -> list[Given]:
 
 
 TestModel = LogAgainstLists.TestCase
-TestModel.settings = settings(
-    max_examples=EXAMPLES,
-    stateful_step_count=STEPS,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+TestModel.settings = settings(max_examples=EXAMPLES, stateful_step_count=STEPS)

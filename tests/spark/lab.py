@@ -23,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.unit.streaming_jobs.source.source_lab import NAME, SourceLab
 
-_QUERY_SECONDS_MAX = 180
+SECONDS_MAX = 600
 Numbers = list[tuple[int, int]]
 
 
@@ -85,7 +85,7 @@ class SparkLab:
     def run(self, *, at: int | None = None, **options: object) -> StreamingQuery:
         """Run a query over what is there to its end; batch `at` fails."""
         query = self._start({"availableNow": True}, at, options)
-        assert query.awaitTermination(_QUERY_SECONDS_MAX), "the query goes on"
+        assert query.awaitTermination(SECONDS_MAX), "the query goes on"
         return query
 
     def fails(self, *, at: int | None = None, **options: object) -> str:

@@ -30,7 +30,7 @@ from streaming_jobs.jobs.roll_up import roll_up
 
 NAME: Final = "readings"
 FIELD: Final = "temperature"
-QUERY_SECONDS_MAX: Final = 240
+QUERY_SECONDS_MAX: Final = 600
 _DOUBLE: Final = (
     '{"type":"record","name":"Reading","fields":[{"name":"temperature","type":"double"}]}'
 )

@@ -25,8 +25,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from storage_core import StagingArea, StreamReader
 
 NAME = "s"
-OPEN_WAIT_S = 20
-QUERY_SECONDS_MAX = 60
+# They end hangs; whoever is to find a shard held asks with a lockWait of its own.
+OPEN_WAIT_S = 60
+QUERY_SECONDS_MAX = 600
 _FIRST_FED_S = 1_700_000_000
 
 
@@ -51,7 +52,7 @@ class SinkLab:
 
     def options(self, **options: object) -> dict[str, str]:
         """Return options that name the stream, and these."""
-        given = {"path": self.root, "stream": NAME, "lockWait": 5, **options}
+        given = {"path": self.root, "stream": NAME, "lockWait": OPEN_WAIT_S, **options}
         return {name: str(value) for name, value in given.items()}
 
     def write(self, rows: Iterable[int] | DataFrame, mode: str = "append", **options: Any) -> None:

@@ -13,7 +13,7 @@ from tests.spark.avro_rows import BROKEN, append_heat
 from tests.spark.lab import NAME
 from tests.unit.streaming_jobs.source.source_lab import FIRST_MS
 
-SECONDS_MAX = 180
+SECONDS_MAX = 600
 IDS = 20
 ROWS = 400
 

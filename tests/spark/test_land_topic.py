@@ -23,7 +23,7 @@ from tests.unit.streaming_jobs.source.source_lab import FIRST_MS, SourceLab
 
 REPOSITORY = Path(__file__).parents[2]
 PHASES = ("staged", "decided", "landed")
-SECONDS_MAX = 180
+SECONDS_MAX = 600
 DAY_MS = 86_400_000
 SMALLEST = 1
 

@@ -11,7 +11,7 @@ from tests.spark.first_attempts import (
     raises_once,
 )
 from tests.spark.lab import numbers_of
-from tests.spark.sink_lab import SinkLab, files_of
+from tests.spark.sink_lab import QUERY_SECONDS_MAX, SinkLab, files_of
 
 ROWS = 12_000
 EARLY = {"startingOffsets": "earliest"}
@@ -48,7 +48,7 @@ def large(frame, lab, at=LARGE_ROWS):
 def run(frame, lab, sink="shardlog"):
     writer = frame.writeStream.format(sink).options(**lab.options())
     writer = writer.option("checkpointLocation", str(lab.checkpoint))
-    assert writer.trigger(availableNow=True).start().awaitTermination(120)
+    assert writer.trigger(availableNow=True).start().awaitTermination(QUERY_SECONDS_MAX)
 
 
 def numbers(spark, begin, end):

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tests.spark.sink_lab import SinkLab, files_of
+from tests.spark.sink_lab import QUERY_SECONDS_MAX, SinkLab, files_of
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_two_writes_in_one_foreach_batch_both_land(lab, spark):
 
     query = files_of(spark, lab.input).writeStream.foreachBatch(write_twice)
     query = query.option("checkpointLocation", str(lab.checkpoint))
-    assert query.trigger(availableNow=True).start().awaitTermination(60)
+    assert query.trigger(availableNow=True).start().awaitTermination(QUERY_SECONDS_MAX)
     assert lab.stored == [1, 11]
 
 
@@ -124,7 +124,7 @@ def test_foreach_batch_that_comes_again_lands_once_with_its_version(lab, spark):
     for _ in range(2):
         query = files_of(spark, lab.input).writeStream.foreachBatch(write)
         query = query.option("checkpointLocation", str(lab.checkpoint))
-        assert query.trigger(availableNow=True).start().awaitTermination(60)
+        assert query.trigger(availableNow=True).start().awaitTermination(QUERY_SECONDS_MAX)
         lab.forget_commit(0)
     assert lab.stored == [1]
 
@@ -136,7 +136,7 @@ def test_complete_mode_is_refused(lab, spark):
     writer = rows.writeStream.format("shardlog").options(**lab.options())
     writer = writer.outputMode("complete").option("checkpointLocation", str(lab.checkpoint))
     with pytest.raises(Exception, match="a log is only appended to"):
-        writer.trigger(availableNow=True).start().awaitTermination(60)
+        writer.trigger(availableNow=True).start().awaitTermination(QUERY_SECONDS_MAX)
 
 
 @pytest.mark.parametrize(
@@ -158,6 +158,6 @@ def test_two_queries_write_one_stream_at_once_and_each_row_lands_once(spark, tmp
         for batch in range(3):
             lab.feed(*range(at * 100 + batch * 10, at * 100 + batch * 10 + 10))
     queries = [lab.start(lockWait=60) for lab in labs]
-    assert all(query.awaitTermination(120) for query in queries)
+    assert all(query.awaitTermination(QUERY_SECONDS_MAX) for query in queries)
     assert labs[0].stored == [*range(30), *range(100, 130)]
     assert labs[0].staged == []

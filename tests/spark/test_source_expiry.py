@@ -6,7 +6,7 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame
 
-from tests.spark.lab import NAME, SparkLab, numbers_of
+from tests.spark.lab import NAME, SECONDS_MAX, SparkLab, numbers_of
 from tests.unit.streaming_jobs.source.source_lab import FIRST_MS
 
 HOUR_MS = 3_600_000
@@ -62,7 +62,7 @@ def overtaken(lab: SparkLab, batches: list[list[int]], *, is_planned: bool, **op
 
     writer = frame.writeStream.foreachBatch(note).trigger(availableNow=True)
     writer = writer.option("checkpointLocation", str(lab.checkpoint))
-    assert writer.start().awaitTermination(180), "the query goes on"
+    assert writer.start().awaitTermination(SECONDS_MAX), "the query goes on"
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from tests.unit.streaming_jobs.source.source_lab import SourceLab
 
 PHASES = ("noted", "seen", "planned")
 REPOSITORY = Path(__file__).parents[2]
-SECONDS_MAX = 240
+SECONDS_MAX = 600
 
 
 def driver(log, place, phase="none", batch=-1, subscription=ONE):

@@ -5,7 +5,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.functions import window
 
-from tests.spark.lab import NAME, first_line, sources
+from tests.spark.lab import NAME, SECONDS_MAX, first_line, sources
 
 EARLY = {"startingOffsets": "earliest"}
 
@@ -110,7 +110,7 @@ def test_job_written_for_kafkas_source_runs_when_only_the_format_changes(lab):
         .count()
     )
     query = frame.writeStream.format("memory").queryName("by_window").outputMode("complete")
-    assert query.trigger(availableNow=True).start().awaitTermination(180)
+    assert query.trigger(availableNow=True).start().awaitTermination(SECONDS_MAX)
     counts = lab.spark.sql("select count from by_window order by window.start").collect()
     assert [row[0] for row in counts] == [3, 1, 1]
 
@@ -135,7 +135,7 @@ def test_deleted_root_ends_a_running_query(full, tmp_path):
     full.log.close()
     full.log.root.rename(tmp_path / "away")
     with pytest.raises(StreamingQueryException) as raised:
-        query.awaitTermination(180)
+        query.awaitTermination(SECONDS_MAX)
     assert "not a shardlog root" in first_line(raised.value)
 
 

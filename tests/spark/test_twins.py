@@ -13,7 +13,7 @@ from tests.spark.twin_driver import ROWS_A_SHARD, SINK
 from tests.tidy.tree import ROOT
 from tests.unit.streaming_jobs.source.source_lab import SourceLab
 
-SECONDS_MAX = 240
+SECONDS_MAX = 600
 
 
 def run_to_its_end(place):

@@ -12,7 +12,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from tests.spark.lab import SparkLab, first_line
+from tests.spark.lab import SECONDS_MAX, SparkLab, first_line
 from tests.unit.connectors.framed import record_schema
 from tests.unit.streaming_jobs.source.typed_lab import TypedLab, entry_of, framed_by
 
@@ -42,7 +42,7 @@ def run(lab, at=None, **options):
     reader = lab.spark.readStream.format("shardlog").options(**lab.log.options(**EARLY, **options))
     writer = reader.load().writeStream.foreachBatch(note)
     writer = writer.option("checkpointLocation", str(lab.checkpoint)).trigger(availableNow=True)
-    assert writer.start().awaitTermination(180)
+    assert writer.start().awaitTermination(SECONDS_MAX)
     return seen
 
 

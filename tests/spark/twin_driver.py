@@ -26,6 +26,7 @@ from tests.waiting import await_that
 
 SINK = "written"
 ROWS_A_SHARD = 3_000
+TWIN_MAX_S = 400.0
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
@@ -47,7 +48,7 @@ def meeting(place: Path, last: int) -> Callable[[int], int]:
             context = TaskContext.get()
             assert context is not None
             (place / f"attempt-{context.attemptNumber()}").touch()
-            await_that((place / "attempt-1").exists, "the twin")
+            await_that((place / "attempt-1").exists, "the twin", TWIN_MAX_S)
         return value
 
     return number

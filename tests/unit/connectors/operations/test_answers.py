@@ -15,12 +15,14 @@ from connectors.ingest.counts import WorkerCounts
 from connectors.ingest.histograms import Histogram
 from connectors.ingest.standing import ShardStanding, Standings, WorkerStanding
 from connectors.kafka_client import Partition
+from connectors.operations import answers
 from connectors.operations.answers import Answers, Told
 from connectors.operations.lag_seconds import LagSeconds
 from storage_core import ShardLockedError, StreamStats
 from storage_core.testing import ManualClock
 from tests.unit.connectors.feeds import TOPIC
 from tests.unit.connectors.workers import open_worker
+from tests.waiting import WAIT_MAX_S
 
 AT = Partition('a "quoted\\ topic', 3)
 TOLD = Told(
@@ -70,7 +72,9 @@ class Bench:
         thread = threading.Thread(target=go_on)
         thread.start()
         try:
-            return self.answers.of(path)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(answers, "_ANSWER_WITHIN_S", WAIT_MAX_S)
+                return self.answers.of(path)
         finally:
             is_over.set()
             thread.join()

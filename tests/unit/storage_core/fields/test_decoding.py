@@ -258,9 +258,10 @@ def test_corrupt_body_is_named_with_its_reason_and_costs_no_neighbour(of, body, 
 @pytest.mark.parametrize("count", [1, 5_000])
 def test_claims_of_countless_items_are_refused_at_once(of, body, count):
     bodies = pa.array([body] * count, pa.binary())
-    begin = time.monotonic()
+    # Of this process: others may have the processor meanwhile.
+    begin = time.process_time()
     found = decode_batch(bodies, schema_of(("c", of)))
-    assert time.monotonic() - begin < SECONDS_FOR_A_BOMB
+    assert time.process_time() - begin < SECONDS_FOR_A_BOMB
     assert len(found.faults) == count
 
 

@@ -255,7 +255,7 @@ def test_kept_stream_is_used_again_and_let_go_when_somebody_waits(kept_lab):
     with pytest.raises(ShardLockedError):
         Stream.open(kept_lab.root, "s", [0])
     kept_lab.run(1, [2])
-    kept_lab.target.area().open_shards([0, 1], 10).close()
+    kept_lab.target.area().open_shards([0, 1], WAIT_MAX_S).close()
     kept_lab.run(2, [3])
     assert kept_lab.stored == [1, 2, 3]
 
@@ -288,7 +288,7 @@ def test_fork_in_the_middle_of_a_commit_is_told_that_it_may_not_write(lab):
 def test_idle_stream_is_let_go(lab):
     lab.writers = type(lab.writers)(0.05)
     lab.run(0, [1])
-    lab.target.area().open_shards([0, 1], 10).close()
+    lab.target.area().open_shards([0, 1], WAIT_MAX_S).close()
 
 
 # --- the query is known -----------------------------------------------------------------------
