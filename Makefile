@@ -95,7 +95,7 @@ quick: $(STAMP) ## Run units, scenarios, tidy and a short model test, without FU
 test: $(STAMP) ## Run every test; faults that need FUSE are named when they cannot run.
 	$(PYTEST)
 
-demo: $(STAMP) ## Show the whole way: Kafka, a registry, two workers of which one is killed, Spark, a ledger.
+demo: $(STAMP) ## Show the whole way: Kafka, a registry, two workers of which one is killed, Spark, SQL, a ledger.
 	$(BIN)/python -m demo
 
 faults: $(STAMP) ## Run the fault tests: N=500 sets every count, KIND=damage runs one kind.

@@ -1,4 +1,4 @@
-"""The demo: Kafka, a registry, two workers of which one is killed, Spark, and a balanced ledger.
+"""The demo: Kafka, a registry, two workers of which one is killed, Spark, SQL, a balanced ledger.
 
 python -m demo                    200,000 records of 500 devices: Avro of two versions of a schema,
                                   some late, some to expire, some that no schema wrote
@@ -27,6 +27,7 @@ from connectors.kafka_client import Admin
 from demo.job import COUNTS, EXPECTED, TELEMETRY
 from demo.ledger import LETTERS, dead_letters, read_ledger, what_became
 from demo.rolled import Rolled, mended, roll_up, rolled
+from demo.sealed import seal_and_ask
 from storage_core import (
     InvalidRequestError,
     LostRangeError,
@@ -41,10 +42,11 @@ _RATE: Final = 15_000
 _WAIT_MAX_S: Final = 180.0
 _LOOK_S: Final = 0.2
 _PARTITIONS: Final = 4
-_KEPT_HOURS: Final = 1
+# Longer than the windows of the lowest level, which are whole only above the floor.
+_KEPT_HOURS: Final = 3
 # Of so many records one is older than the stream keeps.
 _OLD_ONE_IN: Final = 50
-_OLD_MS: Final = 3 * 3_600_000
+_OLD_MS: Final = 6 * 3_600_000
 # Of so many records of the rest, this share no schema wrote.
 _BAD_SHARE: Final = 0.01
 _SCHEMAS: Final = Path(__file__).parents[1] / "schemas" / "avro" / "devices"
@@ -93,7 +95,7 @@ def _run(place: Path, records: int, rate: int) -> bool:
             f"one in {1 / _BAD_SHARE:.0f} is no Avro"
         )
         producer = running.enter_context(_producing(servers, half, *more))
-        _say(f"the stream keeps {_KEPT_HOURS} hour: waiting until the old ones have expired")
+        _say(f"the stream keeps {_KEPT_HOURS} hours: waiting until the old ones have expired")
         _await(lambda: _expired(root) >= old, "what is old did not expire")
         _say(f"starting Spark: a job tails the shards and writes counts into stream {COUNTS!r}")
         job = running.enter_context(_process("demo.job", os.fspath(root), os.fspath(job_place)))
@@ -118,7 +120,8 @@ def _run(place: Path, records: int, rate: int) -> bool:
         _say("stopping the other worker")
         workers[1].send_signal(signal.SIGTERM)
         workers[1].wait(_WAIT_MAX_S)
-        ledger = read_ledger(root, servers.bootstrap, acknowledged, seen)
+        asked = _counted_in_sql(root)
+        ledger = read_ledger(root, servers.bootstrap, acknowledged, seen, asked)
     _say("the ledger:")
     for line in ledger.lines():
         sys.stdout.write(line + "\n")
@@ -138,7 +141,7 @@ def _store_old(
     servers: _Servers, root: Path, records: int, running: ExitStack
 ) -> tuple[list[_Running], int]:
     """Start workers on records that are too old to be kept; return those and how many it are."""
-    _say(f"producing {records:,} records that are three hours old")
+    _say(f"producing {records:,} records that are six hours old")
     then_ms = _CLOCK.now_ns() // 10**6 - _OLD_MS
     with _producing(servers, records, f"--start-ms={then_ms}") as producer:
         _await_topic(servers.bootstrap)
@@ -279,6 +282,14 @@ def _rolled_up(root: Path, place: Path) -> Rolled:
             message = f"the roll-up ended with {job.returncode}"
             raise InvalidRequestError(message)
     return rolled(root)
+
+
+def _counted_in_sql(root: Path) -> int:
+    _say("sealing what is stored into files of Parquet, and asking them in SQL")
+    sealed = seal_and_ask(root)
+    for line in sealed.lines():
+        sys.stdout.write(line + "\n")
+    return sealed.counted
 
 
 def _say(text: str) -> None:

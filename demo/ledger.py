@@ -1,4 +1,4 @@
-"""What must be equal in the end: produced, stored, set aside, seen by Spark, counted, read back."""
+"""What must be equal in the end: produced, stored, set aside, seen by Spark, counted, asked."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,7 @@ class Ledger:
         late: Of those stored, the ones that came late.
         seen: Brought to Spark by the source.
         counted: The sum of the counts that went through the sink, read back.
+        asked: Counted in SQL over sealed files.
     """
 
     produced: int
@@ -44,6 +45,7 @@ class Ledger:
     late: int
     seen: int
     counted: int
+    asked: int
 
     @property
     def is_balanced(self) -> bool:
@@ -51,7 +53,7 @@ class Ledger:
         return (
             self.produced == self.stored + self.expired + self.letters
             and self.letters == self.forwarded
-            and self.stored == self.seen == self.counted
+            and self.stored == self.seen == self.counted == self.asked
         )
 
     def lines(self) -> list[str]:
@@ -66,6 +68,7 @@ class Ledger:
             (f"  forwarded to {LETTERS}", self.forwarded),
             ("seen by Spark through the source", self.seen),
             ("counted, through the sink, read back", self.counted),
+            ("counted in SQL over files of Parquet", self.asked),
         )
         verdict = "balanced" if self.is_balanced else "DOES NOT BALANCE"
         width = max(len(text) for text, _ in rows)
@@ -80,7 +83,7 @@ class Letters:
     waiting: int
 
 
-def read_ledger(root: Path, bootstrap: str, produced: int, seen: int) -> Ledger:
+def read_ledger(root: Path, bootstrap: str, produced: int, seen: int, asked: int) -> Ledger:
     """Count what lies in the streams, row by row, and in the dead-letter topic."""
     counted = 0
     expired, states = what_became(root)
@@ -100,6 +103,7 @@ def read_ledger(root: Path, bootstrap: str, produced: int, seen: int) -> Ledger:
         int(states[State.LATE]),
         seen,
         counted,
+        asked,
     )
 
 
