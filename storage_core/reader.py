@@ -11,7 +11,7 @@ from storage_core.catalog.position import Position, ShardPosition
 from storage_core.catalog.stream_file import StreamFiles, read_stream
 from storage_core.errors import InvalidRequestError
 from storage_core.ground.clock import Clock
-from storage_core.ground.durable_file import file_errors
+from storage_core.ground.durable_file import reading_errors
 from storage_core.read.follower import ShardFollower
 from storage_core.read.request import ShardReader
 from storage_core.reads import StreamReads
@@ -65,7 +65,7 @@ class StreamReader(StreamReads[ShardFollower]):
         followers: dict[int, ShardFollower] = {}
         shards = len(files.settings.lineages)
         open_files().require_for_reader(shards, f"{shards} markers to read", name)
-        with ExitStack() as undo, file_errors(files.directory, "opening for reading"):
+        with ExitStack() as undo, reading_errors(files.directory, "opening for reading"):
             for number in sorted(files.settings.lineages):
                 followers[number] = ShardFollower(files, number, clock)
                 undo.callback(followers[number].close)
@@ -83,7 +83,7 @@ class StreamReader(StreamReads[ShardFollower]):
             True
         """
         self._open_shards()
-        with file_errors(self._files.directory, "refreshing"):
+        with reading_errors(self._files.directory, "refreshing"):
             self._grow()
         return {n: follower.refresh() for n, follower in self._open_shards().items()}
 

@@ -28,9 +28,9 @@ from storage_core.errors import UnsupportedFormatError
 from storage_core.ground.clock import Clock
 from storage_core.ground.durable_file import (
     encode_document,
-    file_errors,
     make_directories,
     read_document,
+    reading_errors,
     replace_durably,
     sync_directory,
     taking_errors,
@@ -109,7 +109,7 @@ def dropped_streams(root: str | PathLike[str], name: str) -> Sequence[Drop]:
     """
     check_name(name)
     check_root(Path(root))
-    with file_errors(Path(root), "looking for dropped streams"):
+    with reading_errors(Path(root), "looking for dropped streams"):
         return _read_drops(Path(root) / DROPPED_DIRECTORY / name)
 
 

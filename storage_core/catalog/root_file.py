@@ -5,18 +5,27 @@ a place outside can tell a copy from the original.
 """
 
 import secrets
+from errno import ELOOP, ENOENT, ENOTDIR
 from os import PathLike
 from pathlib import Path
 from typing import Final
 
+from storage_core.catalog.origin import is_stream_name
 from storage_core.errors import InvalidRequestError, UnsupportedFormatError
-from storage_core.ground.durable_file import encode_document, file_errors, read_document, write_once
+from storage_core.ground.durable_file import (
+    encode_document,
+    read_document,
+    reading_errors,
+    write_once,
+)
 
 FORMAT_VERSION: Final = 1
 STREAM_FILE: Final = "stream.json"
 # Where streams lie that were dropped. No stream has a tilde in its name.
 DROPPED_DIRECTORY: Final = "~dropped"
 _ROOT_FILE: Final = "root.json"
+# What the system says of other files and directories, and of links to nowhere.
+_NO_STREAM: Final = (ENOENT, ENOTDIR, ELOOP)
 
 
 def root_id(root: str | PathLike[str]) -> str:
@@ -29,7 +38,7 @@ def root_id(root: str | PathLike[str]) -> str:
     """
     path = Path(root)
     check_root(path)
-    with file_errors(path, "reading the root"):
+    with reading_errors(path, "reading the root"):
         return str(read_root(path)["root_id"])
 
 
@@ -40,12 +49,29 @@ def list_streams(root: str | PathLike[str]) -> list[str]:
         InvalidRequestError: It is not a root.
         UnsupportedFormatError: It was made by a newer shardlog.
         CorruptionError: Its file is damaged.
+        UnavailableError: The disk does not tell.
     """
     path = Path(root)
     root_id(path)
-    with file_errors(path, "listing streams"):
-        found = {file.parent.name for file in path.glob(f"*/{STREAM_FILE}")}
+    with reading_errors(path, "listing streams"):
+        found = {directory.name for directory in path.iterdir() if _has_stream(directory)}
     return sorted(found - {DROPPED_DIRECTORY})
+
+
+def _has_stream(directory: Path) -> bool:
+    """Tell whether a stream is there, or may be where this process may not look.
+
+    Whoever opens it is told so; to leave it out would be short in silence.
+    """
+    try:
+        (directory / STREAM_FILE).stat()
+    except PermissionError:
+        return is_stream_name(directory.name)
+    except OSError as error:
+        if error.errno in _NO_STREAM:
+            return False
+        raise
+    return True
 
 
 def is_reserved(name: str) -> bool:

@@ -16,7 +16,7 @@ from storage_core.catalog.stream_meta import (
     read_settings,
 )
 from storage_core.errors import CorruptionError, ForeignDataError, InvalidRequestError
-from storage_core.ground.durable_file import file_errors
+from storage_core.ground.durable_file import reading_errors
 
 STAGING_DIRECTORY: Final = "staging"
 
@@ -118,7 +118,7 @@ def read_stream(root: Path, name: str, *, is_whole: bool = True) -> StreamFiles:
     """
     check_name(name)
     check_root(root)
-    with file_errors(root / name, "reading the stream's files"):
+    with reading_errors(root / name, "reading the stream's files"):
         files = _read_files(root, name)
         if is_whole:
             _check_shards(files)

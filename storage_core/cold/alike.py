@@ -2,24 +2,23 @@
 
 A group is of one schema, so that an engine looks into no other file to know its columns. Where no
 row of a file can have expired it has to read no column to tell. A file never changes, and its
-number is given once: its schema is read once by a process.
+number is given once: its schema is read once by a process, from a foot that is proven.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from storage_core.errors import CorruptionError
-from storage_core.format.part_entry import PartEntry, ShardParts
+from storage_core.format.part_entry import FileProof, PartEntry, ShardParts
 from storage_core.read.parts import parts_directory
+from storage_core.sealed.part_groups import schema_of
 
 _SCHEMAS_MAX: Final = 1024
-_parquet: Any = pq
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +44,20 @@ def files_alike(shards: Iterable[tuple[Path, ShardParts]]) -> list[FilesAlike]:
 
     Raises:
         FileNotFoundError: One has gone.
-        CorruptionError: One cannot be read.
+        CorruptionError: One is damaged.
+        InvalidRequestError: This process has no right to read one.
+        UnavailableError: The system cannot read one now.
     """
     found: dict[tuple[pa.Schema, bool], list[str]] = {}
     for directory, parts in shards:
         for one in parts.entries:
             path = parts_directory(directory) / one.file_name
-            key = (_schema_of(path, one.digest), _may_hide(one, parts))
-            found.setdefault(key, []).append(str(path))
+            try:
+                schema = _schema_of(path, one.proof)
+            except CorruptionError as error:
+                first, end = one.first, one.last + 1
+                raise CorruptionError(error.message, path=path, start=first, end=end) from error
+            found.setdefault((schema, _may_hide(one, parts)), []).append(str(path))
     return [FilesAlike(schema, hides, paths) for (schema, hides), paths in found.items()]
 
 
@@ -64,13 +69,6 @@ def _may_hide(part: PartEntry, parts: ShardParts) -> bool:
 
 
 @lru_cache(maxsize=_SCHEMAS_MAX)
-def _schema_of(path: Path, _digest: bytes) -> pa.Schema:
-    """Return the columns of a file that was published with this digest."""
-    try:
-        schema: pa.Schema = _parquet.read_schema(path).remove_metadata()
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowException, OSError) as error:
-        message = f"a part cannot be read: {error}"
-        raise CorruptionError(message, path=path) from error
-    return schema
+def _schema_of(path: Path, proof: FileProof) -> pa.Schema:
+    """Return the columns of a file that was published with this proof."""
+    return schema_of(path, proof).remove_metadata()

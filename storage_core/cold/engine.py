@@ -17,6 +17,9 @@ MEMORY_BYTES_LEAST: Final = 32 * 2**20
 _MISSING: Final = "SQL needs DuckDB: pip install 'shardlog[sql]'"
 # NOTE: DuckDB (2.0) says the second where it has not begun to read.
 _GONE: Final = ("no such file", "no files found that match the pattern")
+# NOTE: so it begins (2.0) where bytes of a file make no sense to it, whosever file that is.
+_UNREAD: Final = ("invalid error:", "io error:", "internal error:", "serialization error:")
+_NOT_READ: Final = "failed to read file"
 _INTERRUPTED: Final = "Query interrupted"
 _TOO_LARGE: Final = "Out of Memory Error"
 _OF_DISK: Final = "max_temp_directory_size"
@@ -31,6 +34,10 @@ _DISK_BOUND: Final = (
 # Beside a worker there is more that needs memory; DuckDB (2.0) takes four fifths unless it is told.
 _MEMORY_SHARE: Final = "25%"
 _IS_MUCH: Final = ("GiB", "TiB")
+
+
+class PartUnreadError(InvalidRequestError):
+    """DuckDB could not read a file that a query needs: a damaged part, or one of the caller's."""
 
 
 def opened(memory_bytes_max: int | None) -> Any:  # noqa: ANN401 - a connection
@@ -82,7 +89,7 @@ def telling() -> Iterator[None]:
     duckdb = duckdb_here()
     try:
         yield
-    except duckdb.Error as error:
+    except (duckdb.Error, UnicodeDecodeError) as error:
         raise refusal(error) from error
     except RuntimeError as error:
         # NOTE: DuckDB (2.0) takes Ctrl-C for its own, and tells it so.
@@ -96,6 +103,9 @@ def refusal(error: Exception) -> ShardlogError:
     message = str(error)
     if any(words in message.lower() for words in _GONE):
         return PartGoneError(A_PART_HAS_GONE)
+    is_unread = _NOT_READ in message.lower() or message.lower().startswith(_UNREAD)
+    if is_unread or type(error) in (duckdb_here().Error, UnicodeDecodeError):
+        return PartUnreadError(told(message))
     return InvalidRequestError(told(message))
 
 

@@ -11,7 +11,7 @@ statistics and the bloom filters of parts: `EXPLAIN ANALYZE` tells how many it s
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -20,9 +20,16 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from storage_core.catalog.root_file import list_streams
-from storage_core.cold.engine import duckdb_here, opened, refusal, telling, told
+from storage_core.cold.engine import (
+    PartUnreadError,
+    duckdb_here,
+    opened,
+    refusal,
+    telling,
+    told,
+)
 from storage_core.cold.interruptible import Interruptible
-from storage_core.cold.missing import told_missing
+from storage_core.cold.missing import refuse_damaged, told_missing
 from storage_core.cold.moment import TRIES_MAX, PartGoneError, look
 from storage_core.cold.sql_casts import quoted
 from storage_core.cold.views import show
@@ -136,13 +143,31 @@ def batches_of(
     Raises:
         InvalidRequestError: The query cannot be understood, names what is not there, or needs
             more than it may take.
-        CorruptionError: A part is not there.
+        CorruptionError: A part is damaged, or not there.
         UnavailableError: Parts went on going before they could be opened.
     """
     for _ in range(TRIES_MAX):
-        with suppress(PartGoneError):
-            return _answer(root, query, progress, memory_bytes_max)
+        with suppress(PartGoneError), _damage_told(root, query):
+            schema, batches = _answer(root, query, progress, memory_bytes_max)
+            return schema, _told(batches, root, query)
     raise told_missing(root, _named(root, query))
+
+
+def _told(
+    batches: Iterator[pa.RecordBatch], root: str | PathLike[str], query: str
+) -> Iterator[pa.RecordBatch]:
+    with _damage_told(root, query):
+        yield from batches
+
+
+@contextmanager
+def _damage_told(root: str | PathLike[str], query: str) -> Iterator[None]:
+    """Where DuckDB cannot read a file, look whether it is a part that is damaged."""
+    try:
+        yield
+    except PartUnreadError:
+        refuse_damaged(root, _named(root, query))
+        raise
 
 
 def _answer(
@@ -224,7 +249,7 @@ def _next(waits: Interruptible, reader: Iterator[pa.RecordBatch]) -> pa.RecordBa
     """Return some more rows of an answer; None if there are no more."""
     try:
         return waits.call(lambda: next(reader, None))
-    except (duckdb_here().Error, pa.ArrowException, OSError) as error:
+    except (duckdb_here().Error, pa.ArrowException, OSError, UnicodeDecodeError) as error:
         # NOTE: what DuckDB (2.0) finds behind the first rows comes out of Arrow as an OSError.
         raise refusal(error) from error
 

@@ -40,7 +40,7 @@ from storage_core.exchange.plain_rows import (
 )
 from storage_core.exchange.proven_file import proven
 from storage_core.exchange.work_place import PLAN_FILE, partial_place
-from storage_core.ground.durable_file import file_errors
+from storage_core.ground.durable_file import reading_errors
 from storage_core.parts.part_rows import numbered
 from storage_core.parts.same_rows import are_same
 from storage_core.stream import Stream
@@ -106,7 +106,7 @@ def import_stream(
             on.
     """
     place = Path(directory)
-    with file_errors(place, "reading the export"):
+    with reading_errors(place, "reading the export"):
         manifest = _manifest(place)
         # Files of a size that a chunk has are read whole, one chunk at a time.
         intake = _Intake(place, manifest, form_of(manifest), progress or (lambda _: None))

@@ -27,7 +27,6 @@ from storage_core.exchange.manifest import (
     with_chunks,
 )
 from storage_core.ground.durable_file import (
-    file_errors,
     make_directories,
     sync_directory,
     taking_errors,
@@ -176,7 +175,7 @@ def refuse_what_is_there(target: Path) -> None:
     Raises:
         InvalidRequestError: It has.
     """
-    with file_errors(target, "exporting"):
+    with taking_errors(target, "exporting"):
         if not target.exists():
             return
         if target.is_dir() and not any(target.iterdir()):

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import xxhash
 
@@ -28,7 +28,8 @@ def file_errors(path: Path, doing: str) -> Iterator[None]:
 
     Raises:
         UnavailableError: The disk is full, failing or forbidden; the call may be repeated
-            once that is mended.
+            once that is mended. Of what is forbidden `reading_errors` and `taking_errors` tell
+            more.
     """
     try:
         yield
@@ -47,17 +48,46 @@ def taking_errors(path: Path, doing: str) -> Iterator[None]:
         InvalidRequestError: This process may not write there.
         UnavailableError: The disk is full or failing; the call may be repeated later.
     """
-    with file_errors(path, doing):
-        try:
-            yield
-        except OSError as error:
-            if error.errno not in _FORBIDDEN:
-                raise
-            message = (
-                f"{doing}: {error.strerror}; give this process the right to write here, or run it "
-                "as the owner"
-            )
-            raise InvalidRequestError(message, path=path) from error
+    with file_errors(path, doing), _rights_told(path, doing, "write"):
+        yield
+
+
+@contextmanager
+def reading_errors(path: Path, doing: str) -> Iterator[None]:
+    """Do as `file_errors`, where something is read.
+
+    Whoever may not read it will not be allowed to later either.
+
+    Raises:
+        InvalidRequestError: This process may not read there.
+        UnavailableError: The disk is failing; the call may be repeated later.
+    """
+    with file_errors(path, doing), _rights_told(path, doing, "read"):
+        yield
+
+
+def lacking_right(
+    path: Path, doing: str, error: OSError, right: Literal["read", "write"]
+) -> InvalidRequestError | None:
+    """Return what tells of a right that lacks; None if the system refuses for something else."""
+    if error.errno not in _FORBIDDEN:
+        return None
+    message = (
+        f"{doing}: {os.strerror(error.errno)}; give this process the right to {right} here, or "
+        "run it as the owner"
+    )
+    return InvalidRequestError(message, path=path)
+
+
+@contextmanager
+def _rights_told(path: Path, doing: str, right: Literal["read", "write"]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        refusal = lacking_right(path, doing, error, right)
+        if refusal is None:
+            raise
+        raise refusal from error
 
 
 def encode_document(fields: Mapping[str, object]) -> bytes:

@@ -16,7 +16,7 @@ from storage_core.format.shard_state import (
     encode_int,
 )
 from storage_core.format.window import WindowScheme
-from storage_core.ground.durable_file import file_errors
+from storage_core.ground.durable_file import taking_errors
 from storage_core.parts.catalogue import replace_parts
 from storage_core.parts.compact_report import Compacted, Rewritten
 from storage_core.parts.making import made_here
@@ -191,7 +191,7 @@ def _compact(shard: Shard, maker: Maker) -> Compacted | None:
         if not group:
             _WHOLE[shard] = index
             return None
-        with file_errors(directory, "parts cannot be joined"):
+        with taking_errors(directory, "parts cannot be joined"):
             number = view.state.parts
             now_ms = shard.context.environment.clock.now_ns() // _NS_A_MS
             clear(shard, directory / part_file_name(number))

@@ -17,7 +17,7 @@ from storage_core.fields import AvroSchema
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import AddressRange
-from storage_core.ground.durable_file import file_errors, sync_directory
+from storage_core.ground.durable_file import sync_directory, taking_errors
 from storage_core.parts.part_file import prove_part, write_part
 from storage_core.parts.part_rows import (
     COMMITTED,
@@ -70,7 +70,7 @@ def making_errors(directory: Path) -> Iterator[None]:
             was published, and the call may be repeated once there is.
     """
     doing = "parts cannot be made"
-    with file_errors(directory, doing):
+    with taking_errors(directory, doing):
         try:
             yield
         except (pa.ArrowException, MemoryError) as error:

@@ -154,7 +154,12 @@ def _rows_of(view: ShardView, part: PartEntry) -> Iterator[pa.RecordBatch]:
             raise
         message = f"{part.file_name} cannot be made again: {error.message}"
         raise LostRangeError(
-            message, stream=view.stream, shard=view.shard, start=error.start, end=error.end
+            message,
+            stream=view.stream,
+            shard=view.shard,
+            path=error.path,
+            start=error.start,
+            end=error.end,
         ) from error
 
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from storage_core.errors import CorruptionError
 from storage_core.format.part_entry import FileProof
 from storage_core.parts.same_rows import are_same
-from storage_core.sealed.part_bytes import put_chunk_table
+from storage_core.sealed.part_bytes import put_chunk_table, unread
 
 GROUP_ROWS: Final = 8192
 # What a group's rows take in memory, but where one row alone takes more: a read holds a group.
@@ -108,11 +108,8 @@ def read_part(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.R
             # By groups: batches of so many rows would be of several where these are short.
             for group in range(file.num_row_groups):
                 yield from file.read_row_group(group, columns=wanted).to_batches()
-    except FileNotFoundError:
-        raise
     except (pa.ArrowException, OSError) as error:
-        message = f"a part cannot be read: {error}"
-        raise CorruptionError(message, path=path) from error
+        raise unread(path, error) from error
 
 
 def prove_part(path: Path, rows: pa.Table) -> None:

@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 
 from storage_core.errors import ShardlogError
 from storage_core.format.part_entry import PART_FILES, part_file_name
-from storage_core.ground.durable_file import file_errors
+from storage_core.ground.durable_file import taking_errors
 from storage_core.read.parts import parts_directory, parts_in
 from storage_core.read.view import ShardView
 from storage_core.upkeep.exclusive import alone
@@ -91,7 +91,7 @@ def _swept(shard: Shard, view: ShardView) -> list[Path]:
     gone: list[Path] = []
     waiting: list[int] = []
     with (
-        file_errors(directory, "files of parts cannot be removed"),
+        taking_errors(directory, "files of parts cannot be removed"),
         shard.guard.appending(),
     ):
         # What others put there stays.
@@ -137,7 +137,7 @@ def cleared_on_failure(shard: Shard, view: ShardView) -> Iterator[None]:
 
 
 def _unlink(file: Path) -> None:
-    with file_errors(file, "a file of parts cannot be removed"):
+    with taking_errors(file, "a file of parts cannot be removed"):
         file.unlink(missing_ok=True)
 
 

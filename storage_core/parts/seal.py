@@ -16,7 +16,7 @@ from storage_core.format.shard_state import (
     ShardState,
     encode_int,
 )
-from storage_core.ground.durable_file import file_errors, make_directories
+from storage_core.ground.durable_file import make_directories, taking_errors
 from storage_core.parts.catalogue import replace_parts
 from storage_core.parts.making import made_here
 from storage_core.parts.part_work import Maker, SealWork
@@ -93,7 +93,7 @@ def _seal(shard: Shard, rows_min: int, maker: Maker) -> ShardSeal:
         if end - begin < rows_min:  # 1
             return ShardSeal(begin, begin)
         directory = parts_directory(shard.context.directory)
-        with file_errors(directory, "parts cannot be made"):
+        with taking_errors(directory, "parts cannot be made"):
             make_directories(directory)
             sweep(shard, view)  # 2
             now_ms = shard.context.environment.clock.now_ns() // _NS_A_MS

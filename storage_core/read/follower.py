@@ -44,6 +44,7 @@ from storage_core.format.part_entry import ShardParts
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import STATE_RANGE, ShardState, decode_state
 from storage_core.ground.clock import Clock
+from storage_core.ground.durable_file import reading_errors
 from storage_core.ground.forking import Home
 from storage_core.read.answer import resumed, scan_view
 from storage_core.read.followed_heads import FollowedHeads
@@ -270,7 +271,7 @@ class ShardFollower:
     def _try_view(self, *, is_last: bool, proves_end: bool) -> ShardView | None:
         """Return a view that reaches the marker, or None if this look was not good enough."""
         try:
-            if self._store is None and not (self._directory / "db" / "CURRENT").exists():
+            if self._store is None and not self._has_store():
                 marker = self._look()
                 if marker.committed == self._born:
                     return self._nothing_yet(marker)
@@ -284,6 +285,10 @@ class ShardFollower:
             if is_last:
                 raise
             return None
+
+    def _has_store(self) -> bool:
+        with reading_errors(self._directory / "db", "looking for a store"):
+            return (self._directory / "db" / "CURRENT").exists()
 
     def _nothing_yet(self, marker: MarkerState) -> ShardView:
         unborn = ShardState.unborn(self._born)

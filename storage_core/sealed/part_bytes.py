@@ -9,6 +9,7 @@ whole, once, before anything is used of them, and from there on are proven by a 
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from errno import EMFILE, ENFILE, ENOENT, ENOMEM
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
-from storage_core.errors import CorruptionError
+from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.chunk_table import (
     BOUNDED,
     ChunkTable,
@@ -28,9 +29,12 @@ from storage_core.format.chunk_table import (
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.part_entry import FileProof
 from storage_core.ground.descriptor import opened
+from storage_core.ground.durable_file import lacking_right
 
 SCHEMA: Final = "schema"
 _READ_BYTES: Final = 2**20
+# The system has too little of something, which says nothing of the file.
+_NOT_NOW: Final = frozenset({EMFILE, ENFILE, ENOMEM})
 # Behind a footer of Parquet: how many bytes it has, and four that tell the format.
 _BEHIND_FOOTER: Final = 8
 _parquet: Any = pq
@@ -104,6 +108,27 @@ class PartBytes:
             message = f"bytes {offset} to {offset + size} of a part are not as they were published"
             raise CorruptionError(message, path=self._path)
         return found
+
+
+def unread(path: Path, error: Exception) -> Exception:
+    """Return what it means that a part's file could not be read.
+
+    `FileNotFoundError`: there is none. `InvalidRequestError`: this process has no right to read it.
+    `UnavailableError`: the system cannot now. `CorruptionError`: it is damaged, or its disk is.
+    """
+    doing = "a part cannot be read"
+    if isinstance(error, FileNotFoundError):
+        return FileNotFoundError(ENOENT, "a part is gone", str(path))
+    if isinstance(error, OSError):
+        forbidden = lacking_right(path, doing, error, "read")
+        if forbidden is not None:
+            return forbidden
+        if error.errno in _NOT_NOW:
+            return UnavailableError(f"{doing} now: {os.strerror(error.errno)}", path=path)
+        if error.errno is not None:
+            return CorruptionError(f"{doing}: {os.strerror(error.errno)}", path=path)
+    first, *_ = str(error).splitlines() or [type(error).__name__]
+    return CorruptionError(f"{doing}: {first}", path=path)
 
 
 def digest_of(path: Path) -> bytes:

@@ -9,31 +9,27 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from errno import EACCES, EMFILE, ENFILE, ENOENT, ENOMEM, EPERM
 from functools import cache
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.chunk_table import ChunkTable
 from storage_core.format.part_entry import FileProof
 from storage_core.ground.arrow import repeated
 from storage_core.ground.forking import register
-from storage_core.sealed.part_bytes import PartBytes, read_foot
+from storage_core.sealed.part_bytes import PartBytes, read_foot, unread
 
 # What the feet may take that a process keeps.
 FEET_BYTES_MAX: Final = 64 * 2**20
 # What the library makes of a footer takes some six times its bytes.
 _FOOTER_GROWS: Final = 8
-# The system refuses, which says nothing of the file.
-_NOT_NOW: Final = frozenset({EACCES, EMFILE, ENFILE, ENOMEM, EPERM})
 _parquet: Any = pq
 KEY: Final = "key"
 Mask = npt.NDArray[np.bool_]
@@ -115,7 +111,8 @@ class PartFile:
         Raises:
             FileNotFoundError: There is no such file.
             CorruptionError: It is damaged.
-            UnavailableError: The system does not let it be read now.
+            InvalidRequestError: This process has no right to read it.
+            UnavailableError: The system cannot read it now.
         """
         self._path = path
         self.foot = foot_of(path, proof)
@@ -123,7 +120,7 @@ class PartFile:
             self._bytes = PartBytes(path, proof.size, self.foot.table)
             self._file = _opened(self._bytes, self.foot.metadata)
         except (pa.ArrowException, OSError) as error:
-            _refuse(path, error)
+            raise unread(path, error) from error
 
     def __enter__(self) -> Self:
         return self
@@ -149,7 +146,7 @@ class PartFile:
         try:
             rows: pa.Table = self._file.read_row_group(group, columns=varied, use_threads=False)
         except (pa.ArrowException, OSError) as error:
-            _refuse(self._path, error)
+            raise unread(self._path, error) from error
         if len(varied) == len(there):
             return rows
         count = self.foot.metadata.row_group(group).num_rows
@@ -207,9 +204,22 @@ def foot_of(path: Path, proof: FileProof) -> Foot:
     Raises:
         FileNotFoundError: There is no such file.
         CorruptionError: It is damaged.
-        UnavailableError: The system does not let it be read now.
+        InvalidRequestError: This process has no right to read it.
+        UnavailableError: The system cannot read it now.
     """
     return _feet().get(path, proof)
+
+
+def schema_of(path: Path, proof: FileProof) -> pa.Schema:
+    """Return the columns of a file as Arrow has them, by its foot, which is not kept.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        CorruptionError: It is damaged.
+        InvalidRequestError: This process has no right to read it.
+        UnavailableError: The system cannot read it now.
+    """
+    return _read_foot(path, proof).schema
 
 
 def decoded_bytes_of(path: Path, proof: FileProof) -> int:
@@ -218,7 +228,8 @@ def decoded_bytes_of(path: Path, proof: FileProof) -> int:
     Raises:
         FileNotFoundError: There is no such file.
         CorruptionError: It is damaged.
-        UnavailableError: The system does not let it be read now.
+        InvalidRequestError: This process has no right to read it.
+        UnavailableError: The system cannot read it now.
     """
     return _read_foot(path, proof).decoded_bytes
 
@@ -230,7 +241,7 @@ def _read_foot(path: Path, proof: FileProof) -> Foot:
         keys = _key_bounds(metadata) if "secondary" not in schema.names else ()
         return Foot(metadata, schema, table, keys)
     except (pa.ArrowException, OSError) as error:
-        _refuse(path, error)
+        raise unread(path, error) from error
 
 
 def _key_bounds(metadata: Any) -> tuple[KeyBounds, ...]:  # noqa: ANN401 - of the library's
@@ -256,13 +267,3 @@ def _bounds_in(told: Any) -> KeyBounds:  # noqa: ANN401 - of the library's
 def _opened(file: PartBytes, metadata: Any) -> Any:  # noqa: ANN401 - of the library's
     # Chunks are proven as they are read: one after the other, by this thread.
     return _parquet.ParquetFile(file, metadata=metadata, pre_buffer=False)
-
-
-def _refuse(path: Path, error: Exception) -> NoReturn:
-    if isinstance(error, FileNotFoundError):
-        raise FileNotFoundError(ENOENT, "a part is gone", str(path)) from error
-    if isinstance(error, OSError) and error.errno in _NOT_NOW:
-        message = f"a part cannot be read now: {error.strerror}"
-        raise UnavailableError(message, path=path) from error
-    message = f"a part cannot be read: {error}"
-    raise CorruptionError(message, path=path) from error

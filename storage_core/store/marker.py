@@ -24,7 +24,7 @@ from storage_core.format.marker_slot import (
 )
 from storage_core.ground.clock import Clock
 from storage_core.ground.descriptor import OwnedDescriptor, opened
-from storage_core.ground.durable_file import file_errors
+from storage_core.ground.durable_file import reading_errors
 
 MARKER_FILE: Final = "marker"
 _READ_TRIES_MAX: Final = 50
@@ -162,7 +162,7 @@ class MarkerReader:
             ClosedError: It was closed.
         """
         for _ in range(_READ_TRIES_MAX):
-            with self._lock, file_errors(self._path, "reading the marker"):
+            with self._lock, reading_errors(self._path, "reading the marker"):
                 if self._open_file is None:
                     message = "the reader is closed"
                     raise ClosedError(message, path=self._path)

@@ -13,7 +13,7 @@ from typing import Final
 
 from storage_core.errors import UnavailableError
 from storage_core.ground.clock import Clock
-from storage_core.ground.durable_file import file_errors
+from storage_core.ground.durable_file import taking_errors
 from storage_core.ground.locks import DirectoryLock
 
 _PREFIX: Final = "shardlog-reader-"
@@ -32,7 +32,7 @@ class PrivateDirectory:
             UnavailableError: There is no temporary directory, or it is full or forbidden.
         """
         parent = _temporary_directory()
-        with file_errors(parent, "making a reader's temporary directory where TMPDIR says"):
+        with taking_errors(parent, "making a reader's temporary directory where TMPDIR says"):
             _sweep(parent, clock.now_ns() / 10**9)
             self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
             self._lock = _locked(self.path)

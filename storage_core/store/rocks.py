@@ -104,10 +104,10 @@ _KINDS: Final[_Kinds] = (
     (re.compile(r"does not exist|No such file|missing files"), CorruptionError),
     (re.compile(r"^(IO error|Shutdown in progress|Incomplete|Busy|TimedOut)"), UnavailableError),
 )
-# Before them where a store is opened for writing: no rights do not pass by themselves.
-_KINDS_OF_TAKING: Final[_Kinds] = (
+# Before them where a store is opened: rights that lack do not pass by themselves.
+_KINDS_OF_OPENING: Final[_Kinds] = (
     (
-        re.compile(r"^IO error.*(Permission denied|Operation not permitted|Read-only file system)"),
+        re.compile(r"IO error.*(Permission denied|Operation not permitted|Read-only file system)"),
         InvalidRequestError,
     ),
     *_KINDS,
@@ -134,7 +134,9 @@ class _translated:  # noqa: N801 - reads as a verb in `with`
         if isinstance(error, OSError):
             # NOTE: rocksdict writes its own file beside the store at each opening, readers' too.
             message = f"{self._doing}: {_CONFIG_FILE}: {error}"
-            raise UnavailableError(message, path=self._path) from error
+            is_forbidden = isinstance(error, PermissionError)
+            kind = InvalidRequestError if is_forbidden else UnavailableError
+            raise kind(message, path=self._path) from error
         # NOTE: rocksdict raises Exception itself; anything more special is not its own.
         if type(error) is Exception:
             text = str(error)
@@ -454,7 +456,7 @@ def open_store(  # noqa: PLR0913 - what tests make small
         CorruptionError: This recovery mode refuses what it found, or a segment is not all there.
     """
     refuse_writing_in_fork()
-    with _translated(path, f"opening ({recovery} recovery)", _KINDS_OF_TAKING):
+    with _translated(path, f"opening ({recovery} recovery)", _KINDS_OF_OPENING):
         tables = tables_open or open_files().tables_for_one_more()
         access = AccessType.read_write()
         database = _open_database(path, access, recovery, write_buffer_bytes, tables)
@@ -488,7 +490,7 @@ def _segments_kept(path: Path, database: Rdict) -> SegmentsKept:
 
 def open_secondary(path: Path, private: Path) -> RocksStore:
     """Open a store that another process writes; `private` is for this instance alone."""
-    with _translated(path, "opening as a reader"):
+    with _translated(path, "opening as a reader", _KINDS_OF_OPENING):
         access = AccessType.secondary(str(private))
         database = _open_database(path, access)
         return RocksStore(path, database)

@@ -47,6 +47,7 @@ from storage_core.ground.descriptor import OwnedDescriptor, opened
 from storage_core.ground.durable_file import (
     file_errors,
     make_directories,
+    reading_errors,
     sync_directory,
     taking_errors,
 )
@@ -293,7 +294,7 @@ def _reading_errors(path: Path) -> Iterator[None]:
     IMPORTANT: a disk that fails is not damage. Whoever meets damage notes its rows as lost for
     good, and a second look may find them.
     """
-    with file_errors(path, "reading a block"):
+    with reading_errors(path, "reading a block"):
         try:
             yield
         except _IS_MISSING as error:

@@ -8,7 +8,7 @@ from storage_core.format.part_entry import PartEntry, decode_part
 from storage_core.format.shard_state import KEY_CATALOGUE, KEY_PARTS, KEY_SEALED
 from storage_core.read.parts import parts_directory, read_index
 from storage_core.read.view import ShardView
-from storage_core.sealed.part_bytes import digest_of
+from storage_core.sealed.part_bytes import digest_of, unread
 from storage_core.upkeep.findings import Findings
 
 
@@ -39,12 +39,20 @@ def check_parts(view: ShardView, shard_directory: Path, findings: Findings) -> N
 
 
 def difference(path: Path, part: PartEntry) -> str:
-    """Say what is wrong with a part's file; nothing if all is well."""
+    """Say what is wrong with a part's file; nothing if all is well.
+
+    Raises:
+        InvalidRequestError: This process has no right to read it, which says nothing of the file.
+        UnavailableError: The system cannot read it now.
+    """
     try:
         size, digest = path.stat().st_size, digest_of(path)
     except FileNotFoundError:
         return "is gone"
     except OSError as error:
+        refusal = unread(path, error)
+        if not isinstance(refusal, CorruptionError):
+            raise refusal from error
         return f"cannot be read: {error.strerror}"
     if size != part.size:
         return f"has {size} bytes, and had {part.size} when it was published"

@@ -262,7 +262,7 @@ def test_text_that_cannot_be_provoked_has_its_kind(text, kind):
 def test_store_that_may_not_be_written_is_refused_when_it_is_opened(said):
     text = f"IO error: While open a file for appending: db/MANIFEST-5: {said}"
     with pytest.raises(InvalidRequestError, match=said):  # noqa: SIM117 - the outer one is the claim
-        with rocks._translated(Path("db"), "opening", rocks._KINDS_OF_TAKING):
+        with rocks._translated(Path("db"), "opening", rocks._KINDS_OF_OPENING):
             raise Exception(text)  # noqa: TRY002 - as above
 
 
