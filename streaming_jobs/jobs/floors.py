@@ -5,7 +5,20 @@ floor. Whoever reads first and asks then errs on the safe side, since a floor ne
 cap takes has no floor, so a stream that has one is refused.
 """
 
+import logging
+from datetime import timedelta
+from typing import Final
+
 from storage_core import INT64_MIN, InvalidRequestError, StreamReader
+from streaming_jobs.jobs.calendar import Level
+
+_LOG: Final = logging.getLogger("shardlog")
+_LONGEST: Final[dict[Level, timedelta]] = {
+    "hour": timedelta(hours=1),
+    "day": timedelta(hours=25),
+    "month": timedelta(days=31, hours=1),
+    "year": timedelta(days=366),
+}
 
 
 def floor_of(reader: StreamReader, stream: str) -> int:
@@ -33,3 +46,17 @@ def refuse_caps(reader: StreamReader, stream: str) -> None:
             "and nobody would know; bound it by retention instead"
         )
         raise InvalidRequestError(message)
+
+
+def warn_of_short_retention(reader: StreamReader, stream: str, level: Level) -> None:
+    """Tell where rows go before a window of the lowest level is over: it may have no roll-up."""
+    kept, longest = reader.options.retention, _LONGEST[level]
+    if kept is not None and kept <= longest:
+        _LOG.warning(
+            "stream %r keeps rows for %s and the windows of level %r take up to %s: those that are "
+            "not whole any more as their rows are read are left out; let the retention be longer",
+            stream,
+            kept,
+            level,
+            longest,
+        )

@@ -43,7 +43,7 @@ from streaming_jobs.jobs.command import (
     conduct,
     run,
 )
-from streaming_jobs.jobs.floors import refuse_caps
+from streaming_jobs.jobs.floors import refuse_caps, warn_of_short_retention
 from streaming_jobs.jobs.measuring import Measuring
 from streaming_jobs.jobs.newest_schema import text_of
 from streaming_jobs.jobs.older_rows import OlderRows
@@ -236,6 +236,7 @@ def _measuring(
         message = f"stream {stream!r} counts a sequence, so its rows have no time to be windowed by"
         raise InvalidRequestError(message)
     refuse_caps(reader, stream)
+    warn_of_short_retention(reader, stream, level)
     whose = "secondary" if reader.has_ids else "key"
     return Measuring(calendar, level, unit, column_of(value), whose)
 
