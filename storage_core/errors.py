@@ -58,7 +58,8 @@ class ShardlogError(Exception):
         if start is not None and end is not None:
             place.append(f"addresses [{start}, {end})")
         if path is not None:
-            place.append(f"file {path}")
+            # It may be a directory; to look would be to wait for a disk that may hang.
+            place.append(f"at {path}")
         super().__init__(f"{message} ({', '.join(place)})" if place else message)
 
     def placed(self, stream: str, shard: int) -> Self:

@@ -1,5 +1,6 @@
 """`shardlog seal`, `compact`, `trim`, `parts`, `sql`: older rows as columns, and questions."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated, Any, Final
 
@@ -10,15 +11,26 @@ from connectors.cli.output import Output, OutputChoice
 from connectors.cli.printing import print_json, print_line, print_lines, print_table
 from connectors.cli.progress_bar import progress_bar, query_line
 from connectors.cli.second_interrupt import second_interrupt_ends
-from connectors.cli.shown import shown_primary
-from storage_core import InvalidRequestError, Mended, Part, Stream, StreamReader, Unit
+from connectors.cli.shown import counted, shown_primary
+from storage_core import (
+    UNITS_PER_SECOND,
+    InvalidRequestError,
+    Mended,
+    Part,
+    Stream,
+    StreamReader,
+    Unit,
+)
 
 # As DuckDB names what EXPLAIN answers, a drawing of many lines.
 _EXPLAINED: Final = ["explain_key", "explain_value"]
-_COLUMNS: Final = (
-    *("shard", "part", "kind", "level", "rows", "bytes", "bytes a row"),
-    *("first", "end", "from", "to", "file"),
+# What fits a terminal of 80 columns; what may be cut there stands last.
+_COLUMNS: Final = ("shard", "file", "level", "rows", "bytes", "a row", "from (UTC)")
+_WIDE: Final = (
+    *("shard", "file", "kind", "level", "rows", "bytes", "bytes a row"),
+    *("first", "end", "from", "to", "sealed"),
 )
+_TO_THE_MINUTE: Final = len("2026-01-31T12:00")
 
 RowsMin = Annotated[
     int,
@@ -28,6 +40,13 @@ Mend = Annotated[
     bool,
     typer.Option(
         "--mend", help="First read all parts, and make those again that are damaged or gone."
+    ),
+]
+Wide = Annotated[
+    bool,
+    typer.Option(
+        "--wide",
+        help="Also kind, addresses, up to which time, and when it was made: for wide terminals.",
     ),
 ]
 KeepHotHours = Annotated[
@@ -90,12 +109,15 @@ def seal(
         for one in each:
             print_line(_mended(number, one))
     if not report.rows:
-        few = f"no shard has {rows_min} rows that wait" if rows_min > 1 else "no rows are waiting"
+        few = "no rows are waiting"
+        if rows_min > 1:
+            few = f"no shard has {counted(rows_min, 'row')} that wait to be sealed"
         print_line(f"{stream!r} is sealed: {few}")
         return
     size = sum(part.size for one in report.shards.values() for part in one.parts)
     print_line(
-        f"{report.rows:,} rows sealed in {report.parts} parts, {size / report.rows:.1f} bytes a row"
+        f"{counted(report.rows, 'row')} sealed in {counted(report.parts, 'part')}, "
+        f"{size / report.rows:.1f} bytes a row"
     )
 
 
@@ -125,11 +147,11 @@ def compact(root: Root, stream: StreamName, as_json: AsJson = False) -> None:
         )
         return
     if not report.steps:
-        print_line(f"{stream!r} has nothing to join: {left} parts")
+        print_line(f"{stream!r} has nothing to join: it has {counted(left, 'part')}")
         return
     print_line(
-        f"{report.parts_fewer} parts fewer: {left} are left; {report.rows:,} rows and "
-        f"{report.bytes:,} bytes were written"
+        f"{counted(report.parts_fewer + left, 'part')} became {left:,}; written again: "
+        f"{counted(report.rows, 'row')}, {counted(report.bytes, 'byte')}"
     )
 
 
@@ -163,16 +185,18 @@ def trim(
         )
         return
     if not report.blocks:
-        print_line(f"{stream!r} is trimmed: no block that old has all its rows in parts")
+        print_line(f"{stream!r} has nothing to trim: {_nothing_to_trim(keep_hot_hours)}")
         return
     print_line(
-        f"{report.rows:,} rows are in parts alone: {report.blocks:,} blocks of {report.bytes:,} "
-        "bytes are gone"
+        f"{counted(report.blocks, 'block')} trimmed, {counted(report.bytes, 'byte')}: parts alone "
+        f"have {counted(report.rows, 'row')} of them"
     )
 
 
-def parts(root: Root, stream: StreamName, as_json: AsJson = False) -> None:
+def parts(root: Root, stream: StreamName, wide: Wide = False, as_json: AsJson = False) -> None:
     """List the parts of a stream: its files of Parquet, which any tool may read.
+
+    A file lies under ROOT/STREAM/shard-NNNN/parts; --json has its whole path.
 
     Example: shardlog parts ./data telemetry
     """
@@ -185,7 +209,10 @@ def parts(root: Root, stream: StreamName, as_json: AsJson = False) -> None:
     if not found:
         print_line(f"{stream!r} has no parts: `shardlog seal {root} {stream}` makes some")
         return
-    print_table(_COLUMNS, [_row(one, unit) for one in found])
+    if wide:
+        print_table(_WIDE, [_wide_row(one, unit) for one in found])
+    else:
+        print_table(columns_of(unit), [row_of(one, unit) for one in found])
 
 
 def sql(  # noqa: PLR0913 - one parameter an option
@@ -221,11 +248,17 @@ def sql(  # noqa: PLR0913 - one parameter an option
                 output.batch(batch)
 
 
+def _nothing_to_trim(keep_hot_hours: float) -> str:
+    if keep_hot_hours:
+        return "no block that was committed so long ago has all its rows in parts"
+    return "no block has all its rows in parts"
+
+
 def _mended(shard: int, one: Mended) -> str:
     begin = f"shard {shard}: {one.part.file_name} {one.what}; "
     if one.successor is None:
         return begin + "all its rows have expired since"
-    return begin + f"its {one.successor.rows:,} rows are in {one.successor.file_name} now"
+    return begin + f"made again as {one.successor.file_name}, {counted(one.successor.rows, 'row')}"
 
 
 def _hours(count: float) -> timedelta:
@@ -261,12 +294,32 @@ def _fields(part: Part) -> dict[str, Any]:
     }
 
 
-def _row(part: Part, unit: Unit) -> list[str | int | None]:
+def columns_of(unit: Unit) -> Sequence[str]:
+    """Return what is shown of a part where nothing is said."""
+    return _COLUMNS if unit in UNITS_PER_SECOND else (*_COLUMNS[:-1], "from")
+
+
+def row_of(part: Part, unit: Unit) -> list[str | int | None]:
+    """Return the cells of a part."""
+    entry = part.entry
+    since = shown_primary(entry.primary_min, unit)
+    return [
+        part.shard,
+        part.path.name,
+        entry.level,
+        entry.rows,
+        entry.size,
+        f"{entry.size / entry.rows:.1f}",
+        since[:_TO_THE_MINUTE] if isinstance(since, str) else since,
+    ]
+
+
+def _wide_row(part: Part, unit: Unit) -> list[str | int | None]:
     entry = part.entry
     kind = entry.kind or "raw"
     return [
         part.shard,
-        entry.number,
+        part.path.name,
         f"{kind}, late" if entry.is_flagged else kind,
         entry.level,
         entry.rows,
@@ -276,5 +329,5 @@ def _row(part: Part, unit: Unit) -> list[str | int | None]:
         entry.last + 1,
         shown_primary(entry.primary_min, unit),
         shown_primary(entry.primary_max, unit),
-        part.path.name,
+        shown_primary(entry.sealed_at_ms, "ms"),
     ]

@@ -28,6 +28,7 @@ from connectors.cli.arguments import (
 from connectors.cli.each_stream import of_each_stream
 from connectors.cli.printing import RowPrinter, print_json, print_line, print_table
 from connectors.cli.progress_bar import progress_bar
+from connectors.cli.shown import counted, were
 from connectors.dead_letters.record import DeadLetter, decode_dead_letter, reason_word
 from connectors.dead_letters.replay import Replay
 from connectors.kafka_client import Admin
@@ -131,8 +132,8 @@ def replay(  # noqa: PLR0913 - one parameter an option
         report = one.report
         verb = "would be replayed" if dry_run else "replayed"
         print_line(
-            f"{report.replayed} records {verb}, {report.doubled} were there twice, "
-            f"{report.foreign} have no origin and were passed by"
+            f"{counted(report.replayed, 'record')} {verb}, {report.doubled} "
+            f"{were(report.doubled)} there twice, passed by without an origin: {report.foreign}"
         )
 
 

@@ -12,7 +12,7 @@ import typer
 
 from connectors.cli.arguments import Execute, Root, StreamName
 from connectors.cli.printing import print_line
-from connectors.cli.shown import bytes_below, shown_bytes
+from connectors.cli.shown import bytes_below, counted, shown_bytes
 from connectors.ingest.set_aside_notes import SetAsideNotes
 from connectors.kafka_client import Partition
 from storage_core import ShardlogError, StreamReader, describe_stream, drop_stream
@@ -54,7 +54,7 @@ def _described(root: Path, stream: str) -> str:
     shards = len(describe_stream(root, stream).shards)
     try:
         with StreamReader.open(root, stream) as reader:
-            records = f"{reader.stats().records} records"
+            records = counted(reader.stats().records, "record")
     except ShardlogError:
         records = _UNKNOWN
-    return f"stream {stream!r} ({shards} shards, {records}, {size})"
+    return f"stream {stream!r} ({counted(shards, 'shard')}, {records}, {size})"

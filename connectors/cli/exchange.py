@@ -18,6 +18,7 @@ from connectors.cli.arguments import (
 from connectors.cli.printing import print_json, print_line
 from connectors.cli.progress_bar import progress_bar
 from connectors.cli.read import End, Start
+from connectors.cli.shown import counted
 from storage_core import InvalidRequestError, StreamReader
 
 if TYPE_CHECKING:
@@ -129,7 +130,10 @@ def export(  # noqa: PLR0913 - one parameter an option
     for shard, lost in report.lost.items():
         told = ", ".join(f"[{first}, {last})" for first, last in lost)
         print_line(f"left out of shard {shard}, as it is lost: {told}")
-    print_line(f"{report.rows:,} rows in {report.files} files, {report.bytes:,} bytes: {directory}")
+    print_line(
+        f"{counted(report.rows, 'row')} in {counted(report.files, 'file')}, "
+        f"{counted(report.bytes, 'byte')}: {directory}"
+    )
 
 
 def import_(root: Root, directory: Exported, stream: StreamName, append: Append = False) -> None:
@@ -146,8 +150,8 @@ def import_(root: Root, directory: Exported, stream: StreamName, append: Append 
     with progress_bar(None) as progress:
         report = import_stream(root, stream, directory, append=append, progress=progress)
     made = f"made {stream!r}: " if report.is_new else ""
-    there = f"; {report.rows_before:,} were there already" if report.rows_before else ""
-    print_line(f"{made}{report.rows:,} rows taken{there}")
+    there = f"; there already: {report.rows_before:,}" if report.rows_before else ""
+    print_line(f"{made}{counted(report.rows, 'row')} taken{there}")
 
 
 def _fields(report: "ExportReport") -> dict[str, object]:

@@ -6,7 +6,7 @@ import typer
 
 from connectors.cli.arguments import AsJson, Execute, Root, StreamName
 from connectors.cli.printing import print_json, print_line, print_table
-from connectors.cli.shown import shown_primary
+from connectors.cli.shown import counted, shown_primary
 from storage_core import UNITS_PER_SECOND, ExpiryReport, Stream, SystemClock, Unit
 
 _COLUMNS: Final = ("shard", "floor", "start", "windows", "rows", "late", "blocks", "bytes")
@@ -56,9 +56,11 @@ def expire(
 def _closing_line(report: ExpiryReport, floor: int, unit: Unit, *, execute: bool) -> str:
     older = f" of what is older than {shown_primary(floor, unit)}" if floor else ""
     rows = sum(one.rows for one in report.shards.values())
+    told, them = counted(rows, "row"), "it" if rows == 1 else "them"
     if execute:
-        return f"{rows:,} rows have gone from the disk{older}; what is left of it is hidden"
-    return f"nothing has gone{older}: {rows:,} rows would, add --execute to let them"
+        have = "has" if rows == 1 else "have"
+        return f"{told} {have} gone from the disk{older}; what is left of it is hidden"
+    return f"nothing has gone{older}: {told} would, add --execute to let {them} go"
 
 
 def _clock_in(unit: Unit) -> int:

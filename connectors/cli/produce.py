@@ -24,6 +24,7 @@ from connectors.cli.printing import print_line
 from connectors.cli.progress_bar import progress_bar
 from connectors.cli.record_lines import Outgoing, records_from
 from connectors.cli.schema_arguments import registry_client
+from connectors.cli.shown import nouns, were
 from storage_core import BrokerUnavailableError, Environment, InvalidRequestError
 
 _BATCH_RECORDS: Final = 1000
@@ -234,13 +235,15 @@ class _Run:
             seconds = self._clock.monotonic_s() - started_s
             done = producer.acknowledged
             print_line(
-                f"{done} records acknowledged, {self._bytes} bytes handed over, "
+                # Scripts read the numbers of this line.
+                f"{done} {nouns(done, 'record')} acknowledged, {self._bytes} bytes handed over, "
                 f"{seconds:.2f} s, {done / max(seconds, 1e-6):.0f} records/s"
             )
         unanswered = self._records - done
         if unanswered:
             reason = producer.first_failure or "no answer in time"
-            message = f"{unanswered} of {self._records} records were not acknowledged: {reason}"
+            all_of_them = f"{self._records} {nouns(self._records, 'record')}"
+            message = f"{unanswered} of {all_of_them} {were(unanswered)} not acknowledged: {reason}"
             raise BrokerUnavailableError(message)
 
     def _send(

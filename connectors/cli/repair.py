@@ -14,6 +14,7 @@ from connectors.cli.arguments import AsJson, Execute, OneStream, Root, StreamNam
 from connectors.cli.each_stream import of_each_stream
 from connectors.cli.exit_codes import EXIT_DAMAGE
 from connectors.cli.printing import print_json, print_line, print_table
+from connectors.cli.shown import counted
 from storage_core import InvalidRequestError, Problem, Stream
 
 _COLUMNS: Final = ("stream", "shard", "start", "end", "what is wrong", "file")
@@ -85,9 +86,11 @@ def _verified(root: Path, name: str, *, as_json: bool) -> Iterable[Problem]:
         report = opened.verify()
     if not as_json:
         count = len(report.problems) + report.left_out
-        said = "nothing is wrong" if report.is_clean else f"problems: {count}"
+        said = "nothing is wrong" if report.is_clean else f"{counted(count, 'problem')}"
         print_line(
-            f"{name}: {report.rows} rows in {report.blocks} blocks, {report.late_rows} late: {said}"
+            f"{name}: {counted(report.rows, 'row')} looked at, {report.late_rows:,} late; "
+            f"{counted(report.blocks, 'block')} of the log and {counted(report.parts, 'part')} "
+            f"read: {said}"
         )
         for line in report.unchecked:
             print_line(f"  not looked at: {line}")

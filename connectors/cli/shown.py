@@ -1,4 +1,4 @@
-"""Moments, ages, sizes on disk and the version, as people read them."""
+"""Counts, moments, ages, sizes on disk and the version, as people read them."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -12,6 +12,21 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _AGE_UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 _SIZE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP: Final = 1024
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with what is counted: `1 row`, `2,000 rows`."""
+    return f"{count:,} {nouns(count, noun)}"
+
+
+def nouns(count: int, noun: str) -> str:
+    """Return what is counted as it is called where there are so many."""
+    return noun if count == 1 else f"{noun}s"
+
+
+def were(count: int) -> str:
+    """Return `was` or `were`."""
+    return "was" if count == 1 else "were"
 
 
 def shown_primary(primary: int | None, unit: Unit) -> str | int | None:

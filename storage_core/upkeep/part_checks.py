@@ -12,8 +12,9 @@ from storage_core.sealed.part_bytes import digest_of, unread
 from storage_core.upkeep.findings import Findings
 
 
-def check_parts(view: ShardView, shard_directory: Path, findings: Findings) -> None:
-    """Compare a shard's catalogue with the files it names."""
+def check_parts(view: ShardView, shard_directory: Path, findings: Findings) -> int:
+    """Compare a shard's catalogue with the files it names; return how many were read."""
+    read = 0
     directory = parts_directory(shard_directory)
     state = view.state
     try:
@@ -34,8 +35,10 @@ def check_parts(view: ShardView, shard_directory: Path, findings: Findings) -> N
             what = f"a part has rows up to {part.last}, and rows are sealed below {state.sealed}"
             findings.tell("part", what, *place[:2], KEY_SEALED)
         what = difference(directory / part.file_name, part)
+        read += (directory / part.file_name).is_file()
         if what:
             findings.tell("part", f"{part.file_name} {what}", *place)
+    return read
 
 
 def difference(path: Path, part: PartEntry) -> str:

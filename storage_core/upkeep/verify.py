@@ -13,7 +13,7 @@ ids, windows and problems it holds so many, and reads the blocks again for the r
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from storage_core.errors import CorruptionError
@@ -83,12 +83,13 @@ class VerifyReport:
     """What was read, and what is wrong with it.
 
     Attributes:
-        blocks: Blocks that were read.
-        rows: Rows in them.
+        blocks: Blocks of the log that were read.
+        rows: Rows in them, and in the blocks that were made again of parts, as they were trimmed.
         late_rows: Ordered copies of late and ahead rows.
         problems: What is wrong; the first thousand of each shard.
         left_out: How many more problems there are.
         unchecked: What was not looked at, or not exactly, each with its reason.
+        parts: Files of parts that were read.
     """
 
     blocks: int = 0
@@ -97,6 +98,7 @@ class VerifyReport:
     problems: tuple[Problem, ...] = ()
     left_out: int = 0
     unchecked: tuple[str, ...] = ()
+    parts: int = 0
 
     @property
     def is_clean(self) -> bool:
@@ -112,6 +114,7 @@ class VerifyReport:
             self.problems + other.problems,
             self.left_out + other.left_out,
             tuple(dict.fromkeys((*self.unchecked, *other.unchecked))),
+            self.parts + other.parts,
         )
 
 
@@ -144,11 +147,11 @@ def verify_shard(
     try:
         check = _ShardCheck(view, committed, findings, fingerprint_of)
         check.run(progress, limits, shard.views.with_heads)
-        check_parts(view, shard.context.directory, findings)
+        parts = check_parts(view, shard.context.directory, findings)
     finally:
         view.close()
     shard.note_lost([found for found in view.unreadable if found.end <= committed])
-    return check.report()
+    return replace(check.report(), parts=parts)
 
 
 class _ShardCheck:
@@ -172,6 +175,7 @@ class _ShardCheck:
         self._counts = Counters()
         self._is_whole = state.start == state.born
         self._is_broken = False
+        self._made_again = 0
         self._heads_told: set[int] = set()
         for lost in state.lost:
             findings.tell("lost", "acknowledged addresses are gone", lost.start, lost.end)
@@ -212,7 +216,7 @@ class _ShardCheck:
         elif not self._is_exact:
             unchecked.append(UNCHECKED_COUNTS)
         return VerifyReport(
-            self._counts.blocks,
+            self._counts.blocks - self._made_again,
             self._counts.records,
             self._copies.copies,
             self._findings.problems,
@@ -244,6 +248,7 @@ class _ShardCheck:
                 strange = heads.add(block)
                 windows.add(block)
                 if is_first:
+                    self._made_again += zone.end <= self._state.trimmed
                     self._compare_block(zone, block)
                 if self._is_whole and strange:
                     what = f"{len(strange)} rows are late, or not, against the heads before them"

@@ -24,7 +24,7 @@ from tests.faults.damage import Damage
 from tests.faults.known_store import STREAM, Ask, questions
 from tests.faults.writer import Notebook
 
-_PLACE = re.compile(r"shard \d|addresses \[|file /|\.json|marker")
+_PLACE = re.compile(r"shard \d|addresses \[|at /|\.json|marker")
 
 Asks = list[tuple[str, Ask]]
 

@@ -22,7 +22,7 @@ RETRIABLE = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_error_carries_its_place_and_says_it(kind):
     error = kind("gone", stream="clicks", shard=3, path=Path("db"), start=5, end=7)
-    assert str(error) == "gone (stream 'clicks', shard 3, addresses [5, 7), file db)"
+    assert str(error) == "gone (stream 'clicks', shard 3, addresses [5, 7), at db)"
     assert (error.stream, error.shard, error.path) == ("clicks", 3, Path("db"))
     assert (error.start, error.end) == (5, 7)
 

@@ -3,16 +3,21 @@
 import csv
 import io
 import json
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
+from connectors.cli.aligned_table import AlignedTable
+from connectors.cli.cold import columns_of, row_of
 from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_USAGE
-from storage_core import Stream, StreamOptions
+from storage_core import Part, Stream, StreamOptions
+from storage_core.format.part_entry import PartEntry
 
 NAME = "orders"
 FIRST_MS = 1_700_000_000_000
+NONE_SO_OLD = "no block that was committed so long ago has all its rows in parts"
 
 
 @pytest.fixture
@@ -38,7 +43,7 @@ def test_seal_tells_each_shard_in_json(shardlog, root):
 
 def test_few_rows_may_wait(shardlog, root):
     assert shardlog("seal", root, NAME, "--rows-min", "6").lines == [
-        "'orders' is sealed: no shard has 6 rows that wait"
+        "'orders' is sealed: no shard has 6 rows that wait to be sealed"
     ]
 
 
@@ -50,14 +55,14 @@ def test_damaged_part_is_made_again(shardlog, root):
     ran = shardlog("seal", root, NAME, "--mend")
     assert ran.code == 0
     assert ran.lines[0].startswith("shard 1: part-0000000000.parquet has 7 bytes, and had ")
-    assert ran.lines[0].endswith("; its 5 rows are in part-0000000001.parquet now")
+    assert ran.lines[0].endswith("; made again as part-0000000001.parquet, 5 rows")
     assert ran.lines[1:] == ["'orders' is sealed: no rows are waiting"]
     assert shardlog("verify", root, NAME).code == 0
     assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["10"]
 
 
 def test_small_parts_become_larger_ones(shardlog, root):
-    assert shardlog("compact", root, NAME).lines == ["'orders' has nothing to join: 0 parts"]
+    assert shardlog("compact", root, NAME).lines == ["'orders' has nothing to join: it has 0 parts"]
     for number in range(10, 20, 2):
         with Stream.open(root, NAME) as stream:
             stream.append(FIRST_MS + number, number, b"v%d" % number)
@@ -66,7 +71,7 @@ def test_small_parts_become_larger_ones(shardlog, root):
             stream.seal()
     ran = shardlog("compact", root, NAME)
     assert (ran.code, ran.err) == (0, "")
-    assert ran.lines[0].startswith("8 parts fewer: 2 are left; 20 rows and ")
+    assert ran.lines[0].startswith("10 parts became 2; written again: 20 rows, ")
     assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["20"]
     told = json.loads(shardlog("compact", root, NAME, "--json").out)
     assert told == [
@@ -75,17 +80,24 @@ def test_small_parts_become_larger_ones(shardlog, root):
 
 
 def test_trim_says_what_went_and_rows_are_read(shardlog, root):
-    nothing = ["'orders' is trimmed: no block that old has all its rows in parts"]
+    nothing = ["'orders' has nothing to trim: no block has all its rows in parts"]
     assert shardlog("trim", root, NAME).lines == nothing
     shardlog("seal", root, NAME)
     before = shardlog("read", root, NAME, "--format", "json").out
     assert len(before.splitlines()) == 10
-    assert shardlog("trim", root, NAME, "--keep-hot-hours", "1").lines == nothing
+    assert shardlog("trim", root, NAME, "--keep-hot-hours", "1").lines == [
+        f"'orders' has nothing to trim: {NONE_SO_OLD}"
+    ]
     ran = shardlog("trim", root, NAME)
     assert ran.code == 0
-    assert ran.lines[0].startswith("10 rows are in parts alone: 2 blocks of ")
+    assert ran.lines[0].startswith("2 blocks trimmed, ")
+    assert ran.lines[0].endswith(" bytes: parts alone have 10 rows of them")
     assert shardlog("read", root, NAME, "--format", "json").out == before
-    assert shardlog("verify", root, NAME).code == 0
+    ran = shardlog("verify", root, NAME)
+    assert ran.code == 0
+    assert ran.lines[0] == (
+        "orders: 10 rows looked at, 0 late; 0 blocks of the log and 2 parts read: nothing is wrong"
+    )
     found = json.loads(shardlog("trim", root, NAME, "--json").out)
     assert found[0]["trimmed"] == found[0]["trimmed_before"] == 5
 
@@ -102,11 +114,23 @@ def test_parts_are_listed_with_their_files(shardlog, root):
     ]
     shardlog("seal", root, NAME)
     ran = shardlog("parts", root, NAME)
-    assert ran.lines[0].split()[:5] == ["shard", "part", "kind", "level", "rows"]
-    assert ran.lines[1].split()[:5] == ["0", "0", "raw", "0", "5"]
-    assert ran.lines[1].split()[-1] == "part-0000000000.parquet"
+    assert ran.lines[0].split()[:5] == ["shard", "file", "level", "rows", "bytes"]
+    assert ran.lines[1].split()[:4] == ["0", "part-0000000000.parquet", "0", "5"]
+    assert ran.lines[1].endswith("  2023-11-14T22:13")
+    wide = shardlog("parts", root, NAME, "--wide").lines
+    assert wide[1].split()[:5] == ["0", "part-0000000000.parquet", "raw", "0", "5"]
+    assert "2023-11-14T22:13:20Z" in wide[1]
     listed = json.loads(shardlog("parts", root, NAME, "--json").out)
     assert [pq.read_table(one["file"]).num_rows for one in listed] == [5, 5]
+
+
+def test_files_of_the_largest_parts_are_not_cut_at_80_columns():
+    ms, size = FIRST_MS, 64 * 2**20
+    entry = PartEntry(0, 10**10 - 1, 10**10, ms, ms, 10**6, size, ms, 1, False, b"", "a.Kind")
+    row = row_of(Part(1023, Path(entry.file_name), entry), "ms")
+    lines = AlignedTable(columns_of("ms")).lines([row])
+    assert lines[1][:80].split()[1] == "part-9999999999.parquet"
+    assert lines[1][:79].endswith("  2023-11-14T22:")
 
 
 def test_sql_answers_over_sealed_and_other_rows(shardlog, root):

@@ -19,7 +19,7 @@ def root(tmp_path):
 def test_drop_changes_nothing_unless_it_is_told_to(shardlog, root, options):
     ran = shardlog("drop", root, NAME, *options)
     assert (ran.code, len(ran.lines)) == (0, 1)
-    assert "2 shards, 1 records" in ran.out
+    assert "2 shards, 1 record," in ran.out
     assert "--execute" in ran.out
     assert list_streams(root) == [NAME]
 

@@ -32,7 +32,7 @@ def test_records_go_out_and_come_back(shardlog, root, form):
     assert (ran.code, ran.err, ran.lines) == (0, "", ["made 'orders': 10 rows taken"])
     assert payloads(root / "back") == payloads(root / "data")
     ran = shardlog("import", root / "back", root / "x", NAME)
-    assert ran.lines == ["0 rows taken; 10 were there already"]
+    assert ran.lines == ["0 rows taken; there already: 10"]
 
 
 def test_some_ids_and_times_go_out_and_are_told_in_json(shardlog, root):

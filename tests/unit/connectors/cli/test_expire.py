@@ -42,7 +42,7 @@ def test_without_execute_it_says_what_would_go(shardlog, root):
         "bytes",
     ]
     assert ran.lines[1].split()[:7] == ["0", str(NOW - HOUR), "3", "2", "3", "0", "3"]
-    assert ran.lines[-1].endswith(": 3 rows would, add --execute to let them")
+    assert ran.lines[-1].endswith(": 3 rows would, add --execute to let them go")
     assert rows(root) == 4
 
 

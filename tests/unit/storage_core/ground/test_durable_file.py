@@ -89,7 +89,7 @@ def test_directories_above_are_made_too(root):
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])
 def test_rights_that_lack_are_no_passing_failure(root, number):
-    with pytest.raises(InvalidRequestError, match=r"^opening: .*; give .*\(file .*\)"):  # noqa: SIM117 - the outer one is the claim
+    with pytest.raises(InvalidRequestError, match=r"^opening: .*; give .*\(at .*\)"):  # noqa: SIM117 - the outer one is the claim
         with taking_errors(root, "opening"):
             raise OSError(number, os.strerror(number))
 
@@ -102,6 +102,6 @@ def test_full_disk_may_have_room_later(root):
 
 def test_refusal_of_the_operating_system_gets_a_kind_and_a_place(root):
     (root / "file").touch()
-    with pytest.raises(UnavailableError, match=r"^making: Not a directory \(file .*file\)"):  # noqa: SIM117 - the outer one is the claim
+    with pytest.raises(UnavailableError, match=r"^making: Not a directory \(at .*file\)"):  # noqa: SIM117 - the outer one is the claim
         with file_errors(root / "file", "making"):
             (root / "file" / "below").mkdir()

@@ -130,7 +130,7 @@ def test_rows_that_the_disk_cannot_read_now_are_there_once_it_can(make_bench, mo
     def is_told_by(look: Callable[[], object]) -> None:
         with monkeypatch.context() as failing:
             failing.setattr(os, "pread", failing_pread)
-            with pytest.raises(UnavailableError, match=rf"Input/output error.*file {segment}"):
+            with pytest.raises(UnavailableError, match=rf"Input/output error.*at {segment}"):
                 look()
 
     bench.close()
