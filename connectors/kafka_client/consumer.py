@@ -1,6 +1,7 @@
 """A consumer whose owner says where each partition begins."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from threading import Thread
 from typing import Any
 
@@ -175,17 +176,43 @@ class Consumer:
             if place.offset >= 0
         }
 
-    def commit_group(self, places: Mapping[Partition, Place], *, is_last: bool = False) -> None:
-        """Tell the group, for those who watch lag; what it takes, `take_group_answer` returns."""
+    def commit_group(
+        self,
+        places: Mapping[Partition, Place],
+        *,
+        is_last: bool = False,
+        wait_s: float = REQUEST_TIMEOUT_S,
+    ) -> None:
+        """Tell the group, for those who watch lag; what it takes, `take_group_answer` returns.
+
+        The last time its answer is waited for, no longer than `wait_s`.
+        """
         offsets = [_place(*item) for item in places.items()]
+        if is_last:
+            self._note_group(None, self._answered(offsets, wait_s))
+            return
         try:
-            if is_last:
-                self._note_group(None, self._client.commit(offsets=offsets, asynchronous=False))
-            else:
-                self._client.commit(offsets=offsets, asynchronous=True)
+            self._client.commit(offsets=offsets, asynchronous=True)
         except KafkaException:
             # A failure is not the caller's concern: who is not answered tells it again.
             self._note_group(None, [])
+
+    def _answered(self, offsets: list[TopicPartition], wait_s: float) -> list[TopicPartition]:
+        """Return what the group answers in time; nothing where it does not.
+
+        NOTE: librdkafka (2.16) waits for ever where the broker dies with the question.
+        """
+        answers: list[list[TopicPartition]] = []
+
+        def tell() -> None:
+            # A consumer that is closed meanwhile is a RuntimeError.
+            with suppress(KafkaException, RuntimeError):
+                answers.append(self._client.commit(offsets=offsets, asynchronous=False))
+
+        telling = Thread(target=tell, name="shardlog-tell", daemon=True)
+        telling.start()
+        telling.join(wait_s)
+        return answers[0] if answers else []
 
     def take_group_answer(self) -> dict[Partition, int] | None:
         """Return what the group has taken of what it was told; None if it has not answered."""

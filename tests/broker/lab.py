@@ -26,10 +26,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from connectors.kafka_client import Admin, Consumer, FetchWay, Partition, Place, Producer
+from connectors.kafka_client import Consumer, FetchWay, Partition, Place, Producer
 from storage_core import BrokerUnavailableError, InvalidRequestError, StreamReader, SystemClock
 from storage_core.ground.durable_file import encode_document, read_document, replace_durably
-from tests.broker.cluster import Cluster, Transactions
+from tests.broker.cluster import Cluster, PatientAdmin, Transactions
 from tests.unit.connectors.records import Plain, plain
 from tests.waiting import WAIT_MAX_S, await_that
 
@@ -53,7 +53,7 @@ class Topic:
     produced: Counter[tuple[bytes | None, bytes | None]] = field(default_factory=Counter)
 
     def partitions(self) -> list[Partition]:
-        count = Admin({"bootstrap.servers": self.bootstrap}).partitions()[self.name]
+        count = PatientAdmin({"bootstrap.servers": self.bootstrap}).partitions()[self.name]
         return [Partition(self.name, number) for number in range(count)]
 
     def ends(self) -> dict[int, int]:
@@ -136,7 +136,9 @@ class WorkerProcess:
         return self.log.read_text()
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        lines = (line for line in self.said().splitlines() if line.startswith("{"))
+        # Behind the last end of a line stands one that is still being written.
+        *whole, _ = self.said().split("\n")
+        lines = (line for line in whole if line.startswith("{"))
         return [event for event in map(json.loads, lines) if event["event"] == name]
 
     def await_event(self, name: str, count: int = 1, wait_s: float = WAIT_MAX_S) -> None:
@@ -205,7 +207,7 @@ class Lab:
         self.chance = random.Random(seed)
         self._directory = directory
         self._workers: list[WorkerProcess] = []
-        self.admin = Admin({"bootstrap.servers": bootstrap})
+        self.admin = PatientAdmin({"bootstrap.servers": bootstrap})
         self.cluster = Cluster(bootstrap)
 
     def topic(self, partitions: int = 4, **config: str) -> Topic:
@@ -285,7 +287,9 @@ class Lab:
         """Move the group's offset as a tool would."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": topic.name})
         try:
-            consumer.commit_group({Partition(topic.name, 0): Place(offset)}, is_last=True)
+            consumer.commit_group(
+                {Partition(topic.name, 0): Place(offset)}, is_last=True, wait_s=WAIT_MAX_S
+            )
             assert consumer.group_places([Partition(topic.name, 0)])
         finally:
             consumer.close()

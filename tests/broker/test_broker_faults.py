@@ -4,6 +4,7 @@ Method: a broker of the test's own is killed while a producer writes and a worke
 files are cut while it is down, as a restored disk would leave them.
 """
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,13 +13,16 @@ import pytest
 from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_FOREIGN
 from connectors.dev_stack.broker import BROKER
 from connectors.dev_stack.server import Server
-from connectors.kafka_client import FetchWay
-from tests.broker.lab import Lab, Topic
+from connectors.ingest.log_lines import LIBRARY_TELL_EVERY_S
+from connectors.kafka_client import Consumer, FetchWay, Place
+from tests.broker.lab import CLOCK, Lab, Topic
 from tests.broker.ways import BY_BOTH_WAYS, alternated
 from tests.faults.campaign import campaigns, fault_seed
+from tests.log.disks import BesideThread
+from tests.waiting import WAIT_MAX_S
 
-# Without a limit they are some twenty a second.
-LIBRARY_LINES_A_KILL_MAX = 25
+# Of each kind one is told each ten seconds; without a limit they are some twenty a second.
+LIBRARY_LINES_AT_ONCE_MAX = 25
 
 
 @pytest.fixture
@@ -40,6 +44,7 @@ def test_killed_broker_loses_and_doubles_nothing(
 ) -> None:
     topic = own_lab.topic()
     worker = own_lab.worker(topic)
+    began_s = CLOCK.monotonic_s()
     with own_lab.producing(topic, 5000 * kills):
         for number in range(kills):
             own_lab.await_committed(topic, 3000 * number + own_lab.chance.randrange(1, 1000))
@@ -47,7 +52,8 @@ def test_killed_broker_loses_and_doubles_nothing(
             own_broker.start()
     own_lab.expect_ledger(topic)
     assert worker.process.poll() is None, worker.said()
-    assert len(worker.events("librdkafka")) <= LIBRARY_LINES_A_KILL_MAX * kills, worker.said()
+    times = kills + (CLOCK.monotonic_s() - began_s) / LIBRARY_TELL_EVERY_S
+    assert len(worker.events("librdkafka")) <= LIBRARY_LINES_AT_ONCE_MAX * times, worker.said()
 
 
 def cut_log(broker: Server, topic: Topic) -> None:
@@ -125,6 +131,25 @@ def test_log_that_was_cut_and_written_anew_is_told(own_broker: Server, own_lab: 
     assert again.exit_code() == EXIT_FOREIGN, again.said()
     assert "written anew" in again.complaint()
     assert own_lab.stored(topic) == before
+
+
+def test_group_that_does_not_answer_keeps_nobody_for_long(own_broker: Server, own_lab: Lab) -> None:
+    topic = own_lab.topic(partitions=1)
+    (partition,) = topic.partitions()
+    consumer = Consumer({"bootstrap.servers": own_lab.bootstrap, "group.id": topic.name})
+    consumer.begin({partition: Place(0)})
+    consumer.commit_group({partition: Place(1)}, is_last=True, wait_s=WAIT_MAX_S)
+    assert consumer.take_group_answer() == {partition: 1}
+    assert own_broker.running is not None
+    own_broker.running.program.send(signal.SIGSTOP)
+    with BesideThread(
+        lambda: consumer.commit_group({partition: Place(2)}, is_last=True, wait_s=0.5)
+    ):
+        pass
+    # It never hears of it.
+    own_broker.kill()
+    assert consumer.take_group_answer() == {}
+    consumer.close(wait_s=0.5)
 
 
 @BY_BOTH_WAYS
