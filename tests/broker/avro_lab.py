@@ -26,7 +26,7 @@ def register(registry: str, subject: str, text: str) -> int:
         json.dumps({"schema": text}).encode(),
         {"Content-Type": "application/json"},
     )
-    with build_opener(ProxyHandler({})).open(request, timeout=30) as answer:
+    with build_opener(ProxyHandler({})).open(request, timeout=60) as answer:
         found: int = json.load(answer)["id"]
     return found
 

@@ -3,18 +3,44 @@
 shardlog does neither, so librdkafka is called by itself.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition, admin
+from typing_extensions import override
 
-from connectors.kafka_client import Partition
+from connectors.kafka_client import Admin, Partition
+from storage_core import BrokerUnavailableError
 from tests.waiting import WAIT_MAX_S, await_that
 
 # NOTE: the stubs of confluent-kafka (2.16) do not export these names.
 _library: Any = admin
 # A broker that was short of processor time may have lost the leadership for a moment.
 _OF_A_MOMENT = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+
+
+class PatientAdmin(Admin):
+    """Asks for as long as tests wait: a broker short of processor time answers late."""
+
+    @override
+    def partitions(self, timeout_s: float = WAIT_MAX_S) -> dict[str, int]:
+        return super().partitions(timeout_s)
+
+    @override
+    def create_topic(
+        self, topic: str, partitions: int, config: Mapping[str, str], replicas: int | None = 1
+    ) -> bool:
+        made: list[bool] = []
+        make = super().create_topic
+
+        def is_made() -> bool:
+            with suppress(BrokerUnavailableError):
+                made.append(make(topic, partitions, config, replicas))
+            return bool(made)
+
+        await_that(is_made, f"topic {topic}")
+        return made[0]
 
 
 class Cluster:

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-_FLUSH_MS = 10_000
+_FLUSH_MS = 60_000
 _TEXT_BYTES = 512
 _KEY = b"\x01\x02\x03\x04"
 _VALUE = b"poison"

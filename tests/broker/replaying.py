@@ -9,15 +9,26 @@ from pathlib import Path
 from tests.broker.lab import Topic
 
 DIED = 9
+REPLAY_MAX_S = 240
 # The process is gone in place of one call of the client library, or right behind it.
 _DEATHS = {
     "before": "os._exit(9)",
     "behind": "super().commit_transaction(*given); os._exit(9)",
+    # At a random moment behind its first commit, and behind its third at the latest.
+    "soon behind": """
+        super().commit_transaction(*given)
+        commits.append(None)
+        if len(commits) == 1:
+            threading.Timer(random.uniform(0, 0.05), os._exit, [9]).start()
+        if len(commits) == 3:
+            os._exit(9)
+""",
 }
 _DYING = """
-import os, sys
+import os, random, sys, threading
 import confluent_kafka
 from connectors.cli.main import run
+commits = []
 class Dying(confluent_kafka.Producer):
     def commit_transaction(self, *given):
         {death}
@@ -33,9 +44,9 @@ def start_replay(dlq: Topic, *options: str) -> subprocess.Popen[str]:
 
 
 def die_at_commit(dlq: Topic, when: str) -> int:
-    """Have a replay die right before, or right behind, its first transaction's commit."""
+    """Have a replay die right before, right behind or soon behind its first commit."""
     process = _start(dlq, "-c", _DYING.format(death=_DEATHS[when]))
-    process.communicate(timeout=60)
+    process.communicate(timeout=REPLAY_MAX_S)
     return process.returncode
 
 
@@ -53,6 +64,6 @@ def _start(dlq: Topic, *program: str, options: Sequence[str] = ()) -> subprocess
 def replay(dlq: Topic, *options: str) -> str:
     """Run `shardlog dlq replay` to its end; return what it says."""
     process = start_replay(dlq, *options)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=REPLAY_MAX_S)
     assert process.returncode == 0, err
     return out

@@ -17,8 +17,8 @@ from connectors.dev_stack.stack import DevStack
 from storage_core import UnavailableError
 
 REPOSITORY = Path(__file__).parents[2]
-CHILD_MAX_S = 240
-GONE_MAX_S = 20
+CHILD_MAX_S = 600
+GONE_MAX_S = 60
 
 START_AND_TELL = """
 import sys

@@ -348,6 +348,8 @@ def test_everything_made_is_destroyed_with_its_consumer(lab: Lab) -> None:
     topic = lab.topic(partitions=3)
     lab.produce(topic, 1000)
     read_all(lab, topic, "native")
+    # What other tests have left in circles.
+    gc.collect()
     left = Consumer({"bootstrap.servers": lab.bootstrap, "group.id": topic.name}, "native")
     left.begin({partition: Place(0) for partition in topic.partitions()})
     read = Read()

@@ -17,7 +17,7 @@ from tests.broker.lab import Lab, Topic
 from tests.broker.spark_kafka import connector_jars
 
 DRIVER = Path(__file__).with_name("kafka_format_driver.py")
-DRIVER_MAX_S = 300.0
+DRIVER_MAX_S = 600.0
 
 
 def produce_with_headers(lab: Lab, topic: Topic, records: int) -> None:

@@ -13,9 +13,9 @@ from connectors.registry import RegistryClient, RegistrySettings
 from storage_core import SystemClock
 from tests.tidy.tree import ROOT
 from tests.unit.connectors.command import runner
-from tests.unit.connectors.records import plain
+from tests.unit.connectors.records import Plain, plain
+from tests.waiting import await_that
 
-POLLS_MAX = 200
 POLL_S = 0.1
 # The broker's retention takes old records away whenever it comes by.
 NOW_MS = SystemClock().now_ns() // 10**6
@@ -31,17 +31,19 @@ def shardlog(capsys):
     return runner(capsys)
 
 
-def consumed(broker, topic, records, partitions=4):
+def consumed(broker: str, topic: str, records: int, partitions: int = 4) -> list[Plain]:
     """Consume so many records of a topic."""
     consumer = Consumer({"bootstrap.servers": broker, "group.id": topic})
     consumer.begin({Partition(topic, number): Place(0) for number in range(partitions)})
-    found: list = []
-    for _ in range(POLLS_MAX):
+    found: list[Plain] = []
+
+    def has_all() -> bool:
         for fetched, fault in consumer.fetch(1000, POLL_S):
             assert fault is None
-            found += plain(fetched)
-        if len(found) >= records:
-            break
+            found.extend(plain(fetched))
+        return len(found) >= records
+
+    await_that(has_all, f"{records} records of {topic}")
     consumer.close()
     return found
 

@@ -13,7 +13,7 @@ from connectors.dead_letters.origin import with_origin
 from connectors.dead_letters.record import DeadLetter
 from connectors.dead_letters.replay import REPLAY_HEADER
 from tests.broker.lab import CLOCK, Lab, Topic
-from tests.broker.replaying import DIED, die_at_commit, replay, start_replay
+from tests.broker.replaying import DIED, REPLAY_MAX_S, die_at_commit, replay, start_replay
 from tests.faults.campaign import campaigns
 from tests.unit.connectors.records import Plain
 from tests.waiting import await_that
@@ -105,7 +105,7 @@ def test_origin_that_is_not_there_is_told_what_is_before_it_sent_and_nothing_beh
     forward(lab, topic, dlq, range(21, 30))
     for sent in (10, 0):
         process = start_replay(dlq)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=REPLAY_MAX_S)
         assert process.returncode == 2
         assert out.startswith(f"{sent} records replayed")
         assert f"record 10 of {dlq.name}/0 comes from {topic.name}/1, which is not there" in err
@@ -130,20 +130,11 @@ def test_later_of_two_replays_goes_on_and_the_first_is_told_that_it_was_fenced(l
     before, first = topic.ends(), start_replay(dlq)
     await_that(lambda: topic.ends() != before, "a transaction of the first")
     replay(dlq)
-    _, err = first.communicate(timeout=60)
+    _, err = first.communicate(timeout=REPLAY_MAX_S)
     # It may have come to its end before.
     assert first.returncode in (0, EXIT_CLIENT_FAILED), err
     assert "Traceback" not in err
     assert replayed(topic) == Counter(place(number, topic) for number in range(20_000))
-
-
-def kill_once_it_has_sent_some(lab: Lab, topic: Topic, dlq: Topic) -> None:
-    """Kill a replay behind one of its transactions, in the next one as a rule."""
-    before, process = topic.ends(), start_replay(dlq)
-    await_that(lambda: topic.ends() != before, "a transaction of a replay")
-    CLOCK.sleep(lab.chance.uniform(0.0, 0.05))
-    process.kill()
-    process.communicate()
 
 
 @pytest.mark.parametrize("kills", campaigns("SHARDLOG_BROKER_LETTERS", 2))
@@ -153,7 +144,7 @@ def test_killed_replay_loses_and_doubles_nothing(lab: Lab, kills: int) -> None:
     forward(lab, topic, dlq, range(count))
     forward(lab, topic, dlq, range(0, count, 3))
     for _ in range(kills):
-        kill_once_it_has_sent_some(lab, topic, dlq)
-    assert 0 < len(replayed(topic)) < count, "no kill came in the middle"
+        assert die_at_commit(dlq, "soon behind") == DIED
+    assert 0 < len(replayed(topic)) < count, "no death came in the middle"
     replay(dlq)
     assert replayed(topic) == Counter(place(number, topic) for number in range(count))

@@ -1,6 +1,7 @@
 """`shardlog worker --check` against a real registry: are the fields in the topics' schemas?"""
 
 import json
+import uuid
 from collections.abc import Callable
 
 import pytest
@@ -18,7 +19,7 @@ Check = Callable[..., Ran]
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
     """A topic's name of a test's own: all share one registry."""
-    return f"{request.node.originalname}-{abs(hash(request.node.name)) % 10**6}"
+    return f"{request.node.originalname}-{uuid.uuid4().hex}"
 
 
 @pytest.fixture

@@ -33,6 +33,11 @@ def noted(lab: Lab) -> list[tuple[str, int, str]]:
     return [(note.stream, note.shard, note.kind) for note in SetAsideNotes(lab.root).read()]
 
 
+def await_noted(lab: Lab, *notes: tuple[str, int, str]) -> None:
+    """Wait until a worker has noted this; it tells of it first."""
+    await_that(lambda: noted(lab) == [*notes], f"{notes} noted")
+
+
 def expect_stop(worker: WorkerProcess, code: int, *words: str) -> None:
     assert worker.stop() == code, worker.said()
     for word in words:
@@ -50,10 +55,10 @@ def test_topic_made_anew_stops_no_other_and_is_taken_again_once_its_stream_is_go
     worker.await_event("set aside")
     lab.produce(good, 500)
     lab.expect_ledger(good)
-    assert noted(lab) == [(bad.name, 0, "foreign"), (bad.name, 1, "foreign")]
+    await_noted(lab, (bad.name, 0, "foreign"), (bad.name, 1, "foreign"))
     drop_stream(lab.root, bad.name)
     lab.expect_ledger(bad)
-    assert noted(lab) == []
+    await_noted(lab)
     assert worker.stop() == 0, worker.said()
 
 
@@ -81,7 +86,7 @@ def test_shard_that_cannot_be_opened_stops_no_neighbour(lab: Lab) -> None:
     again = lab.worker(topic)
     ends = topic.ends()
     again.await_event("set aside")
-    assert noted(lab) == [(topic.name, 1, "damage")]
+    await_noted(lab, (topic.name, 1, "damage"))
     shutil.move(lab.root.with_name("lost disk"), shard)
     await_that(lambda: lab.committed(topic) == ends, "the shard is taken once it is back")
     lab.expect_ledger(topic)
@@ -99,7 +104,7 @@ def test_shard_that_another_process_holds_stops_no_neighbour(lab: Lab) -> None:
         again = lab.worker(topic, lock_wait_s=0.5)
         again.await_event("set aside")
         await_that(lambda: lab.committed(topic)[0] == topic.ends()[0], "the neighbour goes on")
-        assert noted(lab) == [(topic.name, 1, "unavailable")]
+        await_noted(lab, (topic.name, 1, "unavailable"))
     lab.expect_ledger(topic)
     assert again.stop() == 0, again.said()
 

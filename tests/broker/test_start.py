@@ -39,7 +39,7 @@ def test_signal_is_heard_while_the_worker_waits_for_a_broker(
     worker = silent_lab.worker(NOBODY, broker_wait_s=600)
     worker.await_event("started")
     worker.process.send_signal(number)
-    assert worker.exit_code(20) == 0, worker.said()
+    assert worker.exit_code() == 0, worker.said()
     assert worker.events("stopping")[0]["reason"] == number.name
 
 
@@ -102,7 +102,7 @@ def test_what_keeps_a_real_broker_from_answering_is_told(
     words: tuple[str, ...],
 ) -> None:
     lab, worker = worker_at(tmp_path, guarded[protocol], **settings)
-    assert worker.exit_code(30) == EXIT_USAGE, worker.said()
+    assert worker.exit_code() == EXIT_USAGE, worker.said()
     complaint = worker.complaint()
     lab.close()
     for word in (guarded[protocol], *words):

@@ -19,7 +19,7 @@ from tests.broker.spark_kafka import avro_jars, connector_jars
 from tests.unit.connectors.framed import record_schema
 
 DRIVER = Path(__file__).with_name("from_avro_driver.py")
-DRIVER_MAX_S = 240.0
+DRIVER_MAX_S = 600.0
 POINT = {
     "type": "record",
     "name": "Point",

@@ -19,7 +19,7 @@ from tests.broker.lab import Lab, Topic
 from tests.waiting import await_that
 
 RECORDS = 15_000
-DRIVER_MAX_S = 120.0
+DRIVER_MAX_S = 600.0
 
 
 @contextmanager
