@@ -145,6 +145,10 @@ class StreamReads(Generic[S]):
         """Return how many committed addresses of each open shard are in no part yet."""
         return {number: facts.unsealed for number, facts in self._facts().items()}
 
+    def untrimmed(self) -> dict[int, int]:
+        """Return how many addresses of each open shard are in parts and in blocks too."""
+        return {number: facts.untrimmed for number, facts in self._facts().items()}
+
     def stats(self, shard: int | None = None) -> StreamStats:
         """Return what one open shard has counted, or all of them.
 

@@ -69,7 +69,8 @@ class StreamUpkeep(StreamReads[Shard]):
 
         Args:
             rows_min: Of a shard that has fewer unsealed rows nothing is sealed.
-            progress: Called again and again with how many rows were sealed so far.
+            progress: Called again and again with how many rows are done so far; of a step of a
+                million that is under way with about how many.
             mend: First read all parts, and make those again whose files are damaged or gone.
 
         Raises:
@@ -96,7 +97,8 @@ class StreamUpkeep(StreamReads[Shard]):
         and there are few parts, however often rows were sealed. Appends and reads go on beside it.
 
         Args:
-            progress: Called behind each step with how many rows were written so far.
+            progress: Called again and again with how many rows are done so far, each as often as
+                it is written.
 
         Raises:
             CorruptionError: A part is damaged; `seal` with `mend` makes it again.
@@ -152,7 +154,7 @@ class StreamUpkeep(StreamReads[Shard]):
 
         Args:
             keep_hot: Blocks that were committed less long ago stay, and all behind them.
-            progress: Called again and again with how many rows lost their blocks so far.
+            progress: Called again and again with of how many rows the blocks were compared so far.
 
         Raises:
             CorruptionError: A block is damaged, or its parts are; it stays.

@@ -86,10 +86,11 @@ def seal(
 
     Example: shardlog seal ./data telemetry
     """
-    with Stream.open(root, stream) as opened:
-        waiting = _unsealed(opened)
-        with progress_bar(waiting) as progress:
-            report = opened.seal(rows_min, progress, mend=mend)
+    with (
+        Stream.open(root, stream) as opened,
+        progress_bar(sum(opened.unsealed().values()), "row") as progress,
+    ):
+        report = opened.seal(rows_min, progress, mend=mend)
     if as_json:
         print_json(
             [
@@ -129,7 +130,7 @@ def compact(root: Root, stream: StreamName, as_json: AsJson = False) -> None:
     Example: shardlog compact ./data telemetry
     """
     with Stream.open(root, stream) as opened:
-        with progress_bar(None) as progress:
+        with progress_bar(None, "row") as progress:
             report = opened.compact(progress)
         left = len(opened.parts())
     if as_json:
@@ -165,10 +166,11 @@ def trim(
 
     Example: shardlog trim ./data telemetry --keep-hot-hours 48
     """
-    with Stream.open(root, stream) as opened:
-        waiting = sum(one.entry.rows for one in opened.parts())
-        with progress_bar(waiting) as progress:
-            report = opened.trim(_hours(keep_hot_hours), progress)
+    with (
+        Stream.open(root, stream) as opened,
+        progress_bar(sum(opened.untrimmed().values()), "row") as progress,
+    ):
+        report = opened.trim(_hours(keep_hot_hours), progress)
     if as_json:
         print_json(
             [
@@ -188,8 +190,8 @@ def trim(
         print_line(f"{stream!r} has nothing to trim: {_nothing_to_trim(keep_hot_hours)}")
         return
     print_line(
-        f"{counted(report.blocks, 'block')} trimmed, {counted(report.bytes, 'byte')}: parts alone "
-        f"have {counted(report.rows, 'row')} of them"
+        f"{counted(report.blocks, 'block')} of {counted(report.bytes, 'byte')} trimmed; in parts "
+        f"alone: {counted(report.rows, 'row')}"
     )
 
 
@@ -267,12 +269,6 @@ def _hours(count: float) -> timedelta:
     except (OverflowError, ValueError) as error:
         message = f"--keep-hot-hours: {count} hours are no span of time"
         raise InvalidRequestError(message) from error
-
-
-def _unsealed(stream: Stream) -> int:
-    facts = stream.committed()
-    done = {one.shard: one.entry.last + 1 for one in stream.parts()}
-    return sum(max(0, end - done.get(shard, 0)) for shard, end in facts.items())
 
 
 def _fields(part: Part) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def export(  # noqa: PLR0913 - one parameter an option
         named = keys_of(keys, hex_keys, null_key=null_key)
         is_whole = (least, largest, ids or None, named) == (None, None, None, None)
         total = reader.stats().records if is_whole else None
-    with progress_bar(total) as progress:
+    with progress_bar(total, "row") as progress:
         report = export_stream(
             root,
             stream,
@@ -145,9 +145,12 @@ def import_(root: Root, directory: Exported, stream: StreamName, append: Append 
 
     Example: shardlog import ./elsewhere ./telemetry-export telemetry
     """
-    from storage_core.exchange.importing import import_stream  # noqa: PLC0415 - as above
+    from storage_core.exchange.importing import (  # noqa: PLC0415 - as above
+        import_stream,
+        rows_exported,
+    )
 
-    with progress_bar(None) as progress:
+    with progress_bar(rows_exported(directory), "row") as progress:
         report = import_stream(root, stream, directory, append=append, progress=progress)
     made = f"made {stream!r}: " if report.is_new else ""
     there = f"; there already: {report.rows_before:,}" if report.rows_before else ""

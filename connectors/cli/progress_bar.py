@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from typing import Final, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from connectors.cli.shown import counted
 from storage_core import Clock, SystemClock
 
 _FIRST_S: Final = 1.0
@@ -16,16 +17,28 @@ _CLEAR: Final = "\r\x1b[K"
 
 
 @contextmanager
-def progress_bar(total: int | None) -> Iterator[Callable[[int], None]]:
-    """Yield what is told how many records are done; it draws on a terminal only."""
+def progress_bar(total: int | None, noun: str = "record") -> Iterator[Callable[[int], None]]:
+    """Yield what is told how many are done; it draws on a terminal only.
+
+    Args:
+        total: How many there are; None if that is not known.
+        noun: What one of them is called.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda _: None
         return
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("records"), TimeElapsedColumn())
+    columns = (BarColumn(_BAR_CELLS), TextColumn("{task.fields[far]}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("records", total=total)
-        yield lambda done: progress.update(task, completed=done)
+        task = progress.add_task("", total=total, far=how_far(0, total, noun))
+        yield lambda done: progress.update(task, completed=done, far=how_far(done, total, noun))
+
+
+def how_far(done: int, total: int | None, noun: str) -> str:
+    """Return how far work is; what has grown since it was counted is all done with its last."""
+    if total is None:
+        return counted(done, noun)
+    return f"{done:,} of {counted(max(done, total), noun)}"
 
 
 class QueryLine:

@@ -4,7 +4,7 @@ Both open the stream for writing, which recovers what a crash left, and are refu
 holds a shard.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -14,6 +14,7 @@ from connectors.cli.arguments import AsJson, Execute, OneStream, Root, StreamNam
 from connectors.cli.each_stream import of_each_stream
 from connectors.cli.exit_codes import EXIT_DAMAGE
 from connectors.cli.printing import print_json, print_line, print_table
+from connectors.cli.progress_bar import progress_bar
 from connectors.cli.shown import counted
 from storage_core import InvalidRequestError, Problem, Stream
 
@@ -82,19 +83,32 @@ def accept_loss(  # noqa: PLR0913 - one parameter an option
 
 
 def _verified(root: Path, name: str, *, as_json: bool) -> Iterable[Problem]:
-    with Stream.open(root, name) as opened:
-        report = opened.verify()
+    with Stream.open(root, name) as opened, progress_bar(opened.stats().records, "row") as told:
+        report = opened.verify(_Reached(told).tell)
     if not as_json:
         count = len(report.problems) + report.left_out
         said = "nothing is wrong" if report.is_clean else f"{counted(count, 'problem')}"
-        print_line(
-            f"{name}: {counted(report.rows, 'row')} looked at, {report.late_rows:,} late; "
-            f"{counted(report.blocks, 'block')} of the log and {counted(report.parts, 'part')} "
-            f"read: {said}"
-        )
+        rows = counted(report.rows, "row")
+        print_line(f"{name}: {rows} looked at, {report.late_rows:,} of them late: {said}")
+        blocks, parts = counted(report.blocks, "block"), counted(report.parts, "part")
+        print_line(f"  read for it: {blocks} of the log, {parts}")
         for line in report.unchecked:
             print_line(f"  not looked at: {line}")
     return report.problems
+
+
+class _Reached:
+    """How many rows of all shards were reached; what further passes reach again counts no more."""
+
+    def __init__(self, told: Callable[[int], None]) -> None:
+        self._told = told
+        self._first: dict[int, int] = {}
+        self._done: dict[int, int] = {}
+
+    def tell(self, shard: int, reached: int, _end: int) -> None:
+        done = reached - self._first.setdefault(shard, reached)
+        self._done[shard] = max(done, self._done.get(shard, 0))
+        self._told(sum(self._done.values()))
 
 
 def _row(name: str, problem: Problem) -> list[str | int | None]:

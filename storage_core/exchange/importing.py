@@ -115,6 +115,19 @@ def import_stream(
         return intake.copy(Path(root), name)
 
 
+def rows_exported(directory: str | PathLike[str]) -> int:
+    """Return how many rows an export has, by its manifest.
+
+    Raises:
+        InvalidRequestError: There is no whole export.
+        CorruptionError: The manifest is damaged.
+        UnavailableError: The disk refuses.
+    """
+    place = Path(directory)
+    with reading_errors(place, "reading the export"):
+        return _manifest(place).rows
+
+
 def _manifest(directory: Path) -> Manifest:
     try:
         return read_manifest(directory / MANIFEST_FILE)

@@ -22,6 +22,7 @@ from storage_core.parts.compact_report import Compacted, Rewritten
 from storage_core.parts.making import made_here
 from storage_core.parts.part_work import JoinWork, Maker
 from storage_core.parts.replaced import clear, cleared_on_failure, let_go, sweep_due
+from storage_core.parts.rows_done import MAKING, RowsDone
 from storage_core.read.part_index import PartIndex
 from storage_core.read.parts import index_of, parts_directory
 from storage_core.read.view import ShardView
@@ -77,16 +78,15 @@ def compact_shard(shard: Shard, maker: Maker = made_here) -> Compacted | None:
 def compact_all(
     shards: Iterable[Shard], progress: Rewritten | None
 ) -> dict[int, tuple[Compacted, ...]]:
-    """Join what there is to join in some shards, and tell behind each step how many rows were."""
+    """Join what there is to join in some shards; tell again and again how many rows are done."""
     done: dict[int, tuple[Compacted, ...]] = {}
-    rows = 0
+    rows = RowsDone(progress, MAKING)
+    make = partial(made_here, handled=rows.handled)
     for shard in shards:
         steps: list[Compacted] = []
-        while (step := compact_shard(shard)) is not None:
+        while (step := compact_shard(shard, make)) is not None:
             steps.append(step)
-            rows += step.successor.rows
-            if progress is not None:
-                progress(rows)
+            rows.end_step(step.successor.rows)
         sweep_due(shard)
         done[shard.context.number] = tuple(steps)
     return done

@@ -29,6 +29,7 @@ from storage_core.parts.part_rows import (
     stored_columns,
 )
 from storage_core.parts.part_work import JoinWork, Made, MakeWork, ProveWork, SealWork, Work
+from storage_core.parts.rows_done import Handled, not_told
 from storage_core.parts.trim_proof import prove_blocks
 from storage_core.read.answer import scan_view
 from storage_core.read.cold_rows import ColdRows, ColdSlice
@@ -78,8 +79,12 @@ def making_errors(directory: Path) -> Iterator[None]:
             raise UnavailableError(message, path=directory) from error
 
 
-def made_here(context: ShardContext, view: ShardView, work: Work) -> Made:
+def made_here(
+    context: ShardContext, view: ShardView, work: Work, handled: Handled = not_told
+) -> Made:
     """Make or prove the files in this thread, of what the writer itself shows.
+
+    `handled` is called with how many rows were read, written and proven, some at a time.
 
     Raises:
         UnavailableError: The system or Arrow refuses it now.
@@ -88,18 +93,18 @@ def made_here(context: ShardContext, view: ShardView, work: Work) -> Made:
     directory = parts_directory(context.directory)
     with making_errors(directory):
         if isinstance(work, ProveWork):
-            return proven(view, directory, work)
+            return proven(view, directory, work, handled)
         refuse_damaged(view.stream, view.shard, directory, work)
-        return made_of(taken(view, directory, work), directory, work)
+        return made_of(taken(view, directory, work, handled), directory, work, handled)
 
 
-def proven(view: ShardView, directory: Path, work: ProveWork) -> Made:
+def proven(view: ShardView, directory: Path, work: ProveWork, handled: Handled = not_told) -> Made:
     """Prove that parts can stand for blocks.
 
     Raises:
         CorruptionError: They cannot.
     """
-    prove_blocks(view, directory, work)
+    prove_blocks(view, directory, work, handled)
     return Made((), work.end)
 
 
@@ -121,20 +126,20 @@ def refuse_damaged(stream: str, shard: int, directory: Path, work: MakeWork) -> 
             )
 
 
-def taken(view: ShardView, directory: Path, work: MakeWork) -> Taken:
+def taken(view: ShardView, directory: Path, work: MakeWork, handled: Handled = not_told) -> Taken:
     """Return the rows of a piece of work.
 
     Raises:
         CorruptionError: A block or a part that has them is damaged, or the view has a hole.
     """
     if isinstance(work, SealWork):
-        rows, end = _of_log(view, work)
+        rows, end = _of_log(view, work, handled)
     else:
-        rows, end = _of_parts(view, directory, work), 0
+        rows, end = _of_parts(view, directory, work, handled), 0
     return Taken(rows, end, list(schemas_in(view)), view.meta.has_keys)
 
 
-def made_of(found: Taken, directory: Path, work: MakeWork) -> Made:
+def made_of(found: Taken, directory: Path, work: MakeWork, handled: Handled = not_told) -> Made:
     """Write rows as parts, durably, and prove each against them.
 
     Raises:
@@ -146,7 +151,7 @@ def made_of(found: Taken, directory: Path, work: MakeWork) -> Made:
     level = work.group[0].level + 1 if isinstance(work, JoinWork) else 0
     each = part_rows(_let_go(found.rows), has_keys=found.has_keys, writers=writers)
     parts = tuple(
-        replace(written_part(rows, number, directory, work.now_ms), level=level)
+        replace(written_part(rows, number, directory, work.now_ms, handled), level=level)
         for number, rows in enumerate(each, work.number)
     )
     sync_directory(directory)
@@ -159,7 +164,9 @@ def _let_go(rows: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield rows.pop()
 
 
-def written_part(made: PartRows, number: int, directory: Path, now_ms: int) -> PartEntry:
+def written_part(
+    made: PartRows, number: int, directory: Path, now_ms: int, handled: Handled = not_told
+) -> PartEntry:
     """Write the file of a part, durable but for its name, prove it, and return its entry."""
     rows: Any = made.rows
     addresses, primaries = rows.column("address").to_numpy(), rows.column("primary").to_numpy()
@@ -178,12 +185,12 @@ def written_part(made: PartRows, number: int, directory: Path, now_ms: int) -> P
         kind=made.kind,
     )
     path = directory / part.file_name
-    proof = write_part(path, rows, made.order)
-    prove_part(path, rows)
+    proof = write_part(path, rows, made.order, handled)
+    prove_part(path, rows, handled)
     return replace(part, **asdict(proof))
 
 
-def _of_log(view: ShardView, work: SealWork) -> tuple[list[pa.RecordBatch], int]:
+def _of_log(view: ShardView, work: SealWork, handled: Handled) -> tuple[list[pa.RecordBatch], int]:
     """Return stored rows from an address on, and the exclusive end that they reach to."""
     if view.committed < work.end:
         message = "the log ends before what is to be sealed"
@@ -206,19 +213,24 @@ def _of_log(view: ShardView, work: SealWork) -> tuple[list[pa.RecordBatch], int]
             rows.append(numbered(batch, known))
         count += batch.num_rows
         size += batch.nbytes
+        handled(batch.num_rows)
         if count >= _ROWS_MAX or size >= _BYTES_MAX:
             return rows, work.end if reached is None else min(work.end, reached)
     return rows, work.end
 
 
-def _of_parts(view: ShardView, directory: Path, work: JoinWork) -> list[pa.RecordBatch]:
+def _of_parts(
+    view: ShardView, directory: Path, work: JoinWork, handled: Handled
+) -> list[pa.RecordBatch]:
     """Return the rows of some parts."""
     names = [
         name for name in stored_columns(has_keys=view.meta.has_keys) if name != "schema_fingerprint"
     ]
     columns = (*names, COMMITTED, "schema")
     cold = ColdRows(view, directory)
-    return [
-        cold.of_slice(ColdSlice(AddressRange(part.first, part.last + 1), (part,)), columns)
-        for part in work.group
-    ]
+    rows = []
+    for part in work.group:
+        alone = ColdSlice(AddressRange(part.first, part.last + 1), (part,))
+        rows.append(cold.of_slice(alone, columns))
+        handled(part.rows)
+    return rows

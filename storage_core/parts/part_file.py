@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from storage_core.errors import CorruptionError
 from storage_core.format.part_entry import FileProof
+from storage_core.parts.rows_done import Handled, not_told
 from storage_core.parts.same_rows import are_same
 from storage_core.sealed.part_bytes import put_chunk_table, unread
 
@@ -41,13 +42,16 @@ _parquet: Any = pq
 _compute: Any = pc
 
 
-def write_part(path: Path, rows: pa.Table, order: Sequence[str]) -> FileProof:
+def write_part(
+    path: Path, rows: pa.Table, order: Sequence[str], handled: Handled = not_told
+) -> FileProof:
     """Write sorted rows as a part; durable on return but for the file's name.
 
     Args:
         path: The file, which is not there yet.
         rows: All of them, sorted.
         order: The columns that they are sorted by.
+        handled: Called with how many rows were written, group by group.
 
     Returns:
         What proves it.
@@ -77,6 +81,7 @@ def write_part(path: Path, rows: pa.Table, order: Sequence[str]) -> FileProof:
         ) as writer:
             for group in _groups(rows):
                 writer.write_table(group)
+                handled(group.num_rows)
         proof = put_chunk_table(file, rows.nbytes)
         os.fsync(file.fileno())
     return proof
@@ -112,8 +117,8 @@ def read_part(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.R
         raise unread(path, error) from error
 
 
-def prove_part(path: Path, rows: pa.Table) -> None:
-    """Compare the rows of a file with those it was made of.
+def prove_part(path: Path, rows: pa.Table, handled: Handled = not_told) -> None:
+    """Compare the rows of a file with those it was made of; `handled` is called as they are.
 
     Raises:
         CorruptionError: They differ.
@@ -125,6 +130,7 @@ def prove_part(path: Path, rows: pa.Table) -> None:
         if not are_same(found.cast(expected.schema), expected):
             break
         first += batch.num_rows
+        handled(batch.num_rows)
     if first != rows.num_rows:
         message = "a part does not have the rows it was made of; it is not used"
         raise CorruptionError(message, path=path)

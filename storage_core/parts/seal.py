@@ -21,6 +21,7 @@ from storage_core.parts.catalogue import replace_parts
 from storage_core.parts.making import made_here
 from storage_core.parts.part_work import Maker, SealWork
 from storage_core.parts.replaced import cleared_on_failure, sweep, sweep_due
+from storage_core.parts.rows_done import MAKING, RowsDone
 from storage_core.parts.seal_report import Sealed, ShardSeal
 from storage_core.read.parts import parts_directory
 from storage_core.read.view import ShardView
@@ -66,17 +67,16 @@ def seal_all(
     Args:
         shards: Them.
         rows_min: Of a shard that has fewer unsealed rows nothing is sealed.
-        progress: Called behind each step with how many rows were sealed so far.
+        progress: Called again and again with how many rows are done so far.
     """
     done: dict[int, ShardSeal] = {}
-    rows = 0
+    rows = RowsDone(progress, MAKING)
+    make = partial(made_here, handled=rows.handled)
     for shard in shards:
-        whole = step = seal_shard(shard, rows_min)
+        whole = step = seal_shard(shard, rows_min, make)
         while step.sealed > step.sealed_before:
-            rows += step.rows
-            if progress is not None:
-                progress(rows)
-            step = seal_shard(shard, rows_min)
+            rows.end_step(step.rows)
+            step = seal_shard(shard, rows_min, make)
             parts = (*whole.parts, *step.parts)
             whole = ShardSeal(whole.sealed_before, step.sealed, parts)
         sweep_due(shard)

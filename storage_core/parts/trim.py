@@ -23,6 +23,7 @@ from storage_core.format.shard_state import (
 from storage_core.format.zone import Zone
 from storage_core.parts.making import made_here
 from storage_core.parts.part_work import Made, Maker, ProveWork
+from storage_core.parts.rows_done import PROVING, RowsDone
 from storage_core.parts.seal_report import Sealed, ShardTrim
 from storage_core.read.view import ShardView
 from storage_core.store.key_value import Batch
@@ -72,17 +73,16 @@ def trim_all(
     Args:
         shards: Them.
         keep_hot_ms: How old the commit of a block is, at least, for it to go.
-        progress: Called behind each step with how many rows lost their blocks so far.
+        progress: Called again and again with how many rows are done so far.
     """
     done: dict[int, ShardTrim] = {}
-    rows = 0
+    rows = RowsDone(progress, PROVING)
+    prove = partial(made_here, handled=rows.handled)
     for shard in shards:
-        whole = step = trim_shard(shard, keep_hot_ms)
+        whole = step = trim_shard(shard, keep_hot_ms, prove)
         while step.blocks:
-            rows += step.rows
-            if progress is not None:
-                progress(rows)
-            step = trim_shard(shard, keep_hot_ms)
+            rows.end_step(step.rows)
+            step = trim_shard(shard, keep_hot_ms, prove)
             whole = whole.plus(step)
         done[shard.context.number] = whole
     return done

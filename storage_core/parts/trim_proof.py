@@ -13,6 +13,7 @@ from storage_core.format.block import Block
 from storage_core.format.record import ENVELOPE, SCHEMA
 from storage_core.format.zone import Zone
 from storage_core.parts.part_work import ProveWork
+from storage_core.parts.rows_done import Handled, not_told
 from storage_core.read.cold_blocks import ColdBlocks
 from storage_core.read.columns import block_columns
 from storage_core.read.parts import index_of
@@ -25,8 +26,12 @@ _COMPARED: Final = (
 )
 
 
-def prove_blocks(view: ShardView, directory: Path, work: ProveWork) -> None:
+def prove_blocks(
+    view: ShardView, directory: Path, work: ProveWork, handled: Handled = not_told
+) -> None:
     """Compare the files of parts with their digests, and what they make with the blocks.
+
+    `handled` is called with how many rows were compared, block by block.
 
     Raises:
         CorruptionError: A block is damaged, or its parts are, or differ from it.
@@ -41,7 +46,7 @@ def prove_blocks(view: ShardView, directory: Path, work: ProveWork) -> None:
             message, stream=view.stream, shard=view.shard, start=work.begin, end=work.end
         )
     _prove_files(view, work.begin, work.end, directory)
-    _prove(view, zones, ColdBlocks(view, directory))
+    _prove(view, zones, ColdBlocks(view, directory), handled)
 
 
 def _prove_files(view: ShardView, begin: int, end: int, directory: Path) -> None:
@@ -64,7 +69,7 @@ def _prove_files(view: ShardView, begin: int, end: int, directory: Path) -> None
             )
 
 
-def _prove(view: ShardView, zones: list[Zone], parts: ColdBlocks) -> None:
+def _prove(view: ShardView, zones: list[Zone], parts: ColdBlocks, handled: Handled) -> None:
     """Compare blocks with what their parts make of them.
 
     Raises:
@@ -74,6 +79,7 @@ def _prove(view: ShardView, zones: list[Zone], parts: ColdBlocks) -> None:
         what = "the parts of a block do not have its rows; it is not trimmed"
         try:
             if _rows(view, parts.block(zone)).equals(_rows(view, block)):
+                handled(zone.count)
                 continue
         except CorruptionError as error:
             what = f"a block's parts cannot stand for it, and it is not trimmed: {error.message}"

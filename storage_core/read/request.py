@@ -167,6 +167,7 @@ class ShardFacts:
         generation: Raised by each open for writing and by each expiry that takes something away.
         parts: How many parts have got a number.
         sealed: The address below which rows are in parts.
+        trimmed: The address below which they are there alone.
     """
 
     committed: int
@@ -181,6 +182,12 @@ class ShardFacts:
     generation: int = 0
     parts: int = 0
     sealed: int = 0
+    trimmed: int = 0
+
+    @property
+    def untrimmed(self) -> int:
+        """How many sealed addresses have blocks too."""
+        return max(0, min(self.sealed, self.committed) - max(self.trimmed, self.start))
 
     @property
     def unsealed(self) -> int:
@@ -203,6 +210,7 @@ class ShardFacts:
             state.generation,
             state.parts,
             state.sealed,
+            state.trimmed,
         )
 
 

@@ -103,3 +103,8 @@ def test_what_waits_is_told_by_writer_and_reader(bench):
     assert bench.stream.unsealed() == {0: 3}
     with bench.read_beside() as reader:
         assert reader.unsealed() == {0: 3}
+    assert bench.stream.untrimmed() == {0: 12}
+    bench.stream.trim()
+    assert bench.stream.untrimmed() == {0: 0}
+    with bench.read_beside() as reader:
+        assert (reader.unsealed(), reader.untrimmed()) == ({0: 3}, {0: 0})

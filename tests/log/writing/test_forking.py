@@ -52,6 +52,7 @@ READS: dict[str, tuple[Any, ...]] = {
     "stats": (),
     "tail": (0,),
     "unsealed": (),
+    "untrimmed": (),
     "close": (),
     "__exit__": (None, None, None),
 }

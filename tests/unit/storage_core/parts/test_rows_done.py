@@ -1,0 +1,37 @@
+"""How far upkeep is told to be: often, never too far, and never taken back."""
+
+from itertools import pairwise
+
+from storage_core.parts import part_file
+from storage_core.parts.rows_done import MAKING, RowsDone
+from tests.log.cold.cold_lab import ColdLab
+
+
+def test_each_time_over_rows_counts_for_its_share():
+    told = []
+    rows = RowsDone(told.append, MAKING)
+    for _ in range(MAKING):
+        rows.handled(30)
+    rows.end_step(30)
+    rows.handled(9)
+    assert told == [10, 20, 30, 30, 33]
+
+
+def test_nobody_need_listen():
+    RowsDone(None, MAKING).end_step(5)
+
+
+def test_seal_and_trim_tell_of_each_group_and_block(root, monkeypatch):
+    monkeypatch.setattr(part_file, "GROUP_ROWS", 10)
+    with ColdLab(root).stream as stream:
+        for first in range(0, 100, 20):
+            for number in range(first, first + 20):
+                stream.append(number, 1, b"v%d" % number)
+            stream.commit()
+        sealed, trimmed = [], []
+        stream.seal(progress=sealed.append)
+        stream.trim(progress=trimmed.append)
+    for told, least in ((sealed, 3 * 5), (trimmed, 5)):
+        assert told[-1] == 100
+        assert all(before <= after for before, after in pairwise(told))
+        assert len(set(told)) >= least
