@@ -8,7 +8,7 @@ from tests.log.cold.cold_lab import ColdLab
 
 
 def test_each_time_over_rows_counts_for_its_share():
-    told = []
+    told: list[int] = []
     rows = RowsDone(told.append, MAKING)
     for _ in range(MAKING):
         rows.handled(30)
@@ -28,7 +28,8 @@ def test_seal_and_trim_tell_of_each_group_and_block(root, monkeypatch):
             for number in range(first, first + 20):
                 stream.append(number, 1, b"v%d" % number)
             stream.commit()
-        sealed, trimmed = [], []
+        sealed: list[int] = []
+        trimmed: list[int] = []
         stream.seal(progress=sealed.append)
         stream.trim(progress=trimmed.append)
     for told, least in ((sealed, 3 * 5), (trimmed, 5)):
