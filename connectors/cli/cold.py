@@ -34,24 +34,28 @@ _TO_THE_MINUTE: Final = len("2026-01-31T12:00")
 
 RowsMin = Annotated[
     int,
-    typer.Option(metavar="N", min=1, help="Of a shard that has fewer unsealed rows seal nothing."),
+    typer.Option(metavar="N", min=1, help="Leave a shard alone that has fewer unsealed rows."),
 ]
 Mend = Annotated[
     bool,
     typer.Option(
-        "--mend", help="First read all parts, and make those again that are damaged or gone."
+        "--mend",
+        help="First read all parts, and make those again of the log that are damaged or gone.",
     ),
 ]
 Wide = Annotated[
     bool,
     typer.Option(
         "--wide",
-        help="Also kind, addresses, up to which time, and when it was made: for wide terminals.",
+        help="For wide terminals: also the kind of value, addresses, up to which time, and when a "
+        "part was made.",
     ),
 ]
 KeepHotHours = Annotated[
     float,
-    typer.Option(metavar="H", min=0, help="Spare blocks that were committed less long ago."),
+    typer.Option(
+        metavar="H", min=0, help="Leave blocks that were committed less than so many hours ago."
+    ),
 ]
 Query = Annotated[
     str,
@@ -82,7 +86,8 @@ def seal(
 ) -> None:
     """Make parts of all rows that are not sealed yet: files of Parquet, sorted by id and time.
 
-    The log keeps the rows until `shardlog trim`. Refused while a writer holds the stream.
+    The log keeps the rows too, until `shardlog trim`. A worker does all this by itself. Refused
+    while a writer holds the stream.
 
     Example: shardlog seal ./data telemetry
     """
@@ -123,9 +128,11 @@ def seal(
 
 
 def compact(root: Root, stream: StreamName, as_json: AsJson = False) -> None:
-    """Join small neighbouring parts to larger ones: more than four of a level to one of the next.
+    """Join small neighbouring parts to larger ones, so that queries open few files.
 
-    Refused while a writer holds the stream.
+    Five or more of a level become one of the next, of a million rows at most. The files that were
+    joined stay for `keep_replaced_minutes`, for queries under way. Refused while a writer holds the
+    stream.
 
     Example: shardlog compact ./data telemetry
     """
@@ -159,10 +166,11 @@ def compact(root: Root, stream: StreamName, as_json: AsJson = False) -> None:
 def trim(
     root: Root, stream: StreamName, keep_hot_hours: KeepHotHours = 0.0, as_json: AsJson = False
 ) -> None:
-    """Take the blocks from the log whose rows are in parts: parts answer in their place.
+    """Free the log of blocks whose rows are in parts: from then on parts answer in their place.
 
-    Each block is first made again of its parts and compared. Refused while a writer holds the
-    stream; programs of earlier versions refuse the stream from then on.
+    Each block is first made again of its parts and compared. Parts are the only copy of these rows
+    then: back them up. Refused while a writer holds the stream; programs of earlier versions refuse
+    the stream from then on.
 
     Example: shardlog trim ./data telemetry --keep-hot-hours 48
     """
@@ -198,7 +206,8 @@ def trim(
 def parts(root: Root, stream: StreamName, wide: Wide = False, as_json: AsJson = False) -> None:
     """List the parts of a stream: its files of Parquet, which any tool may read.
 
-    A file lies under ROOT/STREAM/shard-NNNN/parts; --json has its whole path.
+    They lie in ROOT/STREAM/shard-NNNN/parts; --json has whole paths. A level tells how often rows
+    were joined with others; "from" is the time of the first.
 
     Example: shardlog parts ./data telemetry
     """

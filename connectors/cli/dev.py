@@ -70,7 +70,7 @@ def down() -> None:
         typer.echo("nothing was running", err=True)
 
 
-@app.command("status")
+@app.command("status", short_help="Show what runs, and whether it answers.")
 def status() -> None:
     """Show what runs, and whether it answers; the exit code is 3 when something does not.
 

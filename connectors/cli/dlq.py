@@ -56,7 +56,7 @@ Limit = Annotated[
 ]
 
 
-@app.command("list")
+@app.command("list", short_help="List the shards that keep dead letters.")
 def list_(root: Root, stream: OneStream = None, as_json: AsJson = False) -> None:
     """List the shards that keep dead letters: how many, and why the first of them.
 
@@ -72,7 +72,7 @@ def list_(root: Root, stream: OneStream = None, as_json: AsJson = False) -> None
         raise error
 
 
-@app.command("show")
+@app.command("show", short_help="Show dead letters byte for byte, and why.")
 def show(  # noqa: PLR0913 - one parameter an option
     root: Root,
     stream: StreamName,
@@ -99,7 +99,7 @@ def show(  # noqa: PLR0913 - one parameter an option
         printer.end()
 
 
-@app.command("replay")
+@app.command("replay", short_help="Send forwarded records back where they came from.")
 def replay(  # noqa: PLR0913 - one parameter an option
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The dead-letter topic.")],
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,

@@ -53,7 +53,7 @@ Version = Annotated[
 Id = Annotated[int | None, typer.Option("--id", metavar="N", min=0, help="Instead, an id.")]
 
 
-@app.command("check")
+@app.command("check", short_help="Say whether schemas are, or could be, registered.")
 def check(  # noqa: PLR0913 - one parameter an option
     paths: Paths,
     registry: Registry = None,
@@ -75,7 +75,7 @@ def check(  # noqa: PLR0913 - one parameter an option
     _end_if_incompatible(found)
 
 
-@app.command("register")
+@app.command("register", short_help="Register schemas and what they refer to.")
 def register(  # noqa: PLR0913 - as above
     paths: Paths,
     registry: Registry = None,
@@ -99,7 +99,7 @@ def register(  # noqa: PLR0913 - as above
     _print(registered(files, subjects, client), as_json=as_json)
 
 
-@app.command("list")
+@app.command("list", short_help="List the subjects of a registry.")
 def list_(
     registry: Registry = None,
     config: Config = None,
@@ -125,7 +125,7 @@ def list_(
     _warn(levels)
 
 
-@app.command("show")
+@app.command("show", short_help="Show a schema.")
 def show(  # noqa: PLR0913 - as above
     subject: ShownSubject = None,
     version: Version = None,

@@ -59,6 +59,13 @@ def test_help_has_an_example(shardlog, verb):
     assert re.search(rf"Example: .*shardlog {' '.join(verb)}\b", ran.out)
 
 
+@pytest.mark.parametrize("group", [(), ("dev",), ("dlq",), ("schema",)], ids=" ".join)
+def test_list_of_verbs_says_each_whole_at_80_columns(shardlog, monkeypatch, group):
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = shardlog(*group, "--help").out.split("Commands:\n")[1].splitlines()
+    assert [line for line in listed if line.endswith("...") or len(line) > 80] == []
+
+
 @pytest.mark.parametrize("verb", [*verbs_of(typer.main.get_command(app))], ids=" ".join)
 def test_example_is_one_line_of_its_own_and_can_be_copied(shardlog, verb):
     paragraphs = shardlog(*verb, "--help").out.split("\n\n")
