@@ -119,8 +119,9 @@ class StreamUpkeep(StreamReads[Shard]):
 
         A shard's rows are sealed once `seal_rows` of them wait, or the oldest is `seal_after` old;
         small parts are joined; and blocks go that are sealed and older than `keep_hot`. Call it
-        again and again, from a thread of its own: appends, commits and reads go on beside it. A
-        stream that is `never_cold` is left alone.
+        again and again, from a thread of its own: appends, commits and reads go on beside it. Rest
+        where the report `is_idle`, as a worker does for ten seconds: a thread that asks without a
+        pause takes the interpreter from appends. A stream that is `never_cold` is left alone.
 
         Args:
             maker: A process that makes the files of parts and proves them before blocks go, so that
