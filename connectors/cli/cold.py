@@ -174,11 +174,11 @@ def trim(
 
     Example: shardlog trim ./data telemetry --keep-hot-hours 48
     """
-    with (
-        Stream.open(root, stream) as opened,
-        progress_bar(sum(opened.untrimmed().values()), "row") as progress,
-    ):
-        report = opened.trim(_hours(keep_hot_hours), progress)
+    with Stream.open(root, stream) as opened:
+        waiting = sum(opened.untrimmed().values())
+        with progress_bar(waiting, "row") as progress:
+            report = opened.trim(_hours(keep_hot_hours), progress)
+        has_parts = bool(opened.parts())
     if as_json:
         print_json(
             [
@@ -195,7 +195,13 @@ def trim(
         )
         return
     if not report.blocks:
-        print_line(f"{stream!r} has nothing to trim: {_nothing_to_trim(keep_hot_hours)}")
+        if not has_parts:
+            why = f"it has no parts, `shardlog seal {root} {stream}` makes some"
+        elif not waiting:
+            why = "no block of the log has rows that are in parts"
+        else:
+            why = "no block that old has all its rows in parts"
+        print_line(f"{stream!r} has nothing to trim: {why}")
         return
     print_line(
         f"{counted(report.blocks, 'block')} of {counted(report.bytes, 'byte')} trimmed; in parts "
@@ -257,12 +263,6 @@ def sql(  # noqa: PLR0913 - one parameter an option
             for batch in batches:
                 line.hide()
                 output.batch(batch)
-
-
-def _nothing_to_trim(keep_hot_hours: float) -> str:
-    if keep_hot_hours:
-        return "no block that was committed so long ago has all its rows in parts"
-    return "no block has all its rows in parts"
 
 
 def _mended(shard: int, one: Mended) -> str:

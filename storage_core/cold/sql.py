@@ -10,7 +10,7 @@ statistics and the bloom filters of parts: `EXPLAIN ANALYZE` tells how many it s
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from os import PathLike
 from pathlib import Path
@@ -40,6 +40,9 @@ _ASKING: Final = ("SELECT", "FROM", "PIVOT", "UNPIVOT", "WITH", "EXPLAIN")
 _ITS_OWN: Final = ("duckdb_", "pg_", "pragma_", "sqlite_")
 # What few formats have.
 _AS_TEXT: Final = ("INTERVAL", "UNION", "BIT")
+_NO_TABLE: Final = "Catalog Error: Table with name"
+# So many streams are named to whoever has named none.
+_TOLD_MAX: Final = 10
 _FIRST_WORD: Final = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*([a-zA-Z]+)", re.DOTALL)
 
 
@@ -162,12 +165,25 @@ def _told(
 
 @contextmanager
 def _damage_told(root: str | PathLike[str], query: str) -> Iterator[None]:
-    """Where DuckDB cannot read a file, look whether it is a part that is damaged."""
+    """Where DuckDB cannot read a file, look whether it is a part that is damaged.
+
+    Where it knows no such table, tell which there are.
+    """
     try:
         yield
     except PartUnreadError:
         refuse_damaged(root, _named(root, query))
         raise
+    except InvalidRequestError as error:
+        if not error.message.startswith(_NO_TABLE):
+            raise
+        message = f"{error.message}; there are: {_some(list_streams(root))}"
+        raise InvalidRequestError(message) from error
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _TOLD_MAX} more" if len(names) > _TOLD_MAX else ""
+    return (", ".join(names[:_TOLD_MAX]) or "none") + more
 
 
 def _answer(

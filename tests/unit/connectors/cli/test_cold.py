@@ -17,7 +17,6 @@ from storage_core.format.part_entry import PartEntry
 
 NAME = "orders"
 FIRST_MS = 1_700_000_000_000
-NONE_SO_OLD = "no block that was committed so long ago has all its rows in parts"
 
 
 @pytest.fixture
@@ -80,13 +79,14 @@ def test_small_parts_become_larger_ones(shardlog, root):
 
 
 def test_trim_says_what_went_and_rows_are_read(shardlog, root):
-    nothing = ["'orders' has nothing to trim: no block has all its rows in parts"]
-    assert shardlog("trim", root, NAME).lines == nothing
+    assert shardlog("trim", root, NAME).lines == [
+        f"'orders' has nothing to trim: it has no parts, `shardlog seal {root} orders` makes some"
+    ]
     shardlog("seal", root, NAME)
     before = shardlog("read", root, NAME, "--format", "json").out
     assert len(before.splitlines()) == 10
     assert shardlog("trim", root, NAME, "--keep-hot-hours", "1").lines == [
-        f"'orders' has nothing to trim: {NONE_SO_OLD}"
+        "'orders' has nothing to trim: no block that old has all its rows in parts"
     ]
     ran = shardlog("trim", root, NAME)
     assert ran.code == 0
@@ -98,6 +98,9 @@ def test_trim_says_what_went_and_rows_are_read(shardlog, root):
     assert ran.lines[:2] == [
         "orders: 10 rows looked at, 0 of them late: nothing is wrong",
         "  read for it: 0 blocks of the log, 2 parts",
+    ]
+    assert shardlog("trim", root, NAME).lines == [
+        "'orders' has nothing to trim: no block of the log has rows that are in parts"
     ]
     found = json.loads(shardlog("trim", root, NAME, "--json").out)
     assert found[0]["trimmed"] == found[0]["trimmed_before"] == 5
@@ -208,6 +211,12 @@ def test_what_is_no_query_is_one_line(shardlog, root):
     assert ran.code == 2
     assert ran.err.startswith("shardlog: Parser Error")
     assert ran.err.count("\n") == 1
+
+
+def test_stream_that_is_not_there_is_told_with_those_that_are(shardlog, root):
+    ran = shardlog("sql", root, "SELECT * FROM ordres")
+    assert ran.code == 2
+    assert ran.err.endswith("ordres does not exist!; there are: orders\n")
 
 
 def test_count_called_state_is_a_number(shardlog, root):
