@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from storage_core import SystemClock
 
-WAIT_MAX_S = 60.0
+# It ends hangs: a worker that starts takes a second alone, and half a minute among many others.
+WAIT_MAX_S = 120.0
 _LOOK_EVERY_S = 0.02
 _CLOCK = SystemClock()
 

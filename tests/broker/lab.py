@@ -34,6 +34,8 @@ from tests.unit.connectors.records import Plain, plain
 from tests.waiting import WAIT_MAX_S, await_that
 
 CLOCK = SystemClock()
+# Less than a test waits, so that who waits in vain can say so.
+PATIENT_S = WAIT_MAX_S - 20
 FAST_GROUP = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
 _NAMES = itertools.count()
 # Root writes where nobody may, unless this right is taken from it.
@@ -227,6 +229,9 @@ class Lab:
             "kafka.bootstrap.servers": self.bootstrap,
             "kafka.group.id": topic.name,
             "kafka.topic.metadata.refresh.interval.ms": 1000,
+            # A broker that is short of processor time is neither away nor silent.
+            "broker_wait_s": PATIENT_S,
+            "stop_timeout_s": PATIENT_S,
         }
         if settings.get("kafka__group__protocol") != "consumer":
             given |= {f"kafka.{name}": value for name, value in FAST_GROUP.items()}

@@ -188,7 +188,7 @@ def test_group_offset_moved_by_others_is_ignored(lab: Lab) -> None:
 
 def test_broker_that_is_down_at_the_start_is_told(lab: Lab) -> None:
     topic = Topic("any", "127.0.0.1:1")
-    settings: dict[str, Any] = {"kafka.bootstrap.servers": "127.0.0.1:1", "broker_wait_s": 1}
+    settings: dict[str, Any] = {"kafka.bootstrap.servers": "127.0.0.1:1", "broker_wait_s": 5}
     worker = lab.worker(topic, **settings)
     expect_refusal(worker, EXIT_UNAVAILABLE, "127.0.0.1:1", "Connection refused", "start")
 
