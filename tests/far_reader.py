@@ -19,7 +19,7 @@ from typing import Any, Final
 from storage_core import Environment, StreamReader
 from storage_core.testing import ManualClock
 
-_ANSWER_MAX_S: Final = 20
+_ANSWER_MAX_S: Final = 120
 # What may come back for a call.
 _IS, _RAISED, _BATCHES, _RECORD = "is", "raised", "batches", "record"
 # What may be asked beside the reader's own calls.

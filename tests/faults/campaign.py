@@ -34,7 +34,7 @@ STREAM = "faults"
 CYCLES_A_STORE = 10
 STEPS = 15
 STEPS_WITH_PARTS = 60
-_START_MAX_S = 60
+_START_MAX_S = 120
 
 _children = multiprocessing.get_context("forkserver")
 _children.set_forkserver_preload(

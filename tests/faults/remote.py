@@ -21,7 +21,7 @@ from storage_core.store.key_value import Batch, KeyValueStore, Recovery
 from storage_core.store.rocks import open_store
 from tests.faults.campaign import start_talking_child
 
-ANSWER_MAX_S = 60
+ANSWER_MAX_S = 120
 STOPPED = "stopped in a write"
 
 

@@ -39,7 +39,7 @@ YEAR_2100: Final = 4_102_444_800
 SHARDS: Final = 2
 # At how many calls of each way `make test` kills.
 _CHOSEN: Final = 2
-_CHILD_MAX_S: Final = 60
+_CHILD_MAX_S: Final = 120
 
 # A shard, an address.
 Place = tuple[int, int]

@@ -25,7 +25,7 @@ from tests.faults.deadly_trim import trim_and_die
 from tests.snapshots import snapshot
 
 SHARDS = 2
-CHILD_MAX_S = 60
+CHILD_MAX_S = 120
 COLUMNS = ["shard", "address", "primary", "secondary", "state", "payload"]
 
 
