@@ -268,7 +268,7 @@ def sql(  # noqa: PLR0913 - one parameter an option
 def _mended(shard: int, one: Mended) -> str:
     begin = f"shard {shard}: {one.part.file_name} {one.what}; "
     if one.successor is None:
-        return begin + "all its rows have expired since"
+        return begin + "taken away: none of its rows is left, they expired or were given up"
     return begin + f"made again as {one.successor.file_name}, {counted(one.successor.rows, 'row')}"
 
 

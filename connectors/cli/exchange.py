@@ -18,7 +18,7 @@ from connectors.cli.arguments import (
 from connectors.cli.printing import print_json, print_line
 from connectors.cli.progress_bar import progress_bar
 from connectors.cli.read import End, Start
-from connectors.cli.shown import counted
+from connectors.cli.shown import counted, shown_ranges
 from storage_core import InvalidRequestError, StreamReader
 
 if TYPE_CHECKING:
@@ -128,8 +128,7 @@ def export(  # noqa: PLR0913 - one parameter an option
     if report.is_resumed:
         print_line("went on with an export that was interrupted, of the moment at which it began")
     for shard, lost in report.lost.items():
-        told = ", ".join(f"[{first}, {last})" for first, last in lost)
-        print_line(f"left out of shard {shard}, as it is lost: {told}")
+        print_line(f"left out of shard {shard}, as it is lost: {shown_ranges(lost)}")
     print_line(
         f"{counted(report.rows, 'row')} in {counted(report.files, 'file')}, "
         f"{counted(report.bytes, 'byte')}: {directory}"

@@ -15,7 +15,7 @@ from connectors.cli.each_stream import of_each_stream
 from connectors.cli.exit_codes import EXIT_DAMAGE
 from connectors.cli.printing import print_json, print_line, print_table
 from connectors.cli.progress_bar import progress_bar
-from connectors.cli.shown import counted
+from connectors.cli.shown import counted, shown_ranges
 from storage_core import InvalidRequestError, Problem, Stream
 
 _COLUMNS: Final = ("stream", "shard", "start", "end", "what is wrong", "file")
@@ -72,14 +72,17 @@ def accept_loss(  # noqa: PLR0913 - one parameter an option
         lost = opened.lost_ranges()[shard]
         inside = [one for one in lost if start <= one[0] and one[1] <= end]
         if not inside or any(one not in inside and one[0] < end and start < one[1] for one in lost):
-            known = ", ".join(f"[{one[0]}, {one[1]})" for one in lost) or "none"
+            known = shown_ranges(lost) or "none"
             message = f"{where} must hold whole lost ranges; lost are: {known}"
             raise InvalidRequestError(message)
         if not execute:
             print_line(f"would give up {where}; nothing was given up, add --execute to do it")
             return
         opened.accept_loss(shard, start, end)
+        has_parts = bool(opened.parts())
     print_line(f"gave up {where}: reads pass over it")
+    if has_parts:
+        print_line(f"`shardlog seal {root} {stream} --mend` takes damaged parts away that had it")
 
 
 def _verified(root: Path, name: str, *, as_json: bool) -> Iterable[Problem]:

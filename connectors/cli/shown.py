@@ -1,6 +1,7 @@
 """Counts, moments, ages, sizes on disk and the version, as people read them."""
 
 import os
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
 from pathlib import Path
@@ -27,6 +28,17 @@ def nouns(count: int, noun: str) -> str:
 def were(count: int) -> str:
     """Return `was` or `were`."""
     return "was" if count == 1 else "were"
+
+
+def shown_ranges(ranges: Iterable[tuple[int, int]]) -> str:
+    """Return ranges of addresses as few as they are: neighbours are one."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return " ".join(f"[{start},{end})" for start, end in found)
 
 
 def shown_primary(primary: int | None, unit: Unit) -> str | int | None:

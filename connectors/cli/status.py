@@ -18,7 +18,7 @@ from connectors.cli.arguments import AsJson, KafkaSettings, OneStream, Root, kaf
 from connectors.cli.each_stream import of_each_stream
 from connectors.cli.printing import print_json, print_lines, print_table
 from connectors.cli.shard_status import ShardStatus, shard_statuses, with_log_end
-from connectors.cli.shown import shown_age, shown_bytes, shown_primary
+from connectors.cli.shown import shown_age, shown_bytes, shown_primary, shown_ranges
 from connectors.ingest.set_aside import WHOLE_TOPIC
 from connectors.ingest.set_aside_notes import SetAsideNote, SetAsideNotes
 from connectors.kafka_client import Admin, Partition
@@ -43,7 +43,7 @@ _COLUMNS: Final[Mapping[str, Callable[[ShardStatus, Unit], _Cell]]] = {
     "ahead": lambda shard, _: shard.ahead,
     "expired": lambda shard, _: shard.expired,
     "gaps": lambda shard, _: len(shard.gaps),
-    "lost": lambda shard, _: " ".join(f"[{start},{end})" for start, end in shard.lost) or None,
+    "lost": lambda shard, _: shown_ranges(shard.lost) or None,
 }
 # Told only where a shard has something to tell: a row fits a terminal.
 _LEFT_OUT_IF_EMPTY: Final = (

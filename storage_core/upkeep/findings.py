@@ -1,6 +1,7 @@
 """What verify has found: problems with their kind and place, so many at most."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Literal
 
 Kind = Literal[
@@ -31,7 +32,7 @@ class Problem:
 
     Attributes:
         shard: The shard's number.
-        file: Its store.
+        file: Its store, or the file of a part.
         start: First address it is about, None if it is about no addresses.
         end: Exclusive end of them.
         what: What is wrong, in a line.
@@ -63,16 +64,18 @@ class Findings:
         """The first of them, in the order in which they were found."""
         return tuple(self._problems)
 
-    def tell(
+    def tell(  # noqa: PLR0913 - the parts of a place
         self,
         kind: Kind,
         what: str,
         start: int | None = None,
         end: int | None = None,
         key: bytes | None = None,
+        file: Path | None = None,
     ) -> None:
-        """Add a problem, or count it if there are too many to be listed."""
+        """Add a problem of the store, or of a file; count it if there are too many to be listed."""
         if len(self._problems) >= PROBLEMS_MAX:
             self.left_out += 1
             return
-        self._problems.append(Problem(self._shard, self._file, start, end, what, kind, key))
+        where = self._file if file is None else str(file)
+        self._problems.append(Problem(self._shard, where, start, end, what, kind, key))

@@ -34,10 +34,11 @@ def check_parts(view: ShardView, shard_directory: Path, findings: Findings) -> i
         if part.last >= state.sealed:
             what = f"a part has rows up to {part.last}, and rows are sealed below {state.sealed}"
             findings.tell("part", what, *place[:2], KEY_SEALED)
-        what = difference(directory / part.file_name, part)
-        read += (directory / part.file_name).is_file()
+        path = directory / part.file_name
+        what = difference(path, part)
+        read += path.is_file()
         if what:
-            findings.tell("part", f"{part.file_name} {what}", *place)
+            findings.tell("part", f"{part.file_name} {what}", *place, file=path)
     return read
 
 

@@ -60,6 +60,30 @@ def test_damaged_part_is_made_again(shardlog, root):
     assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["10"]
 
 
+def test_part_that_is_lost_for_good_is_given_up_as_the_lines_say(shardlog, root):
+    shardlog("seal", root, NAME)
+    shardlog("trim", root, NAME)
+    with Stream.open(root, NAME) as stream:
+        part = stream.parts()[1].path
+    part.unlink()
+    ran = shardlog("verify", root, NAME)
+    assert ran.code == EXIT_DAMAGE
+    assert ran.lines[-1].endswith(str(part))
+    assert shardlog("seal", root, NAME, "--mend").code == EXIT_DAMAGE
+    loss = ("--shard=1", "--start=0", "--end=5", "--execute")
+    ran = shardlog("accept-loss", root, NAME, *loss)
+    assert ran.lines[1] == (
+        f"`shardlog seal {root} orders --mend` takes damaged parts away that had it"
+    )
+    ran = shardlog("seal", root, NAME, "--mend")
+    assert ran.code == 0
+    assert ran.lines[0].endswith(
+        "is gone; taken away: none of its rows is left, they expired or were given up"
+    )
+    assert shardlog("verify", root, NAME).code == 0
+    assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["5"]
+
+
 def test_small_parts_become_larger_ones(shardlog, root):
     assert shardlog("compact", root, NAME).lines == ["'orders' has nothing to join: it has 0 parts"]
     for number in range(10, 20, 2):

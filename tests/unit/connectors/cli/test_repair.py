@@ -68,4 +68,4 @@ def test_range_that_is_not_lost_is_refused_and_those_lost_are_named(shardlog, da
     loss = ["--shard=0", "--start=0", "--end=1", *execute]
     ran = shardlog("accept-loss", damaged, NAME, *loss)
     assert (ran.code, ran.out) == (2, "")
-    assert "[0, 2)" in ran.err
+    assert "[0,2)" in ran.err

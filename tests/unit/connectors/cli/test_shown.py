@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.cli.shown import counted
+from connectors.cli.shown import counted, shown_ranges
 
 CLI = Path(__file__).parents[4] / "connectors" / "cli"
 # A value of an f-string before one of these, but for a constant, which is large.
@@ -24,6 +24,11 @@ MEANT = {
 )
 def test_one_is_no_several(count, said):
     assert counted(count, "row") == said
+
+
+def test_neighbouring_ranges_are_one():
+    assert shown_ranges([(9, 12), (0, 4), (4, 7)]) == "[0,7) [9,12)"
+    assert shown_ranges([]) == ""
 
 
 def test_no_verb_counts_by_itself():
