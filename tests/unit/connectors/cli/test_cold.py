@@ -16,6 +16,7 @@ from storage_core import Part, Stream, StreamOptions
 from storage_core.format.part_entry import PartEntry
 
 NAME = "orders"
+REPOSITORY = Path(__file__).parents[4]
 FIRST_MS = 1_700_000_000_000
 
 
@@ -241,6 +242,15 @@ def test_stream_that_is_not_there_is_told_with_those_that_are(shardlog, root):
     ran = shardlog("sql", root, "SELECT * FROM ordres")
     assert ran.code == 2
     assert ran.err.endswith("ordres does not exist!; there are: orders\n")
+
+
+def test_field_of_json_is_asked_for_as_the_page_says(shardlog, tmp_path):
+    with Stream.create(tmp_path, NAME, StreamOptions(shards=1)) as stream:
+        stream.append(FIRST_MS, 1, b'{"temperature": 21.5}')
+    asked = "(decode(payload)::JSON ->> 'temperature')::DOUBLE"
+    assert asked in (REPOSITORY / "docs" / "SQL.md").read_text()
+    ran = shardlog("sql", tmp_path, f"SELECT {asked} AS t FROM orders")
+    assert (ran.code, ran.lines[1].split()) == (0, ["21.5"])
 
 
 def test_count_called_state_is_a_number(shardlog, root):
