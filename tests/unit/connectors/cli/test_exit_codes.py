@@ -16,6 +16,7 @@ import pytest
 from connectors.cli import exit_codes
 from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_USAGE
 from storage_core import Stream, StreamOptions
+from streaming_jobs.jobs.spark_words import EXIT_CODES
 from tests.unit.connectors.cli.test_read_only import WITHOUT_ROOT_RIGHTS
 
 REPOSITORY = Path(__file__).parents[4]
@@ -225,3 +226,8 @@ def test_every_code_is_in_the_table_of_the_documents():
     text = (REPOSITORY / "docs" / "OPERATIONS.md").read_text()
     table = text.split("### Exit codes")[1].split("\n### ")[0]
     assert {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)} == codes | {0}
+
+
+def test_jobs_of_spark_end_with_the_same_codes():
+    for kind, code in EXIT_CODES:
+        assert exit_codes.exit_code_for(kind("gone")) == code
