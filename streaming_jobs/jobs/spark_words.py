@@ -55,9 +55,13 @@ _CAUSE: Final = re.compile(rf"^Caused by: ({_KIND})(?:: (.*))?$", re.MULTILINE)
 _LONG_NAME: Final = re.compile(rf"^({_KIND}\.[\w$]+(?:Error|Exception)): (.*)$", re.DOTALL)
 # Kinds that say no more than that something failed.
 _BLAND: Final = frozenset({"Exception", "FSError", "IOException", "RuntimeException"})
+# It does not pass by itself, as what a disk lacks may.
+_NO_RIGHT: Final = re.compile(
+    r"Permission denied|Operation not permitted|Read-only file system", re.IGNORECASE
+)
 _OF_THE_DISK: Final = re.compile(
-    r"No space left on device|Permission denied|Read-only file system|quota exceeded|"
-    r"Input/output error|Too many open files|\(Not a directory\)",
+    r"No space left on device|quota exceeded|Input/output error|Too many open files|"
+    r"\(Not a directory\)",
     re.IGNORECASE,
 )
 _WAS_ENDED: Final = re.compile(
@@ -158,4 +162,6 @@ def _name(kind: str) -> str:
 
 
 def _code_of_line(line: str) -> int:
+    if _NO_RIGHT.search(line):
+        return EXIT_USAGE
     return EXIT_UNAVAILABLE if _OF_THE_DISK.search(line) else EXIT_UNEXPECTED

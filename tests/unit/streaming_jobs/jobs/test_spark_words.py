@@ -74,7 +74,7 @@ def test_failure_of_a_task_is_told_with_its_innermost_cause():
 
 @pytest.mark.parametrize(
     ("cause", "code"),
-    [("No space left on device", 3), ("Permission denied", 3), ("something else", 1)],
+    [("No space left on device", 3), ("Permission denied", 2), ("something else", 1)],
 )
 def test_disk_that_refuses_is_something_to_start_again_after(cause, code):
     assert spark_words._code_of_line(line_of([OF_A_TASK.format(cause=cause)])) == code
