@@ -86,13 +86,15 @@ def payloads_of(
     values = _with_wide_decimals(values, reader)
     for number in np.unique(numbers):
         for how, (_, frame) in FRAMES.items():
-            places = np.flatnonzero((numbers == number) & (framing == how))
-            if len(places):
+            mask = (numbers == number) & (framing == how)
+            if mask.any():
                 writer = writers[int(number)]
-                some = known_to(writer.schema, values.take(_untyped.array(places)))
+                # All rows of most parts: nothing is to be picked out then, or put between others.
+                some = values if mask.all() else values.take(_untyped.array(np.flatnonzero(mask)))
+                some = known_to(writer.schema, some)
                 bodies = encode_batch(some, writer.schema, frame=frame(writer))
-                mask = np.zeros(len(numbers), np.bool_)
-                mask[places] = True
+                if mask.all():
+                    return bodies
                 made = _compute.replace_with_mask(made, _untyped.array(mask), bodies)
     return made
 
