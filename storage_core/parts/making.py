@@ -32,7 +32,8 @@ from storage_core.parts.part_work import JoinWork, Made, MakeWork, ProveWork, Se
 from storage_core.parts.rows_done import Handled, not_told
 from storage_core.parts.trim_proof import prove_blocks
 from storage_core.read.answer import scan_view
-from storage_core.read.cold_rows import ColdRows, ColdSlice
+from storage_core.read.cold_rows import ColdRows
+from storage_core.read.cold_slices import ColdSlice
 from storage_core.read.parts import parts_directory
 from storage_core.read.request import ReadRequest
 from storage_core.read.schema_columns import schemas_in

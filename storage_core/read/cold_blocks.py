@@ -1,16 +1,14 @@
 """Blocks made again of parts: those below `trimmed`, whose bytes in the log are gone.
 
 Zones stay when blocks are trimmed, and each says how many rows its block had and between which
-addresses. Parts are sorted by id, so that the rows of one block lie all over them: some thousand
-blocks' rows are read at once and held, sorted by address, until others are asked for.
+addresses. Parts are sorted by id, so that the rows of one block lie all over them: those of many
+blocks are read at once, and held (cold_pieces.py).
 """
 
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
 from storage_core.errors import CorruptionError
@@ -27,12 +25,11 @@ from storage_core.format.record import SCHEMA
 from storage_core.format.shard_state import AddressRange
 from storage_core.format.zone import Zone
 from storage_core.ground.arrow import concat
+from storage_core.read.cold_pieces import ColdPieces
 from storage_core.read.cold_rows import ColdRows
 from storage_core.read.row_filter import RowFilter
 from storage_core.read.view import ShardView
 
-# A block may reach from one slice into the next.
-_SLICES_HELD: Final = 2
 _MAY_BE_NULL: Final = {**MASK_ENVELOPE, SCHEMA: MASK_SCHEMA}
 _COLUMNS: Final = (
     *("secondary", "primary", "payload", "version", "state", "address"),
@@ -52,7 +49,7 @@ class ColdBlocks:
         """
         self._stream, self._shard = view.stream, view.shard
         self._rows = ColdRows(view, directory)
-        self._held: OrderedDict[AddressRange, pa.RecordBatch] = OrderedDict()
+        self._pieces = ColdPieces(self._rows, _COLUMNS)
 
     def block(self, zone: Zone) -> Block:
         """Return a zone's block as its parts have it.
@@ -61,12 +58,7 @@ class ColdBlocks:
             CorruptionError: A part is damaged or gone, or they do not have each row of the block.
         """
         try:
-            try:
-                found = list(self._of_slices(zone))
-            except (CorruptionError, FileNotFoundError):
-                # It need not be one that has rows of this block.
-                alone = self._rows.slice_of(zone.first, zone.end)
-                found = [self._rows.of_slice(alone, _COLUMNS)]
+            found = self._found(zone)
         except FileNotFoundError as error:
             message = "the part is gone"
             raise CorruptionError(message, path=Path(error.filename)) from error
@@ -97,29 +89,12 @@ class ColdBlocks:
                 end=runs[-1].end,
             ) from error
 
-    def _of_slices(self, zone: Zone) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a block by their addresses, from slices that others need too."""
-        at = zone.first
-        while at < zone.end and (held := self._range_at(at, zone.end)) is not None:
-            rows = self._held[held]
-            first, behind = _between(rows, at, min(held.end, zone.end))
-            if behind > first:
-                yield rows.slice(first, behind - first)
-            at = held.end
-
-    def _range_at(self, address: int, end: int) -> AddressRange | None:
-        """Return addresses whose rows are held, the first there are from one to before another."""
-        found = next((one for one in self._held if one.start <= address < one.end), None)
-        if found is None:
-            some = self._rows.slice_at(address, end)
-            if some is None:
-                return None
-            while len(self._held) >= _SLICES_HELD:
-                self._held.popitem(last=False)
-            found = some.range
-            self._held[found] = self._rows.of_slice(some, _COLUMNS)
-        self._held.move_to_end(found)
-        return found
+    def _found(self, zone: Zone) -> list[pa.RecordBatch]:
+        try:
+            return list(self._pieces.between(zone.first, zone.end))
+        except (CorruptionError, FileNotFoundError):
+            # It need not be one that has rows of this block.
+            return [self._rows.of_slice(self._rows.slices.of(zone.first, zone.end), _COLUMNS)]
 
 
 def _block_of(zone: Zone, rows: pa.RecordBatch) -> Block:
@@ -138,9 +113,3 @@ def _block_of(zone: Zone, rows: pa.RecordBatch) -> Block:
     arrays = [rows.column(name) for name in schema.names]
     batch = _untyped.RecordBatch.from_arrays(arrays, schema=schema)
     return Block(zone.first, zone.last, zone.committed_at_ms, mask, batch)
-
-
-def _between(rows: pa.RecordBatch, start: int, end: int) -> tuple[int, int]:
-    """Return the places of the rows, sorted by address, from an address to before another."""
-    first, behind = np.searchsorted(rows.column("address").to_numpy(), [start, end]).tolist()
-    return first, behind

@@ -107,6 +107,8 @@ class ShardView:
 
     def close(self) -> None:
         """Let go of the moment."""
+        # It knows this view, so that it would stay until somebody looks for rings.
+        self._trimmed = None
         self._store.close()
 
     def zones(
