@@ -2,8 +2,9 @@
 
 Two streams have the same rows, a thousand ids taking turns; of one all is sealed and trimmed. Of
 both a hundred rows of one id are read, a hundredth of all time, and all in order of arrival; the
-hundred rows by a new process, too, which has seen none of the files.
-SHARDLOG_BENCH_ROWS says how many rows they have.
+hundred rows by a new process, too, which has seen none of the files. Two more have telemetry of ten
+fields, whose payloads parts leave out: of each a new process tails a million rows, or as many as
+there are if they are fewer. SHARDLOG_BENCH_ROWS says how many rows the others have.
 """
 
 import time
@@ -15,8 +16,10 @@ from typing import Final
 
 import numpy as np
 
-from bench.child import answer_of
+from bench.child import answer_of, memory_peak
 from bench.log.indexed import RANGE_ROWS, ROWS, fill, id_in_turns, ranges
+from bench.log.peers import ONE_SHARD
+from bench.log.sensors import ENTRIES, readings
 from bench.measure import Contestant, Experiment, Measured, Row, latencies, timed
 from bench.records import FIRST_PRIMARY
 from bench.workspace import await_compaction
@@ -25,6 +28,7 @@ from storage_core import Stream, StreamReader
 _READS: Final = 400
 _STRETCHES: Final = 10
 _STRETCH_SHARE: Final = 100
+_READINGS: Final = min(ROWS, 1_000_000)
 
 
 @contextmanager
@@ -34,12 +38,40 @@ def _trimmed(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
         trimmed = streams.enter_context(fill(workspace, "trimmed", ROWS, id_in_turns))
         assert trimmed.seal().rows == ROWS
         assert trimmed.trim().rows == ROWS
+        for name in ("fields-in-blocks", "fields-in-parts"):
+            _fill_with_fields(workspace, name, is_trimmed=name.endswith("parts"))
         await_compaction(workspace)
         yield {
             "blocks": lambda: _reading(blocks),
             "trimmed": lambda: _reading(trimmed),
             "new process": lambda: answer_of(_reading_anew, workspace),
+            "fields-in-blocks": lambda: answer_of(_tailing, workspace, "fields-in-blocks"),
+            "fields-in-parts": lambda: answer_of(_tailing, workspace, "fields-in-parts"),
         }
+
+
+def _fill_with_fields(workspace: Path, name: str, *, is_trimmed: bool) -> None:
+    with Stream.create(workspace, name, ONE_SHARD) as stream:
+        for batch in readings(_READINGS):
+            stream.append_batch(batch, schemas=ENTRIES)
+            stream.commit()
+        if is_trimmed:
+            rows = stream.seal().rows
+            assert stream.trim().rows == rows
+
+
+def _tailing(root: Path, name: str) -> Measured:
+    with StreamReader.open(root, name) as reader:
+        rows = reader.refresh()[0]
+        before = memory_peak()
+        with timed(rows) as tail:
+            assert sum(batch.num_rows for batch in reader.tail(0)) == rows
+        grown = memory_peak() - before
+        begin = rows // 2
+        start = time.perf_counter()
+        assert sum(batch.num_rows for batch in reader.tail(0, begin, begin + RANGE_ROWS))
+        few = time.perf_counter() - start
+    return {"rate": tail["rate"], "bytes": float(grown), "few": few}
 
 
 def _reading_anew(root: Path) -> Measured:
@@ -125,6 +157,29 @@ TRIMMED: Final = Experiment(
             "trimmed/tail-rate",
             "`tail` of trimmed rows, rows a second",
             ("trimmed", "tail"),
+        ),
+        Row(
+            "trimmed/fields",
+            f"`tail` of {_READINGS:,} rows of ten fields, trimmed against blocks",
+            ("fields-in-parts", "rate"),
+            ("fields-in-blocks", "rate"),
+        ),
+        Row(
+            "trimmed/fields-rate",
+            "the same of trimmed rows, rows a second",
+            ("fields-in-parts", "rate"),
+        ),
+        Row(
+            "trimmed/fields-memory",
+            "bytes by which the memory of its process grows",
+            ("fields-in-parts", "bytes"),
+            sense="at most",
+        ),
+        Row(
+            "trimmed/fields-few",
+            "`tail` of 100 addresses in the middle of them",
+            ("fields-in-parts", "few"),
+            sense="at most",
         ),
     ),
     _trimmed,
