@@ -150,7 +150,7 @@ def made_of(found: Taken, directory: Path, work: MakeWork, handled: Handled = no
         return Made((), found.end)
     writers = [Writer(AvroSchema.parse(one.text), one.registry_id) for one in found.schemas]
     level = work.group[0].level + 1 if isinstance(work, JoinWork) else 0
-    each = part_rows(_let_go(found.rows), has_keys=found.has_keys, writers=writers)
+    each = part_rows(_let_go(found.rows), has_keys=found.has_keys, writers=writers, handled=handled)
     parts = tuple(
         replace(written_part(rows, number, directory, work.now_ms, handled), level=level)
         for number, rows in enumerate(each, work.number)

@@ -1,8 +1,8 @@
 """Making parts in a process of its own: orders come in, a line each, and go out as answers.
 
-It has one core and little of it: its owner goes first. It ends with its owner: once nobody can send
-it orders any more, or another process is its parent. Signals that are meant for the owner's whole
-group leave it alone, since the owner decides what is finished.
+It has one core and little of it, and rests where its owner waits for one. It ends with its owner:
+once nobody can send it orders any more, or another process is its parent. Signals that are meant
+for the owner's whole group leave it alone, since the owner decides what is finished.
 """
 
 import os
@@ -20,6 +20,7 @@ import pyarrow as pa
 from storage_core.catalog.stream_file import read_stream
 from storage_core.errors import ShardlogError
 from storage_core.ground.clock import SystemClock
+from storage_core.ground.giving_way import GivingWay
 from storage_core.ground.malloc import give_back
 from storage_core.parts.making import made_of, making_errors, proven, refuse_damaged, taken
 from storage_core.parts.part_work import (
@@ -30,6 +31,7 @@ from storage_core.parts.part_work import (
     encode_failed,
     encode_made,
 )
+from storage_core.parts.rows_done import Handled, not_told
 from storage_core.read.follower import ShardFollower
 from storage_core.read.parts import parts_directory
 
@@ -48,11 +50,14 @@ def main() -> None:
     # What a library prints is no answer.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     orders: SimpleQueue[bytes] = SimpleQueue()
-    threading.Thread(target=_listen, args=(orders, os.getppid()), daemon=True).start()
+    owner = os.getppid()
+    threading.Thread(target=_listen, args=(orders, owner), daemon=True).start()
+    way = GivingWay(owner)
     while True:
         line = orders.get()
+        way.begin()
         try:
-            answer = encode_made(made(decode_order(line)))
+            answer = encode_made(made(decode_order(line), lambda _rows: way.step()))
         except ShardlogError as error:
             answer = encode_failed(error)
         # A step takes some hundred megabytes, and the next one may be long in coming.
@@ -65,29 +70,31 @@ def main() -> None:
             os._exit(0)
 
 
-def made(order: Order) -> Made:
+def made(order: Order, handled: Handled = not_told) -> Made:
     """Make what was ordered, of what any reader of the shard sees.
+
+    `handled` is called again and again on the way, behind some thousands of rows.
 
     Raises:
         ShardlogError: It cannot be made; of every kind of refusal, since the owner is to be told.
     """
     with making_errors(order.root / order.stream):
-        return _made(order)
+        return _made(order, handled)
 
 
-def _made(order: Order) -> Made:
+def _made(order: Order, handled: Handled) -> Made:
     files = read_stream(order.root, order.stream)
     directory = parts_directory(files.shard_directory(order.shard))
     work = order.work
     follower = ShardFollower(files, order.shard, SystemClock())
     with making_errors(directory), closing(follower):
         if isinstance(work, ProveWork):
-            return follower.shown(partial(proven, directory=directory, work=work))
+            return follower.shown(partial(proven, directory=directory, work=work, handled=handled))
         refuse_damaged(order.stream, order.shard, directory, work)
-        found = follower.shown(partial(taken, directory=directory, work=work))
+        found = follower.shown(partial(taken, directory=directory, work=work, handled=handled))
         # What it reads by may hold files that the owner wants to be rid of.
         follower.close()
-        return made_of(found, directory, work)
+        return made_of(found, directory, work, handled)
 
 
 def _listen(orders: "SimpleQueue[bytes]", owner: int) -> None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from storage_core.format.record import State
 from storage_core.format.schema_entry import SchemaEntry
+from storage_core.parts.rows_done import Handled, not_told
 from storage_core.parts.typed_rows import distinct_numbers, with_fields
 from storage_core.sealed.part_values import FRAMING, Writer, one_array
 
@@ -67,7 +68,11 @@ class _Group:
 
 
 def part_rows(
-    stored: Iterable[pa.RecordBatch], *, has_keys: bool, writers: Sequence[Writer]
+    stored: Iterable[pa.RecordBatch],
+    *,
+    has_keys: bool,
+    writers: Sequence[Writer],
+    handled: Handled = not_told,
 ) -> Iterator[PartRows]:
     """Yield stored rows by part.
 
@@ -77,6 +82,7 @@ def part_rows(
             its rows are needed.
         has_keys: Whether rows belong to keys.
         writers: The schema of each number.
+        handled: Called with 0 between the pieces that are decoded: they are not counted.
     """
     by = ("key" if has_keys else "secondary", "primary", "address")
     known = dict(enumerate(writers))
@@ -86,7 +92,7 @@ def part_rows(
         if kind == RAW:
             rows = _untyped.Table.from_batches(group.batches)
         else:
-            rows = with_fields(group.batches, known, sorted(group.numbers))
+            rows = with_fields(group.batches, known, sorted(group.numbers), handled)
         group.batches.clear()
         columns = {name: rows.column(name) for name in _said(rows, has_keys=has_keys)}
         order = _untyped.array(_order(rows, has_keys=has_keys))

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from storage_core.errors import InvalidRequestError
 from storage_core.fields import Decoded, encode_batch, starts_of
+from storage_core.parts.rows_done import Handled, not_told
 from storage_core.parts.shown_values import Layout, decoded_as, layout_of
 from storage_core.sealed.part_values import (
     FRAMES,
@@ -53,7 +54,10 @@ class _Kind:
 
 
 def with_fields(
-    batches: list[pa.RecordBatch], writers: Mapping[int, Writer], numbers: Sequence[int]
+    batches: list[pa.RecordBatch],
+    writers: Mapping[int, Writer],
+    numbers: Sequence[int],
+    handled: Handled = not_told,
 ) -> pa.Table:
     """Return rows of one kind with their fields, without the payloads that these can make.
 
@@ -64,10 +68,14 @@ def with_fields(
         batches: With the columns payload, headers and schema; rows have a schema. Emptied.
         writers: By number.
         numbers: Of the schemas that the rows have.
+        handled: Called with 0 behind each of them.
     """
     names = shown_fields(reader_of(writers, numbers))
     kind = _Kind(writers, layout_of(writers, numbers), names)
-    found = [_with_fields(rows, kind) for rows in _pieces(batches)]
+    found: list[pa.Table] = []
+    for rows in _pieces(batches):
+        found.append(_with_fields(rows, kind))
+        handled(0)
     table: pa.Table = _untyped.concat_tables(found)
     return table
 
