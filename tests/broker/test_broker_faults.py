@@ -6,6 +6,7 @@ files are cut while it is down, as a restored disk would leave them.
 
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from tests.broker.lab import CLOCK, Lab, Topic
 from tests.broker.ways import BY_BOTH_WAYS, alternated
 from tests.faults.campaign import campaigns, fault_seed
 from tests.log.disks import BesideThread
-from tests.waiting import WAIT_MAX_S
+from tests.waiting import WAIT_MAX_S, await_that
 
 # Of each kind one is told each ten seconds; without a limit they are some twenty a second.
 LIBRARY_LINES_AT_ONCE_MAX = 25
@@ -133,6 +134,16 @@ def test_log_that_was_cut_and_written_anew_is_told(own_broker: Server, own_lab: 
     assert own_lab.stored(topic) == before
 
 
+def all_stand(process_id: int) -> bool:
+    """Tell whether each thread of a process was stopped; until then one may still answer."""
+    try:
+        stats = [path.read_text() for path in Path(f"/proc/{process_id}/task").glob("*/stat")]
+    except OSError:
+        # One has ended meanwhile, so not all of them stand.
+        return False
+    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
+
+
 def test_group_that_does_not_answer_keeps_nobody_for_long(own_broker: Server, own_lab: Lab) -> None:
     topic = own_lab.topic(partitions=1)
     (partition,) = topic.partitions()
@@ -142,6 +153,7 @@ def test_group_that_does_not_answer_keeps_nobody_for_long(own_broker: Server, ow
     assert consumer.take_group_answer() == {partition: 1}
     assert own_broker.running is not None
     own_broker.running.program.send(signal.SIGSTOP)
+    await_that(partial(all_stand, own_broker.running.program.pid), "a broker that stands")
     with BesideThread(
         lambda: consumer.commit_group({partition: Place(2)}, is_last=True, wait_s=0.5)
     ):
