@@ -201,7 +201,7 @@ def _beside(beside: Beside, how: str, pace: str) -> tuple[Row, ...]:
             f"ingestion {pace} while {beside} seals, against no sealing",
             (f"{pace}, {beside}", "rate"),
             (f"{pace}, nothing", "rate"),
-            limit=0.85 if (beside, how) == ("a process", "paced") else None,
+            limit=0.85 if beside == "a process" else None,
         ),
         Row(
             f"seal/{how}-{name}-rate",
