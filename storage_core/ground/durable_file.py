@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Literal
 
@@ -120,20 +120,21 @@ def write_once(path: Path, data: bytes) -> bool:
     Returns:
         False if somebody else was first; the file is then theirs.
     """
-    draft = _write_draft(path, data)
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        return False
-    finally:
-        draft.unlink()
-    sync_directory(path.parent)
+    with _drafted(path, data) as draft:
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return False
+        finally:
+            draft.unlink()
+        sync_directory(path.parent)
     return True
 
 
 def replace_durably(path: Path, data: bytes) -> None:
     """Put new contents in a file's place; durable on return."""
-    _write_draft(path, data).rename(path)
+    with _drafted(path, data) as draft:
+        draft.rename(path)
     sync_directory(path.parent)
 
 
@@ -155,13 +156,20 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def _write_draft(path: Path, data: bytes) -> Path:
+@contextmanager
+def _drafted(path: Path, data: bytes) -> Iterator[Path]:
+    """Write a file beside another, durable but for its name; what fails leaves none behind."""
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}.draft")
-    with draft.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    return draft
+    try:
+        with draft.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        yield draft
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
 
 
 def _checksum(fields: Mapping[str, object]) -> str:

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import resource
 
 import pytest
 from hypothesis import given
@@ -79,6 +80,19 @@ def test_writing_once_leaves_no_draft_behind_either_way(root):
     for data in (b"first", b"second"):
         write_once(root / "x", data)
     assert [path.name for path in root.iterdir()] == ["x"]
+
+
+@pytest.mark.parametrize("write", [replace_durably, write_once])
+def test_disk_that_takes_no_more_has_no_draft_left(root, write):
+    (root / "x").write_bytes(b"old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with pytest.raises(OSError, match="large"):
+            write(root / "x", bytes(200))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [(path.name, path.read_bytes()) for path in root.iterdir()] == [("x", b"old")]
 
 
 def test_directories_above_are_made_too(root):
