@@ -103,6 +103,8 @@ _KINDS: Final[_Kinds] = (
     ),
     (re.compile(r"does not exist|No such file|missing files"), CorruptionError),
     (re.compile(r"^(IO error|Shutdown in progress|Incomplete|Busy|TimedOut)"), UnavailableError),
+    # rocksdict's own file, of which it says what the system does.
+    (re.compile(r"\(os error \d+\)$"), UnavailableError),
 )
 # Before them where a store is opened: rights that lack do not pass by themselves.
 _KINDS_OF_OPENING: Final[_Kinds] = (

@@ -19,7 +19,7 @@ from storage_core import (
 )
 from storage_core.store import rocks
 from storage_core.store.key_value import Batch
-from storage_core.store.rocks import RocksStore, open_store
+from storage_core.store.rocks import RocksStore, open_secondary, open_store
 from tests.log.on_disk import flip_bit
 from tests.log.writing.interruptions import interrupted_everywhere
 from tests.unit.storage_core.store.stores import (
@@ -186,6 +186,22 @@ def test_disk_that_takes_no_more_is_unavailable_and_stays_so(path):
     for call in (lambda: put(store, 2), store.sync, store.close):
         with pytest.raises(UnavailableError):
             call()
+
+
+def test_reader_on_a_disk_that_takes_no_more_is_told_so_and_opens_later(path, root):
+    store = open_store(path, "strict")
+    put(store, 1)
+    store.sync()
+    with (
+        files_end_at(10),
+        pytest.raises(UnavailableError, match=r"opening as a reader: .*large \(os error 27\)"),
+    ):
+        open_secondary(path, root / "first")
+    reader = open_secondary(path, root / "second")
+    assert numbers_in(reader) == [1]
+    reader.close()
+    store.close()
+    open_store(path, "strict").close()
 
 
 def test_store_comes_back_from_a_disk_that_took_no_more(path):
