@@ -108,12 +108,16 @@ def read_part(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.R
         CorruptionError: It is damaged.
     """
     try:
-        with _parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        # NOTE: of a file that it opens itself pyarrow (26) does not always tell which error it was.
+        with (
+            path.open("rb") as opened,
+            _parquet.ParquetFile(opened, page_checksum_verification=True) as file,
+        ):
             wanted = None if columns is None else list(columns)
             # By groups: batches of so many rows would be of several where these are short.
             for group in range(file.num_row_groups):
                 yield from file.read_row_group(group, columns=wanted).to_batches()
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, MemoryError) as error:
         raise unread(path, error) from error
 
 

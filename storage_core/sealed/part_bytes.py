@@ -9,7 +9,7 @@ whole, once, before anything is used of them, and from there on are proven by a 
 import os
 from collections.abc import Iterator
 from dataclasses import replace
-from errno import EMFILE, ENFILE, ENOENT, ENOMEM
+from errno import EISDIR, ELOOP, ENOENT, ENOTDIR
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -33,8 +33,8 @@ from storage_core.ground.durable_file import lacking_right
 
 SCHEMA: Final = "schema"
 _READ_BYTES: Final = 2**20
-# The system has too little of something, which says nothing of the file.
-_NOT_NOW: Final = frozenset({EMFILE, ENFILE, ENOMEM})
+# Something else stands in a file's place.
+_NO_FILE: Final = frozenset({EISDIR, ELOOP, ENOTDIR})
 # Behind a footer of Parquet: how many bytes it has, and four that tell the format.
 _BEHIND_FOOTER: Final = 8
 _parquet: Any = pq
@@ -114,7 +114,10 @@ def unread(path: Path, error: Exception) -> Exception:
     """Return what it means that a part's file could not be read.
 
     `FileNotFoundError`: there is none. `InvalidRequestError`: this process has no right to read it.
-    `UnavailableError`: the system cannot now. `CorruptionError`: it is damaged, or its disk is.
+    `UnavailableError`: the system cannot now. `CorruptionError`: it is damaged, or no file.
+
+    IMPORTANT: a disk that fails is not damage. Whoever mends takes the rows of a damaged part for
+    lost, and a second look may find them.
     """
     doing = "a part cannot be read"
     if isinstance(error, FileNotFoundError):
@@ -123,10 +126,15 @@ def unread(path: Path, error: Exception) -> Exception:
         forbidden = lacking_right(path, doing, error, "read")
         if forbidden is not None:
             return forbidden
-        if error.errno in _NOT_NOW:
-            return UnavailableError(f"{doing} now: {os.strerror(error.errno)}", path=path)
+        # What Arrow finds wrong with the bytes comes as an OSError too, without a number.
         if error.errno is not None:
-            return CorruptionError(f"{doing}: {os.strerror(error.errno)}", path=path)
+            what = os.strerror(error.errno)
+            if error.errno in _NO_FILE:
+                return CorruptionError(f"{doing}: {what}", path=path)
+            return UnavailableError(f"{doing} now: {what}", path=path)
+    if isinstance(error, MemoryError):
+        message = f"{doing} now: {str(error) or 'there is no memory for it'}"
+        return UnavailableError(message, path=path)
     first, *_ = str(error).splitlines() or [type(error).__name__]
     return CorruptionError(f"{doing}: {first}", path=path)
 

@@ -119,7 +119,7 @@ class PartFile:
         try:
             self._bytes = PartBytes(path, proof.size, self.foot.table)
             self._file = _opened(self._bytes, self.foot.metadata)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, MemoryError) as error:
             raise unread(path, error) from error
 
     def __enter__(self) -> Self:
@@ -145,7 +145,7 @@ class PartFile:
         varied = [name for name in there if only[name] is None]
         try:
             rows: pa.Table = self._file.read_row_group(group, columns=varied, use_threads=False)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, MemoryError) as error:
             raise unread(self._path, error) from error
         if len(varied) == len(there):
             return rows
@@ -240,7 +240,7 @@ def _read_foot(path: Path, proof: FileProof) -> Foot:
         schema = metadata.schema.to_arrow_schema()
         keys = _key_bounds(metadata) if "secondary" not in schema.names else ()
         return Foot(metadata, schema, table, keys)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, MemoryError) as error:
         raise unread(path, error) from error
 
 

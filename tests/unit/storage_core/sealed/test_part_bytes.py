@@ -24,15 +24,28 @@ def test_right_that_lacks_says_nothing_of_the_file(number):
     assert "give this process the right to read here" in str(found)
 
 
-@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM])
 def test_what_the_system_refuses_says_nothing_of_the_file(number):
-    assert isinstance(refused(number), UnavailableError)
+    found = refused(number)
+    assert isinstance(found, UnavailableError)
+    assert os.strerror(number) in str(found)
+    assert found.path == PATH
 
 
-@pytest.mark.parametrize(
-    "error", [OSError(errno.EIO, "x"), OSError("no Parquet"), pa.ArrowInvalid("no\nParquet")]
-)
-def test_disk_that_fails_and_bytes_that_are_no_part_are_damage(error):
+@pytest.mark.parametrize("error", [MemoryError(), pa.ArrowMemoryError("malloc of size 64 failed")])
+def test_memory_that_lacks_says_nothing_of_the_file(error):
+    found = unread(PATH, error)
+    assert isinstance(found, UnavailableError)
+    assert found.path == PATH
+
+
+@pytest.mark.parametrize("number", [errno.EISDIR, errno.ENOTDIR, errno.ELOOP])
+def test_what_is_no_file_is_damage(number):
+    assert isinstance(refused(number), CorruptionError)
+
+
+@pytest.mark.parametrize("error", [OSError("no Parquet"), pa.ArrowInvalid("no\nParquet")])
+def test_bytes_that_are_no_part_are_damage(error):
     found = unread(PATH, error)
     assert isinstance(found, CorruptionError)
     assert str(found).count("\n") == 0
