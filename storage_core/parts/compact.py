@@ -198,9 +198,9 @@ def _compact(shard: Shard, maker: Maker) -> Compacted | None:
             with cleared_on_failure(shard, view):
                 (joined,) = maker(shard.context, view, JoinWork(group, number, now_ms)).parts  # 2
                 _refuse_short(view, group, joined, directory)
+                shard.context.name_features({CHUNK_TABLES})
     finally:
         view.close()
-    shard.context.name_features({CHUNK_TABLES})
     shard.take_away(partial(_replaced, group, joined))  # 3
     let_go(shard, [directory / part.file_name for part in group])  # 4
     return Compacted(group, joined)

@@ -19,7 +19,7 @@ from storage_core.ground.durable_file import make_directories, sync_directory
 from storage_core.parts.catalogue import replace_parts
 from storage_core.parts.making import making_errors, written_part
 from storage_core.parts.part_rows import RAW, numbered, numbers_of, part_columns, part_rows
-from storage_core.parts.replaced import clear, let_go
+from storage_core.parts.replaced import clear, cleared_on_failure, let_go
 from storage_core.parts.seal_report import Mended
 from storage_core.read.answer import scan_view
 from storage_core.read.parts import parts_directory, parts_in
@@ -78,7 +78,6 @@ def _mended(shard: Shard) -> Iterator[Mended]:
             except LostRangeError:
                 _note_trimmed(shard, part)
                 raise
-            shard.context.name_features({CHUNK_TABLES})
             shard.take_away(partial(_replaced, part, made))  # 3
             let_go(shard, [path])  # 4
         yield Mended(part, what, made)
@@ -115,8 +114,10 @@ def _made_again(shard: Shard, part: PartEntry) -> PartEntry | None:
         make_directories(directory)
         number = view.state.parts
         clear(shard, directory / part_file_name(number))
-        found = written_part(made, number, directory, now_ms)
-        sync_directory(directory)
+        with cleared_on_failure(shard, view):
+            found = written_part(made, number, directory, now_ms)
+            sync_directory(directory)
+            shard.context.name_features({CHUNK_TABLES})
     finally:
         view.close()
     return replace(found, level=part.level)

@@ -63,6 +63,8 @@ def sweep(shard: Shard, view: ShardView) -> None:
 def sweep_due(shard: Shard) -> None:
     """Do so where files have stayed for long enough, or nobody has looked since the opening.
 
+    Those that the system did not let go before are tried again.
+
     Raises:
         UnavailableError: Something else held the shard for too long, or the system does not let a
             file be removed.
@@ -71,15 +73,14 @@ def sweep_due(shard: Shard) -> None:
 
 
 def _sweep_due(shard: Shard) -> None:
-    if not _is_due(shard):
-        return
-    view = shard.views.committed()
-    try:
-        gone = _swept(shard, view)
-    finally:
-        view.close()
-    if gone:
-        shard.free((), (), gone)
+    gone: list[Path] = []
+    if _is_due(shard):
+        view = shard.views.committed()
+        try:
+            gone = _swept(shard, view)
+        finally:
+            view.close()
+    shard.free((), (), gone)
 
 
 def _swept(shard: Shard, view: ShardView) -> list[Path]:
@@ -123,16 +124,20 @@ def cleared_on_failure(shard: Shard, view: ShardView) -> Iterator[None]:
     """Remove what was made inside where it is not to be published.
 
     On a disk that is full it has the room that others are to write to. The owner removes it, since
-    a process that was left alone may find the files of the next owner under these names.
+    a process that was left alone may find the files of the next owner under these names. What the
+    system does not let go the next turn looks for.
     """
+    not_given = part_file_name(view.state.parts)
     try:
         yield
     except BaseException:
         directory = parts_directory(shard.context.directory)
+        _WAITING.pop(shard, None)
         with suppress(ShardlogError, OSError), shard.guard.appending():
             for file in directory.glob(PART_FILES):
-                if file.name >= part_file_name(view.state.parts):
-                    file.unlink(missing_ok=True)
+                if file.name >= not_given:
+                    with suppress(OSError):
+                        file.unlink(missing_ok=True)
         raise
 
 

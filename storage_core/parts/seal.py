@@ -100,9 +100,9 @@ def _seal(shard: Shard, rows_min: int, maker: Maker) -> ShardSeal:
             work = SealWork(begin, end, view.state.generation, view.state.parts, now_ms)
             with cleared_on_failure(shard, view):
                 made = maker(shard.context, view, work)  # 3, 4
+                shard.context.name_features({PARTS, CHUNK_TABLES})
     finally:
         view.close()
-    shard.context.name_features({PARTS, CHUNK_TABLES})
     shard.take_away(partial(_published, made.parts, made.end))  # 5
     return ShardSeal(begin, made.end, made.parts)
 

@@ -145,6 +145,8 @@ class KeyValueStore(Protocol):
     ) -> None:
         """Give back, sooner or later, what nothing that is durable refers to any more.
 
+        What could not be given back before is tried again.
+
         Args:
             blocks: Ranges of keys of the log family.
             segments: Numbers of segments.

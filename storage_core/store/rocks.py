@@ -367,11 +367,13 @@ class RocksStore:
         segments: Sequence[int],
         files: Sequence[Path] = (),
     ) -> None:
-        """Give back what nothing durable refers to: blocks behind, by the thread that joins."""
-        if segments or files:
-            with self._lock:
-                views = list(self._views)
-            self._unseen.add(segments, files, views)
+        """Give back what nothing durable refers to, blocks behind; and what was refused before."""
+        with self._lock:
+            if self._is_closed:
+                # Another store may have these names by then; who opens it sweeps.
+                return
+            views = list(self._views)
+        self._unseen.add(segments, files, views)
         if blocks and self._joiner is not None:
             self._joiner.remove(blocks)
 
@@ -400,7 +402,7 @@ class RocksStore:
             views = list(self._views)
         for view in views:
             view.close()
-        self._unseen.remove()
+        self._unseen.end()
         self._log_handle = None
         if self._segments is not None:
             self._segments.close()

@@ -297,7 +297,7 @@ class Shard:
         segments: Sequence[int],
         files: Sequence[Path] = (),
     ) -> None:
-        """Give back what was taken away, now that it is durable."""
+        """Give back what was taken away, now that it is durable, and what could not be before."""
         self._store.free(blocks, segments, files)
 
     def close(self) -> None:

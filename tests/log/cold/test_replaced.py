@@ -5,6 +5,7 @@ in another process that must look again where files go at once. Time is turned b
 """
 
 import os
+import resource
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -173,6 +174,36 @@ def test_expired_parts_go_at_once(bench):
         pytest.fail("the part has not expired")
     assert not joined.exists()
     assert are_there(files)
+
+
+def test_file_that_the_system_does_not_let_go_is_tried_again_with_the_next_turn(bench):
+    bench.stream.maintain()
+    files = paths(bench)
+    for file in files:
+        file.unlink()
+        file.mkdir()
+    bench.stream.alter(records_max=0)
+    bench.stream.expire()
+    assert bench.stream.parts() == []
+    for file in files:
+        file.rmdir()
+        file.touch()
+    bench.stream.maintain()
+    assert not are_there(files)
+
+
+def test_mending_that_fails_leaves_no_file_to_fill_the_disk(bench):
+    files = paths(bench)
+    files[-1].unlink()
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, usual[1]))
+    try:
+        with pytest.raises(UnavailableError, match="parts cannot be made"):
+            MEND(bench.stream)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert {*files[0].parent.iterdir()} == {*files[:-1]}
+    assert MEND(bench.stream).mended[0]
 
 
 @pytest.mark.parametrize("call", ["utime", "unlink"])
