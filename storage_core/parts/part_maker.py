@@ -84,7 +84,10 @@ class PartMaker:
         self._home.refuse_elsewhere()
         order = Order(context.directory.parent.parent, context.meta.name, context.number, work)
         with self._lock:
-            line = self._answer(encode_order(order))
+            try:
+                line = self._answer(encode_order(order))
+            except UnavailableError as error:
+                raise error.placed(order.stream, order.shard) from error
             self._in_a_row = 0
         return decode_made(line)
 

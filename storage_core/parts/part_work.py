@@ -7,13 +7,15 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from storage_core import errors
 from storage_core.errors import ShardlogError
 from storage_core.format.part_entry import PartEntry, decode_part, encode_part, part_key
 from storage_core.read.view import ShardView
 from storage_core.write.opened import ShardContext
+
+_PLACE: Final = ("stream", "shard", "path", "start", "end")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,19 +139,22 @@ def encode_made(made: Made) -> bytes:
 
 def encode_failed(error: ShardlogError) -> bytes:
     """Return the line that answers an order which could not be done."""
-    return _line({"failed": type(error).__name__, "message": str(error)})
+    place = {name: getattr(error, name) for name in _PLACE}
+    place["path"] = None if error.path is None else str(error.path)
+    return _line({"failed": type(error).__name__, "message": error.message, "place": place})
 
 
 def decode_made(line: bytes) -> Made:
     """Return what was made.
 
     Raises:
-        ShardlogError: What went wrong there, of the same kind.
+        ShardlogError: What went wrong there, of the same kind, with its place.
     """
     told = json.loads(line)
     if "failed" in told:
-        # Its text has the place already.
-        raise getattr(errors, told["failed"])(told["message"])
+        place = told["place"]
+        place["path"] = None if place["path"] is None else Path(place["path"])
+        raise getattr(errors, told["failed"])(told["message"], **place)
     return Made(_entries(told["parts"]), told["end"])
 
 

@@ -29,6 +29,7 @@ from storage_core import (
     UnavailableError,
 )
 from storage_core.testing import ManualClock
+from tests.descriptors import descriptors_left
 from tests.log.cold.cold_lab import NAME, ColdLab
 from tests.waiting import await_that
 
@@ -151,13 +152,27 @@ def test_death_is_told_in_a_line_and_the_next_begins_after_a_while(lab, maker, c
     lab.stream.maintain(maker)
     lab.append(np.random.default_rng(6), 100)
     kill(maker)
-    with pytest.raises(UnavailableError, match=r"ended by signal 9; another begins in 1 s$"):
+    with pytest.raises(UnavailableError, match=r"ended by signal 9; another begins in 1 s") as told:
         lab.stream.maintain(maker)
+    assert (told.value.stream, told.value.shard) == (NAME, 0)
     assert (maker.deaths, maker.is_resting) == (1, True)
     with pytest.raises(UnavailableError, match="died a moment ago"):
         lab.stream.maintain(maker)
     clock.advance(1)
     assert not maker.is_resting
+    assert lab.stream.maintain(maker).rows_sealed == 100
+    assert lab.rows_of_parts() == lab.rows()
+
+
+def test_process_that_may_open_no_more_files_begins_none_and_tells_whose_parts_wait(lab, maker):
+    lab.append(np.random.default_rng(6), 100)
+    with (
+        descriptors_left(2),
+        pytest.raises(UnavailableError, match=r"cannot begin: .*Too many open files") as told,
+    ):
+        lab.stream.maintain(maker)
+    assert (told.value.stream, told.value.shard) == (NAME, 0)
+    assert (maker.deaths, maker.process_id) == (0, None)
     assert lab.stream.maintain(maker).rows_sealed == 100
     assert lab.rows_of_parts() == lab.rows()
 

@@ -1,10 +1,6 @@
 """Opening: what a crash left is adopted or told, and no address is ever used twice."""
 
-import os
-import resource
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -18,6 +14,7 @@ from storage_core import (
     Stream,
     StreamOptions,
 )
+from tests.descriptors import descriptors_left
 from tests.log.on_disk import flip_bit, forge_marker, newest, slots
 from tests.log.workbench import column_of
 
@@ -358,19 +355,6 @@ def test_open_for_reading_changes_nothing(bench):
         assert reader.read().num_rows == 1
     after = {path: path.read_bytes() for path in bench.directory.rglob("*") if path.is_file()}
     assert after == before
-
-
-@contextmanager
-def descriptors_left(count: int) -> Iterator[None]:
-    """Let this process open so many files and no more."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    probe = os.open("/dev/null", os.O_RDONLY)
-    os.close(probe)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (probe + count, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_stream_opens_or_says_why_however_few_files_it_may_open(make_bench):
