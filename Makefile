@@ -17,7 +17,7 @@ FAULTS_ingest := $(addprefix tests/broker/test_,worker_faults.py broker_faults.p
 FAULTS_letters := $(addprefix tests/broker/test_,letters.py replay.py)
 FAULTS_poison := tests/broker/test_poison.py
 FAULTS_cold := tests/log/cold tests/broker/test_maintenance.py \
-	$(addprefix tests/faults/test_,cold_kill.py cold_power.py trim_calls.py)
+	$(addprefix tests/faults/test_,cold_kill.py cold_power.py cold_disk.py trim_calls.py)
 FAULTS_expiry := $(addprefix tests/faults/test_,expiry.py expiry_calls.py)
 FAULTS_properties := tests/unit tests/log
 

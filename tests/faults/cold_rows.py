@@ -3,13 +3,17 @@
     rows = ColdStream(root, chance)
     rows.append(80)              appended and committed: it is promised from then on
     rows.expect()                opened, and asked in every way there is
+    rows.outlive()               what was promised so far may expire from then on
+    rows.expire()                once it returns all of that is gone for good
 
 The lists know what was appended and in which order; a shard is the low bit of the id. What may be
-there beside what was promised is a beginning of what was appended and never told to be durable.
+there beside what was promised is a beginning of what was appended and never told to be durable. Of
+what may expire each shard has all or nothing.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,9 +21,13 @@ import numpy as np
 
 from storage_core import Environment, ShardlogError, Stream, StreamReader
 from storage_core.cold.sql import batches_of
-from tests.log.cold.cold_lab import ENTRIES, NAME, ColdLab
+from tests.log.cold.cold_lab import ENTRIES, FIRST_MS, NAME, ColdLab
 
 SHARDS: Final = 2
+# So many seconds, and windows of a stream that is short-lived, lie between what may expire and what
+# comes later.
+LATER: Final = 3600
+SHORT_LIVED: Final = timedelta(minutes=10)
 Row = tuple[Any, ...]
 COLUMNS: Final = ("shard", "address", "secondary", "primary", "payload", "timestamp", "schema_id")
 
@@ -38,6 +46,8 @@ class ColdStream:
         self._lab.stream.close()
         self.promised: list[list[Row]] = [[] for _ in range(SHARDS)]
         self._hoped: list[list[Row]] = [[] for _ in range(SHARDS)]
+        # How many rows of each shard have expired, and how many may have.
+        self._gone, self._going = [0] * SHARDS, [0] * SHARDS
 
     @property
     def stream(self) -> Stream:
@@ -54,6 +64,13 @@ class ColdStream:
             with suppress(ShardlogError, OSError):
                 self._lab.stream.close()
 
+    def reopen(self) -> None:
+        """Open the writer anew where a durable write failed, and take over what it finds."""
+        with suppress(ShardlogError, OSError):
+            self._lab.stream.close()
+        self._lab.stream = Stream.open(self.root, NAME, environment=self._environment)
+        self._adopt()
+
     def append(self, count: int) -> None:
         """Append and commit rows of every kind; once it returns they are promised."""
         batch = self._lab.made(self._rng, count)
@@ -69,14 +86,26 @@ class ColdStream:
         self.stream.commit()
         self._keep([len(rows) for rows in self._hoped])
 
+    def outlive(self) -> None:
+        """Let all that was promised so far be too old for a stream that is short-lived."""
+        self._going = [len(rows) for rows in self.promised]
+        self._lab._count += LATER
+
+    def expire(self) -> None:
+        """Let it expire."""
+        now_s = self._lab._count - LATER // 2 + SHORT_LIVED.total_seconds()
+        self.stream.expire(FIRST_MS + 1000 * int(now_s))
+        self._gone = self._going
+        # Parts that have some of it go with it.
+        assert all(one.entry.first >= self._gone[one.shard] for one in self.stream.parts())
+
     def expect(self, *, is_sound: bool = True) -> None:
         """Open it and find all that was promised, in every way it is asked.
 
         Where it is sound nothing else is wrong, and each part of the catalogue is whole.
         """
         with self.opened() as stream:
-            ends = stream.commit()
-            self._keep([ends[shard] - len(rows) for shard, rows in enumerate(self.promised)])
+            self._adopt()
             self.expect_of(stream)
             # A reader beside it, with views and heads of its own.
             with StreamReader.open(self.root, NAME) as reader:
@@ -89,11 +118,13 @@ class ColdStream:
     def expect_of(self, reads: Any) -> None:
         """Find the promised rows by `tail`, `read`, `scan` and `latest` of a writer or reader."""
         columns = list(COLUMNS)
-        everything = [row for rows in self.promised for row in rows]
         for shard, rows in enumerate(self.promised):
-            assert _tuples(reads.tail(shard, columns=columns)) == rows
+            replayed = _tuples(reads.tail(shard, columns=columns))
+            assert replayed in (rows[self._gone[shard] :], rows[self._going[shard] :])
+        shown = _tuples(reads.read(columns=columns).to_batches())
+        everything = self._shown_with(sorted((row[0], row[1]) for row in shown))
         order = sorted(everything, key=lambda row: (row[2], row[3], row[0], row[1]))
-        assert _tuples(reads.read(columns=columns).to_batches()) == order
+        assert shown == order
         assert sorted(_tuples(reads.scan(columns=columns)), key=_place) == everything
         newest = {row[2]: (row[3], row[1]) for row in order}
         assert {
@@ -102,14 +133,24 @@ class ColdStream:
 
     def _expect_of_parts(self) -> None:
         """Find each sealed row in one part as it came, and all of them by SQL with those behind."""
-        in_parts = [tuple(row[name] for name in ("shard", "address")) for row in self._parts()]
-        sealed = dict.fromkeys(range(SHARDS), 0)
-        for shard, address in in_parts:
-            assert address == sealed[shard]
-            sealed[shard] += 1
+        in_parts = [(int(row["shard"]), int(row["address"])) for row in self._parts()]
+        for shard in range(SHARDS):
+            found = [address for number, address in in_parts if number == shard]
+            if found:
+                assert found[0] in (self._gone[shard], self._going[shard])
+                assert found == list(range(found[0], found[0] + len(found)))
         _, batches = batches_of(self.root, f'SELECT shard, address, "primary" FROM {NAME}')
-        found = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
-        assert sorted(found) == [(row[0], row[1], row[3]) for rows in self.promised for row in rows]
+        asked = sorted(tuple(row.values()) for batch in batches for row in batch.to_pylist())
+        everything = self._shown_with([(one[0], one[1]) for one in asked])
+        assert asked == [(row[0], row[1], row[3]) for row in everything]
+
+    def _shown_with(self, places: list[tuple[int, int]]) -> list[Row]:
+        """Return the rows that are shown where those of some places are."""
+        begins = list(self._going)
+        for shard, address in places:
+            if address < begins[shard]:
+                begins[shard] = self._gone[shard]
+        return [row for n, rows in enumerate(self.promised) for row in rows[begins[n] :]]
 
     def _parts(self) -> list[dict[str, Any]]:
         """Return the rows of parts, each as it was appended."""
@@ -119,6 +160,11 @@ class ColdStream:
             mine = {name: row[name] for name in COLUMNS if name in row}
             assert mine == {name: told[COLUMNS.index(name)] for name in mine}
         return rows
+
+    def _adopt(self) -> None:
+        """Promise what is there of what was appended, which is a beginning of it."""
+        ends = self.stream.commit()
+        self._keep([ends[shard] - len(rows) for shard, rows in enumerate(self.promised)])
 
     def _keep(self, counts: list[int]) -> None:
         """Hold the stream to so many of the rows that were appended; forget the others."""

@@ -1,9 +1,9 @@
 """The process of a lossy file system: mounts it, obeys, unmounts.
 
-A child process, `python -m tests.faults.lossy_daemon MOUNTPOINT`. Commands are JSON objects, one
-a line on stdin; each is answered by one line on stdout, the state. The first line of stdout says
-that the mount is there. At the end of stdin the file system unmounts itself, so that no mount
-outlives the tests.
+A child process, `python -m tests.faults.lossy_daemon MOUNTPOINT [uncached]`. Commands are JSON
+objects, one a line on stdin; each is answered by one line on stdout, the state. The first line of
+stdout says that the mount is there. At the end of stdin the file system unmounts itself, so that no
+mount outlives the tests.
 
 * `{"cut": survivors}`: power goes now; null drops all that is unsynced, a number lets some of it
   survive by chance, "everything" all of it: what a kill would leave
@@ -15,6 +15,9 @@ outlives the tests.
 * `{"bytes_left": n}`: after n more bytes every write, and every new file, fails with ENOSPC
 * `{"sync_delay_s": seconds}`: every sync takes that long
 * `{"hold_syncs": bool}`: syncs wait until this is false again, power goes, or a minute has passed
+* `{"refusal": errno, "refuses_under": text, "calls_until_refusal": n, "refusals_left": k,
+  "refused": 0}`: behind n calls that can end with this error, of paths with this text in them, k
+  more do, all of them where it is null; 0 ends that. `refused` counts them
 * `{"wait_for": "down" | "held", "timeout_s": t}`: answers when power is gone, or a sync is held,
   or after t seconds
 """
@@ -27,7 +30,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tests.faults.lossy_fs import LossyFuse, LossyOperations
-from tests.faults.lossy_mount import unmount
+from tests.faults.lossy_mount import UNCACHED, unmount
 
 
 class Control:
@@ -71,12 +74,12 @@ class Control:
             changed.notify_all()
 
 
-def main(mountpoint: str) -> None:
+def main(mountpoint: str, *, is_cached: bool) -> None:
     """Mount, and serve until stdin ends."""
-    operations = LossyOperations()
+    operations = LossyOperations(is_cached=is_cached)
     threading.Thread(target=Control(operations, mountpoint).run, daemon=True).start()
     LossyFuse(operations, mountpoint, foreground=True, fsname="lossy")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], is_cached=UNCACHED not in sys.argv)

@@ -6,7 +6,8 @@ Between `cut` and `up` every call fails with EIO. Locks (flock, fcntl) are the k
 
 The tree is seen in a folder of the mount that is named after the epoch, which every cut and
 format raises. So nothing that the kernel has cached of before the cut can be met after it, and
-it may cache what it likes.
+it may cache what it likes; but where calls are to be refused it caches nothing, so that each
+look at a name and each read of a file that is opened anew comes here.
 """
 
 import errno
@@ -30,6 +31,12 @@ PUNCH_HOLE = 0x02
 CAPACITY_BYTES = 1 << 33
 EVERYTHING = "everything"
 HOLD_MAX_S = 60.0
+# Which calls an error can come from; all where it is not here. Closing is never refused.
+REFUSING: dict[int, frozenset[str]] = {
+    errno.EMFILE: frozenset({"open", "create", "opendir"}),
+    errno.ENOSPC: frozenset({"create", "write", "mkdir", "link", "rename"}),
+}
+NEVER_REFUSED = frozenset({"init", "destroy", "release", "releasedir", "flush", "statfs"})
 
 
 @dataclass
@@ -48,6 +55,12 @@ class Faults:
     sync_delay_s: float = 0.0
     hold_syncs: bool = False
     held: int = 0
+    refusal: int = 0
+    refuses_under: str = ""
+    calls_until_refusal: int = 0
+    refusals_left: int | None = None
+    refused: int = 0
+    refused_call: str = ""
 
 
 class LossyOperations(mfusepy.Operations):
@@ -55,7 +68,8 @@ class LossyOperations(mfusepy.Operations):
 
     use_ns = True
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_cached: bool = True) -> None:
+        self._is_cached = is_cached
         self.disk = LossyDisk()
         self.faults = Faults()
         self.changed = threading.Condition(threading.RLock())
@@ -65,13 +79,36 @@ class LossyOperations(mfusepy.Operations):
 
     def init_with_config(self, conn_info: Any, config_3: Any) -> None:
         config_3.use_ino = 1
-        config_3.nullpath_ok = 1
-        config_3.attr_timeout = 3600.0
-        config_3.entry_timeout = 3600.0
+        config_3.nullpath_ok = int(self._is_cached)
+        config_3.attr_timeout = 3600.0 if self._is_cached else 0.0
+        config_3.entry_timeout = 3600.0 if self._is_cached else 0.0
         config_3.negative_timeout = 0.0
-        config_3.kernel_cache = 1
+        config_3.kernel_cache = int(self._is_cached)
         sys.stdout.write('{"mounted": true}\n')
         sys.stdout.flush()
+
+    # Refusals
+
+    def refusal_of(self, call: str, path: bytes | None) -> int:
+        """Return the error that a call is to end with; 0 for none."""
+        with self.changed:
+            faults = self.faults
+            if not faults.refusal or call in NEVER_REFUSED:
+                return 0
+            if call not in REFUSING.get(faults.refusal, {call}):
+                return 0
+            if path is None or faults.refuses_under.encode() not in path:
+                return 0
+            if faults.calls_until_refusal:
+                faults.calls_until_refusal -= 1
+                return 0
+            if faults.refusals_left is not None:
+                if not faults.refusals_left:
+                    return 0
+                faults.refusals_left -= 1
+            faults.refused += 1
+            faults.refused_call = f"{call} {os.fsdecode(path)}"
+            return faults.refusal
 
     # Power
 
@@ -328,6 +365,13 @@ class LossyFuse(mfusepy.FUSE):
 
     It also hands the handle on of a file that is truncated while it is open.
     """
+
+    def _wrapper(self, func: Any, *args: Any, **kwargs: Any) -> int:
+        """Answer a call, or refuse it."""
+        call = func.__name__.removesuffix("_fuse_3").removeprefix("f_")
+        path = args[0] if args and isinstance(args[0], bytes) else None
+        refusal = self.operations.refusal_of(call, path)
+        return -refusal if refusal else int(super()._wrapper(func, *args, **kwargs))
 
     def truncate_fuse_3(self, path: bytes | None, length: int, info: Any) -> int:
         return int(self.ftruncate(path, length, info))

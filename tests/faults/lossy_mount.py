@@ -16,6 +16,7 @@ from typing import Any, Self
 from tests.waiting import WAIT_MAX_S
 
 REPOSITORY = Path(__file__).parents[2]
+UNCACHED = "uncached"
 
 
 def missing_fuse() -> str | None:
@@ -40,16 +41,18 @@ class LossyMount:
     `path` is a link beside the mount to the folder that shows the disk as it is by now.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_cached: bool = True) -> None:
         self.path = path
+        self._is_cached = is_cached
         self._mountpoint = path.with_name(path.name + ".mount")
         self._log_path = path.with_name(path.name + ".log")
 
     def __enter__(self) -> Self:
         self._mountpoint.mkdir(parents=True, exist_ok=True)
         with self._log_path.open("w", encoding="utf-8") as log:
+            how = [] if self._is_cached else [UNCACHED]
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.faults.lossy_daemon", str(self._mountpoint)],
+                [sys.executable, "-m", "tests.faults.lossy_daemon", str(self._mountpoint), *how],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -1,0 +1,207 @@
+"""Goal: a disk that refuses a call of upkeep costs an error that names the place, and no row.
+
+Method: steps of upkeep on a disk that ends the n-th call with an error, once or from then on: any
+call with EIO, those that open a file with EMFILE, those that take room with ENOSPC. The kernel
+caches nothing, so looks at names and reads count too. The step tells of it or is done. The stream
+goes on in the same process, opened anew where a durable write failed, and the next run of the step
+does what was left: each row is there once, by every read, each part is whole, there is no file of
+a part that no entry names, and none is open any more. Beside that one turn of maintenance, whose
+files another process makes, which lives on.
+
+`make test` refuses a few calls; with SHARDLOG_FAULT_COLD each that has to do with files of parts
+has its turn, and every seventh of all others.
+"""
+
+import errno
+import gc
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from storage_core import (
+    Environment,
+    PartMaker,
+    ShardlogError,
+    ShardPoisonedError,
+    UnavailableError,
+)
+from tests.descriptors import open_files
+from tests.faults.cold_rows import ColdStream
+from tests.faults.cold_upkeep import UPKEEP
+from tests.faults.lossy_mount import LossyMount
+
+pytestmark = pytest.mark.fuse
+
+EACH: Final = bool(os.environ.get("SHARDLOG_FAULT_COLD"))
+CALLS_MAX: Final = 5000
+OPENINGS_MAX: Final = 3
+AT_ONCE: Final = {"keep_replaced": timedelta(0)}
+# What every turn of maintenance seals, joins and trims.
+DUE: Final = {**AT_ONCE, "seal_rows": 1, "keep_hot": timedelta(microseconds=1)}
+Work = Callable[[ColdStream], object]
+
+
+class Refusal(NamedTuple):
+    """Which calls are refused, and with what."""
+
+    error: int
+    under: str
+    passes: int
+    times: int | None
+
+
+FEW: Final = (
+    Refusal(errno.EIO, "/parts", 17, None),
+    Refusal(errno.EMFILE, "/parts", 5, 1),
+    Refusal(errno.ENOSPC, "", 2, None),
+)
+# Where calls are refused, each how many behind the last.
+PLACES: Final = (("/parts", 1), ("", 7))
+
+
+@pytest.fixture(scope="module")
+def _mounted() -> Iterator[LossyMount]:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        LossyMount(Path(folder) / "disk", is_cached=False) as mount,
+    ):
+        yield mount
+
+
+@pytest.fixture
+def refusing(_mounted: LossyMount) -> LossyMount:
+    """An empty disk of which the kernel caches nothing."""
+    _mounted.format()
+    return _mounted
+
+
+def refused(disk: LossyMount, rows: ColdStream, work: Work, refusal: Refusal) -> bool:
+    """Take a step on a disk that refuses calls; say whether it did."""
+    error, under, passes, times = refusal
+    disk.order(refusal=error, refuses_under=under, calls_until_refusal=passes, refusals_left=times)
+    told = error_of(work, rows)
+    state = disk.order(refusal=0)
+    disk.order(refused=0)
+    if told is not None:
+        assert isinstance(told, UnavailableError | ShardPoisonedError)
+        assert told.path is not None or told.shard is not None
+    return bool(state["refused"])
+
+
+def error_of(work: Work, rows: ColdStream) -> ShardlogError | None:
+    """Take a step; return what it tells of."""
+    try:
+        work(rows)
+    except ShardlogError as error:
+        return error
+    return None
+
+
+def go_on(rows: ColdStream, work: Work) -> None:
+    """Append, and take the step again; what runs beside it may have met the refusal too."""
+    for _ in range(OPENINGS_MAX):
+        try:
+            rows.append(3)
+            work(rows)
+            rows.stream.maintain()
+        except ShardPoisonedError:
+            rows.reopen()
+        else:
+            return
+    pytest.fail("a disk that refuses nothing poisons")
+
+
+def expect_nothing_left(rows: ColdStream) -> None:
+    """Find all files of parts named, and none open."""
+    there = set(rows.root.glob("*/*/parts/*"))
+    assert there == {part.path for part in rows.stream.parts()}
+    # What an error's trace has held.
+    gc.collect()
+    assert not [path for path in open_files(rows.root) if "/parts" in path]
+    assert not [*rows.root.glob("*/*.draft")]
+
+
+def tried(disk: LossyMount, rows: ColdStream, work: Work, refusal: Refusal) -> bool:
+    """Let a step meet a refusal, and find all as it should be; say whether it met it."""
+    try:
+        was_refused = refused(disk, rows, work, refusal)
+        go_on(rows, work)
+        rows.expect_of(rows.stream)
+        assert rows.stream.verify().is_clean
+        expect_nothing_left(rows)
+    except BaseException as error:
+        error.add_note(f"{refusal}: {disk.order(refusal=0)['refused_call']}")
+        raise
+    return was_refused
+
+
+def refusals() -> Iterator[Iterator[Refusal]]:
+    """Give what is tried: each goes on until there are no more calls."""
+    if not EACH:
+        yield iter(FEW)
+        return
+    for error in (errno.EIO, errno.EMFILE, errno.ENOSPC):
+        for under, step in PLACES:
+            for times in (1, None):
+                yield (Refusal(error, under, at, times) for at in range(0, CALLS_MAX, step))
+
+
+def try_all(disk: LossyMount, rows: ColdStream, prepare: Work, work: Work) -> None:
+    for each in refusals():
+        for refusal in each:
+            prepare(rows)
+            if not tried(disk, rows, work, refusal) and EACH:
+                break
+
+
+@pytest.mark.parametrize("what", UPKEEP)
+def test_disk_that_refuses_a_call_of_upkeep_is_told_and_costs_no_row(
+    refusing: LossyMount, what: str
+) -> None:
+    upkeep = UPKEEP[what]
+    environment = Environment(has_index_worker=False)
+    options = {**upkeep.options, **AT_ONCE}
+    rows = ColdStream(refusing.path / "root", 5, environment, **options)
+    with rows.opened():
+        try_all(refusing, rows, upkeep.prepare, upkeep.work)
+    rows.expect()
+
+
+def prepared(rows: ColdStream) -> None:
+    rows.append(12)
+
+
+def test_disk_that_refuses_a_call_of_a_turn_is_told_and_the_maker_lives_on(
+    refusing: LossyMount,
+) -> None:
+    rows = ColdStream(refusing.path / "root", 6, Environment(has_index_worker=False), **DUE)
+    with rows.opened(), PartMaker() as maker:
+        try_all(refusing, rows, prepared, lambda rows: rows.stream.maintain(maker))
+        assert maker.deaths == 0
+        assert maker.process_id is not None
+        assert open_files(rows.root, maker.process_id) == []
+    rows.expect()
+
+
+def test_rows_that_the_disk_cannot_read_while_parts_are_mended_are_not_lost(
+    refusing: LossyMount,
+) -> None:
+    rows = ColdStream(refusing.path / "root", 7)
+    with rows.opened() as stream:
+        UPKEEP["trim"].prepare(rows)
+        stream.trim()
+        parts = stream.parts()
+        refusing.order(refusal=errno.EIO, refuses_under=parts[0].path.name)
+        with pytest.raises(UnavailableError, match="cannot be read now") as told:
+            stream.seal(mend=True)
+        assert told.value.path == parts[0].path
+        refusing.order(refusal=0)
+        assert stream.lost_ranges() == {0: [], 1: []}
+        assert stream.seal(mend=True).mended == {0: (), 1: ()}
+        assert stream.parts() == parts
+    rows.expect()
