@@ -6,6 +6,7 @@ from functools import partial
 
 from storage_core.catalog.stream_file import StreamFiles
 from storage_core.errors import InvalidRequestError
+from storage_core.ground.loading import loading
 from storage_core.parts.compact_report import CompactReport, Rewritten
 from storage_core.parts.maintain_report import MaintenanceReport
 from storage_core.parts.part_maker import PartMaker
@@ -83,8 +84,9 @@ class StreamUpkeep(StreamReads[Shard]):
             1
         """
         # Only who seals needs it, and it takes 100 ms.
-        from storage_core.parts.mend import mend_parts  # noqa: PLC0415
-        from storage_core.parts.seal import seal_all  # noqa: PLC0415
+        with loading(self._files.meta.name):
+            from storage_core.parts.mend import mend_parts  # noqa: PLC0415
+            from storage_core.parts.seal import seal_all  # noqa: PLC0415
 
         shards, least = self._open_shards(), max(1, integer("rows_min", rows_min))
         mended = {number: mend_parts(one) for number, one in shards.items()} if mend else {}
@@ -110,7 +112,8 @@ class StreamUpkeep(StreamReads[Shard]):
             0
         """
         # Only who compacts needs it, and it takes 100 ms.
-        from storage_core.parts.compact import compact_all  # noqa: PLC0415
+        with loading(self._files.meta.name):
+            from storage_core.parts.compact import compact_all  # noqa: PLC0415
 
         return CompactReport(compact_all(self._open_shards().values(), progress))
 
@@ -137,8 +140,9 @@ class StreamUpkeep(StreamReads[Shard]):
             0
         """
         # Only who maintains needs it, and it takes 100 ms.
-        from storage_core.parts.maintain import maintain_shard  # noqa: PLC0415
-        from storage_core.parts.making import made_here  # noqa: PLC0415
+        with loading(self._files.meta.name):
+            from storage_core.parts.maintain import maintain_shard  # noqa: PLC0415
+            from storage_core.parts.making import made_here  # noqa: PLC0415
 
         make = made_here if maker is None else maker.make
         each = self._open_shards().items()
@@ -171,7 +175,8 @@ class StreamUpkeep(StreamReads[Shard]):
             1
         """
         # Only who trims needs it, and it takes 100 ms.
-        from storage_core.parts.trim import trim_all  # noqa: PLC0415
+        with loading(self._files.meta.name):
+            from storage_core.parts.trim import trim_all  # noqa: PLC0415
 
         shards, keep_hot_ms = self._open_shards(), span_ms("keep_hot", keep_hot)
         return TrimReport(trim_all(shards.values(), keep_hot_ms, progress))

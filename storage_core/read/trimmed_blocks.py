@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from storage_core.ground.loading import loading
 from storage_core.read.parts import parts_directory
 from storage_core.read.view import BlocksFor, ShardView, TrimmedRows
 
@@ -12,7 +13,8 @@ def blocks_of_parts(shard_directory: Path) -> BlocksFor:
 
     def made_again(view: ShardView) -> TrimmedRows:
         # Only who reads what was trimmed needs it, and it takes 100 ms.
-        from storage_core.read.cold_blocks import ColdBlocks  # noqa: PLC0415
+        with loading(view.stream):
+            from storage_core.read.cold_blocks import ColdBlocks  # noqa: PLC0415
 
         return ColdBlocks(view, directory)
 

@@ -1,11 +1,46 @@
 """What maintenance finds due: enough rows, or rows that have waited for long enough."""
 
+import subprocess
+import sys
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from storage_core import Environment
 from storage_core.testing import ManualClock
+
+REPOSITORY = Path(__file__).parents[3]
+# What nobody has done in this process yet, where it may open no more files.
+FIRST_USE = """
+import sys
+from storage_core import Stream, StreamOptions, UnavailableError
+from tests.descriptors import descriptors_left
+
+def refused(call):
+    try:
+        with descriptors_left(0):
+            call()
+    except UnavailableError as error:
+        assert "cannot be loaded now: [Errno 24] Too many open files" in str(error)
+        assert error.stream == "s"
+    else:
+        sys.exit(f"{call.__name__} loads nothing")
+
+"""
+STEPS = """
+with Stream.create(sys.argv[1], "s", StreamOptions(shards=1)) as stream:
+    stream.append(1, 1, b"a")
+    stream.commit()
+    for step in (stream.maintain, stream.seal, stream.compact, stream.trim):
+        refused(step)
+    assert (stream.seal().rows, stream.trim().rows) == (1, 1)
+"""
+READ = """
+with Stream.open(sys.argv[1], "s") as stream:
+    refused(stream.read)
+    assert stream.read().num_rows == 1
+"""
 
 
 @pytest.fixture
@@ -108,3 +143,9 @@ def test_what_waits_is_told_by_writer_and_reader(bench):
     assert bench.stream.untrimmed() == {0: 0}
     with bench.read_beside() as reader:
         assert (reader.unsealed(), reader.untrimmed()) == ({0: 3}, {0: 0})
+
+
+def test_what_cannot_be_loaded_for_want_of_descriptors_is_done_later(root):
+    for script in (STEPS, READ):
+        command = [sys.executable, "-c", FIRST_USE + script, str(root)]
+        subprocess.run(command, cwd=REPOSITORY, check=True)
