@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from storage_core.errors import CorruptionError
+from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.block import (
     MASK_ADDRESS,
     MASK_ENVELOPE,
@@ -56,6 +56,7 @@ class ColdBlocks:
 
         Raises:
             CorruptionError: A part is damaged or gone, or they do not have each row of the block.
+            UnavailableError: The system does not let one be read now.
         """
         try:
             found = self._found(zone)
@@ -75,6 +76,7 @@ class ColdBlocks:
 
         Raises:
             CorruptionError: A part is damaged or gone.
+            UnavailableError: The system does not let one be read now.
         """
         try:
             yield from self._rows.normal(wanted, runs)
@@ -92,7 +94,7 @@ class ColdBlocks:
     def _found(self, zone: Zone) -> list[pa.RecordBatch]:
         try:
             return list(self._pieces.between(zone.first, zone.end))
-        except (CorruptionError, FileNotFoundError):
+        except (CorruptionError, UnavailableError, FileNotFoundError):
             # It need not be one that has rows of this block.
             return [self._rows.of_slice(self._rows.slices.of(zone.first, zone.end), _COLUMNS)]
 

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from storage_core.errors import CorruptionError
+from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.shard_state import AddressRange
 from storage_core.read.cold_rows import ColdPart, ColdRows
 from storage_core.read.cold_slices import SLICE_BYTES, ColdSlice
@@ -60,8 +60,8 @@ class ColdPieces:
     """The rows of a view's parts by address. One thread at a time.
 
     What is asked for raises `FileNotFoundError` where a part has gone since the view was made, and
-    `CorruptionError` where one is damaged, if only where nobody asked: of few addresses
-    `ColdRows.of_slice` tells.
+    `CorruptionError` or `UnavailableError` where one is damaged or cannot be read now, if only
+    where nobody asked: of few addresses `ColdRows.of_slice` tells.
     """
 
     def __init__(self, rows: ColdRows, columns: tuple[str, ...]) -> None:
@@ -124,7 +124,7 @@ class ColdPieces:
             held -= self._pieces.popitem(last=False)[1].bytes_held
         try:
             parts = self._rows.decoded(some, self._columns)
-        except (CorruptionError, FileNotFoundError):
+        except (CorruptionError, UnavailableError, FileNotFoundError):
             self._failed.append(some.range)
             raise
         self._pieces[some.range] = _Piece(some, parts)

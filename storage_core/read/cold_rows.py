@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from storage_core.errors import CorruptionError
+from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.record import State
@@ -66,7 +66,7 @@ class ColdRows:
     """The rows of a view's parts. One thread at a time.
 
     What is asked for raises `FileNotFoundError` where a part has gone since the view was made, and
-    `CorruptionError` where one is damaged.
+    `CorruptionError` where one is damaged, `UnavailableError` where it cannot be read now.
     """
 
     def __init__(self, view: ShardView, directory: Path) -> None:
@@ -192,11 +192,11 @@ class ColdRows:
 
     @contextmanager
     def _placed(self, part: PartEntry) -> Iterator[None]:
-        """Tell of damage that it is a part's, and of which addresses."""
+        """Tell of what keeps a part from being read that it is a part's, and of which addresses."""
         try:
             yield
-        except CorruptionError as error:
-            raise CorruptionError(
+        except (CorruptionError, UnavailableError) as error:
+            raise type(error)(
                 error.message,
                 stream=self._view.stream,
                 shard=self._view.shard,

@@ -24,6 +24,7 @@ from storage_core.cold.sql import batches_of
 from tests.log.cold.cold_lab import ENTRIES, FIRST_MS, NAME, ColdLab
 
 SHARDS: Final = 2
+BLOCK_ROWS: Final = 16
 # So many seconds, and windows of a stream that is short-lived, lie between what may expire and what
 # comes later.
 LATER: Final = 3600
@@ -42,7 +43,7 @@ class ColdStream:
         self.root = root
         self._environment = environment
         self._rng = np.random.default_rng(seed)
-        self._lab = ColdLab(root, environment, block_records=16, **options)
+        self._lab = ColdLab(root, environment, block_records=BLOCK_ROWS, **options)
         self._lab.stream.close()
         self.promised: list[list[Row]] = [[] for _ in range(SHARDS)]
         self._hoped: list[list[Row]] = [[] for _ in range(SHARDS)]

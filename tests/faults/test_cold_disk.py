@@ -28,12 +28,14 @@ from storage_core import (
     PartMaker,
     ShardlogError,
     ShardPoisonedError,
+    StreamReader,
     UnavailableError,
 )
 from tests.descriptors import open_files
-from tests.faults.cold_rows import ColdStream
+from tests.faults.cold_rows import BLOCK_ROWS, ColdStream
 from tests.faults.cold_upkeep import UPKEEP
 from tests.faults.lossy_mount import LossyMount
+from tests.log.cold.cold_lab import NAME
 
 pytestmark = pytest.mark.fuse
 
@@ -204,4 +206,30 @@ def test_rows_that_the_disk_cannot_read_while_parts_are_mended_are_not_lost(
         assert stream.lost_ranges() == {0: [], 1: []}
         assert stream.seal(mend=True).mended == {0: (), 1: ()}
         assert stream.parts() == parts
+    rows.expect()
+
+
+def test_rows_of_parts_that_the_disk_reads_are_shown_beside_one_that_it_does_not(
+    refusing: LossyMount,
+) -> None:
+    rows = ColdStream(refusing.path / "root", 6)
+    with rows.opened() as stream:
+        rows.append(120)
+        stream.seal()
+        stream.trim()
+        late = max(
+            (one for one in stream.parts() if one.shard == 0), key=lambda one: one.entry.first
+        )
+        # No block before that has rows in it, though their rows are read together.
+        before = late.entry.first // BLOCK_ROWS * BLOCK_ROWS
+        assert before
+        refusing.order(refusal=errno.EIO, refuses_under=late.path.name)
+        with StreamReader.open(rows.root, NAME) as reader:
+            for reads in (stream, reader):
+                with pytest.raises(UnavailableError, match="cannot be read now") as told:
+                    list(reads.tail(0))
+                assert (told.value.shard, told.value.path) == (0, late.path)
+                shown = [some.num_rows for some in reads.tail(0, 0, before)]
+                assert sum(shown) == before
+        refusing.order(refusal=0)
     rows.expect()
