@@ -16,10 +16,10 @@ import errno
 import gc
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 
@@ -41,6 +41,7 @@ pytestmark = pytest.mark.fuse
 
 EACH: Final = bool(os.environ.get("SHARDLOG_FAULT_COLD"))
 CALLS_MAX: Final = 5000
+TRIED_A_STREAM: Final = 10
 OPENINGS_MAX: Final = 3
 AT_ONCE: Final = {"keep_replaced": timedelta(0)}
 # What every turn of maintenance seals, joins and trims.
@@ -62,8 +63,16 @@ FEW: Final = (
     Refusal(errno.EMFILE, "/parts", 5, 1),
     Refusal(errno.ENOSPC, "", 2, None),
 )
-# Where calls are refused, each how many behind the last.
-PLACES: Final = (("/parts", 1), ("", 7))
+# What is refused, where, each how many calls behind the last, and how often.
+SWEEPS: Final = {
+    f"{errno.errorcode[error]} {'of parts' if under else 'of all'} {times or 'from then on'}": [
+        Refusal(error, under, passes, times) for passes in range(0, CALLS_MAX, step)
+    ]
+    for error in (errno.EIO, errno.EMFILE, errno.ENOSPC)
+    for under, step in (("/parts", 1), ("", 7))
+    for times in (1, None)
+}
+WHICH: Final = SWEEPS if EACH else {"few": FEW}
 
 
 @pytest.fixture(scope="module")
@@ -142,52 +151,48 @@ def tried(disk: LossyMount, rows: ColdStream, work: Work, refusal: Refusal) -> b
     return was_refused
 
 
-def refusals() -> Iterator[Iterator[Refusal]]:
-    """Give what is tried: each goes on until there are no more calls."""
-    if not EACH:
-        yield iter(FEW)
-        return
-    for error in (errno.EIO, errno.EMFILE, errno.ENOSPC):
-        for under, step in PLACES:
-            for times in (1, None):
-                yield (Refusal(error, under, at, times) for at in range(0, CALLS_MAX, step))
+def try_all(
+    disk: LossyMount, which: str, options: Mapping[str, Any], prepare: Work, work: Work
+) -> None:
+    """Let a step meet one refusal after the other, in a new stream now and then."""
+    chosen = WHICH[which]
+    for first in range(0, len(chosen), TRIED_A_STREAM):
+        disk.format()
+        environment = Environment(has_index_worker=False)
+        rows = ColdStream(disk.path / "root", 5, environment, **options)
+        was_refused = True
+        with rows.opened():
+            for refusal in chosen[first : first + TRIED_A_STREAM]:
+                prepare(rows)
+                was_refused = tried(disk, rows, work, refusal)
+        rows.expect()
+        if not was_refused and EACH:
+            # There are no more calls.
+            return
 
 
-def try_all(disk: LossyMount, rows: ColdStream, prepare: Work, work: Work) -> None:
-    for each in refusals():
-        for refusal in each:
-            prepare(rows)
-            if not tried(disk, rows, work, refusal) and EACH:
-                break
-
-
+@pytest.mark.parametrize("which", WHICH)
 @pytest.mark.parametrize("what", UPKEEP)
 def test_disk_that_refuses_a_call_of_upkeep_is_told_and_costs_no_row(
-    refusing: LossyMount, what: str
+    refusing: LossyMount, what: str, which: str
 ) -> None:
     upkeep = UPKEEP[what]
-    environment = Environment(has_index_worker=False)
-    options = {**upkeep.options, **AT_ONCE}
-    rows = ColdStream(refusing.path / "root", 5, environment, **options)
-    with rows.opened():
-        try_all(refusing, rows, upkeep.prepare, upkeep.work)
-    rows.expect()
+    try_all(refusing, which, {**upkeep.options, **AT_ONCE}, upkeep.prepare, upkeep.work)
 
 
 def prepared(rows: ColdStream) -> None:
     rows.append(12)
 
 
+@pytest.mark.parametrize("which", WHICH)
 def test_disk_that_refuses_a_call_of_a_turn_is_told_and_the_maker_lives_on(
-    refusing: LossyMount,
+    refusing: LossyMount, which: str
 ) -> None:
-    rows = ColdStream(refusing.path / "root", 6, Environment(has_index_worker=False), **DUE)
-    with rows.opened(), PartMaker() as maker:
-        try_all(refusing, rows, prepared, lambda rows: rows.stream.maintain(maker))
+    with PartMaker() as maker:
+        try_all(refusing, which, DUE, prepared, lambda rows: rows.stream.maintain(maker))
         assert maker.deaths == 0
         assert maker.process_id is not None
-        assert open_files(rows.root, maker.process_id) == []
-    rows.expect()
+        assert open_files(refusing.path, maker.process_id) == []
 
 
 def test_rows_that_the_disk_cannot_read_while_parts_are_mended_are_not_lost(
