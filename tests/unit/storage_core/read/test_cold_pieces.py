@@ -145,6 +145,21 @@ def test_others_are_let_go_before_more_is_held(lab, small):
     view.close()
 
 
+@pytest.mark.usefixtures("small")
+def test_rows_that_are_shown_are_let_go_as_others_are(lab):
+    before = trimmed(lab, in_turns())
+    view = lab.stream._shards[0].views.committed()
+    directory = parts_directory(lab.stream._shards[0].context.directory)
+    pieces = cold_pieces.ColdPieces(ColdRows(view, directory), ("address", "payload"))
+    found = []
+    for rows in pieces.between(0, ROWS):
+        found.append(rows)
+        # What is asked for next may reach into those before.
+        assert len(pieces._shown) <= 2
+    assert pa.Table.from_batches(found).combine_chunks() == before.select(["address", "payload"])
+    view.close()
+
+
 def test_of_files_that_do_not_tell_their_memory_few_addresses_are_read(lab, small):
     before = trimmed(lab, in_turns())
 
