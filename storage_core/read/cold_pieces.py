@@ -23,7 +23,7 @@ from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.shard_state import AddressRange
 from storage_core.read.cold_rows import ColdPart, ColdRows
 from storage_core.read.cold_slices import SLICE_BYTES, ColdSlice
-from storage_core.read.columns import read_schema
+from storage_core.read.columns import no_rows
 from storage_core.read.row_filter import Int64s
 from storage_core.read.rows import in_order
 
@@ -135,10 +135,7 @@ class ColdPieces:
             first, behind = _places(part.addresses, some)
             if behind > first:
                 found.append(self._rows.shown(part, first, behind, self._columns))
-        if not found:
-            nothing: pa.RecordBatch = read_schema(self._columns).empty_table().to_batches()[0]
-            return nothing
-        return in_order(found, ("address",), self._columns)
+        return in_order(found, ("address",), self._columns) if found else no_rows(self._columns)
 
 
 def _about(ranges: Iterable[AddressRange], address: int) -> AddressRange | None:

@@ -5,7 +5,7 @@ Columns that a block does not store because they have one value are slices of co
 
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -53,12 +53,20 @@ _TYPES[SCHEMA] = SCHEMA_TYPE
 _CONSTANT_ROWS: Final = 2**16
 _PAGE_ROWS: Final = 2**16
 _NOTHING: Final = nulls(0, pa.null())
+_batch: Any = pa.RecordBatch
 
 
 @cache
 def read_schema(columns: tuple[str, ...]) -> pa.Schema:
     """Return the schema of these columns."""
     return pa.schema([pa.field(name, _TYPES[name]) for name in columns])
+
+
+def no_rows(columns: tuple[str, ...]) -> pa.RecordBatch:
+    """Return these columns without a row."""
+    # NOTE: an empty table has no batch that could be taken of it (pyarrow 26).
+    nothing: pa.RecordBatch = _batch.from_pylist([], schema=read_schema(columns))
+    return nothing
 
 
 def block_columns(

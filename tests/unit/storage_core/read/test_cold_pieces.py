@@ -58,15 +58,16 @@ def lab(tmp_path):
     lab.stream.close()
 
 
-def trimmed(lab, ids, payloads=None):
+def trimmed(lab, ids, payloads=None, addresses=None):
     """Trim rows of these ids, all in one shard, and return what a tail gave before."""
+    places: dict[str, Any] = {} if addresses is None else {"addresses": addresses, "shard": 0}
     values = [b"value %d" % at for at in range(len(ids))] if payloads is None else payloads
     columns: dict[str, Any] = {
         "primary": pa.array(np.arange(len(ids)) + FIRST_MS),
         "secondary": pa.array(ids.astype(np.int32) * 2),
         "payload": pa.array(values, pa.binary()),
     }
-    lab.stream.append_batch(pa.RecordBatch.from_pydict(columns))
+    lab.stream.append_batch(pa.RecordBatch.from_pydict(columns), **places)
     lab.stream.commit()
     before = tail(lab)
     lab.stream.seal()
@@ -99,6 +100,24 @@ def test_few_addresses_of_few_ids_read_few_groups(lab, read):
     assert tail(lab) == before
     # At either end of a slice a group may be read twice, once for its addresses.
     assert len(read) <= GROUPS + 3 * (ROWS // 2048)
+
+
+@pytest.mark.parametrize("gap", [2048, 100_000, 2**40])
+def test_addresses_that_no_row_has_are_passed_over(lab, read, gap):
+    # Each block has rows before a gap of several slices, and behind it.
+    addresses = np.arange(ROWS) + (np.arange(ROWS) + 500) // 1000 * gap
+    before = trimmed(lab, np.zeros(ROWS), addresses=addresses)
+    read.clear()
+    assert tail(lab) == before
+    # A gap is passed by doubled steps, each of which may read the group that reaches over it.
+    assert len(read) <= 2 * GROUPS + ROWS // 1000 * gap.bit_length()
+    for at in (0, 499, 500, 10_499, ROWS - 1):
+        first = int(addresses[at])
+        assert tail(lab, first, first + 1) == before.slice(at, 1)
+    gaps = [
+        lab.stream.tail(0, int(addresses[at]) + 1, int(addresses[at + 1])) for at in (499, 1499)
+    ]
+    assert not [rows for gap_rows in gaps for rows in gap_rows if rows.num_rows]
 
 
 def test_slice_takes_no_more_memory_than_it_is_meant_to(lab, small):
