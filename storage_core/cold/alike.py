@@ -16,7 +16,7 @@ import pyarrow as pa
 from storage_core.errors import CorruptionError
 from storage_core.format.part_entry import FileProof, PartEntry, ShardParts
 from storage_core.read.parts import parts_directory
-from storage_core.sealed.part_groups import schema_of
+from storage_core.sealed.part_groups import passing_foot
 
 _SCHEMAS_MAX: Final = 1024
 
@@ -71,4 +71,4 @@ def _may_hide(part: PartEntry, parts: ShardParts) -> bool:
 @lru_cache(maxsize=_SCHEMAS_MAX)
 def _schema_of(path: Path, proof: FileProof) -> pa.Schema:
     """Return the columns of a file that was published with this proof."""
-    return schema_of(path, proof).remove_metadata()
+    return passing_foot(path, proof).schema.remove_metadata()

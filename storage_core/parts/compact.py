@@ -26,7 +26,7 @@ from storage_core.parts.rows_done import MAKING, RowsDone
 from storage_core.read.part_index import PartIndex
 from storage_core.read.parts import index_of, parts_directory
 from storage_core.read.view import ShardView
-from storage_core.sealed.part_groups import decoded_bytes_of
+from storage_core.sealed.part_groups import passing_foot
 from storage_core.store.key_value import Batch
 from storage_core.upkeep.exclusive import alone
 from storage_core.write.shard import Shard
@@ -140,7 +140,8 @@ def _decoded_in(shard: Shard, index: PartIndex, directory: Path) -> Decoded:
     def decoded(part: PartEntry) -> int:
         if part.number not in known:
             try:
-                known[part.number] = decoded_bytes_of(directory / part.file_name, part.proof)
+                foot = passing_foot(directory / part.file_name, part.proof)
+                known[part.number] = foot.decoded_bytes
             except (CorruptionError, FileNotFoundError):
                 # Whoever is to join it with others tells what is wrong.
                 return 0

@@ -171,7 +171,7 @@ class _Feet:
             if foot is not None:
                 self._kept.move_to_end((path, proof))
                 return foot
-        foot = _read_foot(path, proof)
+        foot = passing_foot(path, proof)
         with self._lock:
             if (path, proof) not in self._kept:
                 self._kept[path, proof] = foot
@@ -210,8 +210,8 @@ def foot_of(path: Path, proof: FileProof) -> Foot:
     return _feet().get(path, proof)
 
 
-def schema_of(path: Path, proof: FileProof) -> pa.Schema:
-    """Return the columns of a file as Arrow has them, by its foot, which is not kept.
+def passing_foot(path: Path, proof: FileProof) -> Foot:
+    """Return the foot of a file for whoever looks at many and wants little of each: not kept.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -219,22 +219,6 @@ def schema_of(path: Path, proof: FileProof) -> pa.Schema:
         InvalidRequestError: This process has no right to read it.
         UnavailableError: The system cannot read it now.
     """
-    return _read_foot(path, proof).schema
-
-
-def decoded_bytes_of(path: Path, proof: FileProof) -> int:
-    """Return what the rows of a file take in memory, by its foot, which is not kept.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        CorruptionError: It is damaged.
-        InvalidRequestError: This process has no right to read it.
-        UnavailableError: The system cannot read it now.
-    """
-    return _read_foot(path, proof).decoded_bytes
-
-
-def _read_foot(path: Path, proof: FileProof) -> Foot:
     try:
         table, metadata = read_foot(path, proof)
         schema = metadata.schema.to_arrow_schema()

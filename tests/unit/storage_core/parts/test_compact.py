@@ -23,7 +23,7 @@ from storage_core.parts.compact import (
     next_group,
 )
 from storage_core.parts.making import made_here
-from storage_core.sealed.part_groups import decoded_bytes_of
+from storage_core.sealed.part_groups import passing_foot
 from tests.log.cold.cold_lab import FIRST_MS, ColdLab
 
 HOUR_MS = 3_600_000
@@ -167,10 +167,10 @@ def test_parts_whose_rows_do_not_fit_memory_together_stay(root, monkeypatch):
 
     def told(path, proof):
         looked.append(path.name)
-        return decoded_bytes_of(path, proof)
+        return passing_foot(path, proof)
 
     monkeypatch.setattr(compact, "DECODED_MAX", 2**20)
-    monkeypatch.setattr(compact, "decoded_bytes_of", told)
+    monkeypatch.setattr(compact, "passing_foot", told)
 
     def sealed(turn):
         # Rows that are alike: the file has some kilobytes, and memory 256 KiB of them.
