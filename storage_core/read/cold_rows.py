@@ -1,7 +1,8 @@
 """Rows of parts as rows of the log: with the very columns that blocks would have given.
 
     normal       those that were neither late nor ahead, in no order, a group of a file at a time
-    by_address   all of them as they came; memory of some hundred thousand rows
+    of_slice     all of some addresses, as they came
+    decoded      the same as the files have them; `shown` makes rows of the log of some of those
 
 Which addresses are asked for the caller says, by runs: zones know which of them have rows that
 still stand. Payloads that parts leave out are made again, of the rows that are wanted alone.
@@ -10,7 +11,7 @@ still stand. Payloads that parts leave out are made again, of the rows that are 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ from storage_core.format.shard_state import AddressRange
 from storage_core.ground.arrow import Array, int_array
 from storage_core.read.cold_shown import ShownRows, one_of
 from storage_core.read.cold_slices import ColdSlice, ColdSlices
-from storage_core.read.columns import read_schema
+from storage_core.read.columns import no_rows
 from storage_core.read.parts import index_of
 from storage_core.read.row_filter import Int32s, Int64s, Mask, RowFilter
 from storage_core.read.rows import in_order
@@ -33,7 +34,6 @@ from storage_core.read.view import ShardView
 from storage_core.sealed.part_groups import Foot, PartFile
 
 Runs = Sequence[AddressRange]
-_BATCH_ROWS: Final = 8192
 _untyped: Any = pa
 
 
@@ -92,31 +92,17 @@ class ColdRows:
             if not part.is_flagged:
                 yield from self._rows(part, wanted, _within(runs, part.first, part.last + 1))
 
-    def by_address(self, wanted: RowFilter, runs: Runs) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Yield the wanted rows of some addresses in their order, each batch with its end.
+    def of_slice(self, some: ColdSlice, columns: tuple[str, ...]) -> pa.RecordBatch:
+        """Return all rows of a slice by their addresses, those that had expired among them."""
+        return self.in_order(some, [some.range], _all_with(columns))
+
+    def in_order(self, some: ColdSlice, runs: Runs, wanted: RowFilter) -> pa.RecordBatch:
+        """Return the wanted rows of a slice that lie in some runs, by their addresses.
 
         Rows that had expired as they came are those of a replay alone.
         """
-        columns = tuple(dict.fromkeys((*wanted.columns, "address")))
-        whole = replace(wanted, columns=columns)
-        at, end = (runs[0].start, runs[-1].end) if runs else (0, 0)
-        while (one := self.slices.at(at, end)) is not None:
-            some = _within(runs, max(at, one.range.start), one.range.end)
-            if rows := self._in_order(one, some, whole):
-                yield from _in_batches(rows, wanted.columns)
-            at = one.range.end
-
-    def of_slice(self, some: ColdSlice, columns: tuple[str, ...]) -> pa.RecordBatch:
-        """Return all rows of a slice by their addresses, those that had expired among them."""
-        rows = self._in_order(some, [some.range], _all_with(columns))
-        nothing = _untyped.RecordBatch.from_pylist([], schema=read_schema(columns))
-        return nothing if rows is None else rows
-
-    def _in_order(self, some: ColdSlice, runs: Runs, wanted: RowFilter) -> pa.RecordBatch | None:
-        if not runs:
-            return None
         found = [rows for part in some.parts for rows in self._rows(part, wanted, runs)]
-        return in_order(found, ("address",), wanted.columns) if found else None
+        return in_order(found, ("address",), wanted.columns) if found else no_rows(wanted.columns)
 
     def _path(self, part: PartEntry) -> Path:
         return self._directory / part.file_name
@@ -270,13 +256,3 @@ def _within(runs: Runs, start: int, end: int) -> list[AddressRange]:
     first = bisect_right(runs, start, key=lambda one: one.end)
     behind = bisect_left(runs, end, key=lambda one: one.start)
     return [AddressRange(max(one.start, start), min(one.end, end)) for one in runs[first:behind]]
-
-
-def _in_batches(
-    rows: pa.RecordBatch, columns: tuple[str, ...]
-) -> Iterator[tuple[pa.RecordBatch, int]]:
-    addresses = rows.column("address")
-    for first in range(0, rows.num_rows, _BATCH_ROWS):
-        some = rows.slice(first, _BATCH_ROWS)
-        last: Any = addresses[first + some.num_rows - 1].as_py()
-        yield some.select(list(columns)), last + 1
