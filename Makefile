@@ -20,6 +20,7 @@ FAULTS_cold := tests/log/cold tests/broker/test_maintenance.py \
 	$(addprefix tests/faults/test_,cold_kill.py cold_power.py cold_disk.py trim_calls.py)
 FAULTS_expiry := $(addprefix tests/faults/test_,expiry.py expiry_calls.py)
 FAULTS_properties := tests/unit tests/log
+FAULTS_matrix := -m thinned tests
 
 # Tests, demo and benchmarks start hundreds of processes; each saves half a second of compiling.
 export PYTHONDONTWRITEBYTECODE :=
@@ -99,7 +100,7 @@ demo: $(STAMP) ## Show the whole way: Kafka, a registry, two workers of which on
 	$(BIN)/python -m demo
 
 faults: $(STAMP) ## Run the fault tests: N=500 sets every count, KIND=damage runs one kind.
-	$(if $(N),SHARDLOG_FAULT_KILLS=$(N) SHARDLOG_FAULT_POWER=$(N) SHARDLOG_FAULT_DAMAGE=$(N) \
+	SHARDLOG_EVERY_CASE=1 $(if $(N),SHARDLOG_FAULT_KILLS=$(N) SHARDLOG_FAULT_POWER=$(N) SHARDLOG_FAULT_DAMAGE=$(N) \
 		SHARDLOG_FAULT_SPARK_KILLS=$(N) SHARDLOG_FAULT_KEYS=$(N) \
 		SHARDLOG_FAULT_NATIVE=$(N) SHARDLOG_EXAMPLES=$(N) SHARDLOG_FAULT_INDEX=$(N) \
 		SHARDLOG_FAULT_COLD=$(N) SHARDLOG_FAULT_EXPORT=$(N) \

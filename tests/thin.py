@@ -1,0 +1,57 @@
+"""Which cases of a matrix `make test` runs: a few, chosen by a fixed seed; `make faults` runs all.
+
+A matrix repeats one claim under many conditions. Each case of it was tried; a run of all tests
+tries a few again, always the same ones, so that a failure comes back. `SHARDLOG_EVERY_CASE=1`
+runs all, as `make faults KIND=matrix` does.
+
+@thinned("zone", ["UTC", "Europe/Berlin", "America/New_York"], count=1)
+def test_of_zones(zone): ...
+
+@covering(fetch=["native", "python"], protocol=["classic", "kip848", "static"])
+def test_of_pairs(fetch, protocol): ...     # each value once at least, not each pair
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from itertools import product
+from random import Random
+from typing import Any, Final
+
+import pytest
+
+EVERY_CASE: Final = os.environ.get("SHARDLOG_EVERY_CASE") == "1"
+_SEED: Final = 20
+
+
+def thin(cases: Iterable[Any], count: int) -> list[Any]:
+    """Return a fixed choice of cases in their order, or all of them where all are wanted."""
+    cases = list(cases)
+    if EVERY_CASE or len(cases) <= count:
+        return cases
+    chosen = Random(_SEED).sample(range(len(cases)), count)
+    return [cases[place] for place in sorted(chosen)]
+
+
+def thinned(names: str, cases: Iterable[Any], count: int) -> pytest.MarkDecorator:
+    """Parametrise a test by a fixed choice of cases."""
+    return pytest.mark.parametrize(names, [_marked(case) for case in thin(cases, count)])
+
+
+def covering(**axes: Sequence[Any]) -> pytest.MarkDecorator:
+    """Parametrise a test so that each value of each axis comes once at least."""
+    if EVERY_CASE:
+        rows = list(product(*axes.values()))
+    else:
+        longest = max(map(len, axes.values()))
+        rows = [tuple(axis[at % len(axis)] for axis in axes.values()) for at in range(longest)]
+    return pytest.mark.parametrize(",".join(axes), [_marked(row) for row in rows])
+
+
+def _marked(case: Any) -> Any:
+    if isinstance(case, _PARAM):
+        return case._replace(marks=[*case.marks, pytest.mark.thinned])
+    values = case if isinstance(case, tuple) else (case,)
+    return pytest.param(*values, marks=pytest.mark.thinned)
+
+
+_PARAM = type(pytest.param())

@@ -1,0 +1,87 @@
+"""Where the time of a run went: wall and processor time of each test, a line a folder at the end.
+
+Processor time is that of the process that tests and of all it started, JVMs and brokers among
+them. A process that several tests share is charged to the test that runs beside it.
+
+`SHARDLOG_TEST_TIMES=FILE` also writes a line of JSON a test.
+"""
+
+import json
+import os
+import time
+from collections import defaultdict
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+# Of a line of /proc/PID/stat behind the name: utime, stime, cutime, cstime.
+_TIMES = slice(11, 15)
+_DEAREST = 5
+
+
+def processor_s(pid: int | None = None) -> float:
+    """Return the processor time of a process, of all below it, and of those they waited for."""
+    total, waiting = 0, [pid or os.getpid()]
+    while waiting:
+        folder = Path("/proc", str(waiting.pop()))
+        try:
+            stat = (folder / "stat").read_text()
+            total += sum(map(int, stat.rpartition(")")[2].split()[_TIMES]))
+            for thread in (folder / "task").iterdir():
+                waiting += map(int, (thread / "children").read_text().split())
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return total / _TICKS_PER_S
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Measure a test with its fixtures."""
+    began, processor = time.perf_counter(), processor_s()
+    item.stash[_BEGAN] = (began, processor)
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let the report of the last phase say what all of them took."""
+    report = yield
+    if call.when == "teardown":
+        began, processor = item.stash[_BEGAN]
+        took = (time.perf_counter() - began, max(0.0, processor_s() - processor))
+        report.user_properties.append(("times", took))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print a line a folder, and the dearest tests."""
+    times = {
+        report.nodeid: dict(report.user_properties)["times"]
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", None) == "teardown" and report.user_properties
+    }
+    if not times:
+        return
+    if path := os.environ.get("SHARDLOG_TEST_TIMES"):
+        rows = ({"test": test, "wall": wall, "cpu": cpu} for test, (wall, cpu) in times.items())
+        Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    folders: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for test, took in times.items():
+        folders["/".join(test.split("/")[:2])].append(took)
+    terminalreporter.section("where the time went")
+    for folder, each in sorted(folders.items(), key=lambda row: -sum(wall for wall, _ in row[1])):
+        wall, cpu = (sum(column) for column in zip(*each, strict=True))
+        terminalreporter.write_line(
+            f"{folder:<16} {len(each):>5} tests {wall:>7.0f} s {cpu:>7.0f} s of processor time"
+        )
+    for test, (wall, cpu) in sorted(times.items(), key=lambda row: -row[1][0])[:_DEAREST]:
+        terminalreporter.write_line(f"{wall:>7.1f} s {cpu:>7.1f} s  {test}")
+
+
+_BEGAN = pytest.StashKey[tuple[float, float]]()
