@@ -35,6 +35,8 @@ NATIVE := connectors/kafka_client/native
 CC_FOUND := $(shell command -v $(CC))
 PYTEST := $(BIN)/pytest -n $(JOBS) --dist loadgroup
 UV_ENV := UV_PROJECT_ENVIRONMENT=.venv UV_PYTHON_DOWNLOADS=never
+# What all packages take in uv's cache, unpacked.
+PACKAGES_MB := 2400
 # The library lies in the tree: that uv built it once does not say that it is there.
 REBUILT := --reinstall-package shardlog
 
@@ -61,18 +63,31 @@ $(STAMP): pyproject.toml uv.lock hatch_build.py $(wildcard $(NATIVE)/*.[ch])
 		echo 'or name one: make PYTHON=/path/to/python3 setup'; \
 		exit 1; \
 	fi; \
-	echo 'making .venv from uv.lock; the first time it downloads some hundreds of MB'; \
-	if command -v uv >/dev/null; then \
-		$(UV_ENV) UV_PYTHON="$$python" uv sync --frozen --quiet $(REBUILT); \
-	elif ! "$$python" -m venv .venv; then \
-		echo "$$python lacks its venv module; on Debian: apt-get install python3-venv"; \
-		exit 1; \
-	else \
+	if ! uv=$$(command -v uv); then \
+		uv=$(BIN)/uv; \
+		if ! "$$python" -m venv .venv; then \
+			echo "$$python lacks its venv module; on Debian: apt-get install python3-venv"; \
+			exit 1; \
+		fi; \
 		pinned=$$(sed -n '/^name = "uv"$$/{n;s/version = "\(.*\)"/\1/p}' uv.lock); \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv==$$pinned"; \
-		$(UV_ENV) $(BIN)/uv sync --frozen --quiet $(REBUILT); \
 	fi; \
-	echo '.venv is ready'; } >&2
+	cache=$$("$$uv" cache dir); \
+	cached() { du -sm "$$cache" 2>/dev/null | cut -f1 || true; }; \
+	before=$$(cached); before=$${before:-0}; \
+	echo "making .venv from uv.lock; what is cached in $$cache is not downloaded again"; \
+	$(UV_ENV) UV_PYTHON="$$python" "$$uv" sync --frozen --quiet $(REBUILT) & \
+	step=0; while kill -0 $$! 2>/dev/null; do \
+		new=$$(( $$(cached) - before )); \
+		if [[ -t 2 && $$new -gt 5 ]]; then printf '\r  downloading and unpacking packages: %4d of $(PACKAGES_MB) MB' "$$new"; \
+		elif (( new / 250 > step )); then step=$$(( new / 250 )); \
+			echo "  downloading and unpacking packages: $$new of $(PACKAGES_MB) MB"; fi; \
+		sleep 1; \
+	done; [[ ! -t 2 ]] || printf '\r\033[K'; \
+	wait $$!; \
+	new=$$(( $$(cached) - before )); \
+	echo ".venv is ready: $$( (( new > 5 )) && echo "$$new MB of packages are new in the cache" \
+		|| echo 'all packages were cached')"; } >&2
 	@touch $@
 
 fmt: $(STAMP) ## Format the code and mend what ruff can mend.

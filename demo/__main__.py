@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connectors.dev_stack.broker import BROKER
+from connectors.dev_stack.broker import BROKER, KAFKA
+from connectors.dev_stack.fetch import download_line
 from connectors.dev_stack.process import Process
-from connectors.dev_stack.registry import REGISTRY
+from connectors.dev_stack.registry import APICURIO, REGISTRY
 from connectors.dev_stack.stack import DevStack
 from connectors.kafka_client import Admin
 from demo.job import COUNTS, EXPECTED, TELEMETRY
@@ -129,9 +130,8 @@ def _run(place: Path, records: int, rate: int) -> bool:
 
 
 def _servers(place: Path, running: ExitStack) -> _Servers:
-    _say(
-        "starting a Kafka broker and a schema registry (the first time 184 MB of jars are fetched)"
-    )
+    _say(f"jars of broker and registry: {download_line([KAFKA, APICURIO])}")
+    _say("starting a Kafka broker and a schema registry")
     stack = DevStack(place, owner=Process.current())
     running.callback(stack.stop)
     return _Servers(stack.address(BROKER), stack.address(REGISTRY))

@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,6 +149,21 @@ def fetched(bundle: Bundle, cache: Path | None = None, retrieve: Retrieve = retr
         message = f"cannot keep {bundle.name}: {error.strerror or error}"
         raise UnavailableError(message, path=cache) from error
     return place
+
+
+def download_line(bundles: Sequence[Bundle], cache: Path | None = None) -> str:
+    """Return one line that says how much is to be downloaded, and what is cached already."""
+    cache = jars_directory() if cache is None else cache
+    sizes = {f"{bundle.name} ({bundle.megabytes} MB)": bundle for bundle in bundles}
+    cached = [size for size, bundle in sizes.items() if (cache / bundle.name).is_dir()]
+    missing = [size for size in sizes if size not in cached]
+    parts = []
+    if missing:
+        megabytes = sum(sizes[size].megabytes for size in missing)
+        parts.append(f"{megabytes} MB to download, once: {', '.join(missing)}")
+    if cached:
+        parts.append(f"cached in {cache}: {', '.join(cached)}")
+    return "; ".join(parts)
 
 
 def locked(directory: Path, doing: str, wait_s: float = _LOCK_MAX_S) -> DirectoryLock:

@@ -14,7 +14,7 @@ from connectors.dev_stack.ports import LOOPBACK
 from connectors.dev_stack.server import Server, ServerKind
 
 _VERSION: Final = "2.6.13.Final"
-_BUNDLE: Final = Bundle(
+APICURIO: Final = Bundle(
     name=f"apicurio-registry-{_VERSION}",
     dependencies=f"""\
     <dependency org="io.apicurio" name="apicurio-registry-app" rev="{_VERSION}"
@@ -40,7 +40,7 @@ def is_registry_answering(address: str) -> bool:
 
 
 def _command(server: Server, ports: tuple[int, ...]) -> list[str]:
-    jar = fetched(_BUNDLE) / f"apicurio-registry-app-{_VERSION}-runner.jar"
+    jar = fetched(APICURIO) / f"apicurio-registry-app-{_VERSION}-runner.jar"
     (port,) = ports
     settings = {"quarkus.http.host": LOOPBACK, "quarkus.http.port": str(port), **server.settings}
     options = [f"-D{name}={value}" for name, value in settings.items()]

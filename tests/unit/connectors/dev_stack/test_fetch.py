@@ -15,7 +15,14 @@ import pytest
 from typer.testing import CliRunner
 
 from connectors.cli.main import app
-from connectors.dev_stack.fetch import Bundle, bytes_below, fetched, ivy_jar, locked
+from connectors.dev_stack.fetch import (
+    Bundle,
+    bytes_below,
+    download_line,
+    fetched,
+    ivy_jar,
+    locked,
+)
 from connectors.dev_stack.places import dev_directory, jars_directory
 from storage_core import CorruptionError, InvalidRequestError, UnavailableError
 
@@ -58,6 +65,18 @@ def test_bundle_is_fetched_once_and_archives_are_unpacked(tmp_path, store):
     assert (tmp_path / "small-1/inner/b.jar").read_bytes() == b"b" * 100
     assert not (tmp_path / "small-1/b.zip").exists()
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_one_line_says_what_is_to_be_downloaded_and_what_is_cached(tmp_path, store):
+    bundles = [SMALL, replace(SMALL, name="large-2", megabytes=20)]
+    assert download_line(bundles, tmp_path) == (
+        "21 MB to download, once: small-1 (1 MB), large-2 (20 MB)"
+    )
+    fetched(SMALL, tmp_path, store.retrieve)
+    assert download_line(bundles, tmp_path) == (
+        f"20 MB to download, once: large-2 (20 MB); cached in {tmp_path}: small-1 (1 MB)"
+    )
+    assert download_line(bundles[:1], tmp_path) == f"cached in {tmp_path}: small-1 (1 MB)"
 
 
 def test_two_at_once_fetch_once(tmp_path, store):
