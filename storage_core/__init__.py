@@ -1,54 +1,117 @@
-"""The shard log: append, commit, recover, read. Everything public is imported from here."""
+"""The shard log: append, commit, recover, read. Everything public is imported from here.
 
-from storage_core.catalog.dropped_streams import Drop, drop_stream, dropped_streams
-from storage_core.catalog.index_options import IndexOptions
-from storage_core.catalog.options import StreamOptions
-from storage_core.catalog.origin import StreamOrigin, is_stream_name
-from storage_core.catalog.position import Position, ShardPosition
-from storage_core.catalog.root_file import list_streams, root_id
-from storage_core.catalog.stream_file import StreamDescription, describe_stream
-from storage_core.errors import (
-    BrokerUnavailableError,
-    ClientFailedError,
-    ClosedError,
-    CorruptionError,
-    ForeignDataError,
-    InvalidRequestError,
-    LostRangeError,
-    ShardLockedError,
-    ShardlogError,
-    ShardPoisonedError,
-    UnavailableError,
-    UnsupportedFormatError,
-)
-from storage_core.format.contents import Contents
-from storage_core.format.counters import StreamStats
-from storage_core.format.keys import INT64_MAX, INT64_MIN, KEY_BYTES_MAX
-from storage_core.format.part_entry import PartEntry
-from storage_core.format.record import HEADERS_TYPE, Record, State
-from storage_core.format.schema_entry import SchemaEntry
-from storage_core.format.window import UNITS_PER_SECOND, Unit
-from storage_core.ground.clock import Clock, SystemClock
-from storage_core.ground.locks import DirectoryLock
-from storage_core.index.worker import IndexWorker
-from storage_core.parts.compact_report import Compacted, CompactReport
-from storage_core.parts.maintain_report import MaintenanceReport, ShardMaintenance
-from storage_core.parts.part_maker import PartMaker
-from storage_core.parts.seal_report import Mended, SealReport, ShardSeal, ShardTrim, TrimReport
-from storage_core.read.parts import Part
-from storage_core.read.request import ReadRequest, ShardReader
-from storage_core.reader import StreamReader
-from storage_core.staging import StagingArea
-from storage_core.store.environment import Environment
-from storage_core.store.open_files import files_needed
-from storage_core.stream import Stream
-from storage_core.transactions.series import TransactionId
-from storage_core.transactions.staged_rows import StagedPart, StagingWriter
-from storage_core.transactions.transaction import Transaction
-from storage_core.upkeep.expiry_report import ExpiryReport, ShardExpiry
-from storage_core.upkeep.findings import Problem
-from storage_core.upkeep.verify import VerifyReport
-from storage_core.write.entry import AppendReport
+A name is loaded when it is first asked for (ground/names_on_demand.py).
+"""
+
+from typing import TYPE_CHECKING
+
+from storage_core.ground.names_on_demand import names_on_demand
+
+if TYPE_CHECKING:
+    from storage_core.catalog.dropped_streams import Drop, drop_stream, dropped_streams
+    from storage_core.catalog.index_options import IndexOptions
+    from storage_core.catalog.options import StreamOptions
+    from storage_core.catalog.origin import StreamOrigin, is_stream_name
+    from storage_core.catalog.position import Position, ShardPosition
+    from storage_core.catalog.root_file import list_streams, root_id
+    from storage_core.catalog.stream_file import StreamDescription, describe_stream
+    from storage_core.errors import (
+        BrokerUnavailableError,
+        ClientFailedError,
+        ClosedError,
+        CorruptionError,
+        ForeignDataError,
+        InvalidRequestError,
+        LostRangeError,
+        ShardLockedError,
+        ShardlogError,
+        ShardPoisonedError,
+        UnavailableError,
+        UnsupportedFormatError,
+    )
+    from storage_core.format.contents import Contents
+    from storage_core.format.counters import StreamStats
+    from storage_core.format.keys import INT64_MAX, INT64_MIN, KEY_BYTES_MAX
+    from storage_core.format.part_entry import PartEntry
+    from storage_core.format.record import HEADERS_TYPE, Record, State
+    from storage_core.format.schema_entry import SchemaEntry
+    from storage_core.format.window import UNITS_PER_SECOND, Unit
+    from storage_core.ground.clock import Clock, SystemClock
+    from storage_core.ground.locks import DirectoryLock
+    from storage_core.index.worker import IndexWorker
+    from storage_core.parts.compact_report import Compacted, CompactReport
+    from storage_core.parts.maintain_report import MaintenanceReport, ShardMaintenance
+    from storage_core.parts.part_maker import PartMaker
+    from storage_core.parts.seal_report import Mended, SealReport, ShardSeal, ShardTrim, TrimReport
+    from storage_core.read.parts import Part
+    from storage_core.read.request import ReadRequest, ShardReader
+    from storage_core.reader import StreamReader
+    from storage_core.staging import StagingArea
+    from storage_core.store.environment import Environment
+    from storage_core.store.open_files import files_needed
+    from storage_core.stream import Stream
+    from storage_core.transactions.series import TransactionId
+    from storage_core.transactions.staged_rows import StagedPart, StagingWriter
+    from storage_core.transactions.transaction import Transaction
+    from storage_core.upkeep.expiry_report import ExpiryReport, ShardExpiry
+    from storage_core.upkeep.findings import Problem
+    from storage_core.upkeep.verify import VerifyReport
+    from storage_core.write.entry import AppendReport
+else:
+    __getattr__, __dir__ = names_on_demand(
+        __name__,
+        {
+            "catalog.dropped_streams": ("Drop", "drop_stream", "dropped_streams"),
+            "catalog.index_options": ("IndexOptions",),
+            "catalog.options": ("StreamOptions",),
+            "catalog.origin": ("StreamOrigin", "is_stream_name"),
+            "catalog.position": ("Position", "ShardPosition"),
+            "catalog.root_file": ("list_streams", "root_id"),
+            "catalog.stream_file": ("StreamDescription", "describe_stream"),
+            "errors": (
+                "BrokerUnavailableError",
+                "ClientFailedError",
+                "ClosedError",
+                "CorruptionError",
+                "ForeignDataError",
+                "InvalidRequestError",
+                "LostRangeError",
+                "ShardLockedError",
+                "ShardlogError",
+                "ShardPoisonedError",
+                "UnavailableError",
+                "UnsupportedFormatError",
+            ),
+            "format.contents": ("Contents",),
+            "format.counters": ("StreamStats",),
+            "format.keys": ("INT64_MAX", "INT64_MIN", "KEY_BYTES_MAX"),
+            "format.part_entry": ("PartEntry",),
+            "format.record": ("HEADERS_TYPE", "Record", "State"),
+            "format.schema_entry": ("SchemaEntry",),
+            "format.window": ("UNITS_PER_SECOND", "Unit"),
+            "ground.clock": ("Clock", "SystemClock"),
+            "ground.locks": ("DirectoryLock",),
+            "index.worker": ("IndexWorker",),
+            "parts.compact_report": ("Compacted", "CompactReport"),
+            "parts.maintain_report": ("MaintenanceReport", "ShardMaintenance"),
+            "parts.part_maker": ("PartMaker",),
+            "parts.seal_report": ("Mended", "SealReport", "ShardSeal", "ShardTrim", "TrimReport"),
+            "read.parts": ("Part",),
+            "read.request": ("ReadRequest", "ShardReader"),
+            "reader": ("StreamReader",),
+            "staging": ("StagingArea",),
+            "store.environment": ("Environment",),
+            "store.open_files": ("files_needed",),
+            "stream": ("Stream",),
+            "transactions.series": ("TransactionId",),
+            "transactions.staged_rows": ("StagedPart", "StagingWriter"),
+            "transactions.transaction": ("Transaction",),
+            "upkeep.expiry_report": ("ExpiryReport", "ShardExpiry"),
+            "upkeep.findings": ("Problem",),
+            "upkeep.verify": ("VerifyReport",),
+            "write.entry": ("AppendReport",),
+        },
+    )
 
 __all__ = [
     "HEADERS_TYPE",

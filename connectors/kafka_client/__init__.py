@@ -3,7 +3,7 @@
 Nothing else imports confluent_kafka. Every call is bounded in time. Names of librdkafka's
 settings are passed through as they are.
 
-    terms            partitions, places, a message's fields
+    terms            partitions, places
     settings         our defaults, what is fixed, which are one kind of client's own
     translate        its exceptions and error events in our terms, by one table
     consumer         a consumer whose owner says where each partition begins; one thread
@@ -14,23 +14,49 @@ settings are passed through as they are.
     native_library   the compiled library, or why it cannot be had
     native_fetch     those columns, filled by it
     python_fetch     the same without it, from messages, one pass a field
+    message_fields   how a message's fields are reached
     reach            whether a broker answers; if none does, why
 """
 
-from connectors.kafka_client.admin import Admin
-from connectors.kafka_client.consumer import Consumer, check_settings
-from connectors.kafka_client.fetched import Fetched, Stretches
-from connectors.kafka_client.producer import Producer
-from connectors.kafka_client.settings import (
-    BROKER_NAMES,
-    LOGGER_NAME,
-    FetchWay,
-    line_without_secrets,
-    shown_consumer_settings,
-)
-from connectors.kafka_client.terms import Headers, Partition, Place
-from connectors.kafka_client.transaction import TransactionalProducer
-from connectors.kafka_client.translate import PartitionFault
+from typing import TYPE_CHECKING
+
+from storage_core.ground.names_on_demand import names_on_demand
+
+if TYPE_CHECKING:
+    from connectors.kafka_client.admin import Admin
+    from connectors.kafka_client.consumer import Consumer, check_settings
+    from connectors.kafka_client.fetched import Fetched, Stretches
+    from connectors.kafka_client.producer import Producer
+    from connectors.kafka_client.settings import (
+        BROKER_NAMES,
+        LOGGER_NAME,
+        FetchWay,
+        line_without_secrets,
+        shown_consumer_settings,
+    )
+    from connectors.kafka_client.terms import Headers, Partition, Place
+    from connectors.kafka_client.transaction import TransactionalProducer
+    from connectors.kafka_client.translate import PartitionFault
+else:
+    __getattr__, __dir__ = names_on_demand(
+        __name__,
+        {
+            "admin": ("Admin",),
+            "consumer": ("Consumer", "check_settings"),
+            "fetched": ("Fetched", "Stretches"),
+            "producer": ("Producer",),
+            "settings": (
+                "BROKER_NAMES",
+                "LOGGER_NAME",
+                "FetchWay",
+                "line_without_secrets",
+                "shown_consumer_settings",
+            ),
+            "terms": ("Headers", "Partition", "Place"),
+            "transaction": ("TransactionalProducer",),
+            "translate": ("PartitionFault",),
+        },
+    )
 
 __all__ = [
     "BROKER_NAMES",

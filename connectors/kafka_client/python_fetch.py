@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from connectors.kafka_client.fetched import Fetched, Stretches
-from connectors.kafka_client.terms import FIELDS, Headers, Messages, Partition
+from connectors.kafka_client.message_fields import FIELDS, Messages
+from connectors.kafka_client.terms import Headers, Partition
 from connectors.kafka_client.translate import PartitionFault, fault_of
 from storage_core import HEADERS_TYPE
 

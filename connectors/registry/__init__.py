@@ -10,20 +10,41 @@ Names of settings are those of Confluent's clients. Any thread may call.
     client       the questions, and what is kept of their answers
 """
 
-from connectors.registry.client import RegistryClient
-from connectors.registry.errors import (
-    IncompatibleSchemaError,
-    RegistryRefusedError,
-    RegistryUnavailableError,
-    SchemaNotFoundError,
-)
-from connectors.registry.registered import Compatibility, Reference, RegisteredSchema
-from connectors.registry.schema_files import SchemaFile, read_schema_files, schema_in_file
-from connectors.registry.settings import (
-    RegistrySettings,
-    settings_in_file,
-    shown_registry_settings,
-)
+from typing import TYPE_CHECKING
+
+from storage_core.ground.names_on_demand import names_on_demand
+
+if TYPE_CHECKING:
+    from connectors.registry.client import RegistryClient
+    from connectors.registry.errors import (
+        IncompatibleSchemaError,
+        RegistryRefusedError,
+        RegistryUnavailableError,
+        SchemaNotFoundError,
+    )
+    from connectors.registry.registered import Compatibility, Reference, RegisteredSchema
+    from connectors.registry.schema_files import SchemaFile, read_schema_files, schema_in_file
+    from connectors.registry.settings import (
+        RegistrySettings,
+        settings_in_file,
+        shown_registry_settings,
+    )
+else:
+    __getattr__, __dir__ = names_on_demand(
+        __name__,
+        {
+            "client": ("RegistryClient",),
+            "errors": (
+                "IncompatibleSchemaError",
+                "RegistryRefusedError",
+                "RegistryUnavailableError",
+                "SchemaNotFoundError",
+            ),
+            "registered": ("Compatibility", "Reference", "RegisteredSchema"),
+            "schema_files": ("SchemaFile", "read_schema_files", "schema_in_file"),
+            "settings": ("RegistrySettings", "settings_in_file", "shown_registry_settings"),
+        },
+    )
 
 __all__ = [
     "Compatibility",

@@ -1,0 +1,36 @@
+"""Public names that a package loads when they are first asked for, each from its module.
+
+A package lists what it exports twice: as imports that type checkers alone see, and as a table of
+names by module. So whoever wants an error or an option waits for neither Arrow nor RocksDB nor
+Kafka. What was asked for once is found as any other name. A test holds both lists against each
+other. Any thread may ask.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+
+
+def names_on_demand(
+    package: str, exports: Mapping[str, Iterable[str]]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return the `__getattr__` and the `__dir__` of a package that loads its names on demand.
+
+    Args:
+        package: The package's name.
+        exports: The names that it exports, by the modules below it that have them.
+    """
+    modules = {name: module for module, names in exports.items() for name in names}
+
+    def found(name: str) -> object:
+        if name not in modules:
+            message = f"module {package!r} has no attribute {name!r}"
+            raise AttributeError(message)
+        value: object = getattr(import_module(f"{package}.{modules[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def listed() -> list[str]:
+        return sorted({*modules, *vars(sys.modules[package])})
+
+    return found, listed
