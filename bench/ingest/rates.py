@@ -23,7 +23,8 @@ from bench.workspace import empty_directory
 from connectors.cli.worker import tune_process
 from connectors.dev_stack.broker import BROKER
 from connectors.dev_stack.server import Server
-from connectors.ingest.log_lines import LogFormat, open_log
+from connectors.ingest.line_output import LogFormat
+from connectors.ingest.log_lines import open_log
 from connectors.ingest.worker import Worker
 from connectors.kafka_client import Admin, Producer, shown_consumer_settings
 from connectors.settings.loading import load_options

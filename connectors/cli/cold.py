@@ -2,16 +2,15 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Annotated, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
-import typer
-
-from connectors.cli.arguments import AsJson, OutputOption, Overwrite, Root, StreamName, To
 from connectors.cli.output import Output, OutputChoice
 from connectors.cli.printing import print_json, print_line, print_lines, print_table
 from connectors.cli.progress_bar import progress_bar, query_line
 from connectors.cli.second_interrupt import second_interrupt_ends
 from connectors.cli.shown import counted, shown_primary
+from connectors.cli.verbs.options import OutputForm
 from storage_core import (
     UNITS_PER_SECOND,
     InvalidRequestError,
@@ -32,65 +31,9 @@ _WIDE: Final = (
 )
 _TO_THE_MINUTE: Final = len("2026-01-31T12:00")
 
-RowsMin = Annotated[
-    int,
-    typer.Option(metavar="N", min=1, help="Leave a shard alone that has fewer unsealed rows."),
-]
-Mend = Annotated[
-    bool,
-    typer.Option(
-        "--mend",
-        help="First read all parts, and make those again of the log that are damaged or gone.",
-    ),
-]
-Wide = Annotated[
-    bool,
-    typer.Option(
-        "--wide",
-        help="For wide terminals: also the kind of value, addresses, up to which time, and when a "
-        "part was made.",
-    ),
-]
-KeepHotHours = Annotated[
-    float,
-    typer.Option(
-        metavar="H", min=0, help="Leave blocks that were committed less than so many hours ago."
-    ),
-]
-Query = Annotated[
-    str,
-    typer.Argument(
-        metavar="QUERY",
-        help="SQL as DuckDB understands it; streams are tables.",
-        show_default=False,
-    ),
-]
-MemoryMib = Annotated[
-    int | None,
-    typer.Option(
-        metavar="MIB",
-        min=32,
-        help="What DuckDB may hold in memory; what needs more goes to disk. Without it a quarter "
-        "of the memory, and no less than 1024.",
-        show_default=False,
-    ),
-]
 
-
-def seal(
-    root: Root,
-    stream: StreamName,
-    rows_min: RowsMin = 1,
-    mend: Mend = False,
-    as_json: AsJson = False,
-) -> None:
-    """Make parts of all rows that are not sealed yet: files of Parquet, sorted by id and time.
-
-    The log keeps the rows too, until `shardlog trim`. A worker does all this by itself. Refused
-    while a writer holds the stream.
-
-    Example: shardlog seal ./data telemetry
-    """
+def seal(*, root: Path, stream: str, rows_min: int, mend: bool, as_json: bool) -> None:
+    """Make parts of all rows that are not sealed yet: files of Parquet, sorted by id and time."""
     with (
         Stream.open(root, stream) as opened,
         progress_bar(sum(opened.unsealed().values()), "row") as progress,
@@ -127,15 +70,8 @@ def seal(
     )
 
 
-def compact(root: Root, stream: StreamName, as_json: AsJson = False) -> None:
-    """Join small neighbouring parts to larger ones, so that queries open few files.
-
-    Five or more of a level become one of the next, of a million rows at most. The files that were
-    joined stay for `keep_replaced_minutes`, for queries under way. Refused while a writer holds the
-    stream.
-
-    Example: shardlog compact ./data telemetry
-    """
+def compact(*, root: Path, stream: str, as_json: bool) -> None:
+    """Join small neighbouring parts to larger ones, so that queries open few files."""
     with Stream.open(root, stream) as opened:
         with progress_bar(None, "row") as progress:
             report = opened.compact(progress)
@@ -163,17 +99,8 @@ def compact(root: Root, stream: StreamName, as_json: AsJson = False) -> None:
     )
 
 
-def trim(
-    root: Root, stream: StreamName, keep_hot_hours: KeepHotHours = 0.0, as_json: AsJson = False
-) -> None:
-    """Free the log of blocks whose rows are in parts: from then on parts answer in their place.
-
-    Each block is first made again of its parts and compared. Parts are the only copy of these rows
-    then: back them up. Refused while a writer holds the stream; programs of earlier versions refuse
-    the stream from then on.
-
-    Example: shardlog trim ./data telemetry --keep-hot-hours 48
-    """
+def trim(*, root: Path, stream: str, keep_hot_hours: float, as_json: bool) -> None:
+    """Free the log of blocks whose rows are in parts: from then on parts answer in their place."""
     with Stream.open(root, stream) as opened:
         waiting = sum(opened.untrimmed().values())
         with progress_bar(waiting, "row") as progress:
@@ -209,14 +136,8 @@ def trim(
     )
 
 
-def parts(root: Root, stream: StreamName, wide: Wide = False, as_json: AsJson = False) -> None:
-    """List the parts of a stream: its files of Parquet, which any tool may read.
-
-    They lie in ROOT/STREAM/shard-NNNN/parts; --json has whole paths. A level tells how often rows
-    were joined with others; "from" is the time of the first.
-
-    Example: shardlog parts ./data telemetry
-    """
+def parts(*, root: Path, stream: str, wide: bool, as_json: bool) -> None:
+    """List the parts of a stream: its files of Parquet, which any tool may read."""
     with StreamReader.open(root, stream) as reader:
         found = reader.parts()
         unit = reader.options.unit
@@ -233,20 +154,15 @@ def parts(root: Root, stream: StreamName, wide: Wide = False, as_json: AsJson = 
 
 
 def sql(  # noqa: PLR0913 - one parameter an option
-    root: Root,
-    query: Query,
-    form: OutputOption = None,
-    to: To = None,
-    overwrite: Overwrite = False,
-    memory_mib_max: MemoryMib = None,
+    *,
+    root: Path,
+    query: str,
+    form: OutputForm | None,
+    to: Path | None,
+    overwrite: bool,
+    memory_mib_max: int | None,
 ) -> None:
-    """Ask streams in SQL: their parts and the rows that are not sealed yet, as of this moment.
-
-    A stream is a table by its name, in quotes where that has a dot or a dash. The column "primary"
-    is written in quotes. Needs DuckDB: pip install 'shardlog[sql]'.
-
-    Example: shardlog sql ./data 'SELECT count(*) FROM telemetry'
-    """
+    """Ask streams in SQL: their parts and the rows that are not sealed yet, as of this moment."""
     # Loading it takes a third of a second, which other verbs need not wait for.
     from storage_core.cold.sql import batches_of  # noqa: PLC0415
 

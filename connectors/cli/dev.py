@@ -6,7 +6,7 @@ read goes to standard error. The work is done in connectors/dev_stack/stack.py.
 
 import os
 import signal
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 
@@ -19,32 +19,12 @@ from connectors.dev_stack.registry import REGISTRY
 from connectors.dev_stack.stack import KINDS, DevStack
 from storage_core import InvalidRequestError, UnavailableError
 
-app = typer.Typer(
-    help='Run a real Kafka broker on this machine.\n\nExample: eval "$(shardlog dev up)"',
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-
 _LOOK_EVERY_S: Final = 1.0
 _COLUMNS: Final = ("server", "address", "pid", "answers")
 
-WithRegistry = Annotated[bool, typer.Option("--registry", help="Start a schema registry too.")]
-InForeground = Annotated[
-    bool, typer.Option("--foreground", help="Stay, and stop all when interrupted or killed.")
-]
 
-
-@app.command("up")
-def up(registry: WithRegistry = False, foreground: InForeground = False) -> None:
-    """Start a broker and print its address as shell assignments.
-
-    The first start fetches the broker (45 MB), and with --registry the registry (139 MB). What
-    already runs is left alone and its address printed again. Where KAFKA_BOOTSTRAP is set already
-    (for the registry SCHEMA_REGISTRY_URL), that server is used and none is started.
-    All who have the same SHARDLOG_STATE, a directory, share its servers.
-
-    Example: eval "$(shardlog dev up --registry)"
-    """
+def up(*, registry: bool = False, foreground: bool = False) -> None:
+    """Start a broker and print its address as shell assignments."""
     stack = DevStack(dev_directory(), owner=Process.current() if foreground else None)
     if foreground and stack.services():
         message = "the dev stack already runs: end it with `shardlog dev down`"
@@ -54,14 +34,8 @@ def up(registry: WithRegistry = False, foreground: InForeground = False) -> None
         _stay(stack)
 
 
-@app.command("down")
 def down() -> None:
-    """Stop what `shardlog dev up` started, and remove its data.
-
-    It stops them for all who share them: those of the same SHARDLOG_STATE, a directory.
-
-    Example: eval "$(shardlog dev down)"
-    """
+    """Stop what `shardlog dev up` started, and remove its data."""
     ended = DevStack(dev_directory()).stop()
     for name in ended:
         print_line(f"unset {KINDS[name].variable}")
@@ -70,14 +44,8 @@ def down() -> None:
         typer.echo("nothing was running", err=True)
 
 
-@app.command("status", short_help="Show what runs, and whether it answers.")
 def status() -> None:
-    """Show what runs, and whether it answers; the exit code is 3 when something does not.
-
-    It looks at the servers of SHARDLOG_STATE, a directory.
-
-    Example: shardlog dev status
-    """
+    """Show what runs, and whether it answers; the exit code is 3 when something does not."""
     services = DevStack(dev_directory()).services()
     if not services:
         message = "nothing runs: start it with `shardlog dev up`"

@@ -10,58 +10,28 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import typer
-
-from connectors.cli.arguments import (
-    BOOTSTRAP_DEFAULT,
-    AsJson,
-    Bootstrap,
-    FormatOption,
-    KafkaSettings,
-    OneStream,
-    Root,
-    StreamName,
-    kafka_settings,
-)
+from connectors.cli.arguments import kafka_settings
 from connectors.cli.each_stream import of_each_stream
-from connectors.cli.printing import RowPrinter, print_json, print_line, print_table
+from connectors.cli.printing import print_json, print_line, print_table
 from connectors.cli.progress_bar import progress_bar
+from connectors.cli.row_printer import RowPrinter
 from connectors.cli.shown import counted, were
+from connectors.cli.verbs.options import Format
 from connectors.dead_letters.record import DeadLetter, decode_dead_letter, reason_word
 from connectors.dead_letters.replay import Replay
 from connectors.kafka_client import Admin
 from storage_core import InvalidRequestError, StreamReader
 
-app = typer.Typer(
-    help="Look at dead letters: records that could not be stored, and why.\n\n"
-    "Example: shardlog dlq list ./data",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-
 _LIST_COLUMNS: Final = ("stream", "shard", "dead letters", "first offset", "reason of the first")
 _COLUMNS: Final = ("shard", "offset", "timestamp", "word", "reason", "key", "value", "headers")
 _PRINT_ROWS: Final = 256
-_REPLAY_GROUP: Final = "shardlog-replay"
 _BROKER_WAIT_S: Final = 10.0
 
-Shard = Annotated[
-    int | None, typer.Option(metavar="N", help="Only this shard; without it, one after the other.")
-]
-From = Annotated[int, typer.Option("--from", metavar="OFFSET", min=0, help="The first offset.")]
-Limit = Annotated[
-    int, typer.Option(metavar="N", min=0, help="Most dead letters of each shard; 0 for all.")
-]
 
-
-@app.command("list", short_help="List the shards that keep dead letters.")
-def list_(root: Root, stream: OneStream = None, as_json: AsJson = False) -> None:
-    """List the shards that keep dead letters: how many, and why the first of them.
-
-    Example: shardlog dlq list ./data telemetry
-    """
+def list_(*, root: Path, stream: str | None, as_json: bool) -> None:
+    """List the shards that keep dead letters: how many, and why the first of them."""
     rows, error = of_each_stream(root, stream, partial(_summaries, root))
     if as_json:
         names = ("stream", "shard", "dead_letters", "first_offset", "reason_of_first")
@@ -72,19 +42,16 @@ def list_(root: Root, stream: OneStream = None, as_json: AsJson = False) -> None
         raise error
 
 
-@app.command("show", short_help="Show dead letters byte for byte, and why.")
 def show(  # noqa: PLR0913 - one parameter an option
-    root: Root,
-    stream: StreamName,
-    shard: Shard = None,
-    start: From = 0,
-    limit: Limit = 100,
-    form: FormatOption = "table",
+    *,
+    root: Path,
+    stream: str,
+    shard: int | None,
+    start: int,
+    limit: int,
+    form: Format,
 ) -> None:
-    """Show dead letters: the place, the reason, and the record byte for byte.
-
-    Example: shardlog dlq show ./data telemetry --shard 0 --format json
-    """
+    """Show dead letters: the place, the reason, and the record byte for byte."""
     with StreamReader.open(root, stream) as reader:
         there = reader.refresh()
         if shard is not None and shard not in there:
@@ -99,28 +66,16 @@ def show(  # noqa: PLR0913 - one parameter an option
         printer.end()
 
 
-@app.command("replay", short_help="Send forwarded records back where they came from.")
 def replay(  # noqa: PLR0913 - one parameter an option
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The dead-letter topic.")],
-    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
-    group: Annotated[
-        str, typer.Option(metavar="NAME", help="Whose offsets say what was replayed.")
-    ] = _REPLAY_GROUP,
-    limit: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Most records to send back; 0 for all.")
-    ] = 0,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what would be sent back.")
-    ] = False,
-    kafka: KafkaSettings = None,
+    *,
+    topic: str,
+    bootstrap: str,
+    group: str,
+    limit: int,
+    dry_run: bool,
+    kafka: list[str] | None,
 ) -> None:
-    """Send forwarded records back to the partitions they come from, each once.
-
-    What was replayed is not replayed again, also where a replay was killed. Mend first what had the
-    records refused, or they come back.
-
-    Example: shardlog dlq replay orders.dlq --dry-run
-    """
+    """Send forwarded records back to the partitions they come from, each once."""
     settings: dict[str, object] = {**kafka_settings(kafka), "bootstrap.servers": bootstrap}
     Admin(settings).await_broker(_BROKER_WAIT_S)
     one = Replay({**settings, "group.id": group}, topic, is_dry_run=dry_run)

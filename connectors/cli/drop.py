@@ -6,11 +6,8 @@ though the group stands further.
 """
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
-import typer
-
-from connectors.cli.arguments import Execute, Root, StreamName
 from connectors.cli.printing import print_line
 from connectors.cli.shown import bytes_below, counted, shown_bytes
 from connectors.ingest.set_aside_notes import SetAsideNotes
@@ -19,19 +16,9 @@ from storage_core import ShardlogError, StreamReader, describe_stream, drop_stre
 
 _UNKNOWN: Final = "its records cannot be counted"
 
-Remove = Annotated[
-    bool, typer.Option("--remove", help="Remove its files; without it they are set aside.")
-]
 
-
-def drop(root: Root, stream: StreamName, remove: Remove = False, execute: Execute = False) -> None:
-    """Take a stream away: set it aside under the root, or remove it.
-
-    Refused while a writer holds the stream. Without --execute it only says what would happen.
-    A worker of the same group takes the topic again from where `start` says.
-
-    Example: shardlog drop ./data telemetry --execute
-    """
+def drop(*, root: Path, stream: str, remove: bool, execute: bool) -> None:
+    """Take a stream away: set it aside under the root, or remove it."""
     what = _described(root, stream)
     if not execute:
         done = "remove" if remove else "set aside"

@@ -1,10 +1,11 @@
 """Where the `shardlog` command begins: interruptible without a traceback from its first moment.
 
-Importing what the command stands on takes most of a second. An interrupt in it would come out as a
-traceback from the middle of some library, or be taken by it for a broken installation; until all is
-imported, and once the command is done, Ctrl-C ends the process as it ends any other program. So it
-does with a worker until that has set what it does on signals; and SIGUSR1, which somebody may send
-to a worker at any time, is not to end one that cannot hear it yet.
+Importing what the command stands on takes a moment, and what a verb works with half a second. An
+interrupt in it would come out as a traceback from the middle of some library, or be taken by it for
+a broken installation; while anything is imported (verbs/work.py), and once the command is done,
+Ctrl-C ends the process as it ends any other program. So it does with a worker until that has set
+what it does on signals; and SIGUSR1, which somebody may send to a worker at any time, is not to end
+one that cannot hear it yet.
 """
 
 import signal

@@ -1,23 +1,11 @@
 """`shardlog export` and `shardlog import`: rows of a stream as files, and back."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-import typer
-
-from connectors.cli.arguments import (
-    AsJson,
-    Ids,
-    KeyHexes,
-    KeyTexts,
-    Root,
-    StreamName,
-    keys_of,
-    primary_bound,
-)
+from connectors.cli.arguments import keys_of, primary_bound
 from connectors.cli.printing import print_json, print_line
 from connectors.cli.progress_bar import progress_bar
-from connectors.cli.read import End, Start
 from connectors.cli.shown import counted, shown_ranges
 from storage_core import InvalidRequestError, StreamReader
 
@@ -26,72 +14,25 @@ if TYPE_CHECKING:
 
 _FILES: Final = (".parquet", ".avro", ".jsonl", ".csv")
 
-Directory = Annotated[
-    Path,
-    typer.Option(
-        "--output",
-        "--to",
-        "-o",
-        metavar="DIR",
-        help="Directory for the files; it appears once all of them are written.",
-        show_default=False,
-    ),
-]
-Exported = Annotated[
-    Path, typer.Argument(metavar="DIR", help="Directory of an export.", show_default=False)
-]
-Form = Annotated[
-    Literal["parquet", "avro", "jsonl"],
-    typer.Option(
-        "--format",
-        help="Parquet, typed where a schema wrote the values; Avro container files, one a schema; "
-        "or one JSON object a line.",
-    ),
-]
-AvroCodec = Annotated[
-    Literal["deflate", "zstandard"], typer.Option("--codec", help="How Avro files are compressed.")
-]
-FileRows = Annotated[
-    int, typer.Option(metavar="N", min=1, help="After about so many rows the next files begin.")
-]
-NullKey = Annotated[
-    bool, typer.Option("--null-key", help="Also records without a key, beside those of --key.")
-]
-WithoutLost = Annotated[
-    bool,
-    typer.Option(
-        "--without-lost",
-        help="Leave out what is lost, and tell it; without this a lost range is refused.",
-    ),
-]
-Append = Annotated[
-    bool,
-    typer.Option("--append", help="Add the rows behind those that the stream has, as new ones."),
-]
-
 
 def export(  # noqa: PLR0913 - one parameter an option
-    root: Root,
-    stream: StreamName,
-    directory: Directory,
-    form: Form = "parquet",
-    start: Start = None,
-    end: End = None,
-    ids: Ids = None,
-    keys: KeyTexts = None,
-    hex_keys: KeyHexes = None,
-    null_key: NullKey = False,
-    codec: AvroCodec = "deflate",
-    file_rows: FileRows = 131_072,
-    without_lost: WithoutLost = False,
-    as_json: AsJson = False,
+    *,
+    root: Path,
+    stream: str,
+    directory: Path,
+    form: Literal["parquet", "avro", "jsonl"],
+    start: str | None,
+    end: str | None,
+    ids: list[int] | None,
+    keys: list[str] | None,
+    hex_keys: list[str] | None,
+    null_key: bool,
+    codec: Literal["deflate", "zstandard"],
+    file_rows: int,
+    without_lost: bool,
+    as_json: bool,
 ) -> None:
-    """Write the records of a stream to files with a manifest, as they are at this moment.
-
-    Writers go on beside it. Interrupted, it goes on where it stopped once it is called again.
-
-    Example: shardlog export ./data telemetry --output ./telemetry-export
-    """
+    """Write the records of a stream to files with a manifest, as they are at this moment."""
     # Loading it takes a fifth of a second, which other verbs need not wait for.
     from storage_core.exchange.export import export_stream  # noqa: PLC0415
 
@@ -135,15 +76,8 @@ def export(  # noqa: PLR0913 - one parameter an option
     )
 
 
-def import_(root: Root, directory: Exported, stream: StreamName, append: Append = False) -> None:
-    """Take the records of an export into a stream: as they were, or as new ones.
-
-    A stream that is not there is made as the exported one was; its records have the same addresses.
-    One that has other records is refused without --append. Repeated, it changes nothing;
-    interrupted, it goes on.
-
-    Example: shardlog import ./elsewhere ./telemetry-export telemetry
-    """
+def import_(*, root: Path, directory: Path, stream: str, append: bool) -> None:
+    """Take the records of an export into a stream: as they were, or as new ones."""
     from storage_core.exchange.importing import (  # noqa: PLC0415 - as above
         import_stream,
         rows_exported,

@@ -1,39 +1,19 @@
 """`shardlog expire`: let what a stream no longer keeps go, or tell what would go."""
 
-from typing import Annotated, Final
+from pathlib import Path
+from typing import Final
 
 import typer
 
-from connectors.cli.arguments import AsJson, Execute, Root, StreamName
 from connectors.cli.printing import print_json, print_line, print_table
 from connectors.cli.shown import counted, shown_primary
 from storage_core import UNITS_PER_SECOND, ExpiryReport, Stream, SystemClock, Unit
 
 _COLUMNS: Final = ("shard", "floor", "start", "windows", "rows", "late", "blocks", "bytes")
 
-Now = Annotated[
-    int | None,
-    typer.Option(
-        metavar="TIME",
-        help="Judge by this time, in the stream's unit.",
-        show_default="the clock's",
-    ),
-]
 
-
-def expire(
-    root: Root,
-    stream: StreamName,
-    now: Now = None,
-    execute: Execute = False,
-    as_json: AsJson = False,
-) -> None:
-    """Let what the stream no longer keeps go, by retention and caps; a worker does so by itself.
-
-    Refused while a writer holds the stream. Without --execute it only says what would go.
-
-    Example: shardlog expire ./data telemetry --execute
-    """
+def expire(*, root: Path, stream: str, now: int | None, execute: bool, as_json: bool) -> None:
+    """Let what the stream no longer keeps go, by retention and caps; a worker does so by itself."""
     with Stream.open(root, stream) as opened:
         options = opened.options
         report = opened.expire(now, dry_run=not execute)

@@ -1,63 +1,37 @@
 """`shardlog latest`: the newest record of each id or key, by the log's heads."""
 
-from connectors.cli.arguments import (
-    Columns,
-    Ids,
-    KeyHexes,
-    KeyTexts,
-    OutputOption,
-    Overwrite,
-    Raw,
-    Root,
-    SchemaFile,
-    StreamName,
-    To,
-    column_names,
-    keys_of,
-    primary_bound,
-    shown_columns,
-)
+from pathlib import Path
+from typing import Literal
+
+from connectors.cli.arguments import column_names, keys_of, primary_bound, shown_columns
 from connectors.cli.asked_rows import AskedRows
 from connectors.cli.output import OutputChoice
-from connectors.cli.read import (
-    COLUMNS,
-    Count,
-    End,
-    LatestBy,
-    NullKey,
-    Start,
-    Tombstones,
-    show_newest,
-    show_rows,
-)
+from connectors.cli.read import COLUMNS, show_newest, show_rows
+from connectors.cli.verbs.options import OutputForm
 from storage_core import InvalidRequestError, StreamReader
 
 
 def latest(  # noqa: PLR0913 - one parameter an option
-    root: Root,
-    stream: StreamName,
-    ids: Ids = None,
-    keys: KeyTexts = None,
-    hex_keys: KeyHexes = None,
-    null_key: NullKey = False,
-    latest_by: LatestBy = None,
-    tombstones: Tombstones = False,
-    start: Start = None,
-    end: End = None,
-    columns: Columns = None,
-    count: Count = False,
-    form: OutputOption = None,
-    to: To = None,
-    overwrite: Overwrite = False,
-    raw: Raw = False,
-    schema: SchemaFile = None,
+    *,
+    root: Path,
+    stream: str,
+    ids: list[int] | None,
+    keys: list[str] | None,
+    hex_keys: list[str] | None,
+    null_key: bool,
+    latest_by: Literal["primary", "key"] | None,
+    tombstones: bool,
+    start: str | None,
+    end: str | None,
+    columns: str | None,
+    count: bool,
+    form: OutputForm | None,
+    to: Path | None,
+    overwrite: bool,
+    raw: bool,
+    schema: Path | None,
 ) -> None:
-    """Show the newest record of each id or key: of equal primaries the last stored.
-
-    A tombstone that is the newest is shown; with --latest-by it is hidden.
-
-    Example: shardlog latest ./data telemetry --id 17 --output jsonl
-    """
+    """Show the newest record of each id or key: of equal primaries the last stored."""
     choice = OutputChoice.of(form, to, overwrite=overwrite, raw=raw, schema=schema)
     if count and to:
         message = "--count prints a number; it goes without --to"

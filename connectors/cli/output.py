@@ -10,14 +10,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Literal, Protocol, Self
+from typing import Final, Protocol, Self
 
 import pyarrow as pa
 import typer
 
-from connectors.cli.arguments import Format
 from connectors.cli.asked_rows import AskedRows
-from connectors.cli.printing import RowPrinter, base64_columns, print_bytes
+from connectors.cli.printing import print_bytes
+from connectors.cli.row_printer import RowPrinter, base64_columns
+from connectors.cli.verbs.options import Format, OutputForm
 from connectors.outputs.pieces import pieces
 from connectors.outputs.progress import Progress
 from connectors.outputs.typed_files import TypedForm, TypedRows, typed_schema
@@ -26,8 +27,6 @@ from connectors.outputs.whole_file import WholeFile
 from connectors.registry import schema_in_file
 from storage_core import InvalidRequestError, StreamReader, SystemClock, Unit
 from storage_core.fields import AvroSchema
-
-OutputForm = Literal["table", "jsonl", "json", "csv", "parquet", "arrow"]
 
 _TEXT: Final[dict[str, Format]] = {"table": "table", "jsonl": "json", "json": "json", "csv": "csv"}
 _BY_SUFFIX: Final[dict[str, OutputForm]] = {

@@ -12,12 +12,12 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Annotated, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import typer
 
 from connectors import kafka_client
-from connectors.cli.arguments import BOOTSTRAP_DEFAULT, Bootstrap, KafkaSettings, kafka_settings
+from connectors.cli.arguments import kafka_settings
 from connectors.cli.avro_values import as_avro, some_bad
 from connectors.cli.made_up_records import TelemetryPlan, made_up_records
 from connectors.cli.printing import print_line
@@ -25,6 +25,7 @@ from connectors.cli.progress_bar import progress_bar
 from connectors.cli.record_lines import Outgoing, records_from
 from connectors.cli.schema_arguments import registry_client
 from connectors.cli.shown import nouns, were
+from connectors.cli.verbs.produce import PARTITIONS_DEFAULT
 from storage_core import BrokerUnavailableError, Environment, InvalidRequestError
 
 _BATCH_RECORDS: Final = 1000
@@ -35,114 +36,31 @@ _FLUSH_STEP_S: Final = 0.2
 _PACE_STEP_S: Final = 0.1
 _TOPIC_WAIT_SETTING: Final = "topic.metadata.propagation.max.ms"
 _TOPIC_WAIT_MS_DEFAULT: Final = 30_000
-_PARTITIONS_DEFAULT: Final = 4
-# The most the Kafka client asks for.
-_PARTITIONS_MAX: Final = 100_000
-
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)]
-Records = Annotated[int, typer.Option(metavar="N", help="How many records.")]
-Devices = Annotated[int, typer.Option(metavar="N", help="How many devices.")]
-Rate = Annotated[
-    float | None,
-    typer.Option(metavar="R", help="Records a second; without it, as fast as possible."),
-]
-Skew = Annotated[
-    float,
-    typer.Option(metavar="X", help="0: all devices report equally often; 1: a few report most."),
-]
-LateShare = Annotated[
-    float,
-    typer.Option(metavar="X", help="Share of records that lie below one before of their device."),
-]
-Seed = Annotated[int, typer.Option(metavar="N", help="The same seed makes the same records.")]
-ValueBytes = Annotated[int, typer.Option(metavar="N", help="Bytes of a value.")]
-StartMs = Annotated[
-    int | None,
-    typer.Option(
-        metavar="MS",
-        help="Timestamp of the first record; without it the first (with --rate) or else the last "
-        "record is about now.",
-    ),
-]
-Partitions = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        min=1,
-        max=_PARTITIONS_MAX,
-        help=f"Partitions of the topic if it is created; {_PARTITIONS_DEFAULT} unless given.",
-    ),
-]
-Create = Annotated[
-    bool, typer.Option("--create/--no-create", help="Create the topic if it is not there.")
-]
-Lines = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help="Instead of telemetry produce the JSON lines of a file, - for standard input; each "
-        "an object of value and optionally key, timestamp, headers.",
-    ),
-]
-Avro = Annotated[
-    bool,
-    typer.Option(
-        "--avro",
-        help="Write values by the latest schema of the subject, and frame them by its id.",
-    ),
-]
-Registry = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        envvar="SCHEMA_REGISTRY_URL",
-        help="Address of the schema registry, for --avro.",
-    ),
-]
-RegistryConfig = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="TOML file whose table [schema.registry] says how to reach it, for --avro.",
-    ),
-]
-Subject = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="The subject, for --avro; TOPIC-value unless given."),
-]
-BadShare = Annotated[
-    float,
-    typer.Option(
-        metavar="X", help="Share of values that no schema wrote, for --avro: to try dead letters."
-    ),
-]
 
 
 def produce(  # noqa: PLR0913 - one parameter an option
-    topic: Topic,
-    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
-    records: Records = 100_000,
-    devices: Devices = 1000,
-    rate: Rate = None,
-    skew: Skew = 0.0,
-    late_share: LateShare = 0.0,
-    seed: Seed = 0,
-    value_bytes: ValueBytes = 100,
-    start_ms: StartMs = None,
-    partitions: Partitions = None,
-    create: Create = True,
-    lines: Lines = None,
-    avro: Avro = False,
-    registry: Registry = None,
-    config: RegistryConfig = None,
-    subject: Subject = None,
-    bad_share: BadShare = 0.0,
-    kafka: KafkaSettings = None,
+    *,
+    topic: str,
+    bootstrap: str,
+    records: int,
+    devices: int,
+    rate: float | None,
+    skew: float,
+    late_share: float,
+    seed: int,
+    value_bytes: int,
+    start_ms: int | None,
+    partitions: int | None,
+    create: bool,
+    lines: str | None,
+    avro: bool,
+    registry: str | None,
+    config: Path | None,
+    subject: str | None,
+    bad_share: float,
+    kafka: list[str] | None,
 ) -> None:
-    """Produce telemetry, or JSON lines, to a Kafka topic.
-
-    Example: shardlog produce telemetry --records 1000000 --late-share 0.02
-    """
+    """Produce telemetry, or JSON lines, to a Kafka topic."""
     schema_from = None
     if avro:
         client = registry_client(registry, config, None)
@@ -180,7 +98,7 @@ def produce(  # noqa: PLR0913 - one parameter an option
         outgoing = chain(list(islice(outgoing, 1)), outgoing)
         if not create:
             notice = notice_of_missing(topic, admin.partitions(), settings, run.now_ms)
-        elif not admin.create_topic(topic, partitions or _PARTITIONS_DEFAULT, {}) and partitions:
+        elif not admin.create_topic(topic, partitions or PARTITIONS_DEFAULT, {}) and partitions:
             notice = notice_of_partitions(topic, admin.partitions().get(topic), partitions)
         if notice is not None:
             typer.echo(f"shardlog: {notice}", err=True)

@@ -2,101 +2,46 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, Final, Literal
+from pathlib import Path
+from typing import Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import typer
 
-from connectors.cli.arguments import (
-    Columns,
-    Ids,
-    KeyHexes,
-    KeyTexts,
-    OutputOption,
-    Overwrite,
-    Raw,
-    Root,
-    SchemaFile,
-    StreamName,
-    To,
-    column_names,
-    keys_of,
-    primary_bound,
-    shown_columns,
-)
+from connectors.cli.arguments import column_names, keys_of, primary_bound, shown_columns
 from connectors.cli.asked_rows import AskedRows
 from connectors.cli.output import OutputChoice, output_of
 from connectors.cli.printing import print_json
+from connectors.cli.verbs.options import OutputForm
 from connectors.ingest.mapping import NULL_KEY_ID
 from storage_core import InvalidRequestError, StreamReader
 
 COLUMNS: Final = ("shard", "secondary", "primary", "version", "address", "late", "payload")
 
-Start = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PRIMARY",
-        help="Least primary: an integer, or a time with its zone (2026-01-31T12:00:00Z).",
-    ),
-]
-End = Annotated[
-    str | None, typer.Option(metavar="PRIMARY", help="Largest primary, inclusive; as --start.")
-]
-Limit = Annotated[int, typer.Option(metavar="N", help="Most records of each id; 0 for all.")]
-Latest = Annotated[bool, typer.Option("--latest", help="Only the newest record of each id.")]
-LatestBy = Annotated[
-    Literal["primary", "key"] | None,
-    typer.Option(
-        help="Only the newest: of records of one id and primary, or of one id and key that with "
-        "the largest primary. Tombstones that are the newest are hidden.",
-    ),
-]
-Tombstones = Annotated[
-    bool,
-    typer.Option(
-        "--tombstones", help="With --latest-by, also show tombstones that are the newest."
-    ),
-]
-Count = Annotated[bool, typer.Option("--count", help="Print only how many records there are.")]
-
-NullKey = Annotated[
-    bool,
-    typer.Option(
-        "--null-key",
-        help="Only records that came without a key, of a topic's stream; with a key dictionary it "
-        "stands beside other keys.",
-    ),
-]
-
 
 def read(  # noqa: PLR0913 - one parameter an option
-    root: Root,
-    stream: StreamName,
-    ids: Ids = None,
-    start: Start = None,
-    end: End = None,
-    limit: Limit = 0,
-    latest: Latest = False,
-    columns: Columns = None,
-    form: OutputOption = None,
-    count: Count = False,
-    null_key: NullKey = False,
-    keys: KeyTexts = None,
-    hex_keys: KeyHexes = None,
-    latest_by: LatestBy = None,
-    tombstones: Tombstones = False,
-    to: To = None,
-    overwrite: Overwrite = False,
-    raw: Raw = False,
-    schema: SchemaFile = None,
+    *,
+    root: Path,
+    stream: str,
+    ids: list[int] | None,
+    start: str | None,
+    end: str | None,
+    limit: int,
+    latest: bool,
+    columns: str | None,
+    form: OutputForm | None,
+    count: bool,
+    null_key: bool,
+    keys: list[str] | None,
+    hex_keys: list[str] | None,
+    latest_by: Literal["primary", "key"] | None,
+    tombstones: bool,
+    to: Path | None,
+    overwrite: bool,
+    raw: bool,
+    schema: Path | None,
 ) -> None:
-    """Read records by id or key, and primary, late ones in their place.
-
-    They are ordered by id or key, then primary.
-
-    Example: shardlog read ./data telemetry --id 17 --start 2026-01-31T12:00:00Z
-    """
+    """Read records by id or key, and primary, late ones in their place."""
     choice = OutputChoice.of(form, to, overwrite=overwrite, raw=raw, schema=schema)
     if count and to:
         message = "--count prints a number; it goes without --to"

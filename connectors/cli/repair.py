@@ -6,11 +6,10 @@ holds a shard.
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 
-from connectors.cli.arguments import AsJson, Execute, OneStream, Root, StreamName
 from connectors.cli.each_stream import of_each_stream
 from connectors.cli.exit_codes import EXIT_DAMAGE
 from connectors.cli.printing import print_json, print_line, print_table
@@ -20,24 +19,9 @@ from storage_core import InvalidRequestError, Problem, Stream
 
 _COLUMNS: Final = ("stream", "shard", "start", "end", "what is wrong", "file")
 
-Shard = Annotated[int, typer.Option(metavar="N", help="The shard.", show_default=False)]
-LossStart = Annotated[
-    int, typer.Option("--start", metavar="ADDRESS", help="First address.", show_default=False)
-]
-LossEnd = Annotated[
-    int, typer.Option("--end", metavar="ADDRESS", help="Exclusive end.", show_default=False)
-]
 
-
-def verify(root: Root, stream: OneStream = None, as_json: AsJson = False) -> None:
-    """Read all that is stored, and tell what is wrong.
-
-    Every block, zone, late row and part is read. A line a stream says what was looked at and, under
-    it, what was not; the exit code is 5 where something is wrong. Like a worker's start it recovers
-    what a crash left. Refused while a writer holds the stream: stop the worker first.
-
-    Example: shardlog verify ./data telemetry
-    """
+def verify(*, root: Path, stream: str | None, as_json: bool) -> None:
+    """Read all that is stored, and tell what is wrong."""
     found, error = of_each_stream(
         root,
         stream,
@@ -54,19 +38,15 @@ def verify(root: Root, stream: OneStream = None, as_json: AsJson = False) -> Non
 
 
 def accept_loss(  # noqa: PLR0913 - one parameter an option
-    root: Root,
-    stream: StreamName,
-    shard: Shard,
-    start: LossStart,
-    end: LossEnd,
-    execute: Execute = False,
+    *,
+    root: Path,
+    stream: str,
+    shard: int,
+    start: int,
+    end: int,
+    execute: bool,
 ) -> None:
-    """Give up a lost range by name, so that reads pass over it; `status` names those there are.
-
-    Refused while a writer holds the shard. Without --execute it only says what would happen.
-
-    Example: shardlog accept-loss ./data orders --shard 0 --start 10 --end 20
-    """
+    """Give up a lost range by name, so that reads pass over it; `status` names those there are."""
     where = f"[{start}, {end}) of shard {shard} of stream {stream!r}"
     with Stream.open(root, stream, shards=[shard]) as opened:
         lost = opened.lost_ranges()[shard]

@@ -7,67 +7,38 @@ does not answer.
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import typer
 
-from connectors.cli.arguments import AsJson
 from connectors.cli.exit_codes import EXIT_INCOMPATIBLE
 from connectors.cli.printing import print_json, print_lines, print_table
-from connectors.cli.schema_arguments import (
-    Config,
-    NamingOption,
-    Paths,
-    Registry,
-    Set,
-    Subject,
-    registry_client,
-    subject_names,
-)
+from connectors.cli.schema_arguments import registry_client, subject_names
 from connectors.cli.schema_checks import Checked, checked, registered
+from connectors.cli.verbs.schema import Naming
 from connectors.registry import Compatibility, RegisteredSchema, read_schema_files
 from storage_core import InvalidRequestError
 from storage_core.fields import AvroSchema
-
-app = typer.Typer(
-    help="Check and register Avro schemas, and look at those of a registry.\n\n"
-    "Example: shardlog schema check schemas/avro",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
 
 _COLUMNS: Final = ("file", "subject", "status", "id", "version", "level")
 # A warning stays one line, however many subjects a registry has; the table has the levels.
 _WARN_NAMES_MAX: Final = 5
 _LIST_COLUMNS: Final = ("subject", "versions", "latest", "id", "level")
 
-Offline = Annotated[
-    bool, typer.Option("--offline", help="Hold the files against each other; ask no registry.")
-]
-ShownSubject = Annotated[
-    str | None, typer.Argument(metavar="SUBJECT", help="The subject.", show_default=False)
-]
-Version = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="A version; without it, the latest.")
-]
-Id = Annotated[int | None, typer.Option("--id", metavar="N", min=0, help="Instead, an id.")]
 
-
-@app.command("check", short_help="Say whether schemas are, or could be, registered.")
 def check(  # noqa: PLR0913 - one parameter an option
-    paths: Paths,
-    registry: Registry = None,
-    config: Config = None,
-    settings: Set = None,
-    naming: NamingOption = "topic",
-    subject: Subject = None,
-    offline: Offline = False,
-    as_json: AsJson = False,
+    *,
+    paths: list[Path],
+    registry: str | None,
+    config: Path | None,
+    settings: list[str] | None,
+    naming: Naming,
+    subject: str | None,
+    offline: bool,
+    as_json: bool,
 ) -> None:
-    """Say of each schema whether it is registered, or could be; change nothing.
-
-    Example: shardlog schema check schemas --registry http://localhost:8081
-    """
+    """Say of each schema whether it is registered, or could be; change nothing."""
     files = read_schema_files(paths)
     client = None if offline else registry_client(registry, config, settings)
     found = checked(files, subject_names(files, naming, subject), client)
@@ -75,20 +46,17 @@ def check(  # noqa: PLR0913 - one parameter an option
     _end_if_incompatible(found)
 
 
-@app.command("register", short_help="Register schemas and what they refer to.")
-def register(  # noqa: PLR0913 - as above
-    paths: Paths,
-    registry: Registry = None,
-    config: Config = None,
-    settings: Set = None,
-    naming: NamingOption = "topic",
-    subject: Subject = None,
-    as_json: AsJson = False,
+def register(  # noqa: PLR0913 - one parameter an option
+    *,
+    paths: list[Path],
+    registry: str | None,
+    config: Path | None,
+    settings: list[str] | None,
+    naming: Naming,
+    subject: str | None,
+    as_json: bool,
 ) -> None:
-    """Register schemas and what they refer to, in their order; none if one is incompatible.
-
-    Example: shardlog schema register schemas --registry http://localhost:8081
-    """
+    """Register schemas and what they refer to, in their order; none if one is incompatible."""
     files = read_schema_files(paths)
     client = registry_client(registry, config, settings)
     subjects = subject_names(files, naming, subject)
@@ -99,17 +67,14 @@ def register(  # noqa: PLR0913 - as above
     _print(registered(files, subjects, client), as_json=as_json)
 
 
-@app.command("list", short_help="List the subjects of a registry.")
 def list_(
-    registry: Registry = None,
-    config: Config = None,
-    settings: Set = None,
-    as_json: AsJson = False,
+    *,
+    registry: str | None,
+    config: Path | None,
+    settings: list[str] | None,
+    as_json: bool,
 ) -> None:
-    """List the subjects: how many versions, the latest one's id, how far they are compatible.
-
-    Example: shardlog schema list --registry http://localhost:8081
-    """
+    """List the subjects: how many versions, the latest one's id, how far they are compatible."""
     client = registry_client(registry, config, settings)
     rows = []
     levels: dict[str, Compatibility] = {}
@@ -125,20 +90,17 @@ def list_(
     _warn(levels)
 
 
-@app.command("show", short_help="Show a schema.")
-def show(  # noqa: PLR0913 - as above
-    subject: ShownSubject = None,
-    version: Version = None,
-    schema_id: Id = None,
-    registry: Registry = None,
-    config: Config = None,
-    settings: Set = None,
-    as_json: AsJson = False,
+def show(  # noqa: PLR0913 - one parameter an option
+    *,
+    subject: str | None,
+    version: int | None,
+    schema_id: int | None,
+    registry: str | None,
+    config: Path | None,
+    settings: list[str] | None,
+    as_json: bool,
 ) -> None:
-    """Show a schema: its text, what it refers to, its fingerprint.
-
-    Example: shardlog schema show orders-value --registry http://localhost:8081
-    """
+    """Show a schema: its text, what it refers to, its fingerprint."""
     if (subject is None) == (schema_id is None):
         message = "name a SUBJECT, or an --id"
         raise InvalidRequestError(message)

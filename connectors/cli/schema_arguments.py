@@ -1,56 +1,12 @@
-"""What the verbs of `shardlog schema` are told: files, subjects, and where the registry is.
-
-The registry is told, the last word counts: by the table [schema.registry] of a configuration file,
-by $SCHEMA_REGISTRY_URL or --registry, by --set. Credentials belong into the file or the address in
-the environment: other users of the machine see what stands on a command line.
-"""
+"""Files, subjects and the registry that the verbs of `shardlog schema` are told of."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Final
 
-import typer
-
+from connectors.cli.verbs.schema import Naming
 from connectors.registry import RegistryClient, RegistrySettings, SchemaFile, settings_in_file
 from storage_core import InvalidRequestError
-
-Naming = Literal["topic", "record"]
-
-Paths = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="PATH", help="Files <name>.v<k>.avsc, or folders of them.", show_default=False
-    ),
-]
-Registry = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL", envvar="SCHEMA_REGISTRY_URL", help="Address of the schema registry."
-    ),
-]
-Config = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="TOML file whose table [schema.registry] says how."),
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="A setting of the registry's client, as ssl.ca.location=ca.pem; several times.",
-    ),
-]
-NamingOption = Annotated[
-    Naming,
-    typer.Option(
-        help="Subjects are <file's name>-value (topic), or a schema's full name (record); what "
-        "others refer to always has its full name.",
-    ),
-]
-Subject = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="The subject, of files that are versions of one schema."),
-]
 
 _URL: Final = "url"
 

@@ -1,9 +1,8 @@
-"""Counts, moments, ages, sizes on disk and the version, as people read them."""
+"""Counts, moments, ages and sizes on disk, as people read them."""
 
 import os
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -82,11 +81,3 @@ def shown_bytes(count: int) -> str:
     while size >= _STEP and at < len(_SIZE_UNITS) - 1:
         size, at = size / _STEP, at + 1
     return f"{count} B" if not at else f"{size:.1f} {_SIZE_UNITS[at]}"
-
-
-def installed_version() -> str:
-    """Return the version of the installed distribution; of a bare checkout nothing is known."""
-    try:
-        return metadata.version("shardlog")
-    except metadata.PackageNotFoundError:
-        return "unknown"

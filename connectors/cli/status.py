@@ -10,18 +10,17 @@ workers have set aside is told on standard error, a line each.
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 
-from connectors.cli.arguments import AsJson, KafkaSettings, OneStream, Root, kafka_settings
+from connectors import kafka_client
+from connectors.cli.arguments import kafka_settings
 from connectors.cli.each_stream import of_each_stream
 from connectors.cli.printing import print_json, print_lines, print_table
 from connectors.cli.shard_status import ShardStatus, shard_statuses, with_log_end
 from connectors.cli.shown import shown_age, shown_bytes, shown_primary, shown_ranges
-from connectors.ingest.set_aside import WHOLE_TOPIC
-from connectors.ingest.set_aside_notes import SetAsideNote, SetAsideNotes
-from connectors.kafka_client import Admin, Partition
+from connectors.ingest.set_aside_notes import WHOLE_TOPIC, SetAsideNote, SetAsideNotes
 from storage_core import Environment, LostRangeError, ShardlogError, Unit, describe_stream, root_id
 
 _Cell = str | int | None
@@ -57,37 +56,17 @@ _LEFT_OUT_IF_EMPTY: Final = (
     "lost",
 )
 
-Brokers = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap",
-        metavar="HOST:PORT",
-        envvar="KAFKA_BOOTSTRAP",
-        help="Kafka brokers; with them, log ends and lag are shown.",
-    ),
-]
-
-
-BrokerWait = Annotated[
-    float, typer.Option(metavar="S", min=0.1, help="How long to wait for a broker, in seconds.")
-]
-
 
 def status(  # noqa: PLR0913 - one parameter an option
-    root: Root,
-    stream: OneStream = None,
-    as_json: AsJson = False,
-    bootstrap: Brokers = None,
-    kafka: KafkaSettings = None,
-    broker_wait: BrokerWait = 5.0,
+    *,
+    root: Path,
+    stream: str | None,
+    as_json: bool,
+    bootstrap: str | None,
+    kafka: list[str] | None,
+    broker_wait: float,
 ) -> None:
-    """Show how each shard stands; the exit code is 5 where addresses are lost.
-
-    `newest` is the age of the newest record; `first` and `last` are the times of the rows that
-    arrived first and last. Counters that are 0 in all shards are left out, but not of the JSON.
-
-    Example: shardlog status ./data telemetry --json
-    """
+    """Show how each shard stands; the exit code is 5 where addresses are lost."""
     own_id, now_ns = root_id(root), Environment().clock.now_ns()
     notes = [note for note in SetAsideNotes(root).read() if stream in (None, note.stream)]
     brokers = _Brokers(bootstrap, kafka_settings(kafka), broker_wait)
@@ -128,7 +107,7 @@ class _Brokers:
     def __init__(self, bootstrap: str | None, settings: Mapping[str, str], wait_s: float) -> None:
         self._wait_s = wait_s
         self._settings = None if bootstrap is None else {**settings, "bootstrap.servers": bootstrap}
-        self._admin: Admin | None = None
+        self._admin: kafka_client.Admin | None = None
         self.failure: ShardlogError | None = None
 
     def log_ends(self, root: Path, name: str) -> dict[int, int]:
@@ -138,10 +117,11 @@ class _Brokers:
         stream = describe_stream(root, name)
         if stream.origin is None:
             return {}
-        asked = [Partition(stream.origin.topic, number) for number in stream.shards]
+        asked = [kafka_client.Partition(stream.origin.topic, number) for number in stream.shards]
         try:
             if self._admin is None:
-                self._admin = Admin(self._settings)
+                # The client is loaded here: most who look at a root have no broker asked.
+                self._admin = kafka_client.Admin(self._settings)
                 self._admin.await_broker(self._wait_s)
             found = self._admin.log_ends(asked)
         except ShardlogError as error:

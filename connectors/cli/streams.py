@@ -5,7 +5,6 @@ A damaged stream does not hide its neighbours: they are listed first, then its e
 
 from pathlib import Path
 
-from connectors.cli.arguments import AsJson, Root
 from connectors.cli.each_stream import of_each_stream
 from connectors.cli.printing import print_json, print_table
 from storage_core import StreamReader
@@ -13,15 +12,8 @@ from storage_core import StreamReader
 _COLUMNS = ("stream", "kind", "keys", "shards", "records", "committed", "late", "dead letters")
 
 
-def streams(root: Root, as_json: AsJson = False) -> None:
-    """List the streams under a root.
-
-    `keys` says what records belong to: ids (`id`), a topic's keys as ids (`integer`), keys of any
-    bytes (`dictionary`), or nothing that their keys say (`none`). `committed` is the sum of the
-    shards' exclusive ends, `dead letters` are records kept raw.
-
-    Example: shardlog streams ./data --json
-    """
+def streams(*, root: Path, as_json: bool) -> None:
+    """List the streams under a root."""
     rows, error = of_each_stream(root, None, lambda name: [_row(root, name)])
     if as_json:
         names = [column.replace(" ", "_") for column in _COLUMNS]

@@ -5,70 +5,38 @@ order of its shard. Shards take turns; among them there is no order.
 """
 
 from dataclasses import replace
-from typing import Annotated, Final
+from pathlib import Path
+from typing import Final
 
-import typer
-
-from connectors.cli.arguments import (
-    Columns,
-    Ids,
-    KeyHexes,
-    KeyTexts,
-    OutputOption,
-    Overwrite,
-    Raw,
-    Root,
-    SchemaFile,
-    StreamName,
-    To,
-    column_names,
-    keys_of,
-    shown_columns,
-)
+from connectors.cli.arguments import column_names, keys_of, shown_columns
 from connectors.cli.asked_rows import AskedRows
 from connectors.cli.output import Output, OutputChoice, output_of
+from connectors.cli.verbs.options import OutputForm
 from storage_core import InvalidRequestError, ReadRequest, StreamReader
 
 _COLUMNS: Final = ("shard", "address", "primary", "secondary", "version", "state", "payload")
 # How long one turn of all shards waits, so that none of them is shown much later.
 _TURN_S: Final = 0.2
 
-Shard = Annotated[
-    int | None, typer.Option(metavar="N", help="Only this shard; without it, all in turn.")
-]
-From = Annotated[
-    str | None,
-    typer.Option(
-        "--from",
-        metavar="ADDRESS",
-        help="First address; `end` for what is yet to come. Without it, the start of the log.",
-    ),
-]
-Follow = Annotated[
-    bool, typer.Option("--follow", "-f", help="Go on with what is committed, until Ctrl-C.")
-]
-
 
 def tail(  # noqa: PLR0913 - one parameter an option
-    root: Root,
-    stream: StreamName,
-    shard: Shard = None,
-    start: From = None,
-    follow: Follow = False,
-    ids: Ids = None,
-    columns: Columns = None,
-    form: OutputOption = None,
-    keys: KeyTexts = None,
-    hex_keys: KeyHexes = None,
-    to: To = None,
-    overwrite: Overwrite = False,
-    raw: Raw = False,
-    schema: SchemaFile = None,
+    *,
+    root: Path,
+    stream: str,
+    shard: int | None,
+    start: str | None,
+    follow: bool,
+    ids: list[int] | None,
+    columns: str | None,
+    form: OutputForm | None,
+    keys: list[str] | None,
+    hex_keys: list[str] | None,
+    to: Path | None,
+    overwrite: bool,
+    raw: bool,
+    schema: Path | None,
 ) -> None:
-    """Show rows by address with their state: normal, late, ahead or expired.
-
-    Example: shardlog tail ./data telemetry --shard 0 --from 1000 --follow
-    """
+    """Show rows by address with their state: normal, late, ahead or expired."""
     choice = OutputChoice.of(form, to, overwrite=overwrite, raw=raw, schema=schema)
     if follow:
         choice.refuse_to_follow()

@@ -7,15 +7,16 @@ import signal
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import typer
 
 from connectors.cli.exit_codes import EXIT_AT_ONCE, exit_code_for, one_line
 from connectors.cli.printing import print_line
-from connectors.cli.shown import installed_version
-from connectors.ingest.log_lines import LogFormat, open_log, tell_library_lines_left_out
+from connectors.cli.version import installed_version
+from connectors.ingest.line_output import LogFormat
+from connectors.ingest.log_lines import open_log, tell_library_lines_left_out
 from connectors.ingest.schema_checks import untried_topics
 from connectors.ingest.start_checks import check_files, check_writable, raise_file_limit
 from connectors.ingest.worker import Worker
@@ -34,29 +35,13 @@ _COLLECT_AFTER: Final = (100_000, 20, 20)
 
 
 def worker(
-    config: Annotated[
-        Path | None, typer.Option("--config", "-c", help="The TOML file with the settings.")
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", "-s", help="A setting over the file's, as key=value; repeatable."),
-    ] = None,
-    log_format: Annotated[
-        LogFormat | None,
-        typer.Option(help="json or text; text on a terminal, json elsewhere."),
-    ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Check the settings, say what is in force, stop.")
-    ] = False,
+    *,
+    config: Path | None,
+    set_: list[str] | None,
+    log_format: LogFormat | None,
+    check: bool,
 ) -> int:
-    """Consume Kafka topics into shards, exactly once, until SIGTERM, SIGHUP or Ctrl-C.
-
-    A clean stop makes durable what was consumed, leaves the group and exits with 0; a second
-    signal exits at once, and loses nothing that was acknowledged. SIGUSR1 has the line about
-    progress told, which comes by itself 3 s after the first records and every 30 s.
-
-    Example: shardlog worker --config shardlog.toml --set kafka.group.id=orders
-    """
+    """Consume Kafka topics into shards, exactly once, until SIGTERM, SIGHUP or Ctrl-C."""
     options = load_options(config, set_ or ())
     fetches_by = check_settings(options.kafka_settings, options.fetch)
     check_writable(options.root)

@@ -7,9 +7,17 @@ nothing waits to be written when the process ends.
 
 import os
 import threading
+from enum import StrEnum
 from typing import Final
 
 STANDARD_OUTPUT: Final = 1
+
+
+class LogFormat(StrEnum):
+    """How lines look."""
+
+    JSON = "json"
+    TEXT = "text"
 
 
 class LineOutput:

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
@@ -19,7 +18,7 @@ import structlog
 from structlog.processors import CallsiteParameter
 from structlog.typing import EventDict
 
-from connectors.ingest.line_output import LineOutput
+from connectors.ingest.line_output import LineOutput, LogFormat
 from connectors.kafka_client import LOGGER_NAME, line_without_secrets
 from connectors.settings.operations_settings import ALL_LOGGERS, LIBRARY_LOGGER, LogLevel
 from storage_core import Clock, SystemClock
@@ -30,13 +29,6 @@ _KINDS_MAX: Final = 64
 _OTHER_KIND: Final = "other"
 _LEVELS: Final = ("debug", "info", "warning", "error")
 _NO_LEVELS: Final[Mapping[str, LogLevel]] = MappingProxyType({})
-
-
-class LogFormat(StrEnum):
-    """How lines look."""
-
-    JSON = "json"
-    TEXT = "text"
 
 
 def open_log(

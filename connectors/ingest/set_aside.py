@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connectors.ingest.set_aside_notes import SetAsideNote, SetAsideNotes
+from connectors.ingest.set_aside_notes import WHOLE_TOPIC, SetAsideNote, SetAsideNotes
 from connectors.kafka_client import Partition
 from connectors.settings.options import FaultKind, FaultSettings
 from storage_core import (
@@ -31,8 +31,6 @@ from storage_core import (
 
 TRY_AFTER_S: Final = 5.0
 TRY_AFTER_MAX_S: Final = 300.0
-# In place of a partition's number: all of a topic.
-WHOLE_TOPIC: Final = -1
 _DOUBLINGS_MAX: Final = 16
 _NOTHING: Final = object()
 

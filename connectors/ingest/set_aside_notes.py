@@ -18,6 +18,8 @@ from typing import Final, Self
 
 from connectors.kafka_client import Partition
 
+# In place of a partition's number: all of a topic.
+WHOLE_TOPIC: Final = -1
 _DIRECTORY: Final = "~set-aside"
 _ALL: Final = "all"
 

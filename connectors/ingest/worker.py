@@ -33,8 +33,8 @@ from connectors.ingest.partition_faults import PartitionFaults, refusal_of
 from connectors.ingest.progress import Progress
 from connectors.ingest.rounds import Rounds
 from connectors.ingest.schema_waits import schema_waits
-from connectors.ingest.set_aside import WHOLE_TOPIC, SetAside
-from connectors.ingest.set_aside_notes import SetAsideNotes
+from connectors.ingest.set_aside import SetAside
+from connectors.ingest.set_aside_notes import WHOLE_TOPIC, SetAsideNotes
 from connectors.ingest.shard_opening import ShardOpening, stream_mark
 from connectors.ingest.standing import Standings, WorkerStanding
 from connectors.ingest.start_checks import check_writable, files_missing

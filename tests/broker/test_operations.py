@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from connectors.cli.exit_codes import EXIT_UNAVAILABLE
-from connectors.cli.shown import installed_version
+from connectors.cli.version import installed_version
 from tests.broker.lab import Lab, WorkerProcess
 from tests.waiting import WAIT_MAX_S, await_that
 

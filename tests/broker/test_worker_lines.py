@@ -5,7 +5,7 @@ import json
 import pytest
 
 from connectors.cli.exit_codes import EXIT_USAGE
-from connectors.cli.shown import installed_version
+from connectors.cli.version import installed_version
 from tests.broker.lab import CLOCK, Lab, Topic
 from tests.unit.connectors.command import runner
 from tests.waiting import await_that

@@ -180,7 +180,9 @@ def test_every_import_keeps_to_the_layers() -> None:
 
 
 def test_what_is_lent_brings_no_kafka_client_along() -> None:
-    program = "import sys, connectors.registry; print('confluent_kafka' in sys.modules)"
+    program = (
+        "import sys; from connectors.registry import *; print('confluent_kafka' in sys.modules)"
+    )
     asked = [sys.executable, "-c", program]
     assert run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout == "False\n"
 
@@ -213,7 +215,7 @@ def unnamed(text: str, paths: Iterable[str]) -> list[str]:
         about = [paragraph for paragraph in text.split("\n\n") if room in paragraph]
         if not about:
             complaints.add(f"{folder}/")
-        elif file != "__init__.py" and folder != "connectors/cli":
+        elif file != "__init__.py" and not folder.startswith("connectors/cli"):
             names = (f"`{file}`", f"`{path}`")
             if not any(name in paragraph for paragraph in about for name in names):
                 complaints.add(path)

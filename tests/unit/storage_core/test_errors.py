@@ -9,7 +9,7 @@ from storage_core import ShardlogError
 
 KINDS = [
     kind
-    for kind in vars(storage_core).values()
+    for kind in (getattr(storage_core, name) for name in storage_core.__all__)
     if isinstance(kind, type) and issubclass(kind, ShardlogError)
 ]
 RETRIABLE = {

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from connectors.cli import alter
+from connectors.cli import alter, stream_settings
 from connectors.settings.stream_settings import StreamSettings
 from storage_core import IndexOptions, Stream, StreamOptions, StreamReader
 
@@ -108,11 +108,11 @@ def test_milliseconds_are_refused_where_primaries_are_none(shardlog, tmp_path):
 
 def test_every_setting_is_an_option_of_a_stream():
     names = {one.name for one in dataclasses.fields(StreamOptions)}
-    assert {setting.option for setting in alter._SETTINGS.values()} <= names
+    assert {setting.option for setting in stream_settings.SETTINGS.values()} <= names
     of_index = {one.name for one in dataclasses.fields(IndexOptions)}
-    assert {setting.option for setting in alter._INDEX.values()} == of_index
+    assert {setting.option for setting in stream_settings.INDEX.values()} == of_index
 
 
 def test_each_setting_of_the_workers_file_can_be_altered_is_fixed_or_is_the_workers_own():
-    told = {*alter._SETTINGS, *alter._FIXED, *alter._OF_THE_WORKER}
+    told = {*stream_settings.SETTINGS, *alter._FIXED, *alter._OF_THE_WORKER}
     assert set(StreamSettings.model_fields) <= told

@@ -26,9 +26,17 @@ def run_entry(program, *arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.mark.parametrize("name", ["connectors.cli.main", "pyarrow.lib", "confluent_kafka.cimpl"])
-def test_interrupt_while_the_command_is_imported_ends_it_without_a_word(name):
-    ran = run_entry(INTERRUPTED_AT.format(name=name))
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("connectors.cli.main", "--help"),
+        ("connectors.cli.verbs.status", "status --help"),
+        ("pyarrow.lib", "status /nowhere"),
+        ("confluent_kafka.cimpl", "dlq replay letters"),
+    ],
+)
+def test_interrupt_while_the_command_is_imported_ends_it_without_a_word(name, words):
+    ran = run_entry(INTERRUPTED_AT.format(name=name), *words.split())
     assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGINT, "", "")
 
 
@@ -50,7 +58,7 @@ sys.meta_path.insert(0, Signalling())
 from connectors.cli.entry import run
 run()
 """
-# Imported by the entry; while the command is built; while its settings are read.
+# Imported by the entry; with what the verb works with; while its settings are read.
 MOMENTS = ["connectors.cli.main", "confluent_kafka.cimpl", "rocksdict"]
 
 

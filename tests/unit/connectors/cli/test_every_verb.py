@@ -8,6 +8,7 @@ import pytest
 import typer
 
 from connectors.cli.main import app
+from connectors.cli.verbs.table import Verb
 from storage_core import Stream, StreamOptions, StreamReader
 
 NAME = "orders"
@@ -32,6 +33,7 @@ WRITERS = ("verify", "drop", "expire", "seal", "compact", "trim", "alter", "acce
 
 def verbs_of(command: Any, *names: str) -> Iterator[tuple[str, ...]]:
     """Yield the names that lead to each verb."""
+    command = command.loaded() if isinstance(command, Verb) else command
     below = getattr(command, "commands", None)
     if below is None:
         yield names

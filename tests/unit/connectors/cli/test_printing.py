@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.cli.printing import RowPrinter, base64_columns
+from connectors.cli.row_printer import RowPrinter, base64_columns
 from storage_core import StreamOrigin
 
 ROW = {

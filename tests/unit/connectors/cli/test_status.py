@@ -9,8 +9,7 @@ import pytest
 
 from connectors.cli.shard_status import shard_statuses, with_log_end
 from connectors.cli.status import _is_foreign, _table
-from connectors.ingest.set_aside import WHOLE_TOPIC
-from connectors.ingest.set_aside_notes import SetAsideNote, SetAsideNotes
+from connectors.ingest.set_aside_notes import WHOLE_TOPIC, SetAsideNote, SetAsideNotes
 from storage_core import Stream, StreamOptions, StreamOrigin, root_id
 from tests.unit.connectors.feeds import NOWHERE
 

@@ -9,8 +9,8 @@ import pytest
 import structlog
 from structlog.testing import CapturingLogger
 
-from connectors.ingest.line_output import LineOutput
-from connectors.ingest.log_lines import LIBRARY_TELL_EVERY_S, LibraryLines, LogFormat, open_log
+from connectors.ingest.line_output import LineOutput, LogFormat
+from connectors.ingest.log_lines import LIBRARY_TELL_EVERY_S, LibraryLines, open_log
 from connectors.kafka_client import LOGGER_NAME, Consumer
 from connectors.settings.operations_settings import LIBRARY_LOGGER
 from storage_core.testing import ManualClock

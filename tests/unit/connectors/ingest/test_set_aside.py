@@ -3,8 +3,8 @@
 import pytest
 from structlog.testing import CapturingLogger
 
-from connectors.ingest.set_aside import TRY_AFTER_MAX_S, WHOLE_TOPIC, SetAside
-from connectors.ingest.set_aside_notes import SetAsideNotes
+from connectors.ingest.set_aside import TRY_AFTER_MAX_S, SetAside
+from connectors.ingest.set_aside_notes import WHOLE_TOPIC, SetAsideNotes
 from connectors.kafka_client import Partition
 from connectors.settings.options import FaultSettings
 from storage_core import (

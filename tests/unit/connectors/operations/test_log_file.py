@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from connectors.ingest import progress
-from connectors.ingest.log_lines import LogFormat, open_log, tell_library_lines_left_out
+from connectors.ingest.line_output import LogFormat
+from connectors.ingest.log_lines import open_log, tell_library_lines_left_out
 from connectors.operations.log_file import DailyFile
 from connectors.settings.operations_settings import ALL_LOGGERS, LIBRARY_LOGGER, LOGGERS, LogLevel
 from storage_core import InvalidRequestError, SystemClock, UnavailableError

@@ -1,0 +1,23 @@
+"""What `shardlog drop` may be told."""
+
+from typing import Annotated
+
+import typer
+
+from connectors.cli.verbs.options import Execute, Root, StreamName
+from connectors.cli.verbs.work import done_in
+
+Remove = Annotated[
+    bool, typer.Option("--remove", help="Remove its files; without it they are set aside.")
+]
+
+
+@done_in("connectors.cli.drop")
+def drop(root: Root, stream: StreamName, remove: Remove = False, execute: Execute = False) -> None:
+    """Take a stream away: set it aside under the root, or remove it.
+
+    Refused while a writer holds the stream. Without --execute it only says what would happen.
+    A worker of the same group takes the topic again from where `start` says.
+
+    Example: shardlog drop ./data telemetry --execute
+    """

@@ -1,0 +1,39 @@
+"""What `shardlog status` may be told."""
+
+from typing import Annotated
+
+import typer
+
+from connectors.cli.verbs.options import AsJson, KafkaSettings, OneStream, Root
+from connectors.cli.verbs.work import done_in
+
+Brokers = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        metavar="HOST:PORT",
+        envvar="KAFKA_BOOTSTRAP",
+        help="Kafka brokers; with them, log ends and lag are shown.",
+    ),
+]
+BrokerWait = Annotated[
+    float, typer.Option(metavar="S", min=0.1, help="How long to wait for a broker, in seconds.")
+]
+
+
+@done_in("connectors.cli.status")
+def status(  # noqa: PLR0913 - one parameter an option
+    root: Root,
+    stream: OneStream = None,
+    as_json: AsJson = False,
+    bootstrap: Brokers = None,
+    kafka: KafkaSettings = None,
+    broker_wait: BrokerWait = 5.0,
+) -> None:
+    """Show how each shard stands; the exit code is 5 where addresses are lost.
+
+    `newest` is the age of the newest record; `first` and `last` are the times of the rows that
+    arrived first and last. Counters that are 0 in all shards are left out, but not of the JSON.
+
+    Example: shardlog status ./data telemetry --json
+    """

@@ -1,0 +1,58 @@
+"""What `shardlog tail` may be told."""
+
+from typing import Annotated
+
+import typer
+
+from connectors.cli.verbs.options import (
+    Columns,
+    Ids,
+    KeyHexes,
+    KeyTexts,
+    OutputOption,
+    Overwrite,
+    Raw,
+    Root,
+    SchemaFile,
+    StreamName,
+    To,
+)
+from connectors.cli.verbs.work import done_in
+
+Shard = Annotated[
+    int | None, typer.Option(metavar="N", help="Only this shard; without it, all in turn.")
+]
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="ADDRESS",
+        help="First address; `end` for what is yet to come. Without it, the start of the log.",
+    ),
+]
+Follow = Annotated[
+    bool, typer.Option("--follow", "-f", help="Go on with what is committed, until Ctrl-C.")
+]
+
+
+@done_in("connectors.cli.tail")
+def tail(  # noqa: PLR0913 - one parameter an option
+    root: Root,
+    stream: StreamName,
+    shard: Shard = None,
+    start: From = None,
+    follow: Follow = False,
+    ids: Ids = None,
+    columns: Columns = None,
+    form: OutputOption = None,
+    keys: KeyTexts = None,
+    hex_keys: KeyHexes = None,
+    to: To = None,
+    overwrite: Overwrite = False,
+    raw: Raw = False,
+    schema: SchemaFile = None,
+) -> None:
+    """Show rows by address with their state: normal, late, ahead or expired.
+
+    Example: shardlog tail ./data telemetry --shard 0 --from 1000 --follow
+    """

@@ -1,0 +1,42 @@
+"""A verb's work: the function of its name in another module, loaded when the verb is called.
+
+A verb is declared as a function without a body, for typer to read; its work takes the same
+parameters, each by its name. `tests/tidy/test_command_start.py` holds both against each other.
+"""
+
+import signal
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
+from types import ModuleType
+
+
+def done_in(module: str) -> Callable[[Callable[..., None]], Callable[..., object]]:
+    """Return what gives a declared verb its work.
+
+    Args:
+        module: The module that has a function of the verb's name.
+    """
+
+    def with_work(declared: Callable[..., None]) -> Callable[..., object]:
+        @wraps(declared)
+        def verb(**told: object) -> object:
+            work = getattr(imported(module), declared.__name__)
+            return work(**told)
+
+        return verb
+
+    return with_work
+
+
+def imported(module: str) -> ModuleType:
+    """Return a module; until it is imported, Ctrl-C ends the process (entry.py says why)."""
+    usual = signal.getsignal(signal.SIGINT)
+    if usual is not signal.default_int_handler:
+        # Nobody is to interrupt it, or it ends the process already.
+        return import_module(module)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        return import_module(module)
+    finally:
+        signal.signal(signal.SIGINT, usual)
