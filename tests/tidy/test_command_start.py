@@ -18,6 +18,7 @@ from typing import Any, get_type_hints
 import pytest
 import typer
 
+from connectors.cli.exit_codes import EXIT_USAGE
 from connectors.cli.main import app
 from connectors.cli.verbs.table import Verb
 from tests.tidy.tree import ROOT, product_files
@@ -58,7 +59,9 @@ def declared(command: Any, *names: str) -> Iterator[tuple[tuple[str, ...], Any]]
 
 
 VERBS = dict(declared(typer.main.get_command(app)))
-ASKED = [["--help"], ["--version"], *([*verb, "--help"] for verb in VERBS)]
+# The last one is called, though in vain.
+STATUS = ["status", "/nowhere"]
+ASKED = [["--help"], ["--version"], *([*verb, "--help"] for verb in VERBS), STATUS]
 
 
 @pytest.fixture(scope="module")
@@ -67,8 +70,8 @@ def loaded() -> dict[str, list[str]]:
     program = [sys.executable, "-c", LOADED, json.dumps(ASKED)]
     ran = subprocess.run(program, cwd=ROOT, check=True, capture_output=True, text=True)
     told = json.loads(ran.stdout)
-    assert [code for code, _, _ in told] == [0] * len(ASKED)
-    assert min(length for _, length, _ in told) > 0
+    assert [code for code, _, _ in told] == [*[0] * (len(ASKED) - 1), EXIT_USAGE]
+    assert min(length for _, length, _ in told[:-1]) > 0
     return {" ".join(words): one[2] for words, one in zip(ASKED, told, strict=True)}
 
 
@@ -85,13 +88,21 @@ def test_no_help_and_no_version_loads_what_verbs_work_with(loaded) -> None:
     found = {
         asked: sorted({name.split(".")[0] for name in names} & FOR_WORK)
         for asked, names in loaded.items()
+        if asked != " ".join(STATUS)
     }
     assert {asked: names for asked, names in found.items() if names} == {}
 
 
 def test_help_of_a_verb_loads_its_declaration_and_little_beside_it(loaded) -> None:
-    counts = [sum(name.split(".")[0] in OURS for name in names) for names in loaded.values()]
+    counts = [sum(name.split(".")[0] in OURS for name in names) for names in loaded.values()][:-1]
     assert max(after - before for before, after in pairwise(counts)) <= OURS_OF_A_VERB_MAX
+
+
+def test_status_loads_neither_kafka_nor_what_reads_values_or_parts(loaded) -> None:
+    names = {*loaded[" ".join(STATUS)]}
+    assert "pyarrow" in names
+    others = {"confluent_kafka", "duckdb", "fastavro", "pandas", "pyarrow.parquet", "structlog"}
+    assert names & others == set()
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
