@@ -80,6 +80,7 @@ _OTHER_PURPOSES: Final = (
     "STATE",
     "IVY_SETTINGS",
     # How much the tests do (docs/TESTING.md).
+    "EVERY_CASE",
     "EXAMPLES",
     "REQUIRE_FUSE",
     "INTERRUPT_EVERY",

@@ -98,6 +98,6 @@ def test_setup_makes_the_library_though_uv_has_made_it_before():
         text=True,
         check=True,
     )
-    syncs = [line for line in told.stdout.splitlines() if "uv sync" in line]
+    syncs = [line for line in told.stdout.splitlines() if "sync --frozen" in line]
     assert syncs
     assert all("--reinstall-package shardlog" in line for line in syncs)
