@@ -47,7 +47,7 @@ PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python
 	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& { command -v "$$name"; break; }; done)
 
-.PHONY: help setup fmt check quick test demo faults bench wheel clean
+.PHONY: help setup fmt check quick test demo faults mutants bench wheel clean
 
 help: ## List the targets.
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) \
@@ -127,6 +127,9 @@ faults: $(STAMP) ## Run the fault tests: N=500 sets every count, KIND=damage run
 		SHARDLOG_BROKER_LETTERS=$(N) SHARDLOG_FAULT_POISON=$(N) \
 		SHARDLOG_BROKER_RESTARTS=$(N) SHARDLOG_BROKER_TRANSACTIONS=$(N)) $(PYTEST) -v --durations=0 --timeout 0 \
 		$(if $(KIND),$(or $(FAULTS_$(KIND)),tests/faults/test_$(KIND).py),tests/faults)
+
+mutants: $(STAMP) ## Put one-line bugs into a copy one at a time, and see each caught; NAME=… runs one.
+	$(BIN)/python -m tests.mutants --jobs $(JOBS) $(if $(TREE),--tree $(TREE)) $(NAME)
 
 bench: $(STAMP) ## Measure against plain RocksDB and raw files; fails when a row misses its limit.
 	$(BIN)/python -m bench

@@ -1,0 +1,52 @@
+"""The one-line bugs of `make mutants` fit the product, and docs/TESTING.md lists them."""
+
+import ast
+
+from tests.mutants.mutant import read_mutants, table_lines
+from tests.tidy.tree import PACKAGES, ROOT
+
+MUTANTS_MIN = 30
+# Tests that are dear, and so are moved, shared and thinned: at least ten mutants are theirs.
+DEAR = (
+    "tests/spark/",
+    "tests/broker/",
+    "tests/model/",
+    "tests/faults/",
+    "tests/log/cold/test_trim",
+)
+DEAR_MIN = 10
+
+
+def names_in(path: str) -> set[str]:
+    """Return the functions and what else a file of tests names at its top."""
+    found = set()
+    for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign):
+            found |= {one.id for one in node.targets if isinstance(one, ast.Name)}
+    return found
+
+
+def test_each_mutant_replaces_what_is_there_once() -> None:
+    for one in read_mutants():
+        one.put_into((ROOT / one.file).read_text(encoding="utf-8"))
+        assert one.before != one.after, one.name
+
+
+def test_each_mutant_names_a_test_that_is_there() -> None:
+    for one in read_mutants():
+        path, name, *_ = one.test.split("::")
+        assert name in names_in(path), one.test
+
+
+def test_mutants_are_of_all_rooms_and_many_are_of_dear_tests() -> None:
+    mutants = read_mutants()
+    assert len(mutants) >= MUTANTS_MIN
+    assert {one.file.split("/")[0] for one in mutants} == set(PACKAGES)
+    assert sum(one.test.startswith(DEAR) for one in mutants) >= DEAR_MIN
+
+
+def test_table_of_the_document_is_that_of_the_mutants() -> None:
+    text = (ROOT / "docs/TESTING.md").read_text(encoding="utf-8")
+    assert "\n".join(table_lines(read_mutants())) in text, "python -m tests.mutants --table"

@@ -1,0 +1,1 @@
+"""Tests of what puts one-line bugs into the product."""
