@@ -13,27 +13,49 @@ from pyspark.sql import SparkSession
 from tests.tidy.tree import ROOT
 
 LOCAL = "local[2,4]"
+_WORKER_PATH = Path(__file__).parent / "worker_path"
+# Sessions of tests are short and their data small: what Spark compiles, plans again and asks other
+# programs for costs more than it saves. Spark as it comes runs the source and the sink in
+# test_twins.py, and a job's command in test_command_stops_at_a_signal_and_goes_on.
+_FILES = "org.apache.spark.sql.execution.streaming.checkpointing"
+JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+QUICK = {
+    "spark.driver.extraJavaOptions": JVM,
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    # The other one starts chmod and readlink for each file.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        f"{_FILES}.FileSystemBasedCheckpointFileManager"
+    ),
+}
 SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "1g",
+    "spark.python.daemon.module": "tests.spark.warm_daemon",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+# The same, for the command of a job.
+QUICK_ARGUMENTS = [word for pair in QUICK.items() for word in ("--conf", "=".join(pair))]
 
 
 def make_session(
-    place: Path, master: str = LOCAL, settings: Mapping[str, str] | None = None
+    place: Path, master: str = LOCAL, settings: Mapping[str, str] = QUICK
 ) -> SparkSession:
     """Start Spark with two task slots; what it leaves on disk goes to a place."""
     # Unset, workers run whatever python3 PATH has, and do not find what tests hand to them.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(ROOT), str(_WORKER_PATH), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+    os.environ["SPARK_LAUNCHER_OPTS"] = JVM
     builder = SparkSession.Builder().master(master).appName("shardlog-tests")
-    for name, value in {**SETTINGS, **(settings or {})}.items():
+    for name, value in {**SETTINGS, **settings}.items():
         builder = builder.config(name, value)
     builder = builder.config("spark.local.dir", str(place / "local"))
     builder = builder.config("spark.sql.warehouse.dir", str(place / "warehouse"))

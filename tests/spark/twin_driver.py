@@ -19,7 +19,7 @@ import pyspark
 from pyspark import TaskContext
 from pyspark.sql.functions import udf
 
-from tests.spark.session import make_session
+from tests.spark.session import JVM, make_session
 from tests.tidy.tree import ROOT
 from tests.unit.streaming_jobs.source.source_lab import NAME
 from tests.waiting import await_that
@@ -31,6 +31,8 @@ _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
 _SETTINGS = {
+    "spark.driver.extraJavaOptions": JVM,
+    "spark.executor.extraJavaOptions": JVM,
     "spark.executor.memory": "1g",
     "spark.speculation": "true",
     "spark.speculation.interval": "50ms",
@@ -71,9 +73,10 @@ def start_cluster(place: Path) -> str:
 
 def spawn(command: list[str], log: Path) -> None:
     """Start a process of the cluster, which ends with the group."""
-    paths = {"PYTHONPATH": str(ROOT), "SPARK_DAEMON_MEMORY": "256m", "SPARK_NO_DAEMONIZE": "1"}
+    given = {"PYTHONPATH": str(ROOT), "SPARK_DAEMON_MEMORY": "256m", "SPARK_NO_DAEMONIZE": "1"}
+    given |= {"SPARK_DAEMON_JAVA_OPTS": JVM, "SPARK_LAUNCHER_OPTS": JVM}
     with log.open("wb") as out:
-        subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, **paths})
+        subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, **given})
 
 
 def main(place: Path) -> None:
