@@ -1,9 +1,9 @@
 """A driver of its own, to be killed: it runs `land_topic`.
 
-    python -m tests.spark.landing_driver ROOT PLACE PHASE BATCH
+    python -m tests.spark.landing_driver PLACE PHASE BATCH
 
 At a phase of a batch (staged: not decided; decided: no file in place; landed: all are, not yet
-committed) it says so and waits for its end. It ends by itself once all rows have landed.
+committed) it says so and waits for its end. The stream is in PLACE/root.
 """
 
 import sys
@@ -19,7 +19,7 @@ from tests.spark.source_driver import OFFSETS_A_BATCH
 from tests.unit.streaming_jobs.source.source_lab import NAME
 
 
-def main(root: str, place: Path, phase: str, batch: int) -> None:
+def main(place: Path, phase: str, batch: int) -> None:
     """Land all there is, up to the phase asked for."""
 
     def reach(reached: str, number: int) -> None:
@@ -47,11 +47,10 @@ def main(root: str, place: Path, phase: str, batch: int) -> None:
 
     # The job's own, told of its steps.
     setattr(job, "Landing", Told)  # noqa: B010 - its types do not export it
-    query = job.land_topic(
-        make_session(place), root, NAME, place / "lake", once=True, max_rows=OFFSETS_A_BATCH
-    )
+    spark, root, into = make_session(place), place / "root", place / "lake"
+    query = job.land_topic(spark, root, NAME, into, once=True, max_rows=OFFSETS_A_BATCH)
     query.awaitTermination()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]))
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

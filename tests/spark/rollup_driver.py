@@ -3,10 +3,12 @@
     python -m tests.spark.rollup_driver PLACE PHASE BATCH
 
 At a phase of a batch (measured: nothing kept yet; half kept: the lowest level is; kept: all are,
-not yet committed) it says so and waits for its end. It ends by itself once all is rolled up.
+not yet committed) it says so and waits for its end. It ends by itself once all is rolled up. A test
+may let its own session fail at a phase instead.
 """
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,22 +27,17 @@ ROWS_A_BATCH = 150
 PHASES = ("half kept", "measured", "kept")
 
 
-def main(place: Path, phase: str, batch: int) -> None:
-    """Roll up all there is, up to the phase asked for."""
+def told_of_steps(reach: Callable[[str, int], None]) -> dict[str, Any]:
+    """Return the job's own classes, by name, that tell each phase of a batch as it is reached."""
     at = 0
-
-    def reach(reached: str) -> None:
-        if (reached, at) == (phase, batch):
-            print("reached", flush=True)  # noqa: T201 - the test waits for it
-            sys.stdin.read()
 
     class ToldStreams(RollupStreams):
         @override
         def write(self, spark: SparkSession, level: Level, rollups: pa.Table) -> None:
             if level == "hour":
-                reach("measured")
+                reach("measured", at)
             if level == "day":
-                reach("half kept")
+                reach("half kept", at)
             super().write(spark, level, rollups)
 
     class ToldCascade(Cascade):
@@ -49,11 +46,20 @@ def main(place: Path, phase: str, batch: int) -> None:
             nonlocal at
             at = number
             super().__call__(batch, number)
-            reach("kept")
+            reach("kept", at)
 
-    # The job's own, told of their steps.
-    replaced: dict[str, Any] = {"RollupStreams": ToldStreams, "Cascade": ToldCascade}
-    for name, told in replaced.items():
+    return {"RollupStreams": ToldStreams, "Cascade": ToldCascade}
+
+
+def main(place: Path, phase: str, batch: int) -> None:
+    """Roll up all there is, up to the phase asked for."""
+
+    def reach(reached: str, number: int) -> None:
+        if (reached, number) == (phase, batch):
+            print("reached", flush=True)  # noqa: T201 - the test waits for it
+            sys.stdin.read()
+
+    for name, told in told_of_steps(reach).items():
         setattr(job, name, told)
     RollupLab(place).roll_up(make_session(place / "spark"), max_rows=ROWS_A_BATCH)
 

@@ -17,8 +17,9 @@ from streaming_jobs.jobs.land_topic import land_topic
 from tests.spark.avro_rows import BROKEN, VERSIONS, append_heat
 from tests.spark.kills import kills
 from tests.spark.lab import NAME
+from tests.spark.session import QUICK_ARGUMENTS
 from tests.spark.source_driver import OFFSETS_A_BATCH
-from tests.spark.test_source_kill import kill_when_reached, run_to_its_end
+from tests.spark.test_source_kill import driver, kill_when_reached
 from tests.unit.streaming_jobs.source.source_lab import FIRST_MS, SourceLab
 
 REPOSITORY = Path(__file__).parents[2]
@@ -208,29 +209,14 @@ def test_value_that_cannot_be_read_is_treated_as_the_mode_says(lab, into):
     assert found == sorted([(1.0, None), (2.0, None), (3.0, None), (None, BROKEN)], key=str)
 
 
-def driver(log, place, phase="none", batch=-1):
-    """Start a driver in a process group of its own."""
-    arguments = [str(log.root), str(place), phase, str(batch)]
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.spark.landing_driver", *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=REPOSITORY,
-        start_new_session=True,
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("_number", "phase", "batch"), kills(PHASES, default=1))
-def test_killed_driver_lands_every_row_once(tmp_path, into, _number, phase, batch):
-    log = SourceLab(tmp_path / "root")
-    log.create(shards=2)
-    log.append(4 * OFFSETS_A_BATCH)
-    kill_when_reached(driver(log, tmp_path, phase, batch))
-    log.append(OFFSETS_A_BATCH, first=4 * OFFSETS_A_BATCH)
-    run_to_its_end(driver(log, tmp_path))
-    log.close()
+def test_killed_driver_lands_every_row_once(lab, into, _number, phase, batch):
+    lab.log.create(shards=2)
+    lab.log.append(4 * OFFSETS_A_BATCH)
+    kill_when_reached(driver("landing_driver", into.parent, phase, batch))
+    lab.log.append(OFFSETS_A_BATCH, first=4 * OFFSETS_A_BATCH)
+    run(lab, into, max_rows=OFFSETS_A_BATCH)
     assert landed(into) == list(range(5 * OFFSETS_A_BATCH))
 
 
@@ -242,7 +228,7 @@ def test_command_tells_why_it_failed_in_one_line(tmp_path, into):
     module = "streaming_jobs.jobs.land_topic"
     arguments = [sys.executable, "-m", module, str(log.root), NAME, str(into), "--once"]
     job = subprocess.run(
-        [*arguments, "--master", "local[2]"],
+        [*arguments, "--master", "local[2]", *QUICK_ARGUMENTS],
         capture_output=True,
         text=True,
         cwd=REPOSITORY,

@@ -11,12 +11,15 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from storage_core import InvalidRequestError, Stream, StreamReader, drop_stream, list_streams
+from streaming_jobs.jobs import roll_up as job
 from streaming_jobs.jobs.calendar import LEVELS
 from streaming_jobs.jobs.roll_up import roll_up
 from tests.spark.kills import kills
-from tests.spark.rollup_driver import PHASES, ROWS_A_BATCH
+from tests.spark.rollup_driver import PHASES, ROWS_A_BATCH, told_of_steps
 from tests.spark.rollup_lab import FIELD, NAME, RollupLab, readings
-from tests.spark.test_source_kill import REPOSITORY, kill_when_reached
+from tests.spark.session import QUICK_ARGUMENTS
+from tests.spark.test_source_kill import REPOSITORY, driver, kill_when_reached
+from tests.thin import thinned
 
 HOUR_MS = 3_600_000
 FIRST_MS = 1_700_006_400_000
@@ -30,18 +33,18 @@ def rolled(tmp_path):
     lab.close()
 
 
-@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York"])
+@thinned("zone", ["Europe/Berlin", "America/New_York"], count=1)
 def test_each_level_is_what_all_rows_come_to_at_once(spark, tmp_path, zone):
     lab, draw = RollupLab(tmp_path, zone), random.Random(zone)
     lab.create()
-    given = readings(draw, 500)
-    lab.measure(given[:300])
-    lab.roll_up(spark, max_rows=150)
-    lab.measure(given[300:])
+    given = readings(draw, 300)
+    lab.measure(given[:200])
+    lab.roll_up(spark, max_rows=100)
+    lab.measure(given[200:])
     lab.roll_up(spark)
     lab.check()
     # By another query, batch by batch, into what is there.
-    lab.roll_up(spark, checkpoint="anew", max_rows=300)
+    lab.roll_up(spark, checkpoint="anew", max_rows=150)
     lab.check()
     assert lab.kept("day", by="key") == lab.kept("day")
     lab.close()
@@ -94,13 +97,13 @@ def rows_kept(lab: RollupLab, level) -> int:
 def test_window_that_retention_has_begun_to_take_stays_as_it_is_kept(spark, rolled, caplog):
     rolled.create(retention=timedelta(hours=2))
     rolled.measure([(1, FIRST_MS + 10, 5), (1, FIRST_MS + 3 * HOUR_MS, 7)])
-    rolled.roll_up(spark)
-    rolled.check()
+    rolled.roll_up(spark, levels=["hour"])
+    rolled.check(["hour"])
     rolled.writer.expire(now=FIRST_MS + 2 * HOUR_MS + 5)
     kept = rolled.kept("hour")
     rolled.measure([(1, FIRST_MS + 20, 1)])
     with caplog.at_level(logging.WARNING, "shardlog"):
-        rolled.roll_up(spark)
+        rolled.roll_up(spark, levels=["hour"])
     assert rolled.kept("hour") == kept
     assert "1 windows of ids are left as they are kept" in caplog.text
 
@@ -193,13 +196,13 @@ def test_stream_is_not_rolled_up_into_itself(spark, rolled):
 def test_checkpoint_whose_rollups_are_gone_is_refused(spark, rolled):
     rolled.create()
     rolled.measure([(1, FIRST_MS, 5), (1, FIRST_MS + HOUR_MS, 7)])
-    rolled.roll_up(spark)
+    rolled.roll_up(spark, levels=("hour", "day"))
     drop_stream(rolled.root, f"{NAME}-{FIELD}-hour")
     rolled.measure([(1, FIRST_MS + 1, 100)])
     with pytest.raises(InvalidRequestError, match=f"'{NAME}-{FIELD}-hour' is gone"):
-        rolled.roll_up(spark)
-    rolled.roll_up(spark, checkpoint="anew")
-    rolled.check()
+        rolled.roll_up(spark, levels=("hour", "day"))
+    rolled.roll_up(spark, checkpoint="anew", levels=("hour", "day"))
+    rolled.check(("hour", "day"))
 
 
 def test_one_level_is_whole_from_the_latest_row_on(spark, rolled):
@@ -211,31 +214,41 @@ def test_one_level_is_whole_from_the_latest_row_on(spark, rolled):
     rolled.check(["day"])
 
 
-def driver(lab: RollupLab, phase="none", batch=-1):
-    """Start a driver in a process group of its own."""
-    arguments = [str(lab.place), phase, str(batch)]
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.spark.rollup_driver", *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=REPOSITORY,
-        start_new_session=True,
-    )
-
-
 @pytest.mark.slow
 def test_killed_drivers_leave_what_all_rows_come_to(spark, rolled):
     rolled.create()
     given = readings(random.Random(3), 4 * ROWS_A_BATCH)
     rolled.measure(given[: 2 * ROWS_A_BATCH])
-    for number, phase, batch in kills(PHASES, default=3):
-        kill_when_reached(driver(rolled, phase, batch))
+    for number, phase, batch in kills(PHASES, default=1):
+        kill_when_reached(driver("rollup_driver", rolled.place, phase, batch))
         # What comes before the restart is behind the batch that comes again.
         first = (2 + number % 2) * ROWS_A_BATCH
         rolled.measure(given[first : first + ROWS_A_BATCH])
     rolled.roll_up(spark)
     rolled.check()
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_batch_that_fails_at_any_step_comes_again_and_says_the_same(
+    spark, rolled, monkeypatch, phase
+):
+    def reach(reached, number):
+        if (reached, number) == (phase, 1):
+            message = f"the batch fails, {phase}"
+            raise RuntimeError(message)
+
+    rolled.create()
+    given = readings(random.Random(5), 60)
+    rolled.measure(given[:40])
+    with monkeypatch.context() as told:
+        for name, one in told_of_steps(reach).items():
+            told.setattr(job, name, one)
+        with pytest.raises(StreamingQueryException, match=f"the batch fails, {phase}"):
+            rolled.roll_up(spark, levels=("hour", "day"), max_rows=20)
+    # What comes before the restart is behind the batch that comes again.
+    rolled.measure(given[40:])
+    rolled.roll_up(spark, levels=("hour", "day"))
+    rolled.check(("hour", "day"))
 
 
 def test_command_rolls_up_and_tells_each_batch(rolled):
@@ -245,7 +258,11 @@ def test_command_rolls_up_and_tells_each_batch(rolled):
     options = ["--value", FIELD, "--zone", rolled.zone, "--master", "local[2]", "--once"]
     options += ["--checkpoint", str(rolled.place / "checkpoint")]
     done = subprocess.run(
-        [*module, *options], capture_output=True, text=True, check=False, cwd=REPOSITORY
+        [*module, *options, *QUICK_ARGUMENTS],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=REPOSITORY,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[-1] == ("roll_up: done, all that was there: 2 rows in 1 batch")

@@ -1,9 +1,9 @@
-"""A driver killed with -9 in the middle of a batch: restarted, its query sees every row once.
+"""A driver killed with -9 in the middle of a batch: its query, restarted, sees every row once.
 
-The driver, its JVM and its workers die together. Rows are appended before the restart, so the
-tip has moved when the batch comes again, and those that it had are in parts alone. Every other
-query reads streams that match a pattern, of which one is made before the restart. kills.py says how
-many drivers die, and when.
+The driver, its JVM and its workers die together; the shared session goes on from the checkpoint.
+Rows are appended before that, so the tip has moved when the batch comes again, and those that it
+had are in parts alone. Every other query reads streams that match a pattern, of which one is made
+before the restart. kills.py says how many drivers die, and when.
 """
 
 import json
@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.kills import kills
-from tests.spark.source_driver import OFFSETS_A_BATCH, ONE, PATTERN
+from tests.spark.source_driver import OFFSETS_A_BATCH, ONE, PATTERN, see_all
 from tests.unit.streaming_jobs.source.source_lab import SourceLab
 
 PHASES = ("noted", "seen", "planned")
@@ -25,11 +25,10 @@ REPOSITORY = Path(__file__).parents[2]
 SECONDS_MAX = 600
 
 
-def driver(log, place, phase="none", batch=-1, subscription=ONE):
+def driver(module, *arguments):
     """Start a driver in a process group of its own."""
-    arguments = [str(log.root), str(place), phase, str(batch), subscription]
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.spark.source_driver", *arguments],
+        [sys.executable, "-m", f"tests.spark.{module}", *map(str, arguments)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -46,15 +45,6 @@ def kill_when_reached(process):
     assert reached == b"reached\n", said.decode()
 
 
-def run_to_its_end(process):
-    try:
-        _, said = process.communicate(timeout=SECONDS_MAX)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode == 0, said.decode()
-
-
 def ledger(place):
     found = sorted((place / "ledger").glob("*.json"), key=lambda path: int(path.stem))
     return [json.loads(path.read_text()) for path in found]
@@ -62,13 +52,13 @@ def ledger(place):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "phase", "batch"), kills(PHASES, default=1))
-def test_killed_driver_sees_every_row_once(tmp_path, number, phase, batch):
+def test_killed_driver_sees_every_row_once(spark, tmp_path, number, phase, batch):
     subscription, batches = ((PATTERN, 6), (ONE, 5))[number % 2]
     log = SourceLab(tmp_path / "root")
     log.create(shards=2)
     log.append(4 * OFFSETS_A_BATCH)
     log.writer.seal()
-    kill_when_reached(driver(log, tmp_path, phase, batch, subscription))
+    kill_when_reached(driver("source_driver", tmp_path, phase, batch, subscription))
     before = ledger(tmp_path)
     # What comes again is in parts alone by then.
     log.writer.trim()
@@ -77,7 +67,7 @@ def test_killed_driver_sees_every_row_once(tmp_path, number, phase, batch):
     other.create(shards=2)
     other.append(OFFSETS_A_BATCH, first=5 * OFFSETS_A_BATCH)
     other.close()
-    run_to_its_end(driver(log, tmp_path, subscription=subscription))
+    see_all(spark, tmp_path, subscription)
     after = ledger(tmp_path)
     log.close()
     assert after[: len(before)] == before
