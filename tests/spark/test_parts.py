@@ -26,18 +26,39 @@ from tests.log.cold.cold_lab import (
     schema_of,
 )
 from tests.log.cold.unlike_types import KINDS, append_pairs, faults_in, pairs_of
+from tests.thin import thin
 
 ENVELOPE = ("shard", "address", "primary", "version", "state", "timestamp", "schema_id")
 
 
-@pytest.fixture(params=["none", "dictionary"])
-def lab(request, tmp_path):
-    lab = ColdLab(tmp_path / "a {root} [of] version=3", key_mode=request.param)
+KEY_MODES = ["none", "dictionary"]
+
+
+def partly_sealed(place: Path, key_mode: str) -> ColdLab:
+    """Make a stream of 700 rows, of which two parts have 600."""
+    lab = ColdLab(place / "a {root} [of] version=3", key_mode=key_mode)
     rng = np.random.default_rng(31)
     for _ in range(2):
         lab.append(rng, 300)
         lab.stream.seal()
     lab.append(rng, 100)
+    return lab
+
+
+@pytest.fixture(params=KEY_MODES)
+def each_lab(request, tmp_path):
+    """A stream of ids, and one of keys."""
+    lab = partly_sealed(tmp_path, request.param)
+    yield lab
+    lab.stream.close()
+
+
+@pytest.fixture(
+    params=[pytest.param(mode, marks=pytest.mark.thinned) for mode in thin(KEY_MODES, 1)]
+)
+def lab(request, tmp_path):
+    """A stream of ids or of keys, where that makes no difference."""
+    lab = partly_sealed(tmp_path, request.param)
     yield lab
     lab.stream.close()
 
@@ -56,22 +77,26 @@ def plan_of(frame: Any) -> str:
     return text
 
 
-def test_rows_are_those_of_the_log_sealed_or_not(spark, lab):
-    names = [*ENVELOPE, lab.who]
-    found = rows_of(dataframe(spark, lab.root, NAME), *names)
-    assert found == [{name: row[name] for name in names} for row in lab.rows()]
-    lab.stream.seal()
-    assert rows_of(dataframe(spark, lab.root, NAME), *names) == found
+def test_rows_are_those_of_the_log_sealed_or_not(spark, each_lab):
+    names = [*ENVELOPE, each_lab.who]
+    found = rows_of(dataframe(spark, each_lab.root, NAME), *names)
+    assert found == [{name: row[name] for name in names} for row in each_lab.rows()]
+    each_lab.stream.seal()
+    assert rows_of(dataframe(spark, each_lab.root, NAME), *names) == found
 
 
-def test_fields_are_those_that_our_source_reads_from_blocks(spark, lab):
-    options = {"path": str(lab.root), "stream": NAME, "readerSchema": SCHEMAS[1].text}
+def test_fields_are_those_that_our_source_reads_from_blocks(spark, each_lab):
+    options = {"path": str(each_lab.root), "stream": NAME, "readerSchema": SCHEMAS[1].text}
     options |= {"valueFormat": "avro", "mode": "PERMISSIVE", "startingOffsets": "earliest"}
     source = spark.read.format("shardlog").options(**options).load()
     source = source.where("_corrupt_value IS NULL").withColumnsRenamed(
         {"partition": "shard", "offset": "address"}
     )
-    both = dataframe(spark, lab.root, NAME).alias("a").join(source.alias("b"), ["shard", "address"])
+    both = (
+        dataframe(spark, each_lab.root, NAME)
+        .alias("a")
+        .join(source.alias("b"), ["shard", "address"])
+    )
     terms = [f"a.{name} <=> b.{name}" for name in ("temperature", "value_version", "humidity")]
     same = " AND ".join([*terms, "to_json(a.tags) <=> to_json(b.tags)"])
     assert both.count() == source.count()
