@@ -196,9 +196,9 @@ def with_lateness(late: DataFrame, drained: Drained) -> DataFrame:
     """
     who = drained.who
     ids = [row[0] for row in late.select(who).distinct().limit(_IDS_MAX + 1).collect()]
-    least = late.agg(f.min("primary")).first()
-    ends = {row[0]: row[1] + 1 for row in late.groupBy("partition").agg(f.max("offset")).collect()}
-    before = _rows_of_the_time(late.sparkSession, drained, ids, int(least[0]) if least else 0, ends)
+    bounds = late.groupBy("partition").agg(f.max("offset"), f.min("primary")).collect()
+    ends, least = {row[0]: row[1] + 1 for row in bounds}, min((row[2] for row in bounds), default=0)
+    before = _rows_of_the_time(late.sparkSession, drained, ids, least, ends)
     both = before.unionByName(late, allowMissingColumns=True)
     of_whom = ("partition",) if drained.is_of_all else ("partition", who)
     at = Window.partitionBy(*of_whom).orderBy("offset")
