@@ -32,7 +32,7 @@ settings.register_profile(
 settings.load_profile("shardlog")
 
 
-# What takes long, the longest first: Spark's tests are one unit of work, all on one process.
+# What takes long, the longest first: Spark's tests are two units of work, each on one process.
 LONG = ("tests/spark/", "tests/model/", "tests/broker/", "tests/faults/")
 
 

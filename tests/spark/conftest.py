@@ -1,4 +1,6 @@
-"""One Spark session for all tests of this folder and of one process, started when first asked.
+"""One Spark session for all tests of a group and of one process, started when first asked.
+
+The two groups take about as long as each other, so that two processes share the work.
 
     def test_rows_are_read(lab): …       `lab` is a stream of the test's own beside the session
     def test_of_the_sink(spark): …       the session alone
@@ -19,6 +21,8 @@ from tests.spark.lab import SparkLab
 from tests.spark.session import make_session
 
 HERE = Path(__file__).parent
+# The files of the second group.
+SECOND = {"test_land_topic", "test_roll_up", "test_drain_late"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,8 +36,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.spark)
-            # One session for all of them, on one of the processes that test.
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            # What starts Spark by itself runs anywhere.
+            if "spark" in getattr(item, "fixturenames", ()):
+                group = "spark-2" if item.path.stem in SECOND else "spark-1"
+                item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")
