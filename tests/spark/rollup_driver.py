@@ -27,8 +27,8 @@ ROWS_A_BATCH = 150
 PHASES = ("half kept", "measured", "kept")
 
 
-def told_of_steps(reach: Callable[[str, int], None]) -> dict[str, Any]:
-    """Return the job's own classes, by name, that tell each phase of a batch as it is reached."""
+def reporting_steps(reach: Callable[[str, int], None]) -> dict[str, Any]:
+    """Return the job's own classes, by name, that report each phase of a batch as it is reached."""
     at = 0
 
     class ToldStreams(RollupStreams):
@@ -59,8 +59,8 @@ def main(place: Path, phase: str, batch: int) -> None:
             print("reached", flush=True)  # noqa: T201 - the test waits for it
             sys.stdin.read()
 
-    for name, told in told_of_steps(reach).items():
-        setattr(job, name, told)
+    for name, reporting in reporting_steps(reach).items():
+        setattr(job, name, reporting)
     RollupLab(place).roll_up(make_session(place / "spark"), max_rows=ROWS_A_BATCH)
 
 

@@ -15,7 +15,7 @@ from streaming_jobs.jobs import roll_up as job
 from streaming_jobs.jobs.calendar import LEVELS
 from streaming_jobs.jobs.roll_up import roll_up
 from tests.spark.kills import kills
-from tests.spark.rollup_driver import PHASES, ROWS_A_BATCH, told_of_steps
+from tests.spark.rollup_driver import PHASES, ROWS_A_BATCH, reporting_steps
 from tests.spark.rollup_lab import FIELD, NAME, RollupLab, readings
 from tests.spark.session import QUICK_ARGUMENTS
 from tests.spark.test_source_kill import REPOSITORY, driver, kill_when_reached
@@ -240,9 +240,9 @@ def test_batch_that_fails_at_any_step_comes_again_and_says_the_same(
     rolled.create()
     given = readings(random.Random(5), 60)
     rolled.measure(given[:40])
-    with monkeypatch.context() as told:
-        for name, one in told_of_steps(reach).items():
-            told.setattr(job, name, one)
+    with monkeypatch.context() as patch:
+        for name, reporting in reporting_steps(reach).items():
+            patch.setattr(job, name, reporting)
         with pytest.raises(StreamingQueryException, match=f"the batch fails, {phase}"):
             rolled.roll_up(spark, levels=("hour", "day"), max_rows=20)
     # What comes before the restart is behind the batch that comes again.

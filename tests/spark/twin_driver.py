@@ -73,10 +73,10 @@ def start_cluster(place: Path) -> str:
 
 def spawn(command: list[str], log: Path) -> None:
     """Start a process of the cluster, which ends with the group."""
-    given = {"PYTHONPATH": str(ROOT), "SPARK_DAEMON_MEMORY": "256m", "SPARK_NO_DAEMONIZE": "1"}
-    given |= {"SPARK_DAEMON_JAVA_OPTS": JVM, "SPARK_LAUNCHER_OPTS": JVM}
+    variables = {"PYTHONPATH": str(ROOT), "SPARK_DAEMON_MEMORY": "256m", "SPARK_NO_DAEMONIZE": "1"}
+    variables |= {"SPARK_DAEMON_JAVA_OPTS": JVM, "SPARK_LAUNCHER_OPTS": JVM}
     with log.open("wb") as out:
-        subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, **given})
+        subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, **variables})
 
 
 def main(place: Path) -> None:
