@@ -9,7 +9,6 @@ and what comes back is what came there: rows, numbers, or the error. A scan come
 it is taken; what `for_each` calls with each record is called here.
 """
 
-import multiprocessing
 from collections.abc import Callable, Iterator
 from functools import cache
 from multiprocessing.connection import Connection
@@ -18,6 +17,7 @@ from typing import Any, Final
 
 from storage_core import Environment, StreamReader
 from storage_core.testing import ManualClock
+from tests.children import start_talking_child
 
 _ANSWER_MAX_S: Final = 120
 # What may come back for a call.
@@ -72,11 +72,8 @@ class FarReader:
 @cache
 def _process() -> Connection:
     """Start the process that serves, and return a connection to it."""
-    context = multiprocessing.get_context("forkserver")
-    here, there = context.Pipe()
-    context.Process(target=_serve, args=(there,), daemon=True).start()
-    there.close()
-    return here
+    _, connection = start_talking_child(_serve)
+    return connection
 
 
 def _heard(there: Connection) -> Any:

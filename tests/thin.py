@@ -7,6 +7,8 @@ runs all, as `make faults KIND=matrix` does.
 @thinned("zone", ["UTC", "Europe/Berlin", "America/New_York"], count=1)
 def test_of_zones(zone): ...
 
+SEEDS = rounds("SHARDLOG_FAULT_COLD", few=1, many=4)      # of a campaign
+
 @covering(fetch=["native", "python"], protocol=["classic", "kip848", "static"])
 def test_of_pairs(fetch, protocol): ...     # each value once at least, not each pair
 """
@@ -45,6 +47,14 @@ def covering(**axes: Sequence[Any]) -> pytest.MarkDecorator:
         longest = max(map(len, axes.values()))
         rows = [tuple(axis[at % len(axis)] for axis in axes.values()) for at in range(longest)]
     return pytest.mark.parametrize(",".join(axes), [_marked(row) for row in rows])
+
+
+def rounds(variable: str, few: int, many: int) -> int:
+    """Return how often a campaign repeats its claim: as a variable says, else a few times.
+
+    Where every case is wanted it is as often as somebody once settled for.
+    """
+    return int(os.environ.get(variable) or (many if EVERY_CASE else few))
 
 
 def _marked(case: Any) -> Any:

@@ -8,12 +8,10 @@ Chance comes from one seed (`SHARDLOG_FAULT_SEED` replays it), which a failure n
 another process cannot be replayed exactly; what it writes, and roughly when it is hit, can.
 """
 
-import multiprocessing
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from random import Random, SystemRandom
@@ -24,54 +22,23 @@ import pyarrow as pa
 from storage_core import Stream, StreamOptions
 from storage_core.catalog.options import SyncLevel
 from storage_core.format.block import Codec
+from tests.children import start_child
 from tests.faults.follower import FollowerPlan, run_follower
 from tests.faults.ledger import Ledger, check_sightings, read_notes, stored_rows
 from tests.faults.workload import SHARDS, Stored
 from tests.faults.writer import WriterPlan, run_writer
+from tests.thin import rounds
 from tests.waiting import WAIT_MAX_S, await_that
 
 STREAM = "faults"
 CYCLES_A_STORE = 10
 STEPS = 15
 STEPS_WITH_PARTS = 60
-_START_MAX_S = 120
-
-_children = multiprocessing.get_context("forkserver")
-_children.set_forkserver_preload(
-    ["__main__", *(f"tests.faults.{run}" for run in ("follower", "writer", "deadly_expiry"))]
-)
 
 
-def start_child(run: Callable[[Any], None], plan: object) -> ForkServerProcess:
-    """Start a function in a process of its own; return when it is about to run."""
-    here, there = _children.Pipe(duplex=False)
-    process = _children.Process(target=_run_child, args=(there, run, plan), daemon=True)
-    process.start()
-    there.close()
-    assert here.poll(_START_MAX_S), "the child process did not start"
-    here.recv()
-    return process
-
-
-def start_talking_child(
-    run: Callable[[Connection, Any], None], plan: object
-) -> tuple[ForkServerProcess, Connection]:
-    """Start a function in a process of its own, with a connection to it."""
-    here, there = _children.Pipe()
-    process = _children.Process(target=run, args=(there, plan), daemon=True)
-    process.start()
-    there.close()
-    return process, here
-
-
-def _run_child(parent: Connection, run: Callable[[Any], None], plan: object) -> None:
-    parent.send(None)
-    run(plan)
-
-
-def campaigns(variable: str, default: int) -> list[int]:
+def campaigns(variable: str, few: int, many: int) -> list[int]:
     """Split the wanted number of cycles into campaigns; each number says how many cycles."""
-    cycles = int(os.environ.get(variable, default))
+    cycles = rounds(variable, few, many)
     sizes = [CYCLES_A_STORE] * (cycles // CYCLES_A_STORE)
     return sizes + [cycles % CYCLES_A_STORE] * (cycles % CYCLES_A_STORE > 0)
 

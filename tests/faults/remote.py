@@ -19,7 +19,7 @@ from typing import Any, Self
 from storage_core import Environment, Stream
 from storage_core.store.key_value import Batch, KeyValueStore, Recovery
 from storage_core.store.rocks import open_store
-from tests.faults.campaign import start_talking_child
+from tests.children import start_talking_child
 
 ANSWER_MAX_S = 120
 STOPPED = "stopped in a write"

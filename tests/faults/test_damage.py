@@ -7,7 +7,6 @@ zeros, a cut, the file gone, WAL and MANIFEST cut at each record, blocks of an S
 Child processes ask each copy everything there is to ask, as writer and as reader; see `judge`.
 """
 
-import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,14 +16,16 @@ from typing import get_args
 import pytest
 
 from storage_core import StreamReader
-from tests.faults.campaign import fault_seed, naming_seed, start_child
+from tests.children import start_child
+from tests.faults.campaign import fault_seed, naming_seed
 from tests.faults.damage import Damage, FileKind, plan_damages
 from tests.faults.judge import JudgePlan, judge_damages
 from tests.faults.known_store import STREAM, BuildPlan, build_known_store, observe
 from tests.faults.ledger import read_notes
+from tests.thin import rounds
 
 KINDS: tuple[FileKind, ...] = get_args(FileKind)
-COUNT = max(1, int(os.environ.get("SHARDLOG_FAULT_DAMAGE", "80")) // len(KINDS))
+COUNT = max(1, rounds("SHARDLOG_FAULT_DAMAGE", few=27, many=80) // len(KINDS))
 CHILD_DAMAGES = 25
 CHILD_MAX_S = 600
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of its own is made in it

@@ -21,7 +21,8 @@ import pyarrow as pa
 import pytest
 
 from storage_core import Stream, StreamOptions, StreamReader
-from tests.faults.campaign import campaigns, fault_seed, naming_seed, start_child
+from tests.children import start_child
+from tests.faults.campaign import campaigns, fault_seed, naming_seed
 from tests.faults.ledger import read_notes
 from tests.faults.writer import Notebook
 
@@ -160,7 +161,7 @@ def _counted(parts: Iterable[pa.Table | pa.RecordBatch]) -> Counter[Row]:
     return Counter((row["primary"], row["secondary"]) for row in rows)
 
 
-@pytest.mark.parametrize("cycles", campaigns("SHARDLOG_FAULT_EXPIRY", 3))
+@pytest.mark.parametrize("cycles", campaigns("SHARDLOG_FAULT_EXPIRY", few=2, many=3))
 def test_process_killed_while_rows_expire_keeps_what_stays(tmp_path: Path, cycles: int) -> None:
     seed = fault_seed()
     with naming_seed(seed):

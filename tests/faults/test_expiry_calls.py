@@ -28,7 +28,8 @@ import pytest
 import xxhash
 
 from storage_core import LostRangeError, Stream, StreamOptions, StreamReader
-from tests.faults.campaign import fault_seed, naming_seed, start_child
+from tests.children import start_child
+from tests.faults.campaign import fault_seed, naming_seed
 from tests.faults.deadly_expiry import NAME, NOW, DeadlyDisk, Death, expire_and_die
 from tests.snapshots import snapshot
 

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pytest
 
 from storage_core import Stream, StreamOptions, StreamReader
-from tests.faults.campaign import campaigns, fault_seed, naming_seed, start_child
+from tests.children import start_child
+from tests.faults.campaign import campaigns, fault_seed, naming_seed
 from tests.faults.writer import Notebook
 from tests.waiting import await_that
 
@@ -109,7 +110,7 @@ def check(root: Path, ledger: Ledger) -> None:
                 assert reads.read(keys=[key])["primary"].to_pylist() == sorted(times)
 
 
-@pytest.mark.parametrize("cycles", campaigns("SHARDLOG_FAULT_KEYS", 4))
+@pytest.mark.parametrize("cycles", campaigns("SHARDLOG_FAULT_KEYS", few=3, many=4))
 def test_killed_writer_leaves_each_key_its_number_and_its_rows(tmp_path: Path, cycles: int) -> None:
     seed = fault_seed()
     with naming_seed(seed):

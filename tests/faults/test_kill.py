@@ -25,7 +25,7 @@ def kill_at_random(campaign: Campaign, moment_max_s: float = MOMENT_MAX_S) -> No
     assert not errors, errors
 
 
-@pytest.mark.parametrize("cycles", campaigns("SHARDLOG_FAULT_KILLS", 40))
+@pytest.mark.parametrize("cycles", campaigns("SHARDLOG_FAULT_KILLS", few=12, many=40))
 def test_killed_writer_keeps_what_it_acknowledged(tmp_path: Path, cycles: int) -> None:
     seed = fault_seed()
     with naming_seed(seed):

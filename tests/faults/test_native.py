@@ -41,7 +41,7 @@ def fuzz(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
-@pytest.mark.parametrize("batches", campaigns("SHARDLOG_FAULT_NATIVE", 1))
+@pytest.mark.parametrize("batches", campaigns("SHARDLOG_FAULT_NATIVE", few=1, many=1))
 def test_arbitrary_messages_are_sound(fuzz: Path, batches: int) -> None:
     seed = fault_seed()
     command = [str(fuzz), str(seed), str(batches * ROUNDS)]

@@ -23,6 +23,7 @@ from tests.faults.ledger import BrokenPromiseError, read_notes
 from tests.faults.lossy_mount import LossyMount
 from tests.faults.scenario import Scenario
 from tests.faults.workload import SHARDS
+from tests.thin import EVERY_CASE
 from tests.waiting import await_that
 
 pytestmark = pytest.mark.fuse
@@ -32,11 +33,13 @@ CONTROL_MOMENT_MAX_S = 0.3
 # A writer that has done all changes waits; power goes then.
 DOWN_MAX_S = 10.0
 TRANSACTION_CHANGES_MAX = 200
-TRANSACTION_CHANGES_STEP = 5
+# Before which changes power goes, beginning at one that chance picks.
+TRANSACTION_CHANGES_STEP = 5 if EVERY_CASE else 11
 LARGE_BATCH_CHANGES_MAX = 100
+LARGE_BATCH_CHANGES_STEP = 1 if EVERY_CASE else 5
 LONG_TRANSACTION = 25  # modulo 200: several batches for each shard
 CREATE_CHANGES_MAX = 1000
-CREATE_CHANGES_STEP = 7
+CREATE_CHANGES_STEP = 7 if EVERY_CASE else 17
 
 
 def lose_power_at_random(
@@ -61,7 +64,7 @@ def settle_errors_of_the_disk(campaign: Campaign) -> None:
         assert {ShardlogError.__name__, OSError.__name__} & set(error["kinds"]), error
 
 
-@pytest.mark.parametrize("cycles", campaigns("SHARDLOG_FAULT_POWER", 40))
+@pytest.mark.parametrize("cycles", campaigns("SHARDLOG_FAULT_POWER", few=12, many=40))
 def test_power_loss_keeps_what_was_acknowledged(
     tmp_path: Path, disk: LossyMount, cycles: int
 ) -> None:
@@ -100,7 +103,7 @@ def has_promises(notes: Path) -> bool:
     return any({"lane", "transaction", "committed"} & note.keys() for note in read_notes(notes))
 
 
-@pytest.mark.parametrize("cycles", campaigns("SHARDLOG_FAULT_POWER", 40))
+@pytest.mark.parametrize("cycles", campaigns("SHARDLOG_FAULT_POWER", few=12, many=40))
 def test_control_without_syncs_is_caught(tmp_path: Path, disk: LossyMount, cycles: int) -> None:
     seed = fault_seed()
     with naming_seed(seed):
@@ -161,7 +164,9 @@ def test_large_batch_cut_off_at_any_change_leaves_no_row_that_cannot_be_read(
         scenario.append_batch(stream, max(scenario.rows), 120)
         scenario.commit(stream)
 
-    cut_at_each_change(disk, scenario, large_batch, range(1, LARGE_BATCH_CHANGES_MAX), survivors)
+    first = fault_seed() % LARGE_BATCH_CHANGES_STEP + 1
+    changes = range(first, LARGE_BATCH_CHANGES_MAX, LARGE_BATCH_CHANGES_STEP)
+    cut_at_each_change(disk, scenario, large_batch, changes, survivors)
 
 
 def lose_power_behind_batches(

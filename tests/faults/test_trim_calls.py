@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 from storage_core import Stream, StreamOptions, StreamReader
-from tests.faults.campaign import start_child
+from tests.children import start_child
 from tests.faults.deadly_expiry import NAME, NOW, DeadlyDisk, Death
 from tests.faults.deadly_trim import trim_and_die
 from tests.snapshots import snapshot

@@ -2,14 +2,13 @@
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-REPOSITORY = Path(__file__).parents[3]
+from tests.children import run_script
+
 # With the variable set each sync has its turn; else a few, spread over them.
-STEP = 1 if os.environ.get("SHARDLOG_FAULT_COLD") else 9
+STEP = 1 if os.environ.get("SHARDLOG_FAULT_COLD") else 17
 CALLS_MAX = 200
 
 
@@ -45,9 +44,9 @@ from storage_core.exchange.importing import import_stream
 {statement}
 os._exit(0)
 """
-    ended = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, check=False)
-    assert ended.returncode in (0, -signal.SIGKILL)
-    return ended.returncode != 0
+    ended = run_script(script)
+    assert ended in (0, -signal.SIGKILL)
+    return ended != 0
 
 
 def killed_before(root: Path, name: str, call: str, number: int, statement: str) -> bool:
@@ -74,6 +73,6 @@ setattr(place, {call!r}, counted(getattr(place, {call!r})))
 {statement}
 os._exit(0)
 """
-    ended = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, check=False)
-    assert ended.returncode in (0, -signal.SIGKILL)
-    return ended.returncode != 0
+    ended = run_script(script)
+    assert ended in (0, -signal.SIGKILL)
+    return ended != 0

@@ -11,7 +11,6 @@ process has read the part before.
 byte of all parts has its turn.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -32,8 +31,9 @@ from storage_core import (
 from storage_core.cold.sql import batches_of
 from storage_core.testing import ManualClock
 from tests.log.cold.cold_lab import NAME, ColdLab
+from tests.thin import rounds
 
-TIMES: Final = int(os.environ.get("SHARDLOG_FAULT_COLD") or 1)
+TIMES: Final = rounds("SHARDLOG_FAULT_COLD", few=1, many=2)
 EACH_FROM: Final = 50
 COLUMNS: Final = [
     *("shard", "address", "secondary", "primary", "version", "state", "payload", "headers"),
@@ -179,7 +179,7 @@ def rows_by_shard(lab: ColdLab, reads: Any) -> dict[int, list[Any]]:
 
 def test_reads_of_a_part_that_nobody_has_read_tell_damage_at_any_place(lab: ColdLab) -> None:
     lab.stream.trim()
-    rows, chosen = rows_by_shard(lab, lab.stream), list(damages(lab, seed=1, some=6))
+    rows, chosen = rows_by_shard(lab, lab.stream), list(damages(lab, seed=1, some=4))
     lab.stream.close()
     for damage in chosen:
         # By a name of its own: nobody in this process has heard of these files.
@@ -203,7 +203,7 @@ def test_reads_of_a_part_that_was_read_before_tell_damage_at_any_place(lab: Cold
     with StreamReader.open(lab.root, NAME, environment=environment) as reader:
         rows = rows_by_shard(lab, reader)
         assert rows_by_shard(lab, lab.stream) == rows
-        for number, damage in enumerate(damages(lab, seed=2, some=12)):
+        for number, damage in enumerate(damages(lab, seed=2, some=6)):
             reads, shard = reader if number % 20 == 0 else lab.stream, damage.part.shard
             with done(damage):
                 for call, right in zip(answers(lab, reads, shard), rows[shard], strict=True):
@@ -213,7 +213,7 @@ def test_reads_of_a_part_that_was_read_before_tell_damage_at_any_place(lab: Cold
 
 def test_upkeep_tells_damage_at_any_place_and_it_is_mended(lab: ColdLab) -> None:
     rows, seals = lab.rows(), 0
-    for damage in damages(lab, seed=3, some=6):
+    for damage in damages(lab, seed=3, some=4):
         parts = lab.stream.parts()
         # What lies in the first shard: those before one that is damaged are trimmed and joined.
         if damage.part.shard:
@@ -245,7 +245,7 @@ def is_like(one: Part, other: Part) -> bool:
 
 
 def test_sql_over_damaged_parts_ends_with_an_error_of_ours_or_an_answer(lab: ColdLab) -> None:
-    for damage in damages(lab, seed=4, some=6):
+    for damage in damages(lab, seed=4, some=4):
         # DuckDB proves nothing: it may answer what was not written, and says so in the page.
         with done(damage), suppress(ShardlogError):
             _, batches = batches_of(lab.root, f"SELECT * FROM {NAME}")

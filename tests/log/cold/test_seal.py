@@ -7,11 +7,7 @@ alone and compared with what the log tells.
 import json
 import os
 import resource
-import signal
-import subprocess
-import sys
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,8 +25,7 @@ from storage_core import (
 )
 from storage_core.fields import frame_of
 from tests.log.cold.cold_lab import BROKEN, FIRST_MS, NAME, ColdLab, schema_of
-
-REPOSITORY = Path(__file__).parents[3]
+from tests.log.cold.interrupting import killed_before
 
 
 @pytest.fixture(params=["none", "dictionary"])
@@ -177,34 +172,6 @@ def test_parts_of_expired_rows_go_with_their_files(tmp_path):
     lab.stream.close()
 
 
-def sealed_and_killed(root, call, number):
-    """Seal in a process that is killed before a call of the file system or the store."""
-    script = f"""
-import os, signal
-from storage_core import Stream
-from storage_core.store.rocks import RocksStore
-count = 0
-def counted(usual):
-    def call(*args, **options):
-        global count
-        if count == {number}:
-            os.kill(os.getpid(), signal.SIGKILL)
-        count += 1
-        return usual(*args, **options)
-    return call
-stream = Stream.open({str(root)!r}, {NAME!r})
-if {call!r} in ("write", "sync"):
-    setattr(RocksStore, {call!r}, counted(getattr(RocksStore, {call!r})))
-else:
-    setattr(os, {call!r}, counted(getattr(os, {call!r})))
-stream.seal()
-os._exit(0)
-"""
-    ended = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, check=False)
-    assert ended.returncode in (0, -signal.SIGKILL)
-    return ended.returncode != 0
-
-
 # With the variable set each call has its turn; else few, spread over them.
 STEP = 1 if os.environ.get("SHARDLOG_FAULT_COLD") else 12
 CALLS_MAX = 100
@@ -220,7 +187,7 @@ def test_kill_before_any_call_leaves_each_row_in_one_part_or_none(tmp_path, call
     for number in range(0, CALLS_MAX, STEP):
         lab.append(rng, 30)
         lab.stream.close()
-        was_killed = sealed_and_killed(lab.root, call, number)
+        was_killed = killed_before(lab.root, NAME, call, number, "stream.seal()")
         lab.stream = Stream.open(lab.root, NAME)
         rows, sealed = lab.rows(), lab.rows_of_parts()
         assert [row for row in rows if row in sealed] == sealed

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +11,12 @@ import pytest
 
 from storage_core import CorruptionError, ForeignDataError, InvalidRequestError, UnavailableError
 from streaming_jobs.jobs.landing import OWN, Landing, Owner
+from tests.children import run_script
 
 OWNER = Owner("events", "one", "day", None)
 DAYS = ("day=2026-11-22", "day=2026-11-23")
 # The calls of the file system that a publication is made of.
 CALLS = ("fsync", "rename", "unlink")
-REPOSITORY = Path(__file__).parents[4]
 
 
 def stage(landing: Landing, batch: int, rows: int = 4) -> None:
@@ -165,9 +163,9 @@ def counted(*args, **options):
 setattr(os, {call!r}, counted)
 land(landing, 1)
 """
-    ended = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, check=False)
-    assert ended.returncode in (0, -9)
-    return ended.returncode == -9
+    ended = run_script(script)
+    assert ended in (0, -9)
+    return ended == -9
 
 
 @pytest.mark.parametrize("call", CALLS)
