@@ -5,11 +5,10 @@ the columns asked for. Each row must be what a reader in plain Python makes of i
 a fault, and sound ones what fastavro reads. SHARDLOG_FAULT_AVRO says how many schemas.
 """
 
-import os
-
+from tests.thin import rounds
 from tests.unit.storage_core.fields.differences import check_against_plain_python
 
-SCHEMAS = int(os.environ.get("SHARDLOG_FAULT_AVRO", "300"))
+SCHEMAS = rounds("SHARDLOG_FAULT_AVRO", few=100, many=300)
 FIRST_SEED = 1_000
 
 

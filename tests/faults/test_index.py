@@ -12,7 +12,6 @@ SHARDLOG_FAULT_INDEX says how many reads are asked. Rounds know nothing of each 
 shared out to a process for each processor. A failure names the seed of its round.
 """
 
-import os
 import random
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -35,8 +34,9 @@ from storage_core import (
     StreamReader,
 )
 from storage_core.testing import ManualClock
+from tests.thin import rounds
 
-QUERIES = int(os.environ.get("SHARDLOG_FAULT_INDEX", "300"))
+QUERIES = rounds("SHARDLOG_FAULT_INDEX", few=150, many=300)
 STAGES = 4
 QUERIES_A_STAGE = 50
 BATCHES_A_STAGE = 6

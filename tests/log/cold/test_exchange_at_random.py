@@ -4,7 +4,6 @@ Method: streams of random rows, usual and strange, sealed or not, are exported i
 sizes; one file is damaged in a random way, and put back.
 """
 
-import os
 import shutil
 from contextlib import suppress
 
@@ -17,8 +16,9 @@ from storage_core.exchange.importing import import_stream
 from tests.log.cold.cold_lab import FORMS, NAME, ColdLab, facts_of, whole_rows
 from tests.log.cold.forging import forged
 from tests.log.cold.strange_rows import append_strange, damaged
+from tests.thin import rounds
 
-ROUNDS = int(os.environ.get("SHARDLOG_FAULT_EXPORT", "2"))
+ROUNDS = rounds("SHARDLOG_FAULT_EXPORT", few=1, many=2)
 FORGERIES = 10
 JITTERS = (0, 3_000, 60_000)
 

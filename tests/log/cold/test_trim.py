@@ -34,8 +34,9 @@ from tests.log.cold.cold_lab import (
     small_segments,
 )
 from tests.snapshots import bytes_of
+from tests.thin import rounds
 
-SEEDS = int(os.environ.get("SHARDLOG_FAULT_COLD", "4"))
+SEEDS = rounds("SHARDLOG_FAULT_COLD", few=1, many=4)
 DAY_MS = 86_400_000
 HOUR_S = 3600
 YEAR_2100_MS = 4_102_444_800_000

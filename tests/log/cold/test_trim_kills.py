@@ -4,7 +4,8 @@ Method: a stream whose blocks are trimmed, with many small parts, is copied; a p
 lets rows expire or seals and trims more in the copy, and is killed before a call to the file system
 or the store. What it leaves is asked by a reader and by the writer that opens it, and done again.
 
-`make test` kills at few calls; with SHARDLOG_FAULT_COLD set each call has its turn.
+`make test` kills at few calls, each kind of call in one kind of upkeep at least; with
+SHARDLOG_FAULT_COLD set each call has its turn.
 """
 
 import shutil
@@ -13,11 +14,11 @@ from datetime import timedelta
 from functools import partial
 
 import numpy as np
-import pytest
 
 from storage_core import Stream, StreamReader
 from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab
 from tests.log.cold.interrupting import STEP, killed_before
+from tests.thin import covering
 
 DAY_MS = 86_400_000
 COLUMNS = [
@@ -89,8 +90,7 @@ def assert_whole(rows, before, behind):
         assert found in others
 
 
-@pytest.mark.parametrize("call", ["fsync", "write", "sync", "unlink"])
-@pytest.mark.parametrize("what", UPKEEP)
+@covering(what=[*UPKEEP], call=["fsync", "write", "sync", "unlink"])
 def test_kill_before_any_call_over_trimmed_rows_loses_none(tmp_path, what, call):
     first, (statement, upkeep) = tmp_path / "first", UPKEEP[what]
     prepared(first, timedelta(minutes=0 if call == "unlink" else 15))

@@ -4,7 +4,6 @@ What is broken off hides no more than it may and takes no row that stays; anothe
 is left.
 """
 
-import os
 from datetime import timedelta
 
 import pytest
@@ -14,8 +13,9 @@ from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
 from tests.log.disks import BesideThread
 from tests.log.expiry.shelf import HOUR, NOW, Shelf, start_of
 from tests.log.writing.interruptions import interrupted_everywhere
+from tests.thin import rounds
 
-EVERY_OF_MANY = 8 * int(os.environ.get("SHARDLOG_INTERRUPT_EVERY", "7"))
+EVERY_OF_MANY = 8 * rounds("SHARDLOG_INTERRUPT_EVERY", few=19, many=1)
 # A batch, a sync, a marker, and what is given back.
 CALLS = 4
 

@@ -5,7 +5,6 @@ must serve another thread at once, and nobody may find half of anything. `EVERY`
 campaign; a batch has a thousand places, and neighbours are alike.
 """
 
-import os
 from collections import Counter
 from contextlib import suppress
 from datetime import timedelta
@@ -22,10 +21,11 @@ from tests.log.disks import BesideThread
 from tests.log.hooked_disk import full
 from tests.log.workbench import Workbench, batch_of
 from tests.log.writing.interruptions import interrupted_everywhere
+from tests.thin import rounds
 
 ROWS = 3
 OTHER = 2
-EVERY = int(os.environ.get("SHARDLOG_INTERRUPT_EVERY", "7"))
+EVERY = rounds("SHARDLOG_INTERRUPT_EVERY", few=19, many=1)
 BUSY = {"sync": "interval", "sync_interval": timedelta(milliseconds=1)}
 
 

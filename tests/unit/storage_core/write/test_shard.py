@@ -1,7 +1,5 @@
 """Rows that are held back until a transaction is all in, and what becomes of them if it fails."""
 
-import os
-
 import pytest
 
 from storage_core import ShardPoisonedError
@@ -9,8 +7,9 @@ from storage_core.format.record import Rows, rows_from_arrow
 from storage_core.write.entry import Entry
 from tests.log.workbench import Workbench, batch_of
 from tests.log.writing.interruptions import interrupted_everywhere
+from tests.thin import rounds
 
-EVERY = int(os.environ.get("SHARDLOG_INTERRUPT_EVERY", "7"))
+EVERY = rounds("SHARDLOG_INTERRUPT_EVERY", few=19, many=1)
 
 
 def test_rows_that_another_synced_while_they_were_held_are_shown_once_they_are_not(bench):
