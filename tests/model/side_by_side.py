@@ -6,12 +6,13 @@ Nothing here knows which steps there are; test_model.py does.
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import wraps
 from itertools import product
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import note
-from hypothesis.stateful import RuleBasedStateMachine
+from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from storage_core import AppendReport, InvalidRequestError, StreamOptions
 from tests.lab import Lab, replayed
@@ -23,6 +24,25 @@ from tests.strategies import Crash, Given
 
 REFUSED: Final = "refused"
 NO_CRASH: Final = Crash()
+# How often each kind of step was taken, in all examples.
+taken: Final[dict[str, int]] = {}
+
+
+def step(**drawn: Any) -> Callable[[Callable[..., None]], Any]:
+    """Make a method a kind of step, as `rule` does, and count how often it is taken."""
+
+    def made(method: Callable[..., None]) -> Any:
+        name = method.__name__
+        taken[name] = 0
+
+        @wraps(method)
+        def counted(*given: Any, **named: Any) -> None:
+            taken[name] += 1
+            method(*given, **named)
+
+        return rule(**drawn)(counted)
+
+    return made
 
 
 class SideBySide(RuleBasedStateMachine):
