@@ -48,10 +48,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _who_is_started_hears_sighup() -> None:
-    """Hand SIGHUP down as it usually is: under nohup all would ignore it, as the tests themselves.
+def _who_is_started_hears_signals() -> None:
+    """Hand SIGHUP and SIGINT down as they usually are.
 
-    A function that does nothing, unlike SIG_IGN, is not handed down.
+    Under nohup, or as a shell's job in the background, all would ignore them, as the tests
+    themselves. A function that does nothing, unlike SIG_IGN, is not handed down.
     """
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, lambda *_: None)
+    for number in (signal.SIGHUP, signal.SIGINT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
