@@ -9,7 +9,8 @@ SHELL := bash
 JOBS ?= 2
 # Which fault (kill, keys, expiry, power, damage, disk, lock, native, index; ingest: of workers and
 # their broker; cold: parts, exports and a worker that seals; spark: killed drivers; properties: N
-# examples of each property of the unit tests; empty for all but the last four) and how often.
+# examples of each property of the unit tests; model: N examples of the model test; interrupts: at
+# each N-th place of a call; empty for all but the last six) and how often.
 KIND ?=
 N ?=
 FAULTS_spark := $(addprefix tests/spark/test_,source_kill.py sink_kill.py land_topic.py roll_up.py)
@@ -20,7 +21,16 @@ FAULTS_cold := tests/log/cold tests/broker/test_maintenance.py \
 	$(addprefix tests/faults/test_,cold_kill.py cold_power.py cold_disk.py trim_calls.py)
 FAULTS_expiry := $(addprefix tests/faults/test_,expiry.py expiry_calls.py)
 FAULTS_properties := tests/unit tests/log
+FAULTS_model := tests/model
+FAULTS_interrupts := tests/log/writing/test_interruptions.py tests/log/expiry/test_expiry_faults.py \
+	tests/unit/storage_core/write/test_shard.py
 FAULTS_matrix := -m thinned tests
+# Which counts N sets; of some kinds one alone, whose folders have other campaigns as well.
+COUNTS := $(addprefix SHARDLOG_FAULT_,KILLS POWER DAMAGE SPARK_KILLS KEYS NATIVE INDEX COLD EXPORT EXPIRY AVRO POISON) \
+	$(addprefix SHARDLOG_BROKER_,KILLS REBALANCES LETTERS RESTARTS TRANSACTIONS) SHARDLOG_EXAMPLES
+COUNTS_properties := SHARDLOG_EXAMPLES
+COUNTS_model := SHARDLOG_MODEL_EXAMPLES
+COUNTS_interrupts := SHARDLOG_INTERRUPT_EVERY
 
 # Tests, demo and benchmarks start hundreds of processes; each saves half a second of compiling.
 export PYTHONDONTWRITEBYTECODE :=
@@ -34,6 +44,12 @@ SOURCES := $(wildcard storage_core connectors streaming_jobs pyspark_shardlog.py
 NATIVE := connectors/kafka_client/native
 CC_FOUND := $(shell command -v $(CC))
 PYTEST := $(BIN)/pytest -n $(JOBS) --dist loadgroup
+# Temporary folders of tests lie in memory where 4 GiB are free there: no claim of theirs is one of a
+# real disk. Faults by hand stay on the disk.
+PLACE_KIB_MIN := 4194304
+IN_PLACE = free=$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1) || free=0; \
+	if (( $${free:-0} >= $(PLACE_KIB_MIN) )); then place=/dev/shm; else place=$${TMPDIR:-/tmp}; fi; \
+	place=$$(mktemp -d -p "$$place" shardlog-tests-XXXXXXXX); trap 'rm -rf "$$place"' EXIT; TMPDIR=$$place
 # Bytecode of all packages and of ours is made once, in 8 s: where none is written, in containers
 # often, `shardlog` starts in half the time.
 UV_ENV := UV_COMPILE_BYTECODE=1 UV_PROJECT_ENVIRONMENT=.venv UV_PYTHON_DOWNLOADS=never
@@ -106,26 +122,18 @@ check: $(STAMP) ## Check style, formatting, types, spelling, project file, lock 
 	$(BIN)/uv lock --check
 	$(if $(CC_FOUND),$(CC) -std=c11 -O2 -Wall -Wextra -Werror -fsyntax-only $(NATIVE)/*.c,@echo 'no $(CC): C is not checked')
 
-quick: $(STAMP) ## Run units, scenarios, tidy and a short model test, without FUSE, in about a minute.
-	@place=$$(mktemp -d -p "$(or $(wildcard /dev/shm),$(TMPDIR),/tmp)") && trap 'rm -rf "$$place"' EXIT; \
-		TMPDIR=$$place SHARDLOG_MODEL_EXAMPLES=12 SHARDLOG_EXAMPLES=10 \
-		$(PYTEST) --dist worksteal -m 'not fuse and not slow' $(wildcard tests/unit tests/log tests/model tests/tidy)
+quick: $(STAMP) ## Run the tests of units and of the log that a change reaches, and tidy, below a minute.
+	@$(IN_PLACE) SHARDLOG_EXAMPLES=10 $(BIN)/python -m tests.touched -n $(JOBS) --dist loadgroup -m 'not fuse and not slow'
 
 test: $(STAMP) ## Run every test; faults that need FUSE are named when they cannot run.
-	$(PYTEST)
+	@$(IN_PLACE) $(PYTEST)
 
 demo: $(STAMP) ## Show the whole way: Kafka, a registry, two workers of which one is killed, Spark, SQL, a ledger.
 	$(BIN)/python -m demo
 
 faults: $(STAMP) ## Run the fault tests: N=500 sets every count, KIND=damage runs one kind.
-	SHARDLOG_EVERY_CASE=1 $(if $(N),SHARDLOG_FAULT_KILLS=$(N) SHARDLOG_FAULT_POWER=$(N) SHARDLOG_FAULT_DAMAGE=$(N) \
-		SHARDLOG_FAULT_SPARK_KILLS=$(N) SHARDLOG_FAULT_KEYS=$(N) \
-		SHARDLOG_FAULT_NATIVE=$(N) SHARDLOG_EXAMPLES=$(N) SHARDLOG_FAULT_INDEX=$(N) \
-		SHARDLOG_FAULT_COLD=$(N) SHARDLOG_FAULT_EXPORT=$(N) \
-		SHARDLOG_FAULT_EXPIRY=$(N) SHARDLOG_FAULT_AVRO=$(N) \
-		SHARDLOG_BROKER_KILLS=$(N) SHARDLOG_BROKER_REBALANCES=$(N) \
-		SHARDLOG_BROKER_LETTERS=$(N) SHARDLOG_FAULT_POISON=$(N) \
-		SHARDLOG_BROKER_RESTARTS=$(N) SHARDLOG_BROKER_TRANSACTIONS=$(N)) $(PYTEST) -v --durations=0 --timeout 0 \
+	$(if $(filter properties,$(KIND)),,SHARDLOG_EVERY_CASE=1) \
+		$(if $(N),$(addsuffix =$(N),$(or $(COUNTS_$(KIND)),$(COUNTS)))) $(PYTEST) -v --durations=0 --timeout 0 \
 		$(if $(KIND),$(or $(FAULTS_$(KIND)),tests/faults/test_$(KIND).py),tests/faults)
 
 mutants: $(STAMP) ## Put one-line bugs into a copy one at a time, and see each caught; NAME=… runs one.

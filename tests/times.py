@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+# Under which pytest's cache has what each test took; `make quick` picks by it.
+KNOWN = "shardlog/wall_s"
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 # Of a line of /proc/PID/stat behind the name: utime, stime, cutime, cstime.
 _TIMES = slice(11, 15)
@@ -68,6 +70,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     }
     if not times:
         return
+    _keep(terminalreporter.config, times)
     if path := os.environ.get("SHARDLOG_TEST_TIMES"):
         rows = ({"test": test, "wall": wall, "cpu": cpu} for test, (wall, cpu) in times.items())
         Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -82,6 +85,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         )
     for test, (wall, cpu) in sorted(times.items(), key=lambda row: -row[1][0])[:_DEAREST]:
         terminalreporter.write_line(f"{wall:>7.1f} s {cpu:>7.1f} s  {test}")
+
+
+def _keep(config: pytest.Config, times: dict[str, tuple[float, float]]) -> None:
+    """Let the next run in this checkout know what each test took."""
+    if config.cache is not None:
+        known = config.cache.get(KNOWN, {}) | {test: wall for test, (wall, _) in times.items()}
+        config.cache.set(KNOWN, known)
 
 
 _BEGAN = pytest.StashKey[tuple[float, float]]()

@@ -1,0 +1,52 @@
+"""No test is begun behind a moment: what `make quick` picked runs in the order it was named.
+
+A plugin of pytest, in each of its processes. Tests that time ran out for are counted and told, not
+reported: they neither passed nor failed.
+"""
+
+import os
+import time
+from typing import Any, Final
+
+import pytest
+
+# The moment, by the monotonic clock that all processes of a machine share.
+UNTIL: Final = "SHARDLOG_TESTS_BEGIN_UNTIL"
+_NOT_BEGUN: Final = pytest.StashKey[int]()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the order in which files were named, behind folders; that within a file stays random."""
+    order = {name: place for place, name in enumerate(config.args)}
+    items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], -1))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+    """Pass a test over where it is too late to begin it."""
+    if time.monotonic() < float(os.environ[UNTIL]):
+        return None
+    stash = item.config.stash
+    stash[_NOT_BEGUN] = stash.get(_NOT_BEGUN, 0) + 1
+    return True
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand the count to the process that reports."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["not_begun"] = session.config.stash.get(_NOT_BEGUN, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over the count of a process that has ended."""
+    stash, told = node.config.stash, getattr(node, "workeroutput", {})
+    stash[_NOT_BEGUN] = stash.get(_NOT_BEGUN, 0) + told.get("not_begun", 0)
+
+
+def pytest_terminal_summary(config: pytest.Config) -> None:
+    """Say how many there were."""
+    if count := config.stash.get(_NOT_BEGUN, 0):
+        reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+        reporter.write_line(f"left out: {count} tests that time ran out for; make test runs them")

@@ -1,0 +1,146 @@
+"""What `make quick` picks is what a change reaches, and what it leaves out it says."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.tidy.tree import python_files
+from tests.touched import (
+    Choice,
+    Cost,
+    changed_files,
+    choose,
+    costs_of,
+    left_out,
+    modules_of,
+    reached,
+)
+
+LIST = """
+from storage_core.stream import Stream
+from storage_core.reader import Reader
+"""
+SOURCES = {
+    "storage_core/__init__.py": LIST,
+    "storage_core/block.py": "",
+    "storage_core/stream.py": "from storage_core.block import Block",
+    "storage_core/reader.py": "from storage_core import block",
+    "storage_core/alone.py": "",
+    "connectors/cli/__init__.py": "",
+    "connectors/cli/main.py": 'def load(verb): return import_module(f"connectors.cli.{verb}")',
+    "connectors/cli/status.py": "from storage_core import Reader",
+    "tests/lab.py": "from storage_core import Stream",
+    "tests/unit/conftest.py": "from storage_core.alone import nothing",
+    "tests/unit/storage_core/test_block.py": "def test_one():\n    import storage_core.block",
+    "tests/unit/connectors/test_main.py": 'RUN = "-m connectors.cli.main"',
+    "tests/log/test_stream.py": '"""Not of storage_core.reader."""\nimport tests.lab',
+}
+BLOCK, MAIN, STREAM = (
+    "tests/unit/storage_core/test_block.py",
+    "tests/unit/connectors/test_main.py",
+    "tests/log/test_stream.py",
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "far"),
+    [
+        # The public name leads to the module that has it, not to all that the package exports.
+        ("storage_core/stream.py", {STREAM: 2}),
+        ("storage_core/reader.py", {MAIN: 3}),
+        ("storage_core/block.py", {BLOCK: 1, STREAM: 3, MAIN: 4}),
+        ("storage_core/__init__.py", {STREAM: 2, MAIN: 3}),
+        # A verb is imported by a name that is put together.
+        ("connectors/cli/status.py", {MAIN: 2}),
+        # Fixtures are lent to the tests below them.
+        ("storage_core/alone.py", {BLOCK: 2, MAIN: 2}),
+        ("tests/unit/conftest.py", {BLOCK: 1, MAIN: 1}),
+        (STREAM, {STREAM: 0}),
+    ],
+)
+def test_tests_that_reach_a_changed_file_are_those_that_import_it(
+    changed: str, far: dict[str, int]
+) -> None:
+    assert reached(SOURCES, [changed]) == (far, [])
+
+
+def test_file_that_is_gone_is_reached_by_who_still_imports_it() -> None:
+    left = {path: source for path, source in SOURCES.items() if path != "storage_core/block.py"}
+    assert set(reached(left, ["storage_core/block.py"])[0]) == {BLOCK, STREAM, MAIN}
+
+
+def test_file_without_a_test_is_told() -> None:
+    assert reached(SOURCES, ["Makefile", "tests/spark/test_sink.py", BLOCK]) == (
+        {BLOCK: 0},
+        ["Makefile", "tests/spark/test_sink.py"],
+    )
+
+
+def test_file_that_is_no_module_is_of_those_that_name_it_or_lie_beside_it() -> None:
+    sources = SOURCES | {"tests/log/schemas.py": 'PATH = "devices.avsc"'}
+    assert modules_of("schemas/devices.avsc", sources) == ["tests/log/schemas.py"]
+    assert modules_of("connectors/cli/native/fetch.c", sources) == [
+        "connectors/cli/__init__.py",
+        "connectors/cli/main.py",
+        "connectors/cli/status.py",
+    ]
+    assert modules_of("README.md", sources) == []
+
+
+def test_nearest_are_picked_first_and_of_those_the_cheapest_as_long_as_they_fit() -> None:
+    far = {"tests/log/test_a.py": 2, "tests/log/test_b.py": 1, "tests/unit/x/test_c.py": 1}
+    far["tests/log/test_d.py"] = 1
+    seconds = {"tests/log/test_a.py": 3, "tests/log/test_b.py": 4, "tests/log/test_d.py": 90}
+    costs = {path: Cost(1, seconds.get(path, 5.0)) for path in far}
+    choice = choose(far, costs, ["x/module.py"], budget_s=11)
+    # Of the folder of what was changed; then the cheaper one; the dear one does not fit.
+    assert choice.picked == ["tests/unit/x/test_c.py", "tests/log/test_b.py"]
+    assert choice.left == ["tests/log/test_d.py", "tests/log/test_a.py"]
+
+
+def test_what_is_left_out_is_said() -> None:
+    first, where = "tests/log/test_a.py", "make test runs them"
+    costs = {first: Cost(30, 9.0), "tests/log/test_b.py": Cost(12, 9.0)}
+    choice = Choice(left=[*costs], without=["Makefile"])
+    assert left_out(choice, costs) == [
+        f"left out: 42 tests of 2 files that the change reaches, {first} the nearest; {where}",
+        "no test here is of Makefile; make test has those",
+    ]
+    assert left_out(Choice(picked=[*costs]), costs) == []
+
+
+def test_times_of_the_last_run_are_used_and_others_guessed() -> None:
+    costs = costs_of(SOURCES, {f"{STREAM}::test_one[a]": 1.5, f"{STREAM}::test_one[b]": 2.0})
+    assert costs[STREAM] == Cost(2, 3.5)
+    assert costs[BLOCK] == Cost(1, 0.1, is_known=False)
+
+
+def git(root: Path, *command: str) -> None:
+    who = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+    subprocess.run(["git", *who, *command], cwd=root, check=True, capture_output=True)
+
+
+def test_changed_is_what_is_not_committed_else_what_the_last_commit_changed(tmp_path: Path) -> None:
+    git(tmp_path, "init")
+    (tmp_path / "first.py").write_text("")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-m", "first")
+    assert changed_files(tmp_path) == ["first.py"]
+    (tmp_path / "first.py").write_text("1")
+    (tmp_path / "new.py").write_text("")
+    assert changed_files(tmp_path) == ["first.py", "new.py"]
+
+
+def test_modules_of_the_format_are_picked_by_the_tests_of_their_name() -> None:
+    sources = {
+        path: source
+        for path, source in python_files("storage_core", "tests").items()
+        if path.startswith(("storage_core/format/", "tests/unit/storage_core/format/"))
+    }
+    tests = [path for path in sources if "/test_" in path]
+    assert tests
+    for test in tests:
+        module = test.removeprefix("tests/unit/").replace("test_", "")
+        if module in sources:
+            assert reached(sources, [module])[0][test] == 1

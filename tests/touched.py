@@ -1,0 +1,220 @@
+"""What one runs between two edits: the tests of units and of the log that a change reaches.
+
+    python -m tests.touched -n 2          picks, runs, and says what it left out
+
+Changed is what `git diff HEAD` names and what git does not know yet; where that is nothing, what
+the last commit changed. A test file is picked if it imports a changed file, itself or by others
+(tests/imports.py), the nearest first and of those the cheapest, as long as their known times fit;
+the tidy tests always run. Nothing is left out without a word: the last lines say how many tests of
+how many ran, which were left out, and which changed files no test here is of.
+
+What a test takes is known from the last run in this checkout (tests/times.py), else guessed by the
+number of its functions; a deadline (tests/deadline.py) ends what was guessed wrong.
+"""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+import pytest
+
+from tests.deadline import UNTIL
+from tests.imports import ImportGraph
+from tests.times import KNOWN
+
+ROOT: Final = Path(__file__).parents[1]
+FOLDERS: Final = ("tests/unit", "tests/log")
+TIDY: Final = "tests/tidy"
+PRODUCT: Final = ("storage_core", "connectors", "streaming_jobs")
+# No test is begun later, counted from the start; the rest is for those that run then.
+BEGUN_WITHIN_S: Final = 48
+# Of it, what goes to the start of the processes and to collecting.
+START_S: Final = 8
+# Where nothing is known: of each function of a test.
+_GUESS_S: Final = {"tests/unit": 0.1, "tests/log": 0.3}
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """How many tests a file has, and what they take."""
+
+    tests: int
+    wall_s: float
+    is_known: bool = True
+
+
+@dataclass(slots=True)
+class Choice:
+    """What is run of what a change reaches."""
+
+    picked: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    # Changed files that no test of these folders is of.
+    without: list[str] = field(default_factory=list)
+
+
+def changed_files(root: Path) -> list[str]:
+    """Return the files that were changed since the last commit, else those that it changed."""
+    changed = _git(root, "diff", "--name-only", "HEAD")
+    changed += _git(root, "ls-files", "--others", "--exclude-standard")
+    return changed or _git(root, "show", "--name-only", "--format=", "HEAD")
+
+
+def sources_of(root: Path) -> dict[str, str]:
+    """Return path and source of what can be reached: the product, and the tests of FOLDERS."""
+    folders = [root / folder for folder in (*PRODUCT, "tests")]
+    paths = [path for folder in folders for path in folder.rglob("*.py")]
+    names = {path: path.relative_to(root).as_posix() for path in sorted(paths)}
+    return {
+        name: path.read_text(encoding="utf-8")
+        for path, name in names.items()
+        if not _is_test(name) or name.startswith(FOLDERS)
+    }
+
+
+def reached(sources: Mapping[str, str], changed: Iterable[str]) -> tuple[dict[str, int], list[str]]:
+    """Return how far each test file that is reached stands, and what reaches none."""
+    gone = [path for path in changed if path.endswith(".py") and path not in sources]
+    graph = ImportGraph(sources, gone)
+    far: dict[str, int] = {}
+    without = []
+    for path in changed:
+        found = graph.distances(modules_of(path, sources))
+        tests = {name: distance for name, distance in found.items() if _is_test(name)}
+        if not tests and not path.startswith(TIDY):
+            without.append(path)
+        for name, distance in tests.items():
+            far[name] = min(distance, far.get(name, distance))
+    return far, without
+
+
+def modules_of(path: str, sources: Mapping[str, str]) -> list[str]:
+    """Return the modules that a changed file is: itself, those that name it, else its folder's."""
+    if path.endswith(".py"):
+        return [path]
+    naming = [name for name, source in sources.items() if PurePosixPath(path).name in source]
+    if naming:
+        return naming
+    for folder in PurePosixPath(path).parents:
+        beside = [name for name in sources if PurePosixPath(name).parent == folder]
+        if beside and folder.name:
+            return beside
+    return []
+
+
+def choose(
+    far: Mapping[str, int], costs: Mapping[str, Cost], changed: Iterable[str], budget_s: float
+) -> Choice:
+    """Pick the nearest first, of those the ones in a changed file's folder, then the cheapest."""
+    rooms = {PurePosixPath(path).parent.as_posix() for path in changed}
+
+    def rank(path: str) -> tuple[int, bool, float, str]:
+        folder = PurePosixPath(path).parent.as_posix()
+        is_apart = folder not in rooms and folder.removeprefix("tests/unit/") not in rooms
+        return far[path], is_apart, costs[path].wall_s, path
+
+    choice = Choice()
+    for path in sorted(far, key=rank):
+        fits = costs[path].wall_s <= budget_s
+        budget_s -= costs[path].wall_s if fits else 0
+        (choice.picked if fits else choice.left).append(path)
+    return choice
+
+
+def costs_of(sources: Mapping[str, str], known: Mapping[str, float]) -> dict[str, Cost]:
+    """Return what the tests of each file take."""
+    times: dict[str, list[float]] = defaultdict(list)
+    for test, wall_s in known.items():
+        times[test.partition("::")[0]].append(wall_s)
+    return {
+        path: Cost(len(times[path]), sum(times[path])) if path in times else _guess(path, source)
+        for path, source in sources.items()
+        if _is_test(path)
+    }
+
+
+class Told:
+    """Says at the end what ran, and what did not."""
+
+    def __init__(self, choice: Choice, costs: Mapping[str, Cost], began: float) -> None:
+        """Take what was chosen, and when it began."""
+        self._choice, self._costs, self._began = choice, costs, began
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print it."""
+        stats = terminalreporter.stats
+        ran = sum(
+            getattr(report, "when", "") == "teardown" for each in stats.values() for report in each
+        )
+        took = time.monotonic() - self._began
+        about = "" if all(one.is_known for one in self._costs.values()) else "about "
+        total = sum(one.tests for one in self._costs.values())
+        folders = " and ".join(FOLDERS)
+        of_all = f"of {about}{total} in {folders}, and those of {TIDY}"
+        terminalreporter.write_line(f"quick: {ran} tests in {took:.0f} s, {of_all}")
+        for line in left_out(self._choice, self._costs):
+            terminalreporter.write_line(line)
+
+
+def left_out(choice: Choice, costs: Mapping[str, Cost]) -> list[str]:
+    """Return what is said of what was left out."""
+    lines = []
+    if choice.left:
+        tests = sum(costs[path].tests for path in choice.left)
+        lines.append(
+            f"left out: {tests} tests of {len(choice.left)} files that the change reaches,"
+            f" {choice.left[0]} the nearest; make test runs them"
+        )
+    if choice.without:
+        lines.append(f"no test here is of {', '.join(choice.without)}; make test has those")
+    return lines
+
+
+def main(arguments: list[str]) -> int:
+    """Pick, run and report; arguments go to pytest."""
+    began = time.monotonic()
+    changed = changed_files(ROOT)
+    sources = sources_of(ROOT)
+    far, without = reached(sources, changed)
+    known = ROOT / ".pytest_cache/v" / KNOWN
+    costs = costs_of(sources, json.loads(known.read_text()) if known.is_file() else {})
+    jobs = int(arguments[arguments.index("-n") + 1]) if "-n" in arguments else 1
+    choice = choose(far, costs, changed, jobs * (BEGUN_WITHIN_S - START_S))
+    choice.without = without
+    print(f"changed: {', '.join(changed)}", flush=True)  # noqa: T201 - for people
+    os.environ[UNTIL] = str(began + BEGUN_WITHIN_S)
+    return pytest.main(
+        [*arguments, "-p", "tests.deadline", TIDY, *choice.picked],
+        plugins=[Told(choice, costs, began)],
+    )
+
+
+def _git(root: Path, *command: str) -> list[str]:
+    ran = subprocess.run(["git", *command], cwd=root, capture_output=True, text=True, check=True)
+    return ran.stdout.splitlines()
+
+
+def _is_test(path: str) -> bool:
+    return PurePosixPath(path).name.startswith("test_")
+
+
+def _guess(path: str, source: str) -> Cost:
+    tests = sum(
+        isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+        for node in ast.walk(ast.parse(source))
+    )
+    each = next(guess for folder, guess in _GUESS_S.items() if path.startswith(folder))
+    return Cost(tests, tests * each, is_known=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
