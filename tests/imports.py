@@ -8,11 +8,14 @@ of its folder and of those above it.
 """
 
 import ast
+import json
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b
 from itertools import islice
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 # Behind a module's name: its export list alone, without what it imports for it.
 _LIST = "!"
@@ -26,22 +29,70 @@ def module_of(path: str) -> str:
     return name.removesuffix(".__init__")
 
 
-class ImportGraph:
-    """The imports of Python files, given by path and source."""
+class Imports(NamedTuple):
+    """What a file imports, as it says it.
 
-    def __init__(self, sources: Mapping[str, str], gone: Iterable[str] = ()) -> None:
-        """Read all sources; `gone` are files that some may still import."""
-        self._paths = {module_of(path): path for path in sources}
+    Attributes:
+        taken: Modules, each with a name that is taken from it; none where it is imported whole.
+        named: What texts name that begins as a module does.
+        exports: Of each name that it has from another module, which.
+    """
+
+    taken: list[list[str]]
+    named: list[str]
+    exports: dict[str, str]
+
+
+def imports_of(source: str) -> Imports:
+    """Return what a source imports."""
+    found = Imports([], [], {})
+    for node in _running(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found.taken.extend([alias.name, ""] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.taken.extend([node.module, alias.name] for alias in node.names)
+            found.exports.update((alias.name, node.module) for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.named.extend(_NAMED.findall(node.value))
+        elif isinstance(node, ast.Dict):
+            # A table of names that are imported once somebody asks for one.
+            for key, value in zip(node.keys, node.values, strict=True):
+                match key, value:
+                    case ast.Constant(value=str(name)), ast.Constant(value=str(module)):
+                        found.exports[name] = module
+    return found
+
+
+def kept_imports(sources: Mapping[str, str], kept: Path) -> dict[str, Imports]:
+    """Return what sources import, by what a file keeps of those that are as they were."""
+    known = json.loads(kept.read_text()) if kept.is_file() else {}
+    # What another version of this file found counts for nothing.
+    key = blake2b(Path(__file__).read_bytes(), digest_size=32).digest()
+    digests = {one: blake2b(text.encode(), key=key).hexdigest() for one, text in sources.items()}
+    found = {
+        path: Imports(*known[digests[path]]) if digests[path] in known else imports_of(source)
+        for path, source in sources.items()
+    }
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps({digests[path]: one for path, one in found.items()}))
+    return found
+
+
+class ImportGraph:
+    """Which files reach which, given what each imports."""
+
+    def __init__(self, imports: Mapping[str, Imports], gone: Iterable[str] = ()) -> None:
+        """Take all there are; `gone` are files that some may still import."""
+        self._paths = {module_of(path): path for path in imports}
         self._known = {*self._paths, *map(module_of, gone)}
-        trees = {module_of(path): ast.parse(source) for path, source in sources.items()}
         self._exports = {
-            module: dict(_exports(trees[module]))
+            module: imports[path].exports
             for module, path in self._paths.items()
             if path.endswith("__init__.py")
         }
         self._importers: dict[str, set[str]] = {}
-        for module, tree in trees.items():
-            for imported in self._imported(module, tree):
+        for module, path in self._paths.items():
+            for imported in self._reached(module, imports[path]):
                 self._importers.setdefault(imported, set()).add(module)
 
     def distances(self, changed: Iterable[str]) -> dict[str, int]:
@@ -57,16 +108,12 @@ class ImportGraph:
                     waiting.append(importer)
         return {self._paths[one]: far for one, far in found.items() if one in self._paths}
 
-    def _imported(self, module: str, tree: ast.Module) -> Iterator[str]:
-        yield from self._conftests(module)
-        for node in _running(tree):
-            if isinstance(node, ast.Import):
-                yield from (alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                for alias in node.names:
-                    yield from self._taken(node.module, alias.name)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield from self._named(node.value)
+    def _reached(self, module: str, imports: Imports) -> Iterator[str]:
+        for taken, name in imports.taken:
+            yield from self._taken(taken, name)
+        for text in imports.named:
+            yield from self._named(text)
+        yield from _conftests(module)
 
     def _taken(self, module: str, name: str) -> Iterator[str]:
         """Yield what `from module import name` reaches."""
@@ -74,39 +121,26 @@ class ImportGraph:
             yield f"{module}.{name}"
         elif name in self._exports.get(module, ()):
             yield module + _LIST
-            yield from self._taken(*self._exports[module][name])
+            yield from self._taken(self._exports[module][name], name)
         else:
             yield module
 
-    def _named(self, text: str) -> Iterator[str]:
+    def _named(self, name: str) -> Iterator[str]:
         """Yield the modules that a text names."""
-        for name in _NAMED.findall(text):
-            if name.endswith(".") and name[:-1] in self._exports:
-                yield from (one for one in self._known if one.startswith(name))
-                continue
-            names = name.strip(".").split(".")
-            longest = (".".join(names[:end]) for end in range(len(names), 1, -1))
-            yield from islice((one for one in longest if one in self._known), 1)
-
-    def _conftests(self, module: str) -> Iterator[str]:
-        """Yield the fixtures that pytest lends a test."""
-        folder = module.rpartition(".")[0]
-        while folder and module.rpartition(".")[2].startswith("test_"):
-            yield f"{folder}.conftest"
-            folder = folder.rpartition(".")[0]
+        if name.endswith(".") and name[:-1] in self._exports:
+            yield from (one for one in self._known if one.startswith(name))
+            return
+        names = name.strip(".").split(".")
+        longest = (".".join(names[:end]) for end in range(len(names), 1, -1))
+        yield from islice((one for one in longest if one in self._known), 1)
 
 
-def _exports(tree: ast.Module) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the names that a package has from its modules: imported, or by a table of both."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                yield alias.asname or alias.name, (node.module, alias.name)
-        elif isinstance(node, ast.Dict):
-            for key, value in zip(node.keys, node.values, strict=True):
-                match key, value:
-                    case ast.Constant(value=str(name)), ast.Constant(value=str(module)):
-                        yield name, (module, name)
+def _conftests(module: str) -> Iterator[str]:
+    """Yield the fixtures that pytest lends a test."""
+    folder = module.rpartition(".")[0]
+    while folder and module.rpartition(".")[2].startswith("test_"):
+        yield f"{folder}.conftest"
+        folder = folder.rpartition(".")[0]
 
 
 def _running(tree: ast.AST) -> Iterator[ast.AST]:

@@ -1,10 +1,13 @@
 """What `make quick` picks is what a change reaches, and what it leaves out it says."""
 
 import subprocess
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
 
+from tests import touched
+from tests.imports import imports_of, kept_imports
 from tests.tidy.tree import python_files
 from tests.touched import (
     Choice,
@@ -14,7 +17,6 @@ from tests.touched import (
     costs_of,
     left_out,
     modules_of,
-    reached,
 )
 
 LIST = """
@@ -36,6 +38,13 @@ SOURCES = {
     "tests/unit/connectors/test_main.py": 'RUN = "-m connectors.cli.main"',
     "tests/log/test_stream.py": '"""Not of storage_core.reader."""\nimport tests.lab',
 }
+
+
+def reached(sources: Mapping[str, str], changed: Iterable[str]) -> tuple[dict[str, int], list[str]]:
+    imports = {path: imports_of(source) for path, source in sources.items()}
+    return touched.reached(sources, changed, imports)
+
+
 BLOCK, MAIN, STREAM = (
     "tests/unit/storage_core/test_block.py",
     "tests/unit/connectors/test_main.py",
@@ -114,6 +123,16 @@ def test_times_of_the_last_run_are_used_and_others_guessed() -> None:
     costs = costs_of(SOURCES, {f"{STREAM}::test_one[a]": 1.5, f"{STREAM}::test_one[b]": 2.0})
     assert costs[STREAM] == Cost(2, 3.5)
     assert costs[BLOCK] == Cost(1, 0.1, is_known=False)
+
+
+def test_imports_of_what_is_as_it_was_are_kept(tmp_path: Path) -> None:
+    kept, sources = tmp_path / "cache/imports", {"a.py": "import b", "b.py": "import c"}
+    first = kept_imports(sources, kept)
+    written = kept.read_text()
+    assert kept_imports(sources, kept) == first
+    kept.write_text(written.replace('["c", ""]', '["kept", ""]'))
+    again = kept_imports(sources | {"a.py": "import d"}, kept)
+    assert [one.taken for one in again.values()] == [[["d", ""]], [["kept", ""]]]
 
 
 def git(root: Path, *command: str) -> None:

@@ -5,6 +5,7 @@ environments, caches or what a test left behind.
 """
 
 import ast
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -15,6 +16,7 @@ TEXT_SUFFIXES = {"", ".avsc", ".c", ".h", ".json", ".md", ".py", ".sh", ".toml",
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+@cache
 def files() -> list[Path]:
     """Return every file of the repository, relative to its root."""
     found = [path for path in ROOT.iterdir() if path.is_file()]
@@ -23,10 +25,16 @@ def files() -> list[Path]:
     return sorted(path.relative_to(ROOT) for path in found if "__pycache__" not in path.parts)
 
 
+@cache
+def text_of(path: Path) -> str:
+    """Return what a file of the repository says."""
+    return (ROOT / path).read_text(encoding="utf-8", errors="replace")
+
+
 def python_files(*folders: str) -> dict[str, str]:
     """Return path and source of the Python files in these folders, or of all."""
     return {
-        path.as_posix(): (ROOT / path).read_text(encoding="utf-8")
+        path.as_posix(): text_of(path)
         for path in files()
         if path.suffix == ".py" and (not folders or path.parts[0] in folders)
     }
@@ -34,11 +42,7 @@ def python_files(*folders: str) -> dict[str, str]:
 
 def c_files() -> dict[str, str]:
     """Return path and source of what is written in C."""
-    return {
-        path.as_posix(): (ROOT / path).read_text(encoding="utf-8")
-        for path in files()
-        if path.suffix in {".c", ".h"}
-    }
+    return {path.as_posix(): text_of(path) for path in files() if path.suffix in {".c", ".h"}}
 
 
 def product_files() -> dict[str, str]:
@@ -53,7 +57,7 @@ def product_files() -> dict[str, str]:
 def text_files() -> dict[str, str]:
     """Return path and text of what people write, the licence and golden stores left out."""
     return {
-        path.as_posix(): (ROOT / path).read_text(encoding="utf-8", errors="replace")
+        path.as_posix(): text_of(path)
         for path in files()
         if path.suffix in TEXT_SUFFIXES
         and path.name != "LICENSE"
