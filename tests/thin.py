@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 from random import Random
 from typing import Any, Final
+from zlib import crc32
 
 import pytest
 
@@ -47,6 +48,19 @@ def covering(**axes: Sequence[Any]) -> pytest.MarkDecorator:
         longest = max(map(len, axes.values()))
         rows = [tuple(axis[at % len(axis)] for axis in axes.values()) for at in range(longest)]
     return pytest.mark.parametrize(",".join(axes), [_marked(row) for row in rows])
+
+
+def thinned_alike(metafunc: pytest.Metafunc, name: str, cases: Sequence[str]) -> None:
+    """Parametrise each test that asks for a name by one of some cases; its own name says which.
+
+    So half of a folder's tests meet the one and half the other, always the same ones. A test that
+    is parametrised by the name meets what it says.
+    """
+    own = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    if name not in metafunc.fixturenames or name in own:
+        return
+    chosen = [cases[crc32(metafunc.function.__name__.encode()) % len(cases)]]
+    metafunc.parametrize(name, [_marked(one) for one in (cases if EVERY_CASE else chosen)])
 
 
 def rounds(variable: str, few: int, many: int) -> int:

@@ -1,5 +1,7 @@
 """Fixtures of the scenarios."""
 
+import pytest
+
 from tests.log.fixtures import (
     bench,
     copy,
@@ -11,6 +13,7 @@ from tests.log.fixtures import (
     nothing_gathered,
     root,
 )
+from tests.thin import thinned_alike
 
 __all__ = [
     "bench",
@@ -23,3 +26,8 @@ __all__ = [
     "nothing_gathered",
     "root",
 ]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Let each scenario of parts be of rows of ids, or of keys."""
+    thinned_alike(metafunc, "key_mode", ["none", "dictionary"])

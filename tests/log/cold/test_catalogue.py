@@ -9,9 +9,9 @@ from storage_core import CorruptionError
 from tests.log.cold.cold_lab import ColdLab, forget_sum, take_entry_away
 
 
-@pytest.fixture(params=["none", "dictionary"])
-def lab(request, root):
-    lab = ColdLab(root, key_mode=request.param, block_records=64, retention=None)
+@pytest.fixture
+def lab(key_mode, root):
+    lab = ColdLab(root, key_mode=key_mode, block_records=64, retention=None)
     yield lab
     lab.stream.close()
 

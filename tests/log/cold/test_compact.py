@@ -18,9 +18,9 @@ from tests.log.cold.interrupting import STEP, killed_before
 DAY_MS = 86_400_000
 
 
-@pytest.fixture(params=["none", "dictionary"])
-def lab(request, root):
-    lab = ColdLab(root, key_mode=request.param)
+@pytest.fixture
+def lab(key_mode, root):
+    lab = ColdLab(root, key_mode=key_mode)
     yield lab
     lab.stream.close()
 

@@ -77,9 +77,9 @@ WAYS: dict[str, Callable[[Data, int], None]] = {
 }
 
 
-@pytest.fixture(params=["none", "dictionary"])
-def lab(request: Any, root: Path) -> Iterator[ColdLab]:
-    lab = ColdLab(root, key_mode=request.param, block_records=16)
+@pytest.fixture
+def lab(key_mode: str, root: Path) -> Iterator[ColdLab]:
+    lab = ColdLab(root, key_mode=key_mode, block_records=16)
     rng = np.random.default_rng(71)
     for _ in range(6):
         lab.append(rng, 60)

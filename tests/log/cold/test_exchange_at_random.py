@@ -23,12 +23,12 @@ FORGERIES = 10
 JITTERS = (0, 3_000, 60_000)
 
 
-@pytest.fixture(params=["none", "dictionary"])
-def lab(request, root, seed):
+@pytest.fixture
+def lab(key_mode, root, seed):
     """A stream of random rows."""
     rng = np.random.default_rng(seed)
     jitter = int(rng.choice(JITTERS))
-    lab = ColdLab(root / "data", key_mode=request.param, jitter=jitter)
+    lab = ColdLab(root / "data", key_mode=key_mode, jitter=jitter)
     for _ in range(rng.integers(1, 4)):
         lab.append(rng, int(rng.integers(1, 80)))
         append_strange(lab, rng)

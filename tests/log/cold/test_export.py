@@ -28,9 +28,9 @@ from tests.log.cold.interrupting import CALLS_MAX, STEP, StopError, killed, stop
 FILE_ROWS = 100
 
 
-@pytest.fixture(params=["none", "dictionary"])
-def lab(request, root):
-    lab = ColdLab(root / "data", key_mode=request.param)
+@pytest.fixture
+def lab(key_mode, root):
+    lab = ColdLab(root / "data", key_mode=key_mode)
     rng = np.random.default_rng(41)
     for _ in range(3):
         lab.append(rng, 100)

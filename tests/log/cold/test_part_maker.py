@@ -45,9 +45,9 @@ with Stream.open(sys.argv[1], sys.argv[2]) as stream, PartMaker() as maker:
 """
 
 
-@pytest.fixture(params=["none", "dictionary"])
-def lab(request, root):
-    lab = ColdLab(root, key_mode=request.param, seal_rows=20)
+@pytest.fixture
+def lab(key_mode, root):
+    lab = ColdLab(root, key_mode=key_mode, seal_rows=20)
     yield lab
     lab.stream.close()
 
@@ -204,7 +204,6 @@ def test_what_went_wrong_there_is_told_as_if_it_were_here(lab, maker):
     assert maker.deaths == 0
 
 
-@pytest.mark.parametrize("key_mode", ["none", "dictionary"])
 def test_it_proves_blocks_before_they_go(root, key_mode, monkeypatch):
     lab = ColdLab(root, key_mode=key_mode, seal_rows=20, keep_hot=timedelta(microseconds=1))
     rng = np.random.default_rng(4)

@@ -256,9 +256,9 @@ def join_more(lab):
     assert not all(file.exists() for file in before)
 
 
-@pytest.fixture(params=["none", "dictionary"])
-def lab(request, root):
-    lab = sealed_bit_by_bit(root, key_mode=request.param)
+@pytest.fixture
+def lab(key_mode, root):
+    lab = sealed_bit_by_bit(root, key_mode=key_mode)
     yield lab
     lab.stream.close()
 

@@ -28,9 +28,9 @@ from tests.log.cold.cold_lab import BROKEN, FIRST_MS, NAME, ColdLab, schema_of
 from tests.log.cold.interrupting import killed_before
 
 
-@pytest.fixture(params=["none", "dictionary"])
-def lab(request, root):
-    lab = ColdLab(root, key_mode=request.param)
+@pytest.fixture
+def lab(key_mode, root):
+    lab = ColdLab(root, key_mode=key_mode)
     yield lab
     lab.stream.close()
 

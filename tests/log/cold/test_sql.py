@@ -26,9 +26,9 @@ from storage_core.fields import frame_of
 from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab, give_up_a_block, schema_of
 
 
-@pytest.fixture(params=["none", "dictionary"])
-def lab(request, root):
-    lab = ColdLab(root, key_mode=request.param)
+@pytest.fixture
+def lab(key_mode, root):
+    lab = ColdLab(root, key_mode=key_mode)
     rng = np.random.default_rng(21)
     for _ in range(3):
         lab.append(rng, 200)
@@ -131,7 +131,6 @@ def test_expired_rows_are_not_shown(tmp_path):
     lab.stream.close()
 
 
-@pytest.mark.parametrize("key_mode", ["none", "dictionary"])
 def test_columns_are_there_before_the_first_row_and_behind_the_last(tmp_path, key_mode):
     lab = ColdLab(tmp_path, key_mode=key_mode)
     columns = f'shard, {lab.who}, "primary", address, version, state, payload'

@@ -7,11 +7,11 @@ lists, maps and records; SQL's answer is compared with the plain values.
 from typing import Any
 
 import pyarrow as pa
-import pytest
 
 from storage_core.cold.sql import connect
 from tests.log.cold.cold_lab import NAME, ColdLab, Row
 from tests.log.cold.unlike_types import KINDS, UNREAD, WRAPS, append_pairs, faults_in, pairs_of
+from tests.thin import thinned
 
 
 def _countable(kind: Any) -> Any:
@@ -33,7 +33,7 @@ def rows_by_sql(lab: ColdLab) -> list[Row]:
     return rows
 
 
-@pytest.mark.parametrize("wrap", WRAPS)
+@thinned("wrap", WRAPS, count=2)
 def test_values_of_every_two_types_are_shown_as_they_are(root, wrap):
     pairs = pairs_of(KINDS | UNREAD)
     lab = ColdLab(root)
@@ -44,7 +44,7 @@ def test_values_of_every_two_types_are_shown_as_they_are(root, wrap):
     lab.stream.close()
 
 
-@pytest.mark.parametrize("wrap", ["alone", "records"])
+@thinned("wrap", ["alone", "records"], count=1)
 def test_versions_of_a_schema_keep_their_types_in_one_part(root, wrap):
     pairs = pairs_of(KINDS | UNREAD)
     lab = ColdLab(root)
