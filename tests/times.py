@@ -88,10 +88,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _keep(config: pytest.Config, times: dict[str, tuple[float, float]]) -> None:
-    """Let the next run in this checkout know what each test took."""
+    """Let the next run in this checkout know the least that each test took."""
     if config.cache is not None:
-        known = config.cache.get(KNOWN, {}) | {test: wall for test, (wall, _) in times.items()}
-        config.cache.set(KNOWN, known)
+        known = config.cache.get(KNOWN, {})
+        least = {test: min(wall, known.get(test, wall)) for test, (wall, _) in times.items()}
+        config.cache.set(KNOWN, known | least)
 
 
 _BEGAN = pytest.StashKey[tuple[float, float]]()

@@ -36,6 +36,7 @@ from tests.faults.cold_rows import BLOCK_ROWS, ColdStream
 from tests.faults.cold_upkeep import UPKEEP
 from tests.faults.lossy_mount import LossyMount
 from tests.log.cold.cold_lab import NAME
+from tests.thin import covering, thinned
 
 pytestmark = pytest.mark.fuse
 
@@ -72,7 +73,8 @@ SWEEPS: Final = {
     for under, step in (("/parts", 1), ("", 7))
     for times in (1, None)
 }
-WHICH: Final = SWEEPS if EACH else {"few": FEW}
+FEW_EACH: Final = {errno.errorcode[one.error]: [one] for one in FEW}
+WHICH: Final = SWEEPS if EACH else FEW_EACH
 
 
 @pytest.fixture(scope="module")
@@ -171,8 +173,7 @@ def try_all(
             return
 
 
-@pytest.mark.parametrize("which", WHICH)
-@pytest.mark.parametrize("what", UPKEEP)
+@covering(what=[*UPKEEP], which=[*WHICH])
 def test_disk_that_refuses_a_call_of_upkeep_is_told_and_costs_no_row(
     refusing: LossyMount, what: str, which: str
 ) -> None:
@@ -184,7 +185,7 @@ def prepared(rows: ColdStream) -> None:
     rows.append(12)
 
 
-@pytest.mark.parametrize("which", WHICH)
+@thinned("which", WHICH, count=1)
 def test_disk_that_refuses_a_call_of_a_turn_is_told_and_the_maker_lives_on(
     refusing: LossyMount, which: str
 ) -> None:

@@ -38,7 +38,7 @@ def parts_noted(campaign: Campaign) -> list[int]:
     return [count for note in found if (count := note.get("parts", 0))]
 
 
-@pytest.mark.parametrize("cycles", campaigns(VARIABLE, few=2, many=3))
+@pytest.mark.parametrize("cycles", campaigns(VARIABLE, few=1, many=3))
 def test_writer_killed_while_parts_are_made_keeps_what_it_acknowledged(
     tmp_path: Path, cycles: int
 ) -> None:
@@ -54,7 +54,7 @@ def test_writer_killed_while_parts_are_made_keeps_what_it_acknowledged(
 
 
 @pytest.mark.fuse
-@pytest.mark.parametrize("cycles", campaigns(VARIABLE, few=2, many=3))
+@pytest.mark.parametrize("cycles", campaigns(VARIABLE, few=1, many=3))
 def test_power_loss_while_parts_are_made_keeps_what_was_acknowledged(
     tmp_path: Path, disk: LossyMount, cycles: int
 ) -> None:

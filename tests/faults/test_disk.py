@@ -23,6 +23,7 @@ from storage_core.store.segments import APART_BYTES_MIN
 from tests.faults.lossy_mount import LossyMount
 from tests.faults.scenario import STREAM, Scenario
 from tests.faults.workload import SHARDS
+from tests.thin import thinned
 from tests.waiting import WAIT_MAX_S
 
 pytestmark = pytest.mark.fuse
@@ -44,7 +45,7 @@ def small_or_large(disk: LossyMount, request: pytest.FixtureRequest) -> Scenario
     return Scenario(disk, request.param)
 
 
-@pytest.mark.parametrize("syncs", SYNCS)
+@thinned("syncs", SYNCS, count=5)
 def test_failing_sync_is_typed_and_loses_no_promise(small_or_large: Scenario, syncs: int) -> None:
     scenario = small_or_large
     scenario.disk.order(syncs_until_failure=syncs)
@@ -56,7 +57,7 @@ def test_failing_sync_is_typed_and_loses_no_promise(small_or_large: Scenario, sy
     scenario.expect_promises_kept()
 
 
-@pytest.mark.parametrize("left", BYTES)
+@thinned("left", BYTES, count=5)
 def test_full_disk_is_typed_and_loses_no_promise(small_or_large: Scenario, left: int) -> None:
     scenario = small_or_large
     scenario.disk.order(bytes_left=left)

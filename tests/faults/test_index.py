@@ -36,7 +36,7 @@ from storage_core import (
 from storage_core.testing import ManualClock
 from tests.thin import rounds
 
-QUERIES = rounds("SHARDLOG_FAULT_INDEX", few=150, many=300)
+QUERIES = rounds("SHARDLOG_FAULT_INDEX", few=300, many=300)
 STAGES = 4
 QUERIES_A_STAGE = 50
 BATCHES_A_STAGE = 6
