@@ -26,8 +26,8 @@ FAULTS_interrupts := tests/log/writing/test_interruptions.py tests/log/expiry/te
 	tests/unit/storage_core/write/test_shard.py
 FAULTS_matrix := -m thinned tests
 # Which counts N sets; of some kinds one alone, whose folders have other campaigns as well.
-COUNTS := $(addprefix SHARDLOG_FAULT_,KILLS POWER DAMAGE SPARK_KILLS KEYS NATIVE INDEX COLD EXPORT EXPIRY AVRO POISON) \
-	$(addprefix SHARDLOG_BROKER_,KILLS REBALANCES LETTERS RESTARTS TRANSACTIONS) SHARDLOG_EXAMPLES
+COUNTS := $(addprefix SHARDLOG_,EXAMPLES $(addprefix FAULT_,KILLS POWER DAMAGE SPARK_KILLS KEYS NATIVE INDEX COLD \
+	EXPORT EXPIRY AVRO POISON) $(addprefix BROKER_,KILLS REBALANCES LETTERS RESTARTS TRANSACTIONS))
 COUNTS_properties := SHARDLOG_EXAMPLES
 COUNTS_model := SHARDLOG_MODEL_EXAMPLES
 COUNTS_interrupts := SHARDLOG_INTERRUPT_EVERY

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 # The moment, by the monotonic clock that all processes of a machine share.
-UNTIL: Final = "SHARDLOG_TESTS_BEGIN_UNTIL"
+UNTIL: Final = "SHARDLOG_TEST_UNTIL"
 _NOT_BEGUN: Final = pytest.StashKey[int]()
 
 

@@ -111,6 +111,10 @@ def _documents() -> dict[str, str]:
     }
 
 
+# What all files define is found once, by the process that has both tests of it.
+OF_ALL = pytest.mark.xdist_group("documents")
+
+
 @pytest.fixture(scope="module")
 def known() -> Known:
     return known_from([path.as_posix() for path in files()], python_files())
@@ -121,11 +125,13 @@ def test_promised_document_is_there(document: str) -> None:
     assert (ROOT / document).is_file()
 
 
+@OF_ALL
 def test_documents_name_only_what_exists(known: Known) -> None:
     complaints = {path: unknown_names(text, known) for path, text in _documents().items()}
     assert {path: names for path, names in complaints.items() if names} == {}
 
 
+@OF_ALL
 def test_links_of_documents_lead_somewhere(known: Known) -> None:
     documents = _documents().items()
     assert [link for path, text in documents for link in broken_links(path, text, known)] == []

@@ -28,6 +28,7 @@ from storage_core.read.rows import in_order
 from storage_core.read.scan import flagged_rows, scan_arrival, scan_pieces
 from storage_core.sealed.part_groups import PartFile
 from tests.log.cold.cold_lab import FIRST_MS, IDS, ColdLab, schema_of
+from tests.thin import thinned
 
 SHOWN = tuple(name for name in COLUMNS if not name.startswith("schema"))
 DAY_MS = 86_400_000
@@ -162,7 +163,7 @@ def some_filter(sides, rng, order):
     return sides.filter(**asked)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@thinned("seed", range(8), count=2)
 def test_parts_give_the_rows_of_blocks_for_any_filter(lab, seed):
     rng = np.random.default_rng(seed)
     fill(lab, rng)
