@@ -4,28 +4,37 @@ A plugin of pytest, in each of its processes. Tests that time ran out for are co
 reported: they neither passed nor failed.
 """
 
-import os
 import time
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 import pytest
 
-# The moment, by the monotonic clock that all processes of a machine share.
-UNTIL: Final = "SHARDLOG_TEST_UNTIL"
 _NOT_BEGUN: Final = pytest.StashKey[int]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Take the moment, by the monotonic clock that all processes of a machine share."""
+    parser.addoption("--begin-until", type=float, required=True)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the order in which files were named, behind folders; that within a file stays random."""
+    """Keep the order in which files and folders were named; that within them stays random."""
     order = {name: place for place, name in enumerate(config.args)}
-    items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], -1))
+
+    def place(item: pytest.Item) -> int:
+        path = PurePosixPath(item.nodeid.partition("::")[0])
+        names = (one.as_posix() for one in (path, *path.parents))
+        return next((order[name] for name in names if name in order), len(order))
+
+    items.sort(key=place)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     """Pass a test over where it is too late to begin it."""
-    if time.monotonic() < float(os.environ[UNTIL]):
+    if time.monotonic() < item.config.getoption("begin_until"):
         return None
     stash = item.config.stash
     stash[_NOT_BEGUN] = stash.get(_NOT_BEGUN, 0) + 1

@@ -4,16 +4,16 @@
 
 Changed is what `git diff HEAD` names and what git does not know yet; where that is nothing, what
 the last commit changed. A test file is picked if it imports a changed file, itself or by others
-(tests/imports.py), the nearest first and of those the cheapest, as long as their known times fit;
-the tidy tests always run. Nothing is left out without a word: the last lines say how many tests of
-how many ran, which were left out, and which changed files no test here is of.
+(tests/imports.py), the nearest first and of those the cheapest, as long as their known times fit.
+The tidy tests always run, behind those that import it themselves. Nothing is left out without a
+word: the last lines say how many tests of how many ran, which were left out, and which changed
+files no test here is of.
 
-What a test takes is known from the last run in this checkout (tests/times.py), else guessed by the
-number of its functions; a deadline (tests/deadline.py) ends what was guessed wrong.
+What a test takes of a processor is known from earlier runs in this checkout (tests/times.py), else
+guessed by the number of its functions; a deadline (tests/deadline.py) ends what was guessed wrong.
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -26,7 +26,6 @@ from typing import Final
 
 import pytest
 
-from tests.deadline import UNTIL
 from tests.imports import ImportGraph, Imports, kept_imports
 from tests.times import KNOWN
 
@@ -44,10 +43,10 @@ _GUESS_S: Final = {"tests/unit": 0.1, "tests/log": 0.3}
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """How many tests a file has, and what they take."""
+    """How many tests a file has, and what they take of a processor."""
 
     tests: int
-    wall_s: float
+    seconds: float
     is_known: bool = True
 
 
@@ -121,12 +120,12 @@ def choose(
     def rank(path: str) -> tuple[int, bool, float, str]:
         folder = PurePosixPath(path).parent.as_posix()
         is_apart = folder not in rooms and folder.removeprefix("tests/unit/") not in rooms
-        return far[path], is_apart, costs[path].wall_s, path
+        return far[path], is_apart, costs[path].seconds, path
 
     choice = Choice()
     for path in sorted(far, key=rank):
-        fits = costs[path].wall_s <= budget_s
-        budget_s -= costs[path].wall_s if fits else 0
+        fits = costs[path].seconds <= budget_s
+        budget_s -= costs[path].seconds if fits else 0
         (choice.picked if fits else choice.left).append(path)
     return choice
 
@@ -134,8 +133,8 @@ def choose(
 def costs_of(sources: Mapping[str, str], known: Mapping[str, float]) -> dict[str, Cost]:
     """Return what the tests of each file take."""
     times: dict[str, list[float]] = defaultdict(list)
-    for test, wall_s in known.items():
-        times[test.partition("::")[0]].append(wall_s)
+    for test, seconds in known.items():
+        times[test.partition("::")[0]].append(seconds)
     return {
         path: Cost(len(times[path]), sum(times[path])) if path in times else _guess(path, source)
         for path, source in sources.items()
@@ -190,14 +189,17 @@ def main(arguments: list[str]) -> int:
     imports = kept_imports(sources, cache / "shardlog/imports")
     far, without = reached(sources, changed, imports)
     known = cache / KNOWN
-    costs = costs_of(sources, json.loads(known.read_text()) if known.is_file() else {})
+    times = json.loads(known.read_text()) if known.is_file() else {}
+    costs = costs_of(sources, times)
     jobs = int(arguments[arguments.index("-n") + 1]) if "-n" in arguments else 1
-    choice = choose(far, costs, changed, jobs * (BEGUN_WITHIN_S - START_S))
+    tidy_s = sum(took for test, took in times.items() if test.startswith(TIDY))
+    choice = choose(far, costs, changed, jobs * (BEGUN_WITHIN_S - START_S) - tidy_s)
     choice.without = without
+    near = sum(far[path] <= 1 for path in choice.picked)
     print(f"changed: {', '.join(changed)}", flush=True)  # noqa: T201 - for people
-    os.environ[UNTIL] = str(began + BEGUN_WITHIN_S)
+    late = ("-p", "tests.deadline", f"--begin-until={began + BEGUN_WITHIN_S}")
     return pytest.main(
-        [*arguments, "-p", "tests.deadline", TIDY, *choice.picked],
+        [*arguments, *late, *choice.picked[:near], TIDY, *choice.picked[near:]],
         plugins=[Told(choice, costs, began)],
     )
 
