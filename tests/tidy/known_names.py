@@ -7,7 +7,6 @@ file, a member of a class, a dotted name or a test exists. Nothing is imported.
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from tests.tidy.tree import Function
 
@@ -34,7 +33,7 @@ class Known:
 
     def files_called(self, name: str) -> list[str]:
         """Return the paths of the files with this name."""
-        return [path for path in self.paths if PurePosixPath(path).name == name]
+        return [path for path in self.paths if f"/{path}".endswith(f"/{name}")]
 
     def has_name(self, path: str, name: str) -> bool:
         """Tell whether that file binds `name`, or binds the class of a `Class.member`."""
@@ -61,7 +60,10 @@ class Known:
     def has_test(self, name: str) -> bool:
         """Tell whether a test function, method or file of that name exists."""
         return (
-            any(name in (*names, PurePosixPath(path).stem) for path, names in self.names.items())
+            any(
+                name in names or f"/{path}".endswith(f"/{name}.py")
+                for path, names in self.names.items()
+            )
         ) or any(name in known.members for known in self.classes.values())
 
 
@@ -72,10 +74,21 @@ def known_from(paths: list[str], sources: dict[str, str]) -> Known:
     for path, source in sources.items():
         tree = ast.parse(source)
         names[path] = frozenset(_bound_in(tree.body))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef):
-                classes[node.name] = _merged(_class_from(node), classes.get(node.name))
+        for node in _classes_in(tree):
+            classes[node.name] = _merged(_class_from(node), classes.get(node.name))
     return Known(frozenset(paths), names, classes)
+
+
+def _classes_in(tree: ast.Module) -> Iterator[ast.ClassDef]:
+    """Yield the classes of a tree, which no expression has."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.ClassDef):
+            yield node
+        for field in ("body", "orelse", "handlers", "finalbody", "cases"):
+            inner = getattr(node, field, ())
+            waiting += inner if isinstance(inner, list) else ()
 
 
 def _class_from(node: ast.ClassDef) -> Class:

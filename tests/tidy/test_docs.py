@@ -7,6 +7,7 @@ are history and may name what is gone, but each is linked from a document that p
 """
 
 import re
+from functools import cache
 from pathlib import PurePosixPath
 
 import pytest
@@ -111,12 +112,17 @@ def _documents() -> dict[str, str]:
     }
 
 
-# What all files define is found once, by the process that has both tests of it.
+# Both by one process, which finds once what all files define.
 OF_ALL = pytest.mark.xdist_group("documents")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def known() -> Known:
+    return known_from_all()
+
+
+@cache
+def known_from_all() -> Known:
     return known_from([path.as_posix() for path in files()], python_files())
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests import touched
 from tests.imports import imports_of, kept_imports
-from tests.tidy.tree import python_files
+from tests.tidy.tree import ROOT
 from tests.touched import (
     Choice,
     Cost,
@@ -152,11 +152,9 @@ def test_changed_is_what_is_not_committed_else_what_the_last_commit_changed(tmp_
 
 
 def test_modules_of_the_format_are_picked_by_the_tests_of_their_name() -> None:
-    sources = {
-        path: source
-        for path, source in python_files("storage_core", "tests").items()
-        if path.startswith(("storage_core/format/", "tests/unit/storage_core/format/"))
-    }
+    folders = (ROOT / "storage_core/format", ROOT / "tests/unit/storage_core/format")
+    paths = [path for folder in folders for path in folder.glob("*.py")]
+    sources = {path.relative_to(ROOT).as_posix(): path.read_text() for path in paths}
     tests = [path for path in sources if "/test_" in path]
     assert tests
     for test in tests:
