@@ -50,8 +50,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Take over the count of a process that has ended."""
-    stash, told = node.config.stash, getattr(node, "workeroutput", {})
-    stash[_NOT_BEGUN] = stash.get(_NOT_BEGUN, 0) + told.get("not_begun", 0)
+    stash, output = node.config.stash, getattr(node, "workeroutput", {})
+    stash[_NOT_BEGUN] = stash.get(_NOT_BEGUN, 0) + output.get("not_begun", 0)
 
 
 def pytest_terminal_summary(config: pytest.Config) -> None:

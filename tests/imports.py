@@ -45,37 +45,37 @@ class Imports(NamedTuple):
 
 def imports_of(source: str) -> Imports:
     """Return what a source imports."""
-    found = Imports([], [], {})
+    imports = Imports([], [], {})
     for node in _running(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found.taken.extend([alias.name, ""] for alias in node.names)
+            imports.taken.extend([alias.name, ""] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.taken.extend([node.module, alias.name] for alias in node.names)
-            found.exports.update((alias.name, node.module) for alias in node.names)
+            imports.taken.extend([node.module, alias.name] for alias in node.names)
+            imports.exports.update((alias.name, node.module) for alias in node.names)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.named.extend(_NAMED.findall(node.value))
+            imports.named.extend(_NAMED.findall(node.value))
         elif isinstance(node, ast.Dict):
             # A table of names that are imported once somebody asks for one.
             for key, value in zip(node.keys, node.values, strict=True):
                 match key, value:
                     case ast.Constant(value=str(name)), ast.Constant(value=str(module)):
-                        found.exports[name] = module
-    return found
+                        imports.exports[name] = module
+    return imports
 
 
-def kept_imports(sources: Mapping[str, str], kept: Path) -> dict[str, Imports]:
-    """Return what sources import, by what a file keeps of those that are as they were."""
-    known = json.loads(kept.read_text()) if kept.is_file() else {}
-    # What another version of this file found counts for nothing.
+def cached_imports(sources: Mapping[str, str], cache_file: Path) -> dict[str, Imports]:
+    """Return what sources import, from a cache where they are as they were."""
+    cache = json.loads(cache_file.read_text()) if cache_file.is_file() else {}
+    # What another version of this file imports counts for nothing.
     key = blake2b(Path(__file__).read_bytes(), digest_size=32).digest()
     digests = {one: blake2b(text.encode(), key=key).hexdigest() for one, text in sources.items()}
-    found = {
-        path: Imports(*known[digests[path]]) if digests[path] in known else imports_of(source)
+    imports = {
+        path: Imports(*cache[digests[path]]) if digests[path] in cache else imports_of(source)
         for path, source in sources.items()
     }
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_text(json.dumps({digests[path]: one for path, one in found.items()}))
-    return found
+    cache_file.parent.mkdir(parents=True, exist_ok=True)
+    cache_file.write_text(json.dumps({digests[path]: one for path, one in imports.items()}))
+    return imports
 
 
 class ImportGraph:
@@ -84,7 +84,7 @@ class ImportGraph:
     def __init__(self, imports: Mapping[str, Imports], gone: Iterable[str] = ()) -> None:
         """Take all there are; `gone` are files that some may still import."""
         self._paths = {module_of(path): path for path in imports}
-        self._known = {*self._paths, *map(module_of, gone)}
+        self._modules = {*self._paths, *map(module_of, gone)}
         self._exports = {
             module: imports[path].exports
             for module, path in self._paths.items()
@@ -97,16 +97,16 @@ class ImportGraph:
 
     def distances(self, changed: Iterable[str]) -> dict[str, int]:
         """Return the files that reach a changed one, each with the imports that lie between."""
-        found = {module_of(path): 0 for path in changed}
-        found |= {module + _LIST: 0 for module in found}
-        waiting = deque(found)
+        distances = {module_of(path): 0 for path in changed}
+        distances |= {module + _LIST: 0 for module in distances}
+        waiting = deque(distances)
         while waiting:
             module = waiting.popleft()
             for importer in self._importers.get(module, ()):
-                if importer not in found:
-                    found[importer] = found[module] + 1
+                if importer not in distances:
+                    distances[importer] = distances[module] + 1
                     waiting.append(importer)
-        return {self._paths[one]: far for one, far in found.items() if one in self._paths}
+        return {self._paths[one]: far for one, far in distances.items() if one in self._paths}
 
     def _reached(self, module: str, imports: Imports) -> Iterator[str]:
         for taken, name in imports.taken:
@@ -117,7 +117,7 @@ class ImportGraph:
 
     def _taken(self, module: str, name: str) -> Iterator[str]:
         """Yield what `from module import name` reaches."""
-        if f"{module}.{name}" in self._known:
+        if f"{module}.{name}" in self._modules:
             yield f"{module}.{name}"
         elif name in self._exports.get(module, ()):
             yield module + _LIST
@@ -128,11 +128,11 @@ class ImportGraph:
     def _named(self, name: str) -> Iterator[str]:
         """Yield the modules that a text names."""
         if name.endswith(".") and name[:-1] in self._exports:
-            yield from (one for one in self._known if one.startswith(name))
+            yield from (one for one in self._modules if one.startswith(name))
             return
         names = name.strip(".").split(".")
         longest = (".".join(names[:end]) for end in range(len(names), 1, -1))
-        yield from islice((one for one in longest if one in self._known), 1)
+        yield from islice((one for one in longest if one in self._modules), 1)
 
 
 def _conftests(module: str) -> Iterator[str]:

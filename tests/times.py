@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 # Under which pytest's cache has the processor time of each test; `make quick` picks by it.
-KNOWN = "shardlog/processor_s"
+PROCESSOR_TIMES = "shardlog/processor_s"
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 # Of a line of /proc/PID/stat behind the name: utime, stime, cutime, cstime.
 _TIMES = slice(11, 15)
@@ -70,7 +70,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     }
     if not times:
         return
-    _keep(terminalreporter.config, times)
+    _cache_times(terminalreporter.config, times)
     if path := os.environ.get("SHARDLOG_TEST_TIMES"):
         rows = ({"test": test, "wall": wall, "cpu": cpu} for test, (wall, cpu) in times.items())
         Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -87,12 +87,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"{wall:>7.1f} s {cpu:>7.1f} s  {test}")
 
 
-def _keep(config: pytest.Config, times: dict[str, tuple[float, float]]) -> None:
-    """Let the next run in this checkout know the least that each test took."""
+def _cache_times(config: pytest.Config, times: dict[str, tuple[float, float]]) -> None:
+    """Cache the least that each test has taken in this checkout."""
     if config.cache is not None:
-        known = config.cache.get(KNOWN, {})
-        least = {test: min(cpu, known.get(test, cpu)) for test, (_, cpu) in times.items()}
-        config.cache.set(KNOWN, known | least)
+        before = config.cache.get(PROCESSOR_TIMES, {})
+        least = {test: min(cpu, before.get(test, cpu)) for test, (_, cpu) in times.items()}
+        config.cache.set(PROCESSOR_TIMES, before | least)
 
 
 _BEGAN = pytest.StashKey[tuple[float, float]]()

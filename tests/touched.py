@@ -26,8 +26,8 @@ from typing import Final
 
 import pytest
 
-from tests.imports import ImportGraph, Imports, kept_imports
-from tests.times import KNOWN
+from tests.imports import ImportGraph, Imports, cached_imports
+from tests.times import PROCESSOR_TIMES
 
 ROOT: Final = Path(__file__).parents[1]
 FOLDERS: Final = ("tests/unit", "tests/log")
@@ -88,8 +88,8 @@ def reached(
     far: dict[str, int] = {}
     without = []
     for path in changed:
-        found = graph.distances(modules_of(path, sources))
-        tests = {name: distance for name, distance in found.items() if _is_test(name)}
+        files = graph.distances(modules_of(path, sources))
+        tests = {name: distance for name, distance in files.items() if _is_test(name)}
         if not tests and not path.startswith(TIDY):
             without.append(path)
         for name, distance in tests.items():
@@ -130,10 +130,10 @@ def choose(
     return choice
 
 
-def costs_of(sources: Mapping[str, str], known: Mapping[str, float]) -> dict[str, Cost]:
+def costs_of(sources: Mapping[str, str], processor_s: Mapping[str, float]) -> dict[str, Cost]:
     """Return what the tests of each file take."""
     times: dict[str, list[float]] = defaultdict(list)
-    for test, seconds in known.items():
+    for test, seconds in processor_s.items():
         times[test.partition("::")[0]].append(seconds)
     return {
         path: Cost(len(times[path]), sum(times[path])) if path in times else _guess(path, source)
@@ -142,7 +142,7 @@ def costs_of(sources: Mapping[str, str], known: Mapping[str, float]) -> dict[str
     }
 
 
-class Told:
+class Summary:
     """Says at the end what ran, and what did not."""
 
     def __init__(self, choice: Choice, costs: Mapping[str, Cost], began: float) -> None:
@@ -186,10 +186,10 @@ def main(arguments: list[str]) -> int:
     changed = changed_files(ROOT)
     sources = sources_of(ROOT)
     cache = ROOT / ".pytest_cache/v"
-    imports = kept_imports(sources, cache / "shardlog/imports")
+    imports = cached_imports(sources, cache / "shardlog/imports")
     far, without = reached(sources, changed, imports)
-    known = cache / KNOWN
-    times = json.loads(known.read_text()) if known.is_file() else {}
+    times_file = cache / PROCESSOR_TIMES
+    times = json.loads(times_file.read_text()) if times_file.is_file() else {}
     costs = costs_of(sources, times)
     jobs = int(arguments[arguments.index("-n") + 1]) if "-n" in arguments else 1
     tidy_s = sum(took for test, took in times.items() if test.startswith(TIDY))
@@ -200,7 +200,7 @@ def main(arguments: list[str]) -> int:
     late = ("-p", "tests.deadline", f"--begin-until={began + BEGUN_WITHIN_S}")
     return pytest.main(
         [*arguments, *late, *choice.picked[:near], TIDY, *choice.picked[near:]],
-        plugins=[Told(choice, costs, began)],
+        plugins=[Summary(choice, costs, began)],
     )
 
 

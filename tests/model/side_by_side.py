@@ -25,7 +25,7 @@ from tests.strategies import Crash, Given
 REFUSED: Final = "refused"
 NO_CRASH: Final = Crash()
 # How often each kind of step was taken, in all examples.
-taken: Final[dict[str, int]] = {}
+steps_taken: Final[dict[str, int]] = {}
 
 
 def step(**drawn: Any) -> Callable[[Callable[..., None]], Any]:
@@ -33,12 +33,12 @@ def step(**drawn: Any) -> Callable[[Callable[..., None]], Any]:
 
     def made(method: Callable[..., None]) -> Any:
         name = method.__name__
-        taken[name] = 0
+        steps_taken[name] = 0
 
         @wraps(method)
-        def counted(*given: Any, **named: Any) -> None:
-            taken[name] += 1
-            method(*given, **named)
+        def counted(*arguments: Any, **drawn_now: Any) -> None:
+            steps_taken[name] += 1
+            method(*arguments, **drawn_now)
 
         return rule(**drawn)(counted)
 

@@ -38,7 +38,7 @@ from tests.model.answers import READ_COLUMNS, Begun, check_everything, check_sch
 from tests.model.keyed import in_ids
 from tests.model.plain_shard import RefusedError
 from tests.model.plain_stream import question_about
-from tests.model.side_by_side import NO_CRASH, SideBySide, step, taken
+from tests.model.side_by_side import NO_CRASH, SideBySide, step, steps_taken
 from tests.strategies import BatchForm, Crash, Given, GivenCaps, Places, Question
 from tests.thin import rounds
 
@@ -366,7 +366,7 @@ class TestModel(LogAgainstLists.TestCase):  # type: ignore[misc,valid-type]  # m
     def runTest(self) -> None:  # noqa: N802 - as unittest calls it
         for _ in range(RUNS_MAX):
             super().runTest()
-            if all(taken.values()):
+            if all(steps_taken.values()):
                 return
-        never = [name for name, count in taken.items() if not count]
+        never = [name for name, count in steps_taken.items() if not count]
         assert not never, "kinds of steps that no example took"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests import touched
-from tests.imports import imports_of, kept_imports
+from tests.imports import cached_imports, imports_of
 from tests.tidy.tree import ROOT
 from tests.touched import (
     Choice,
@@ -125,14 +125,14 @@ def test_times_of_the_last_run_are_used_and_others_guessed() -> None:
     assert costs[BLOCK] == Cost(1, 0.1, is_known=False)
 
 
-def test_imports_of_what_is_as_it_was_are_kept(tmp_path: Path) -> None:
-    kept, sources = tmp_path / "cache/imports", {"a.py": "import b", "b.py": "import c"}
-    first = kept_imports(sources, kept)
-    written = kept.read_text()
-    assert kept_imports(sources, kept) == first
-    kept.write_text(written.replace('["c", ""]', '["kept", ""]'))
-    again = kept_imports(sources | {"a.py": "import d"}, kept)
-    assert [one.taken for one in again.values()] == [[["d", ""]], [["kept", ""]]]
+def test_imports_of_unchanged_files_come_from_the_cache(tmp_path: Path) -> None:
+    cache, sources = tmp_path / "v/imports", {"a.py": "import b", "b.py": "import c"}
+    first = cached_imports(sources, cache)
+    written = cache.read_text()
+    assert cached_imports(sources, cache) == first
+    cache.write_text(written.replace('["c", ""]', '["cache", ""]'))
+    again = cached_imports(sources | {"a.py": "import d"}, cache)
+    assert [one.taken for one in again.values()] == [[["d", ""]], [["cache", ""]]]
 
 
 def git(root: Path, *command: str) -> None:
