@@ -7,7 +7,6 @@ are history and may name what is gone, but each is linked from a document that p
 """
 
 import re
-from functools import cache
 from pathlib import PurePosixPath
 
 import pytest
@@ -112,18 +111,8 @@ def _documents() -> dict[str, str]:
     }
 
 
-# Both by one process, which finds once what all files define.
-OF_ALL = pytest.mark.xdist_group("documents")
-
-
-@pytest.fixture
-def known() -> Known:
-    return known_from_all()
-
-
-@cache
-def known_from_all() -> Known:
-    return known_from([path.as_posix() for path in files()], python_files())
+def _paths() -> list[str]:
+    return [path.as_posix() for path in files()]
 
 
 @pytest.mark.parametrize("document", PROMISED)
@@ -131,15 +120,14 @@ def test_promised_document_is_there(document: str) -> None:
     assert (ROOT / document).is_file()
 
 
-@OF_ALL
-def test_documents_name_only_what_exists(known: Known) -> None:
+def test_documents_name_only_what_exists() -> None:
+    known = known_from(_paths(), python_files())
     complaints = {path: unknown_names(text, known) for path, text in _documents().items()}
     assert {path: names for path, names in complaints.items() if names} == {}
 
 
-@OF_ALL
-def test_links_of_documents_lead_somewhere(known: Known) -> None:
-    documents = _documents().items()
+def test_links_of_documents_lead_somewhere() -> None:
+    documents, known = _documents().items(), known_from(_paths(), {})
     assert [link for path, text in documents for link in broken_links(path, text, known)] == []
 
 
