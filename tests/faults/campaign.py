@@ -36,9 +36,9 @@ STEPS = 15
 STEPS_WITH_PARTS = 60
 
 
-def campaigns(variable: str, few: int, many: int) -> list[int]:
+def campaigns(variable: str, few: int, many: int | None = None) -> list[int]:
     """Split the wanted number of cycles into campaigns; each number says how many cycles."""
-    cycles = rounds(variable, few, many)
+    cycles = rounds(variable, few, few if many is None else many)
     sizes = [CYCLES_A_STORE] * (cycles // CYCLES_A_STORE)
     return sizes + [cycles % CYCLES_A_STORE] * (cycles % CYCLES_A_STORE > 0)
 
