@@ -23,6 +23,7 @@ from tests.faults.file_formats import (
     values,
 )
 from tests.faults.known_store import STREAM
+from tests.thin import thin
 
 FileKind = Literal[
     "WAL",
@@ -36,6 +37,8 @@ FileKind = Literal[
     "options.json",
 ]
 PAGE = 4096
+# Of the damages that one kind of file alone has, as cuts at each of its records.
+OF_KIND = 5
 _SST_END_BYTES = 3000
 _SLOT_BYTES = 60
 
@@ -76,14 +79,16 @@ class Damage:
 
 
 def plan_damages(root: Path, kind: FileKind, count: int, chance: Random) -> list[Damage]:
-    """Choose what to do to the files of one kind, at least `count` damages."""
+    """Choose what to do to the files of one kind: `count` damages, and some that it alone has."""
     files = sorted(path for path in files_of(root, kind) if path.stat().st_size)
     assert files, f"the known store has no {kind}"
     damages = [_random_damage(root, chance.choice(files), i, chance) for i in range(count)]
-    for path in files:
-        few = _few_damages(path, kind, chance)
-        damages += [replace(damage, path=path.relative_to(root)) for damage in few]
-    return damages
+    of_kind = [
+        replace(damage, path=path.relative_to(root))
+        for path in files
+        for damage in _few_damages(path, kind, chance)
+    ]
+    return damages + thin(of_kind, OF_KIND)
 
 
 def files_of(root: Path, kind: FileKind) -> list[Path]:
