@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from connectors.dev_stack.fetch import Bundle, fetched
-from connectors.dev_stack.java import find_java
+from connectors.dev_stack.java import SHORT_LIVED, find_java
 from connectors.dev_stack.ports import LOOPBACK, is_open
 from connectors.dev_stack.process import await_end, last_telling_line
 from connectors.dev_stack.server import Server, ServerKind
@@ -87,7 +87,7 @@ def _command(server: Server, ports: tuple[int, ...]) -> list[str]:
     options = ["-Xmx512m", "-XX:-UsePerfData", "-Dorg.apache.logging.log4j.level=WARN"]
     java = [str(find_java()), "-cp", f"{fetched(KAFKA)}/*", *options]
     _format(server, java, properties)
-    return [*java, "kafka.Kafka", str(properties)]
+    return [*java, *server.jvm_options, "kafka.Kafka", str(properties)]
 
 
 def properties_of(server: Server, ports: tuple[int, ...]) -> str:
@@ -103,7 +103,7 @@ def _format(server: Server, java: list[str], properties: Path) -> None:
     made = server.data / "meta.properties"
     if made.exists():
         return
-    tool = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "kafka.tools.StorageTool", "format"]
+    tool = [*SHORT_LIVED, "kafka.tools.StorageTool", "format"]
     # An id must not begin with a dash: it would be taken for an option.
     cluster_id = f"k{secrets.token_urlsafe(_CLUSTER_ID_BYTES)[1:]}"
     arguments = ["-t", cluster_id, "-c", str(properties)]

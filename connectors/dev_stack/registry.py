@@ -44,7 +44,8 @@ def _command(server: Server, ports: tuple[int, ...]) -> list[str]:
     (port,) = ports
     settings = {"quarkus.http.host": LOOPBACK, "quarkus.http.port": str(port), **server.settings}
     options = [f"-D{name}={value}" for name, value in settings.items()]
-    return [str(find_java()), "-Xmx512m", "-XX:-UsePerfData", *options, "-jar", str(jar)]
+    jvm = ["-Xmx512m", "-XX:-UsePerfData", *server.jvm_options]
+    return [str(find_java()), *jvm, *options, "-jar", str(jar)]
 
 
 REGISTRY: Final = ServerKind(

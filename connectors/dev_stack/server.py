@@ -8,7 +8,7 @@ threads at a time.
 """
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +62,7 @@ class Server:
         *,
         settings: Mapping[str, str] | None = None,
         owner: Process | None = None,
+        jvm_options: Sequence[str] = (),
     ) -> None:
         """Choose places; nothing is started yet.
 
@@ -70,10 +71,12 @@ class Server:
             directory: Where it lives.
             settings: Settings by the server's own names, over those of the dev stack.
             owner: Whose end is the server's; this process by default.
+            jvm_options: What its JVM is told besides.
         """
         self.kind = kind
         self.directory = directory.absolute()
         self.settings = dict(settings or {})
+        self.jvm_options = tuple(jvm_options)
         self.owner = owner or Process.current()
         self.log = self.directory / f"{kind.name}.log"
         self.data = self.directory / "data"

@@ -12,7 +12,7 @@ place, so that another process can find and stop it. It is replaced whole.
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -44,15 +44,19 @@ class Service:
 class DevStack:
     """The servers of one directory. Any process may make one; all methods may wait for it."""
 
-    def __init__(self, directory: Path, *, owner: Process | None = None) -> None:
+    def __init__(
+        self, directory: Path, *, owner: Process | None = None, jvm_options: Sequence[str] = ()
+    ) -> None:
         """Name the place; nothing is started yet.
 
         Args:
             directory: Where the servers live and are recorded.
             owner: Whose end is theirs; None lets them live on.
+            jvm_options: What their JVMs are told besides.
         """
         self.directory = directory.absolute()
         self._owner = owner
+        self._jvm_options = tuple(jvm_options)
 
     def address(self, kind: ServerKind) -> str:
         """Return the address of a server that answers, starting one if need be.
@@ -85,7 +89,8 @@ class DevStack:
         return ended
 
     def _start(self, kind: ServerKind) -> str:
-        server = Server(kind, self.directory / kind.name, owner=self._owner)
+        place, options = self.directory / kind.name, self._jvm_options
+        server = Server(kind, place, owner=self._owner, jvm_options=options)
         shutil.rmtree(server.directory, ignore_errors=True)
         server.start()
         assert server.running is not None, "it was just started"
