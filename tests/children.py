@@ -20,6 +20,9 @@ _LOADED: Final = (
     "storage_core.exchange.export",
     "storage_core.exchange.importing",
     "streaming_jobs.jobs.landing",
+    "connectors.cli.dlq",
+    "connectors.cli.worker",
+    "tests.broker.replaying",
     "tests.far_reader",
     "tests.faults.deadly_expiry",
     "tests.faults.deadly_trim",
@@ -30,14 +33,14 @@ _LOADED: Final = (
     "tests.faults.writer",
 )
 
-_children = multiprocessing.get_context("forkserver")
-_children.set_forkserver_preload(["__main__", *_LOADED])
+CHILDREN: Final = multiprocessing.get_context("forkserver")
+CHILDREN.set_forkserver_preload(["__main__", *_LOADED])
 
 
 def start_child(run: Callable[[Any], None], plan: object) -> ForkServerProcess:
     """Start a function in a process of its own; return when it is about to run."""
-    here, there = _children.Pipe(duplex=False)
-    process = _children.Process(target=_run_child, args=(there, run, plan), daemon=True)
+    here, there = CHILDREN.Pipe(duplex=False)
+    process = CHILDREN.Process(target=_run_child, args=(there, run, plan), daemon=True)
     process.start()
     there.close()
     assert here.poll(START_MAX_S), "the child process did not start"
@@ -49,8 +52,8 @@ def start_talking_child(
     run: Callable[..., None], *plan: object
 ) -> tuple[ForkServerProcess, Connection]:
     """Start a function in a process of its own, with a connection to it."""
-    here, there = _children.Pipe()
-    process = _children.Process(target=run, args=(there, *plan), daemon=True)
+    here, there = CHILDREN.Pipe()
+    process = CHILDREN.Process(target=run, args=(there, *plan), daemon=True)
     process.start()
     there.close()
     return process, here
@@ -58,7 +61,7 @@ def start_talking_child(
 
 def run_script(script: str) -> int:
     """Run a script in a process of its own; return how it ended, a signal as its negative."""
-    process = _children.Process(target=_run_script, args=(script,), daemon=True)
+    process = CHILDREN.Process(target=_run_script, args=(script,), daemon=True)
     process.start()
     process.join(_END_MAX_S)
     assert process.exitcode is not None, "the child process does not end"

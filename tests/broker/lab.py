@@ -24,12 +24,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from connectors.kafka_client import Consumer, FetchWay, Partition, Place, Producer
 from storage_core import BrokerUnavailableError, InvalidRequestError, StreamReader, SystemClock
 from storage_core.ground.durable_file import encode_document, read_document, replace_durably
 from tests.broker.cluster import Cluster, PatientAdmin, Transactions
+from tests.broker.forked_command import ForkedCommand
+from tests.broker.ways import ways_at_hand
 from tests.unit.connectors.records import Plain, plain
 from tests.waiting import WAIT_MAX_S, await_that
 
@@ -37,6 +39,12 @@ CLOCK = SystemClock()
 # Less than a test waits, so that who waits in vain can say so.
 PATIENT_S = WAIT_MAX_S - 20
 FAST_GROUP = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
+# Of one that is to be missed soon. Where a crowded machine keeps it from being heard of, it joins
+# again and goes on.
+DOOMED: dict[str, Any] = {
+    "kafka__session__timeout__ms": 1500,
+    "kafka__heartbeat__interval__ms": 300,
+}
 _NAMES = itertools.count()
 # Root writes where nobody may, unless this right is taken from it.
 _NO_ROOT_RIGHTS = (
@@ -112,27 +120,38 @@ class Topic:
 
 
 class WorkerProcess:
-    """A worker as people run it."""
+    """A worker, forked from a process that has loaded it, or as people run it."""
 
     def __init__(
-        self, settings: Mapping[str, object], log: Path, prefix: Sequence[str] = ()
+        self,
+        settings: Mapping[str, object],
+        log: Path,
+        prefix: Sequence[str] = (),
+        *,
+        is_forked: bool = True,
     ) -> None:
         self.log = log
-        arguments = [f"--set={name}={_text(value)}" for name, value in settings.items()]
-        command = [*prefix, sys.executable, "-m", "connectors.cli.main", "worker", *arguments]
-        self._output: IO[bytes] = log.open("wb")
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("SHARDLOG_", "KAFKA_"))}
-        self.process = subprocess.Popen(
-            [*command, "--log-format=json"],
-            stdout=self._output,
-            stderr=subprocess.STDOUT,
-            env={
-                **clean,
-                "PYTHONPATH": os.fspath(Path(__file__).parents[2]),
-                # `files_limited_to` would cut it short, and every later import of it would fail.
-                "PYTHONDONTWRITEBYTECODE": "1",
-            },
-        )
+        environment = {
+            **clean,
+            "PYTHONPATH": os.fspath(Path(__file__).parents[2]),
+            # `files_limited_to` would cut it short, and every later import of it would fail.
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        sets = (f"--set={name}={_text(value)}" for name, value in settings.items())
+        arguments = ["worker", *sets, "--log-format=json"]
+        log.touch()
+        self.process: ForkedCommand | subprocess.Popen[bytes]
+        if is_forked:
+            self.process = ForkedCommand(arguments, log, environment)
+            return
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [*prefix, sys.executable, "-m", "connectors.cli.main", *arguments],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+            )
 
     def said(self) -> str:
         return self.log.read_text()
@@ -194,17 +213,22 @@ class WorkerProcess:
     def end(self) -> None:
         if self.process.poll() is None:
             self.kill()
-        self._output.close()
 
 
 class Lab:
-    """One test's topics, root and workers, which fetch in one way; seeded chance."""
+    """One test's topics, root and workers, which fetch in one way or in turn; seeded chance."""
 
     def __init__(
-        self, bootstrap: str, directory: Path, seed: int, fetch: FetchWay = "auto"
+        self,
+        bootstrap: str,
+        directory: Path,
+        seed: int,
+        fetch: FetchWay = "auto",
+        producer: Producer | None = None,
     ) -> None:
+        self._producer = producer
         self.bootstrap = bootstrap
-        self.fetch = fetch
+        self._ways: Iterator[FetchWay] = itertools.repeat(fetch)
         self.root = directory / "root"
         self.chance = random.Random(seed)
         self._directory = directory
@@ -219,16 +243,29 @@ class Lab:
         return Topic(name, self.bootstrap)
 
     def worker(
-        self, topic: Topic, *others: Topic, without_root_rights: bool = False, **settings: Any
+        self,
+        topic: Topic,
+        *others: Topic,
+        as_people_do: bool = False,
+        without_root_rights: bool = False,
+        **settings: Any,
     ) -> WorkerProcess:
-        """Start a worker; a double underscore in a name stands for a dot."""
+        """Start a worker; a double underscore in a name stands for a dot.
+
+        Args:
+            topic: What it stores.
+            others: What it stores too.
+            as_people_do: It is started as a command, not forked; some tests of each file do.
+            without_root_rights: It writes where it may only, also where root runs the tests.
+            settings: Its settings.
+        """
         given: dict[str, object] = {
             "root": os.fspath(self.root),
             "topics": [topic.name, *(other.name for other in others)],
-            "fetch": self.fetch,
+            "fetch": next(self._ways),
             "kafka.bootstrap.servers": self.bootstrap,
             "kafka.group.id": topic.name,
-            "kafka.topic.metadata.refresh.interval.ms": 1000,
+            "kafka.topic.metadata.refresh.interval.ms": 250,
             # A broker that is short of processor time is neither away nor silent.
             "broker_wait_s": PATIENT_S,
             "stop_timeout_s": PATIENT_S,
@@ -237,13 +274,30 @@ class Lab:
             given |= {f"kafka.{name}": value for name, value in FAST_GROUP.items()}
         given |= {name.replace("__", "."): value for name, value in settings.items()}
         log = self._directory / f"worker-{len(self._workers)}.log"
-        worker = WorkerProcess(given, log, _NO_ROOT_RIGHTS if without_root_rights else ())
+        prefix = _NO_ROOT_RIGHTS if without_root_rights else ()
+        is_forked = not (as_people_do or prefix)
+        worker = WorkerProcess(given, log, prefix, is_forked=is_forked)
         self._workers.append(worker)
         return worker
 
+    def alternate_ways(self) -> None:
+        """Let each worker fetch in another way than the one before it."""
+        self._ways = itertools.cycle(ways_at_hand())
+
+    def doomed(self, topic: Topic, *others: Topic, **settings: Any) -> WorkerProcess:
+        """Start a worker that the group misses soon after it was killed or frozen."""
+        return self.worker(topic, *others, **DOOMED, **settings)
+
     def producer(self) -> Producer:
-        """Return what sends records; leaving it waits for the last of them."""
-        return Producer(self.bootstrap)
+        """Return what sends records; leaving it waits for the last of them.
+
+        It is the same each time, its counts begun anew: librdkafka lets half a second go by before
+        the first record of one that sends each record once.
+        """
+        if self._producer is None:
+            self._producer = Producer(self.bootstrap)
+        self._producer.acknowledged, self._producer.first_failure = 0, None
+        return self._producer
 
     def produce(
         self,
@@ -252,7 +306,7 @@ class Lab:
         partition: int | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        with Producer(self.bootstrap, settings) as producer:
+        with Producer(self.bootstrap, settings) if settings else self.producer() as producer:
             self._send(producer, topic, records, lambda: False, partition=partition)
         assert producer.acknowledged == records, producer.first_failure
 

@@ -190,7 +190,9 @@ def test_worker_ends_at_once_while_the_registry_hangs(lab: Lab, registry: str) -
     send(lab, topic, {at: reading(schema_id, at) for at in range(50)})
     with socket.create_server(("127.0.0.1", 0)) as hanging:
         url = f"http://127.0.0.1:{hanging.getsockname()[1]}"
-        worker = lab.worker(topic, **avro_settings(url, schema__registry__timeout=600))
+        worker = lab.worker(
+            topic, as_people_do=True, **avro_settings(url, schema__registry__timeout=600)
+        )
         await_that(lambda: bool(worker.events("waiting for schemas")), "the worker says what for")
         assert worker.stop() == 0
     assert lab.committed(topic) == {0: 0}

@@ -12,8 +12,9 @@ from connectors.cli.exit_codes import EXIT_CLIENT_FAILED
 from connectors.dead_letters.origin import with_origin
 from connectors.dead_letters.record import DeadLetter
 from connectors.dead_letters.replay import REPLAY_HEADER
+from tests.broker.dying_producer import DIED
 from tests.broker.lab import CLOCK, Lab, Topic
-from tests.broker.replaying import DIED, REPLAY_MAX_S, die_at_commit, replay, start_replay
+from tests.broker.replaying import Replay, die_at_commit, replay, replay_as_people_do
 from tests.faults.campaign import campaigns
 from tests.unit.connectors.records import Plain
 from tests.waiting import await_that
@@ -56,7 +57,7 @@ def place(number: int, topic: Topic) -> bytes:
 def test_replayed_records_are_what_they_were_in_their_partitions(lab: Lab) -> None:
     topic, dlq = lab.topic(partitions=2), lab.topic(partitions=2)
     letters = forward(lab, topic, dlq, range(50))
-    assert replay(dlq).startswith("50 records replayed, 0 were there twice")
+    assert replay_as_people_do(dlq).startswith("50 records replayed, 0 were there twice")
     found: list[Plain] = [record for records in topic.records().values() for record in records]
     assert as_sent(letters) == {
         (each.partition.number, each.key, each.value, each.timestamp) for each in found
@@ -104,9 +105,8 @@ def test_origin_that_is_not_there_is_told_what_is_before_it_sent_and_nothing_beh
     forward(lab, topic, dlq, range(0, 20, 2))
     forward(lab, topic, dlq, range(21, 30))
     for sent in (10, 0):
-        process = start_replay(dlq)
-        out, err = process.communicate(timeout=REPLAY_MAX_S)
-        assert process.returncode == 2
+        code, out, err = Replay(dlq).ended()
+        assert code == 2
         assert out.startswith(f"{sent} records replayed")
         assert f"record 10 of {dlq.name}/0 comes from {topic.name}/1, which is not there" in err
         assert len(err.splitlines()) == 1
@@ -127,12 +127,12 @@ def test_records_and_how_far_the_topic_was_gone_through_are_one_commit(
 def test_later_of_two_replays_goes_on_and_the_first_is_told_that_it_was_fenced(lab: Lab) -> None:
     topic, dlq = lab.topic(partitions=2), lab.topic(partitions=2)
     forward(lab, topic, dlq, range(20_000))
-    before, first = topic.ends(), start_replay(dlq)
+    before, first = topic.ends(), Replay(dlq)
     await_that(lambda: topic.ends() != before, "a transaction of the first")
     replay(dlq)
-    _, err = first.communicate(timeout=REPLAY_MAX_S)
+    code, _, err = first.ended()
     # It may have come to its end before.
-    assert first.returncode in (0, EXIT_CLIENT_FAILED), err
+    assert code in (0, EXIT_CLIENT_FAILED), err
     assert "Traceback" not in err
     assert replayed(topic) == Counter(place(number, topic) for number in range(20_000))
 

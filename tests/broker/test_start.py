@@ -15,6 +15,7 @@ import pytest
 
 from connectors.cli.exit_codes import EXIT_USAGE
 from connectors.dev_stack.broker import BROKER
+from connectors.dev_stack.java import SHORT_LIVED
 from connectors.dev_stack.ports import free_ports
 from connectors.dev_stack.server import Server
 from tests.broker.lab import Lab, Topic, WorkerProcess
@@ -36,7 +37,7 @@ def silent_lab(tmp_path: Path) -> Iterator[Lab]:
 def test_signal_is_heard_while_the_worker_waits_for_a_broker(
     silent_lab: Lab, number: signal.Signals
 ) -> None:
-    worker = silent_lab.worker(NOBODY, broker_wait_s=600)
+    worker = silent_lab.worker(NOBODY, as_people_do=True, broker_wait_s=600)
     worker.await_event("started")
     worker.process.send_signal(number)
     assert worker.exit_code() == 0, worker.said()
@@ -66,7 +67,12 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(place / "store.pem"),
     }
-    with Server(replace(BROKER, address=plain), place / "broker", settings=properties):
+    with Server(
+        replace(BROKER, address=plain),
+        place / "broker",
+        settings=properties,
+        jvm_options=SHORT_LIVED,
+    ):
         yield {"sasl_plaintext": sasl, "ssl": tls}
 
 

@@ -16,7 +16,7 @@ HOUR_MS = 3_600_000
 def test_worker_says_what_it_is_and_how_it_gets_on(lab: Lab) -> None:
     topic = lab.topic(partitions=2)
     lab.produce(topic, 1000)
-    worker = lab.worker(topic)
+    worker = lab.worker(topic, as_people_do=True)
 
     def has_caught_up() -> bool:
         worker.ask_progress()

@@ -5,6 +5,8 @@ def test_of_workers(lab): ...
 
 @pytest.mark.parametrize(("fetch", "kills"), alternated(campaigns("SHARDLOG_BROKER_KILLS", 3)))
 def test_of_workers(lab, kills): ...
+
+`ways_at_hand()` names those for workers side by side, or in turn (`Lab.alternate_ways`).
 """
 
 from collections.abc import Sequence
@@ -31,3 +33,8 @@ def alternated(cycles: Sequence[int]):
 
 
 BY_BOTH_WAYS = pytest.mark.parametrize("fetch", [_parameters(way) for way in _WAYS])
+
+
+def ways_at_hand() -> list[FetchWay]:
+    """Return the ways that can be had."""
+    return [way for way in _WAYS if way == "python" or not isinstance(_NATIVE, Refusal)]
