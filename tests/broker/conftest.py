@@ -16,13 +16,15 @@ from pathlib import Path
 import pytest
 
 from connectors.dev_stack.broker import BROKER
+from connectors.dev_stack.java import SHORT_LIVED
 from connectors.dev_stack.process import Process
 from connectors.dev_stack.registry import REGISTRY
 from connectors.dev_stack.stack import DevStack
-from connectors.kafka_client import FetchWay
+from connectors.kafka_client import FetchWay, Producer
 from storage_core import ShardlogError
 from tests.broker.docker_stack import broker_container, missing_docker, registry_container
 from tests.broker.lab import Lab
+from tests.broker.spark_program import SparkProgram
 from tests.faults.campaign import fault_seed
 
 HERE = Path(__file__).parent
@@ -62,7 +64,7 @@ def dev_stack(tmp_path_factory: pytest.TempPathFactory) -> DevStack:
         controller = Process.find(os.getppid())
         assert controller is not None, "the run goes on"
         place, owner = place.parent, controller
-    return DevStack(place / "dev-stack", owner=owner)
+    return DevStack(place / "dev-stack", owner=owner, jvm_options=SHORT_LIVED)
 
 
 @pytest.fixture(scope="session")
@@ -79,20 +81,37 @@ def registry(request: pytest.FixtureRequest, dev_stack: DevStack) -> Iterator[st
         yield address or _told(lambda: dev_stack.address(REGISTRY))
 
 
+@pytest.fixture(scope="session")
+def kafka_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkProgram]:
+    """Spark with its own Kafka source and Avro functions."""
+    with SparkProgram(tmp_path_factory.mktemp("spark") / "spark.log") as program:
+        yield program
+
+
 @pytest.fixture
 def fetch() -> FetchWay:
     """How the workers of a test fetch, unless its parameters say so."""
     return "auto"
 
 
+@pytest.fixture(scope="session")
+def producer(broker: str) -> Producer:
+    """What sends records of all tests of a process."""
+    return Producer(broker)
+
+
 @pytest.fixture
 def lab(
-    request: pytest.FixtureRequest, broker: str, tmp_path: Path, fetch: FetchWay
+    request: pytest.FixtureRequest,
+    broker: str,
+    tmp_path: Path,
+    fetch: FetchWay,
+    producer: Producer,
 ) -> Iterator[Lab]:
     """Topics, producers and workers of one test; a failure tells the seed."""
     seed = fault_seed()
     request.node.add_report_section("setup", "to run this again", f"SHARDLOG_FAULT_SEED={seed}")
-    lab = Lab(broker, tmp_path, seed, fetch)
+    lab = Lab(broker, tmp_path, seed, fetch, producer)
     yield lab
     lab.close()
 

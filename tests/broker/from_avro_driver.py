@@ -1,12 +1,9 @@
 """One topic of Avro values, by Spark's Kafka source and from_avro, and by our typed columns.
 
-python from_avro_driver.py ASKED, a JSON text: bootstrap, topic, root, jars, the reader's schema as
-`reader` and as our source is told it (`named`), the registry, and the writers' schemas by their ids
+Asked by test_typed_chain.py of spark_driver.py: bootstrap, topic, root, the reader's schema as
+`reader` and as our source takes it (`named`), the registry, the writers' schemas by their ids.
 """
 
-import json
-import os
-import sys
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,14 +11,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.avro.functions import from_avro
 
 
-def main(asked: dict[str, Any]) -> None:
+def rows_of_both(spark: SparkSession, **asked: Any) -> dict[str, Any]:
     """Answer with the rows of both, as JSON in the order of their offsets, and their types."""
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.Builder().master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.sql.session.timeZone", "UTC")
-    builder = builder.config("spark.driver.host", "127.0.0.1")
-    builder = builder.config("spark.sql.shuffle.partitions", "2")
-    spark = builder.config("spark.jars", asked["jars"]).getOrCreate()
     ours = (
         spark.read.format("shardlog")
         .option("path", asked["root"])
@@ -46,15 +37,10 @@ def main(asked: dict[str, Any]) -> None:
         theirs = read if theirs is None else theirs.unionAll(read)
     assert theirs is not None, "there are writers"
     ours = ours.select(theirs.columns)
-    answer = {who: _told(frame) for who, frame in (("ours", ours), ("theirs", theirs))}
-    sys.stdout.write(json.dumps(answer) + "\n")
+    return {who: _told(frame) for who, frame in (("ours", ours), ("theirs", theirs))}
 
 
 def _told(frame: DataFrame) -> dict[str, Any]:
     row = f.to_json(f.struct("*"), {"ignoreNullFields": "false"})
     rows = [one[0] for one in frame.orderBy("offset").select(row).collect()]
     return {"rows": rows, "types": [field.dataType.simpleString() for field in frame.schema]}
-
-
-if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))

@@ -1,11 +1,9 @@
 """One job, read through Spark's Kafka source or through ours: only format and path differ.
 
-python kafka_format_driver.py FORMAT BOOTSTRAP TOPIC OTHER ROOT JARS CHECKPOINT
+Asked by test_kafka_format.py of spark_driver.py.
 """
 
 import json
-import os
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,23 +45,12 @@ class Job:
         return sorted(seen)
 
 
-def main(  # noqa: PLR0913 - what the command line has
-    format_: str, bootstrap: str, topic: str, other: str, root: str, jars: str, checkpoint: str
-) -> None:
+def of_format(
+    spark: SparkSession, *, name: str, options: Options, topics: tuple[str, str], checkpoint: str
+) -> dict[str, Any]:
     """Read topics, aggregate them by window, answer with rows, windows and what queries saw."""
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.Builder().master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.sql.session.timeZone", "UTC")
-    builder = builder.config("spark.driver.host", "127.0.0.1")
-    builder = builder.config("spark.sql.shuffle.partitions", "2")
-    if jars:
-        builder = builder.config("spark.jars", jars)
-    options = {"kafka.bootstrap.servers": bootstrap}
-    if format_ == "shardlog":
-        options["path"] = root
-    job = Job(builder.getOrCreate(), format_, options)
-    answer = {**of_one(job, topic), **of_several(job, topic, other, checkpoint)}
-    sys.stdout.write(json.dumps(answer) + "\n")
+    job, (topic, other) = Job(spark, name, options), topics
+    return {**of_one(job, topic), **of_several(job, topic, other, checkpoint)}
 
 
 def of_one(job: Job, topic: str) -> dict[str, Any]:
@@ -112,7 +99,3 @@ def of_several(job: Job, topic: str, other: str, checkpoint: str) -> dict[str, A
         "left, passed by": job.run(checkpoint, subscribe=topic, failOnDataLoss="false"),
         "back": job.run(checkpoint, **choices["pattern"]),
     }
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -7,19 +7,16 @@ types are compared. What from_avro shows otherwise or refuses is left to tests/s
 
 import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 from random import Random
 from typing import Any
 
+import pytest
+
 from tests.broker.avro_lab import AT, START_MS, avro_settings, register, send, value_of
 from tests.broker.lab import Lab
-from tests.broker.spark_kafka import avro_jars, connector_jars
+from tests.broker.spark_program import SparkProgram
 from tests.unit.connectors.framed import record_schema
 
-DRIVER = Path(__file__).with_name("from_avro_driver.py")
-DRIVER_MAX_S = 600.0
 POINT = {
     "type": "record",
     "name": "Point",
@@ -100,7 +97,10 @@ def written_as(text: str) -> str:
     return json.dumps(parsed)
 
 
-def test_values_reach_spark_as_from_avro_reads_them(lab: Lab, registry: str) -> None:
+@pytest.mark.xdist_group("Spark of Kafka")
+def test_values_reach_spark_as_from_avro_reads_them(
+    lab: Lab, registry: str, kafka_spark: SparkProgram
+) -> None:
     topic = lab.topic(partitions=1, retention_ms="-1")
     subject = f"{topic.name}-value"
     ids = {text: register(registry, subject, text) for text in (OLD, NEW)}
@@ -113,27 +113,16 @@ def test_values_reach_spark_as_from_avro_reads_them(lab: Lab, registry: str) -> 
     send(lab, topic, values)
     lab.worker(topic, **avro_settings(registry))
     lab.await_no_lag(topic)
-    asked = {
-        "bootstrap": lab.bootstrap,
-        "topic": topic.name,
-        "root": os.fspath(lab.root),
-        "jars": ",".join([*connector_jars(), *avro_jars()]),
-        "reader": NEW,
-        "named": f"{subject} --version 2",
-        "registry": registry,
-        "writers": {number: text for text, number in ids.items()},
-    }
-    done = subprocess.run(
-        [sys.executable, os.fspath(DRIVER), json.dumps(asked)],
-        capture_output=True,
-        text=True,
-        timeout=DRIVER_MAX_S,
-        check=False,
-        cwd=DRIVER.parents[2],
-        env={**os.environ, "PYTHONPATH": os.fspath(DRIVER.parents[2])},
+    found = kafka_spark.ask(
+        "from_avro",
+        bootstrap=lab.bootstrap,
+        topic=topic.name,
+        root=os.fspath(lab.root),
+        reader=NEW,
+        named=f"{subject} --version 2",
+        registry=registry,
+        writers={number: text for text, number in ids.items()},
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout.strip().splitlines()[-1])
     assert len(found["ours"]["rows"]) == 200
     assert found["ours"]["types"] == found["theirs"]["types"]
     assert found["ours"]["rows"] == found["theirs"]["rows"]
