@@ -9,6 +9,7 @@ import pytest
 
 from connectors.cli import dev
 from connectors.dev_stack.broker import BROKER, is_broker_answering
+from connectors.dev_stack.java import SHORT_LIVED
 from connectors.dev_stack.places import dev_directory
 from connectors.dev_stack.process import Process
 from connectors.dev_stack.registry import is_registry_answering
@@ -24,8 +25,9 @@ START_AND_TELL = """
 import sys
 from pathlib import Path
 from connectors.dev_stack.broker import BROKER
+from connectors.dev_stack.java import SHORT_LIVED
 from connectors.dev_stack.server import Server
-broker = Server(BROKER, Path(sys.argv[1]))
+broker = Server(BROKER, Path(sys.argv[1]), jvm_options=SHORT_LIVED)
 broker.start()
 print(broker.running.program.pid, broker.address, flush=True)
 sys.stdin.read()
@@ -67,7 +69,7 @@ def test_shared_registry_answers(registry):
 
 
 def test_killed_broker_comes_back_with_its_address_and_its_data(tmp_path):
-    with Server(BROKER, tmp_path) as broker:
+    with Server(BROKER, tmp_path, jvm_options=SHORT_LIVED) as broker:
         address, identity = broker.address, (tmp_path / "data/meta.properties").read_bytes()
         broker.kill()
         assert not is_broker_answering(address)
