@@ -142,7 +142,7 @@ def produce_any(
     lab: Lab, topic: Topic, records: int, *, with_headers: bool = True, **settings: str
 ) -> None:
     given = {name.replace("_", "."): value for name, value in settings.items()}
-    with Producer(lab.bootstrap, given) as producer:
+    with Producer(lab.bootstrap, given) if given else lab.producer() as producer:
         for number in range(records):
             headers = any_headers(lab) if with_headers else None
             partition = lab.chance.randrange(3)

@@ -18,6 +18,7 @@ from tests.unit.connectors.records import Plain
 from tests.waiting import WAIT_MAX_S, await_that
 
 BAD_EVERY = 10
+LETTERS = 100_000
 FORWARD: dict[str, Any] = {"dead_letters__policy": "forward"}
 
 Forwarded = list[tuple[Origin, Plain]]
@@ -53,8 +54,8 @@ def forwarded(dlq: Topic) -> Forwarded:
     return found
 
 
-def await_more(dlq: Topic, before: int) -> None:
-    await_that(lambda: len(forwarded(dlq)) > before, "a letter forwarded")
+def await_more(dlq: Topic, before: dict[int, int]) -> None:
+    await_that(lambda: dlq.ends() != before, "a letter forwarded")
 
 
 def waiting(lab: Lab, topic: Topic) -> int:
@@ -104,8 +105,9 @@ def test_killed_worker_forwards_every_dead_letter(lab: Lab, kills: int) -> None:
     settings = {**FORWARD, "dead_letters__topic": dlq.name}
     for _ in range(kills):
         produce(lab, topic, 1000, bad_every=3)
-        worker = lab.worker(topic, **settings)
-        await_more(dlq, len(forwarded(dlq)))
+        before = dlq.ends()
+        worker = lab.doomed(topic, **settings)
+        await_more(dlq, before)
         worker.kill()
     lab.worker(topic, **settings)
     letters = expect_all_told_apart(lab, topic, dlq)
@@ -131,7 +133,7 @@ def test_topic_that_takes_no_letters_stops_the_worker_at_the_limit_and_loses_non
 def test_worker_fetches_no_faster_than_letters_go_once_a_shard_keeps_its_limit(lab: Lab) -> None:
     topic = lab.topic(partitions=1)
     dlq = dlq_of(lab, topic)
-    produce(lab, topic, 100_000, bad_every=1)
+    produce(lab, topic, LETTERS, bad_every=1)
     settings = {**FORWARD, "dead_letters__topic": dlq.name, "dead_letters__records_max": 500}
     worker = lab.worker(topic, dead_letters_only_max=0, round_records_max=2000, **settings)
     worker.await_event("owned")
@@ -139,9 +141,9 @@ def test_worker_fetches_no_faster_than_letters_go_once_a_shard_keeps_its_limit(l
 
     def is_whole() -> bool:
         kept.append(letters_kept(lab, topic))
-        return lab.committed(topic) == {0: 100_000}
+        return lab.committed(topic) == {0: LETTERS}
 
-    await_that(is_whole, f"100,000 records of {topic.name}", 3 * WAIT_MAX_S)
+    await_that(is_whole, f"{LETTERS} records of {topic.name}", 3 * WAIT_MAX_S)
     # A round in flight, and what is gathered and fetched beside it.
     assert max(kept) < 30_000, max(kept)
     await_that(lambda: waiting(lab, topic) == 0, "no dead letter that waits")

@@ -24,7 +24,7 @@ from tests.broker.lab import Lab, Topic, WorkerProcess
 from tests.faults.campaign import campaigns
 from tests.waiting import await_that
 
-RECORDS = 12_000
+RECORDS = 6000
 EVERY_S = 0.05
 
 
@@ -78,7 +78,7 @@ def test_worker_killed_while_it_seals_loses_and_doubles_nothing(lab: Lab, kills:
     sealing_soon(lab, topic)
     with lab.producing(topic, RECORDS):
         for number in range(kills):
-            worker = lab.worker(topic, maintain_every_s=EVERY_S)
+            worker = lab.doomed(topic, maintain_every_s=EVERY_S)
             lab.await_committed(topic, (number + 1) * RECORDS // (kills + 2))
             worker.kill()
         worker = lab.worker(topic, maintain_every_s=EVERY_S)
@@ -95,7 +95,7 @@ def test_makers_of_parts_killed_beside_their_workers_cost_nothing(lab: Lab, kill
     sealing_soon(lab, topic)
     with lab.producing(topic, RECORDS):
         for number in range(kills):
-            worker = lab.worker(topic, maintain_every_s=EVERY_S)
+            worker = lab.doomed(topic, maintain_every_s=EVERY_S)
             with makers_dying(worker, seed=number):
                 lab.await_committed(topic, (number + 1) * RECORDS // (kills + 2))
                 worker.kill()
@@ -115,9 +115,9 @@ def test_worker_that_waits_takes_over_from_one_killed_in_its_maintenance(
     topic = lab.topic(partitions=2)
     sealing_soon(lab, topic)
     with lab.producing(topic, RECORDS):
-        worker = lab.worker(topic, maintain_every_s=EVERY_S)
+        worker = lab.doomed(topic, maintain_every_s=EVERY_S)
         for number in range(kills):
-            heir = lab.worker(topic, maintain_every_s=EVERY_S)
+            heir = lab.doomed(topic, maintain_every_s=EVERY_S)
             lab.await_committed(topic, (number + 1) * RECORDS // (kills + 2))
             for process_id in makers_of(worker):
                 with suppress(ProcessLookupError):

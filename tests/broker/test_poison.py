@@ -116,7 +116,7 @@ def test_poisoned_topic_balances_though_workers_are_killed(lab: Lab, registry: s
     living = lab.worker(topic, **settings(registry, dlq))
     for kill in range(KILLS):
         expected += poisoned(topic, lab, schema_id, kill * 2000, 2000)
-        doomed = lab.worker(topic, **settings(registry, dlq))
+        doomed = lab.doomed(topic, **settings(registry, dlq))
         lab.await_committed(topic, kill * 2000 + 500)
         doomed.kill()
     expected += poisoned(topic, lab, schema_id, KILLS * 2000, 1000)
