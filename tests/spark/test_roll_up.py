@@ -228,7 +228,8 @@ def test_killed_drivers_leave_what_all_rows_come_to(spark, rolled):
     rolled.check()
 
 
-@pytest.mark.parametrize("phase", PHASES)
+# At the first of them a driver is killed.
+@pytest.mark.parametrize("phase", PHASES[1:])
 def test_batch_that_fails_at_any_step_comes_again_and_says_the_same(
     spark, rolled, monkeypatch, phase
 ):
