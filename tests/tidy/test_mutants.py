@@ -19,13 +19,13 @@ DEAR_MIN = 10
 
 def names_in(path: str) -> set[str]:
     """Return the functions and what else a file of tests names at its top."""
-    found = set()
+    names = set()
     for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef):
-            found.add(node.name)
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
         elif isinstance(node, ast.Assign):
-            found |= {one.id for one in node.targets if isinstance(one, ast.Name)}
-    return found
+            names |= {one.id for one in node.targets if isinstance(one, ast.Name)}
+    return names
 
 
 def test_each_mutant_replaces_what_is_there_once() -> None:
