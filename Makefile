@@ -49,7 +49,7 @@ PYTEST := $(BIN)/pytest -n $(JOBS) --dist loadgroup
 PLACE_KIB_MIN := 4194304
 IN_PLACE = free=$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1) || free=0; \
 	if (( $${free:-0} >= $(PLACE_KIB_MIN) )); then place=/dev/shm; else place=$${TMPDIR:-/tmp}; fi; \
-	place=$$(mktemp -d -p "$$place" shardlog-tests-XXXXXXXX); trap 'rm -rf "$$place"' EXIT; TMPDIR=$$place
+	place=$$(mktemp -d -p "$$place" shardlog-XXXX); trap 'rm -rf "$$place"' EXIT; TMPDIR=$$place
 # Bytecode of all packages and of ours is made once, in 8 s: where none is written, in containers
 # often, `shardlog` starts in half the time.
 UV_ENV := UV_COMPILE_BYTECODE=1 UV_PROJECT_ENVIRONMENT=.venv UV_PYTHON_DOWNLOADS=never

@@ -49,11 +49,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _who_is_started_hears_signals() -> None:
-    """Hand SIGHUP and SIGINT down as they usually are.
+    """Let SIGHUP and SIGINT do what they usually do, here and in what is started.
 
-    Under nohup, or as a shell's job in the background, all would ignore them, as the tests
-    themselves. A function that does nothing, unlike SIG_IGN, is not handed down.
+    Under nohup, or as a shell's job in the background, all would ignore them. A function as the
+    handler, unlike SIG_IGN, is not handed down.
     """
-    for number in (signal.SIGHUP, signal.SIGINT):
+    handlers = {signal.SIGHUP: lambda *_: None, signal.SIGINT: signal.default_int_handler}
+    for number, handler in handlers.items():
         if signal.getsignal(number) is signal.SIG_IGN:
-            signal.signal(number, lambda *_: None)
+            signal.signal(number, handler)

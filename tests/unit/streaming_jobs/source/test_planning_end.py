@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pyspark.serializers import CPickleSerializer, read_int, write_int, write_with_length
@@ -36,8 +37,9 @@ def hand_over(file: Any, log: SourceLab) -> None:
 
 def said_at_the_end(log: SourceLab, call: int) -> str:
     """Return what the process says when its socket is closed behind a call."""
-    with socket.socket(socket.AF_UNIX) as listener:
-        place = f"{log.root}.sock"
+    # A path of a socket has 107 bytes at most, fewer than some folders of tests.
+    with TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
+        place = f"{folder}/socket"
         listener.bind(place)
         listener.listen()
         listener.settimeout(SECONDS_MAX)
