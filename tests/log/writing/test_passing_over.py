@@ -138,6 +138,7 @@ def test_counts_are_seen_by_readers(passed):
     passed.append(3, [150, 151], secondary=[1, 1])
     passed.append(3, [160], timestamp=5)
     passed.stream.commit()
+    passed.stream.index.drain()
     with passed.read_beside() as reader:
         assert reader.stats() == replace(passed.stream.stats(), index_queue=0)
         assert reader.stats().duplicates == 1
