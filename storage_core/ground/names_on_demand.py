@@ -2,8 +2,8 @@
 
 A package lists what it exports twice: as imports that type checkers alone see, and as a table of
 names by module. So whoever wants an error or an option waits for neither Arrow nor RocksDB nor
-Kafka. What was asked for once is found as any other name. A test holds both lists against each
-other. Any thread may ask.
+Kafka. What was asked for once is found as any other name, and the modules below are there as if all
+had been imported. A test holds both lists against each other. Any thread may ask.
 """
 
 import sys
@@ -21,8 +21,11 @@ def names_on_demand(
         exports: The names that it exports, by the modules below it that have them.
     """
     modules = {name: module for module, names in exports.items() for name in names}
+    below = {module.partition(".")[0] for module in exports}
 
     def found(name: str) -> object:
+        if name in below:
+            return import_module(f"{package}.{name}")
         if name not in modules:
             message = f"module {package!r} has no attribute {name!r}"
             raise AttributeError(message)
@@ -31,6 +34,6 @@ def names_on_demand(
         return value
 
     def listed() -> list[str]:
-        return sorted({*modules, *vars(sys.modules[package])})
+        return sorted({*modules, *below, *vars(sys.modules[package])})
 
     return found, listed
