@@ -23,7 +23,7 @@ _LOOK_EVERY_S: Final = 1.0
 _COLUMNS: Final = ("server", "address", "pid", "answers")
 
 
-def up(*, registry: bool = False, foreground: bool = False) -> None:
+def up(*, registry: bool, foreground: bool) -> None:
     """Start a broker and print its address as shell assignments."""
     stack = DevStack(dev_directory(), owner=Process.current() if foreground else None)
     if foreground and stack.services():
