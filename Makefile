@@ -53,7 +53,8 @@ IN_PLACE = free=$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1) || fre
 # Bytecode of all packages and of ours is made once, in 8 s: where none is written, in containers
 # often, `shardlog` starts in half the time.
 UV_ENV := UV_COMPILE_BYTECODE=1 UV_PROJECT_ENVIRONMENT=.venv UV_PYTHON_DOWNLOADS=never
-# What all packages take in uv's cache, unpacked.
+# What all packages take in uv's cache, unpacked. Who tells of it is behind uv, not uv behind it: what
+# a shell starts in the background hears no Ctrl-C, and would go on with .venv.
 PACKAGES_MB := 2400
 # The library lies in the tree: that uv built it once does not say that it is there.
 REBUILT := --reinstall-package shardlog
@@ -93,20 +94,29 @@ $(STAMP): pyproject.toml uv.lock hatch_build.py $(wildcard $(NATIVE)/*.[ch])
 	cache=$$("$$uv" cache dir); \
 	cached() { du -sm "$$cache" 2>/dev/null | cut -f1 || true; }; \
 	before=$$(cached); before=$${before:-0}; \
-	echo "making .venv from uv.lock; what is cached in $$cache is not downloaded again"; \
-	$(UV_ENV) UV_PYTHON="$$python" "$$uv" sync --frozen --quiet $(REBUILT) & \
-	step=0; while kill -0 $$! 2>/dev/null; do \
+	tell_progress() { told=0; while sleep 1 && kill -0 $$$$ 2>/dev/null; do \
 		new=$$(( $$(cached) - before )); \
 		if [[ -t 2 && $$new -gt 5 ]]; then printf '\r  downloading and unpacking packages: %4d of $(PACKAGES_MB) MB' "$$new"; \
-		elif (( new / 250 > step )); then step=$$(( new / 250 )); \
+		elif (( new / 250 > told )); then told=$$(( new / 250 )); \
 			echo "  downloading and unpacking packages: $$new of $(PACKAGES_MB) MB"; fi; \
-		sleep 1; \
-	done; [[ ! -t 2 ]] || printf '\r\033[K'; \
-	wait $$!; \
-	$(BIN)/python -m compileall -q $(wildcard storage_core connectors streaming_jobs); \
+	done; }; \
+	echo "making .venv from uv.lock; what is cached in $$cache is not downloaded again"; \
+	[[ -f .venv/pyvenv.cfg || -L .venv ]] || rm -rf .venv; \
+	tell_progress & progress=$$!; \
+	stop_telling() { { kill $$progress && wait $$progress; } 2>/dev/null || true; [[ ! -t 2 ]] || printf '\r\033[K' >&2; }; \
+	trap stop_telling EXIT; \
+	if ! $(UV_ENV) UV_PYTHON="$$python" "$$uv" sync --frozen --quiet $(REBUILT); then \
+		stop_telling; \
+		echo '.venv is not complete; the next make goes on with it'; \
+		echo 'without a network, where all packages are cached: UV_OFFLINE=1 make setup'; \
+		exit 1; \
+	fi; \
+	stop_telling; \
+	$(BIN)/python -m compileall -q $(wildcard storage_core connectors streaming_jobs) || true; \
 	new=$$(( $$(cached) - before )); \
-	echo ".venv is ready: $$( (( new > 5 )) && echo "$$new MB of packages are new in the cache" \
-		|| echo 'all packages were cached')"; } >&2
+	if (( new > 5 )); then told=": $$new MB of packages are new in the cache"; \
+	elif (( before > 5 )); then told=': all packages were cached'; else told=; fi; \
+	echo ".venv is ready$$told"; } >&2
 	@touch $@
 
 fmt: $(STAMP) ## Format the code and mend what ruff can mend.
