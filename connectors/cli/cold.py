@@ -1,16 +1,13 @@
-"""`shardlog seal`, `compact`, `trim`, `parts`, `sql`: older rows as columns, and questions."""
+"""`shardlog seal`, `compact`, `trim`, `parts`: older rows as columns."""
 
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from connectors.cli.output import Output, OutputChoice
-from connectors.cli.printing import print_json, print_line, print_lines, print_table
-from connectors.cli.progress_bar import progress_bar, query_line
-from connectors.cli.second_interrupt import second_interrupt_ends
+from connectors.cli.printing import print_json, print_line, print_table
+from connectors.cli.progress_bar import progress_bar
 from connectors.cli.shown import counted, shown_primary
-from connectors.cli.verbs.options import OutputForm
 from storage_core import (
     UNITS_PER_SECOND,
     InvalidRequestError,
@@ -21,8 +18,6 @@ from storage_core import (
     Unit,
 )
 
-# As DuckDB names what EXPLAIN answers, a drawing of many lines.
-_EXPLAINED: Final = ["explain_key", "explain_value"]
 # What fits a terminal of 80 columns; what may be cut there stands last.
 _COLUMNS: Final = ("shard", "file", "level", "rows", "bytes", "a row", "from (UTC)")
 _WIDE: Final = (
@@ -151,34 +146,6 @@ def parts(*, root: Path, stream: str, wide: bool, as_json: bool) -> None:
         print_table(_WIDE, [_wide_row(one, unit) for one in found])
     else:
         print_table(columns_of(unit), [row_of(one, unit) for one in found])
-
-
-def sql(  # noqa: PLR0913 - one parameter an option
-    *,
-    root: Path,
-    query: str,
-    form: OutputForm | None,
-    to: Path | None,
-    overwrite: bool,
-    memory_mib_max: int | None,
-) -> None:
-    """Ask streams in SQL: their parts and the rows that are not sealed yet, as of this moment."""
-    # Loading it takes a third of a second, which other verbs need not wait for.
-    from storage_core.cold.sql import batches_of  # noqa: PLC0415
-
-    choice = OutputChoice.of(form, to, overwrite=overwrite)
-    bound = None if memory_mib_max is None else memory_mib_max * 2**20
-    with second_interrupt_ends(), query_line() as line:
-        schema, batches = batches_of(root, query, line.tell, memory_bytes_max=bound)
-        line.hide()
-        if schema.names == _EXPLAINED and choice.form == "table" and to is None:
-            for batch in batches:
-                print_lines([str(text) for text in batch.column(1).to_pylist()])
-            return
-        with Output(choice, schema, "sequence") as output:
-            for batch in batches:
-                line.hide()
-                output.batch(batch)
 
 
 def _mended(shard: int, one: Mended) -> str:

@@ -1,16 +1,15 @@
 """`shardlog export` and `shardlog import`: rows of a stream as files, and back."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from connectors.cli.arguments import keys_of, primary_bound
 from connectors.cli.printing import print_json, print_line
 from connectors.cli.progress_bar import progress_bar
 from connectors.cli.shown import counted, shown_ranges
 from storage_core import InvalidRequestError, StreamReader
-
-if TYPE_CHECKING:
-    from storage_core.exchange.export import ExportReport
+from storage_core.exchange.export import ExportReport, export_stream
+from storage_core.exchange.importing import import_stream, rows_exported
 
 _FILES: Final = (".parquet", ".avro", ".jsonl", ".csv")
 
@@ -33,9 +32,6 @@ def export(  # noqa: PLR0913 - one parameter an option
     as_json: bool,
 ) -> None:
     """Write the records of a stream to files with a manifest, as they are at this moment."""
-    # Loading it takes a fifth of a second, which other verbs need not wait for.
-    from storage_core.exchange.export import export_stream  # noqa: PLC0415
-
     if directory.suffix in _FILES:
         message = (
             f"--output {directory}: an export is a directory; one file of rows is what "
@@ -78,11 +74,6 @@ def export(  # noqa: PLR0913 - one parameter an option
 
 def import_(*, root: Path, directory: Path, stream: str, append: bool) -> None:
     """Take the records of an export into a stream: as they were, or as new ones."""
-    from storage_core.exchange.importing import (  # noqa: PLC0415 - as above
-        import_stream,
-        rows_exported,
-    )
-
     with progress_bar(rows_exported(directory), "row") as progress:
         report = import_stream(root, stream, directory, append=append, progress=progress)
     made = f"made {stream!r}: " if report.is_new else ""
@@ -90,7 +81,7 @@ def import_(*, root: Path, directory: Path, stream: str, append: bool) -> None:
     print_line(f"{made}{counted(report.rows, 'row')} taken{there}")
 
 
-def _fields(report: "ExportReport") -> dict[str, object]:
+def _fields(report: ExportReport) -> dict[str, object]:
     return {
         "directory": str(report.directory),
         "rows": report.rows,

@@ -27,7 +27,7 @@ _VERBS: Final[Mapping[str, tuple[str, str]]] = {
     "compact": ("cold.compact", "Join small parts to larger ones."),
     "trim": ("cold.trim", "Free the log of rows that are in parts."),
     "parts": ("cold.parts", "List the parts of a stream."),
-    "sql": ("cold.sql", "Ask streams in SQL."),
+    "sql": ("sql.sql", "Ask streams in SQL."),
     "export": ("exchange.export", "Write a stream to Parquet, Avro or JSON."),
     "import": ("exchange.import_", "Take an export into a stream."),
     "drop": ("drop.drop", "Set a stream aside, or remove it."),

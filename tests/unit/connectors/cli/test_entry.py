@@ -33,6 +33,8 @@ def run_entry(program, *arguments):
         ("connectors.cli.verbs.status", "status --help"),
         ("pyarrow.lib", "status /nowhere"),
         ("confluent_kafka.cimpl", "dlq replay letters"),
+        ("storage_core.exchange.export", "export /nowhere orders --to /nowhere"),
+        ("storage_core.cold.sql", "sql /nowhere query"),
     ],
 )
 def test_interrupt_while_the_command_is_imported_ends_it_without_a_word(name, words):

@@ -1,0 +1,45 @@
+"""What `shardlog sql` may be told."""
+
+from typing import Annotated
+
+import typer
+
+from connectors.cli.verbs.options import OutputOption, Overwrite, Root, To
+from connectors.cli.verbs.work import done_in
+
+Query = Annotated[
+    str,
+    typer.Argument(
+        metavar="QUERY",
+        help="SQL as DuckDB understands it; streams are tables.",
+        show_default=False,
+    ),
+]
+MemoryMib = Annotated[
+    int | None,
+    typer.Option(
+        metavar="MIB",
+        min=32,
+        help="What DuckDB may hold in memory; what needs more goes to disk. Without it a quarter "
+        "of the memory, and no less than 1024.",
+        show_default=False,
+    ),
+]
+
+
+@done_in("connectors.cli.sql")
+def sql(  # noqa: PLR0913 - one parameter an option
+    root: Root,
+    query: Query,
+    form: OutputOption = None,
+    to: To = None,
+    overwrite: Overwrite = False,
+    memory_mib_max: MemoryMib = None,
+) -> None:
+    """Ask streams in SQL: their parts and the rows that are not sealed yet, as of this moment.
+
+    A stream is a table by its name, in quotes where that has a dot or a dash. The column "primary"
+    is written in quotes. Needs DuckDB: pip install 'shardlog[sql]'.
+
+    Example: shardlog sql ./data 'SELECT count(*) FROM telemetry'
+    """
