@@ -5,7 +5,7 @@ interrupt in it would come out as a traceback from the middle of some library, o
 a broken installation; while anything is imported (verbs/work.py), and once the command is done,
 Ctrl-C ends the process as it ends any other program. So it does with a worker until that has set
 what it does on signals; and SIGUSR1, which somebody may send to a worker at any time, is not to end
-one that cannot hear it yet.
+one that cannot hear it yet. A package of others that is not installed is told in one line.
 """
 
 import signal
@@ -15,6 +15,7 @@ from connectors.cli.standard_descriptors import fill_standard_descriptors
 
 # The verb with handlers of its own.
 _HEARS_SIGNALS = "worker"
+_OURS = ("connectors", "storage_core", "streaming_jobs")
 
 
 def run() -> None:
@@ -25,15 +26,22 @@ def run() -> None:
     is_worker = sys.argv[1:2] == [_HEARS_SIGNALS]
     if is_worker:
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    from connectors.cli.exit_codes import EXIT_INTERRUPTED  # noqa: PLC0415 - imports are what takes long
-    from connectors.cli.main import outcome  # noqa: PLC0415 - as above
+    from connectors.cli.exit_codes import EXIT_INTERRUPTED, EXIT_USAGE  # noqa: PLC0415 - takes long
 
     try:
+        from connectors.cli.main import outcome  # noqa: PLC0415 - as above
+
         if not is_worker:
             signal.signal(signal.SIGINT, usual)
         code = outcome()
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
+    except ModuleNotFoundError as error:
+        lacking = (error.name or "").partition(".")[0]
+        if lacking in ("", *_OURS):
+            raise
+        sys.stderr.write(f"shardlog: its installation lacks {lacking}; install shardlog again\n")
+        code = EXIT_USAGE
     _end_at_once(usual)
     sys.exit(code)
 

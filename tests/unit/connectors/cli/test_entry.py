@@ -48,6 +48,40 @@ def test_entry_runs_the_command_with_its_exit_code():
     assert ran.stderr.startswith("shardlog: ")
 
 
+LACKING = """
+import sys
+
+class Lacking:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            raise ModuleNotFoundError("No module named " + repr(name), name=name)
+
+sys.meta_path.insert(0, Lacking())
+from connectors.cli.entry import run
+run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("typer", "--help"),
+        ("rocksdict", "streams /nowhere"),
+        ("confluent_kafka", "dlq replay letters"),
+    ],
+)
+def test_package_that_is_not_installed_is_told_in_one_line(name, words):
+    ran = run_entry(LACKING.format(name=name), *words.split())
+    said = f"shardlog: its installation lacks {name}; install shardlog again\n"
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", said)
+
+
+def test_module_of_ours_that_is_missing_is_a_bug_with_its_traceback():
+    ran = run_entry(LACKING.format(name="connectors.cli.verbs.status"), "status", "/nowhere")
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("Traceback")
+
+
 SIGNALLED_AT = """
 import os, signal, sys
 
