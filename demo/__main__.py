@@ -130,8 +130,12 @@ def _run(place: Path, records: int, rate: int) -> bool:
 
 
 def _servers(place: Path, running: ExitStack) -> _Servers:
-    _say(f"jars of broker and registry: {download_line([KAFKA, APICURIO])}")
-    _say("starting a Kafka broker and a schema registry")
+    parts = ((BROKER, "a Kafka broker", KAFKA), (REGISTRY, "a schema registry", APICURIO))
+    # Who names servers of their own downloads none.
+    started = [(name, jars) for kind, name, jars in parts if not os.environ.get(kind.variable)]
+    if started:
+        _say(f"jars: {download_line([jars for _, jars in started])}")
+        _say(f"starting {' and '.join(name for name, _ in started)}")
     stack = DevStack(place, owner=Process.current())
     running.callback(stack.stop)
     return _Servers(stack.address(BROKER), stack.address(REGISTRY))
