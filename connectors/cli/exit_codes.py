@@ -3,7 +3,7 @@
 0    done
 1    a bug: an unexpected error, with its traceback
 2    wrong usage, option or setting, no such root or stream, rights that lack, a limit of the
-     system: fix it and start again
+     system, a package that is not installed: fix it and start again
 3    something needed cannot be reached or is held by another: try again later
 4    foreign data: what lies there belongs to another topic, cluster or store; do not retry
 5    damage or loss: stop, look, repair; the message names shard, file and range
