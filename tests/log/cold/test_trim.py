@@ -202,16 +202,22 @@ def test_caps_take_rows_that_were_trimmed(lab):
     assert lab.stream.verify().is_clean
 
 
-def test_parts_stay_as_long_as_a_row_of_a_block_they_stand_for(lab):
-    rng = np.random.default_rng(11)
-    fill(lab, rng)
+def test_parts_stay_as_long_as_a_row_of_a_block_they_stand_for(root, key_mode):
+    # Windows are minutes: those of one part have expired while its blocks stay for rows of others.
+    retention = timedelta(minutes=15)
+    environment = Environment(clock=ManualClock())
+    lab = ColdLab(root, environment, key_mode=key_mode, block_records=64, retention=retention)
+    fill(lab, np.random.default_rng(11))
     lab.stream.trim()
-    lab.stream.alter(retention=timedelta(days=1))
-    for share in range(10):
-        lab.stream.expire(now=FIRST_MS + DAY_MS + 300_000 * share)
+    parts = []
+    for minutes in (0, 3, 15, 30, 33):
+        lab.stream.expire(now=FIRST_MS + (15 + minutes) * 60_000)
         assert lab.stream.verify().is_clean
+        parts.append(len(lab.stream.parts()))
+    assert parts[0] > parts[1] > parts[-1] > 0
     lab.stream.expire(now=FIRST_MS + 30 * DAY_MS)
     assert not lab.stream.parts()
+    lab.stream.close()
 
 
 def test_trim_goes_on_where_all_rows_of_a_part_have_expired_and_their_blocks_have_not(tmp_path):
