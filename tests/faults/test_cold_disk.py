@@ -40,7 +40,8 @@ from tests.thin import covering, thinned
 
 pytestmark = pytest.mark.fuse
 
-EACH: Final = bool(os.environ.get("SHARDLOG_FAULT_COLD"))
+CAMPAIGN: Final = "SHARDLOG_FAULT_COLD"
+EACH: Final = bool(os.environ.get(CAMPAIGN))
 CALLS_MAX: Final = 5000
 TRIED_A_STREAM: Final = 10
 OPENINGS_MAX: Final = 3
@@ -173,7 +174,7 @@ def try_all(
             return
 
 
-@covering(what=[*UPKEEP], which=[*WHICH])
+@covering(CAMPAIGN, what=[*UPKEEP], which=[*WHICH])
 def test_disk_that_refuses_a_call_of_upkeep_is_told_and_costs_no_row(
     refusing: LossyMount, what: str, which: str
 ) -> None:
@@ -185,7 +186,7 @@ def prepared(rows: ColdStream) -> None:
     rows.append(12)
 
 
-@thinned("which", WHICH, count=1)
+@thinned("which", WHICH, 1, CAMPAIGN)
 def test_disk_that_refuses_a_call_of_a_turn_is_told_and_the_maker_lives_on(
     refusing: LossyMount, which: str
 ) -> None:

@@ -30,4 +30,4 @@ __all__ = [
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Let each scenario of parts be of rows of ids, or of keys."""
-    thinned_alike(metafunc, "key_mode", ["none", "dictionary"])
+    thinned_alike(metafunc, "key_mode", ["none", "dictionary"], "SHARDLOG_FAULT_COLD")

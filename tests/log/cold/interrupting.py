@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.children import run_script
+from tests.thin import EVERY_CASE
 
 # With the variable set each sync has its turn; else a few, spread over them.
-STEP = 1 if os.environ.get("SHARDLOG_FAULT_COLD") else 17
+STEP = 1 if os.environ.get("SHARDLOG_FAULT_COLD") else 9 if EVERY_CASE else 17
 CALLS_MAX = 200
 
 

@@ -16,6 +16,7 @@ def lab(key_mode, root):
     lab.stream.close()
 
 
+@pytest.mark.parametrize("key_mode", ["none", "dictionary"])
 def test_entry_that_is_missing_is_told_by_reads_of_few_ids(lab):
     lab.append(np.random.default_rng(18), 400)
     lab.stream.seal()

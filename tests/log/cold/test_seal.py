@@ -66,6 +66,7 @@ def test_late_rows_are_in_parts_of_their_own(lab):
         assert {state == 0 for state in states} == {not part.entry.is_flagged}
 
 
+@pytest.mark.parametrize("key_mode", ["none", "dictionary"])
 def test_rows_of_a_part_are_sorted_and_its_entry_tells_their_ends(lab):
     lab.append(np.random.default_rng(6), 500)
     lab.stream.seal()
@@ -86,6 +87,7 @@ def test_rows_of_a_part_are_sorted_and_its_entry_tells_their_ends(lab):
         assert (entry.rows, entry.size) == (len(rows), part.path.stat().st_size)
 
 
+@pytest.mark.parametrize("key_mode", ["none", "dictionary"])
 def test_file_says_that_rows_without_a_key_come_first(lab):
     # Who trusts the order that a file claims would miss them at the begin.
     lab.append(np.random.default_rng(14), 50)

@@ -43,6 +43,7 @@ def answer(lab, query):
     return [row for batch in batches for row in batch.to_pylist()]
 
 
+@pytest.mark.parametrize("key_mode", ["none", "dictionary"])
 def test_rows_are_those_of_the_log_sealed_or_not(lab):
     found = answer(lab, f'SELECT shard, address, "primary", state, {lab.who} FROM {NAME}')
     names = ("shard", "address", "primary", "state", lab.who)

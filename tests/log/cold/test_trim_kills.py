@@ -90,7 +90,7 @@ def assert_whole(rows, before, behind):
         assert found in others
 
 
-@covering(what=[*UPKEEP], call=["fsync", "write", "sync", "unlink"])
+@covering("SHARDLOG_FAULT_COLD", what=[*UPKEEP], call=["fsync", "write", "sync", "unlink"])
 def test_kill_before_any_call_over_trimmed_rows_loses_none(tmp_path, what, call):
     first, (statement, upkeep) = tmp_path / "first", UPKEEP[what]
     prepared(first, timedelta(minutes=0 if call == "unlink" else 15))
