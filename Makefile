@@ -13,7 +13,8 @@ JOBS ?= 2
 # each N-th place of a call; empty for all but the last six) and how often.
 KIND ?=
 N ?=
-FAULTS_spark := $(addprefix tests/spark/test_,source_kill.py sink_kill.py land_topic.py roll_up.py)
+FAULTS_spark := $(addprefix tests/spark/test_,source_kill.py sink_kill.py land_topic.py roll_up.py \
+	drain_late.py)
 FAULTS_ingest := $(addprefix tests/broker/test_,worker_faults.py broker_faults.py transactions.py)
 FAULTS_letters := $(addprefix tests/broker/test_,letters.py replay.py)
 FAULTS_poison := tests/broker/test_poison.py

@@ -29,7 +29,7 @@ from tests.spark.session import make_session
 from tests.spark.sink_lab import NAME, SinkLab
 
 STAGING, BEFORE, WITHIN, AFTER = "staging", "before commit", "within commit", "after commit"
-# Those first at which something is decided; two drivers are killed by default.
+# Those first at which something is decided; two drivers are killed where few are.
 MOMENTS = (WITHIN, AFTER, STAGING, BEFORE)
 _PLACE, _MOMENT = "SHARDLOG_TEST_PLACE", "SHARDLOG_TEST_MOMENT"
 _BATCH = "SHARDLOG_TEST_BATCH"

@@ -1,19 +1,20 @@
-"""How many drivers die: SHARDLOG_FAULT_SPARK_KILLS of the source's, and as many of the sink's.
+"""How many drivers die: SHARDLOG_FAULT_SPARK_KILLS of each kind, else few, or one a moment by hand.
 
 They are spread over the moments of a batch first, then over the second batch and the first.
 """
 
-import os
 from typing import TypeVar
+
+from tests.thin import rounds
 
 VARIABLE = "SHARDLOG_FAULT_SPARK_KILLS"
 BATCHES = 2
 _T = TypeVar("_T")
 
 
-def kills(moments: tuple[_T, ...], default: int) -> list[tuple[int, _T, int]]:
-    """Return the kills as (number, moment, one of two batches); by default so many."""
-    count = int(os.environ.get(VARIABLE, default))
+def kills(moments: tuple[_T, ...], few: int) -> list[tuple[int, _T, int]]:
+    """Return the kills as (number, moment, one of two batches); in a run of all tests so many."""
+    count = rounds(VARIABLE, few, many=len(moments))
     return [
         (number, moments[number % len(moments)], (1 + number // len(moments)) % BATCHES)
         for number in range(count)

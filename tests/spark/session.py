@@ -10,16 +10,18 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from tests.thin import EVERY_CASE
 from tests.tidy.tree import ROOT
 
 LOCAL = "local[2,4]"
 _WORKER_PATH = Path(__file__).parent / "worker_path"
 # Sessions of tests are short and their data small: what Spark compiles, plans again and asks other
 # programs for costs more than it saves. Spark as it comes runs the source and the sink in
-# test_twins.py, and a job's command in test_command_stops_at_a_signal_and_goes_on.
+# test_twins.py, a job's command in test_command_stops_at_a_signal_and_goes_on, what tests/broker
+# compares with Kafka's source, and all where every case is wanted (make faults KIND=spark).
 _FILES = "org.apache.spark.sql.execution.streaming.checkpointing"
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-QUICK = {
+_QUICK = {
     "spark.driver.extraJavaOptions": JVM,
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.python.unix.domain.socket.enabled": "true",
@@ -30,6 +32,7 @@ QUICK = {
         f"{_FILES}.FileSystemBasedCheckpointFileManager"
     ),
 }
+QUICK = {} if EVERY_CASE else _QUICK
 SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",

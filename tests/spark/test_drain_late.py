@@ -11,6 +11,7 @@ from storage_core import InvalidRequestError, Stream, StreamOptions, StreamReade
 from streaming_jobs.jobs.drain_late import LATE_BY, ORIGIN, drain_late
 from tests.spark.avro_rows import BROKEN, append_heat
 from tests.spark.lab import NAME
+from tests.thin import EVERY_CASE
 from tests.unit.streaming_jobs.source.source_lab import FIRST_MS
 
 SECONDS_MAX = 600
@@ -71,7 +72,7 @@ def test_late_rows_come_out_once_with_how_late_they_were(lab, job, who):
     rng = np.random.default_rng(7)
     lab.log.create(shards=4, key_mode="none" if who is None else "dictionary")
     rows = []
-    for run in range(2):
+    for run in range(3 if EVERY_CASE else 2):
         for number in range(2):
             rows += append_rows(lab.log, rng, 2 * run + number, who)
         lab.log.close()

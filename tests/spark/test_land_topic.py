@@ -210,7 +210,7 @@ def test_value_that_cannot_be_read_is_treated_as_the_mode_says(lab, into):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("_number", "phase", "batch"), kills(PHASES, default=1))
+@pytest.mark.parametrize(("_number", "phase", "batch"), kills(PHASES, few=1))
 def test_killed_driver_lands_every_row_once(lab, into, _number, phase, batch):
     lab.log.create(shards=2)
     lab.log.append(4 * OFFSETS_A_BATCH)

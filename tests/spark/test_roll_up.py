@@ -19,7 +19,7 @@ from tests.spark.rollup_driver import PHASES, ROWS_A_BATCH, reporting_steps
 from tests.spark.rollup_lab import FIELD, NAME, RollupLab, readings
 from tests.spark.session import QUICK_ARGUMENTS
 from tests.spark.test_source_kill import REPOSITORY, driver, kill_when_reached
-from tests.thin import thinned
+from tests.thin import EVERY_CASE, thinned
 
 HOUR_MS = 3_600_000
 FIRST_MS = 1_700_006_400_000
@@ -37,7 +37,7 @@ def rolled(tmp_path):
 def test_each_level_is_what_all_rows_come_to_at_once(spark, tmp_path, zone):
     lab, draw = RollupLab(tmp_path, zone), random.Random(zone)
     lab.create()
-    given = readings(draw, 300)
+    given = readings(draw, 500 if EVERY_CASE else 300)
     lab.measure(given[:200])
     lab.roll_up(spark, max_rows=100)
     lab.measure(given[200:])
@@ -97,13 +97,14 @@ def rows_kept(lab: RollupLab, level) -> int:
 def test_window_that_retention_has_begun_to_take_stays_as_it_is_kept(spark, rolled, caplog):
     rolled.create(retention=timedelta(hours=2))
     rolled.measure([(1, FIRST_MS + 10, 5), (1, FIRST_MS + 3 * HOUR_MS, 7)])
-    rolled.roll_up(spark, levels=["hour"])
-    rolled.check(["hour"])
+    levels = LEVELS if EVERY_CASE else ("hour",)
+    rolled.roll_up(spark, levels=levels)
+    rolled.check(levels)
     rolled.writer.expire(now=FIRST_MS + 2 * HOUR_MS + 5)
     kept = rolled.kept("hour")
     rolled.measure([(1, FIRST_MS + 20, 1)])
     with caplog.at_level(logging.WARNING, "shardlog"):
-        rolled.roll_up(spark, levels=["hour"])
+        rolled.roll_up(spark, levels=levels)
     assert rolled.kept("hour") == kept
     assert "1 windows of ids are left as they are kept" in caplog.text
 
@@ -196,13 +197,14 @@ def test_stream_is_not_rolled_up_into_itself(spark, rolled):
 def test_checkpoint_whose_rollups_are_gone_is_refused(spark, rolled):
     rolled.create()
     rolled.measure([(1, FIRST_MS, 5), (1, FIRST_MS + HOUR_MS, 7)])
-    rolled.roll_up(spark, levels=("hour", "day"))
+    levels = LEVELS if EVERY_CASE else ("hour", "day")
+    rolled.roll_up(spark, levels=levels)
     drop_stream(rolled.root, f"{NAME}-{FIELD}-hour")
     rolled.measure([(1, FIRST_MS + 1, 100)])
     with pytest.raises(InvalidRequestError, match=f"'{NAME}-{FIELD}-hour' is gone"):
-        rolled.roll_up(spark, levels=("hour", "day"))
-    rolled.roll_up(spark, checkpoint="anew", levels=("hour", "day"))
-    rolled.check(("hour", "day"))
+        rolled.roll_up(spark, levels=levels)
+    rolled.roll_up(spark, checkpoint="anew", levels=levels)
+    rolled.check(levels)
 
 
 def test_one_level_is_whole_from_the_latest_row_on(spark, rolled):
@@ -219,7 +221,7 @@ def test_killed_drivers_leave_what_all_rows_come_to(spark, rolled):
     rolled.create()
     given = readings(random.Random(3), 4 * ROWS_A_BATCH)
     rolled.measure(given[: 2 * ROWS_A_BATCH])
-    for number, phase, batch in kills(PHASES, default=1):
+    for number, phase, batch in kills(PHASES, few=1):
         kill_when_reached(driver("rollup_driver", rolled.place, phase, batch))
         # What comes before the restart is behind the batch that comes again.
         first = (2 + number % 2) * ROWS_A_BATCH

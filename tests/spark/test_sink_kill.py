@@ -1,7 +1,7 @@
 """The driver dies at each moment of a batch; from its checkpoint every row lands exactly once.
 
 A job of its own is killed with -9, JVM and workers included (dying_sink.py); the shared session
-goes on where it stopped. kills.py says how many drivers die, and when; by default one while rows
+goes on where it stopped. kills.py says how many drivers die, and when; of all tests one while rows
 land and one behind that. Half of the jobs write by a schema, which is kept exactly where its rows
 are.
 """
@@ -49,7 +49,7 @@ def schemas_of(lab: SinkLab) -> tuple[int, int]:
         return len(reader.schemas()), rows.num_rows - rows.column(0).null_count
 
 
-@pytest.mark.parametrize(("number", "moment", "batch"), kills(MOMENTS, default=2))
+@pytest.mark.parametrize(("number", "moment", "batch"), kills(MOMENTS, few=2))
 def test_rows_land_once_though_the_driver_dies(spark, tmp_path, number, moment, batch):
     options = BY_SCHEMA if (number + number // 4) % 2 else {}
     lab = SinkLab(spark, tmp_path)

@@ -51,7 +51,7 @@ def ledger(place):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "phase", "batch"), kills(PHASES, default=1))
+@pytest.mark.parametrize(("number", "phase", "batch"), kills(PHASES, few=1))
 def test_killed_driver_sees_every_row_once(spark, tmp_path, number, phase, batch):
     subscription, batches = ((PATTERN, 6), (ONE, 5))[number % 2]
     log = SourceLab(tmp_path / "root")

@@ -47,6 +47,16 @@ def test_failed_batch_comes_again_with_the_same_rows_in_the_same_tasks(full):
     assert full.all_seen == list(range(20))
 
 
+def test_failed_batch_0_is_the_same_again_wherever_the_query_would_begin_by_then(full):
+    full.fails(at=0, **EARLY)
+    full.log.append(5, first=10)
+    # Now it would begin behind all rows.
+    full.fails(at=0)
+    assert full.seen == {0: list(range(10))}
+    full.run()
+    assert full.seen == {0: list(range(10)), 1: list(range(10, 15))}
+
+
 def test_failed_batch_0_after_latest_loses_no_row_of_a_moving_tip(full):
     full.fails(at=0)
     full.log.append(5, first=10)
