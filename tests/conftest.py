@@ -11,13 +11,19 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.examples import examples
+from tests.groups import pytest_xdist_make_scheduler
 from tests.times import (
     pytest_runtest_makereport,
     pytest_runtest_protocol,
     pytest_terminal_summary,
 )
 
-__all__ = ["pytest_runtest_makereport", "pytest_runtest_protocol", "pytest_terminal_summary"]
+__all__ = [
+    "pytest_runtest_makereport",
+    "pytest_runtest_protocol",
+    "pytest_terminal_summary",
+    "pytest_xdist_make_scheduler",
+]
 
 pytest.register_assert_rewrite("tests.lab", "tests.model")
 pytest.register_assert_rewrite("tests.faults.ledger", "tests.faults.cold_rows")

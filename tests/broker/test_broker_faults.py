@@ -28,8 +28,6 @@ from tests.waiting import WAIT_MAX_S, await_that
 
 # Of each kind one is told each ten seconds; without a limit they are some twenty a second.
 LIBRARY_LINES_AT_ONCE_MAX = 25
-# One process has the broker.
-pytestmark = pytest.mark.xdist_group("own broker")
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +56,11 @@ def labs_at(broker: Server, place: Path) -> Iterator[list[Lab]]:
     made = [Lab(broker.address, place / way, fault_seed(), way) for way in ways_at_hand()]
     for lab in made:
         lab.root.parent.mkdir()
-    yield made
-    for lab in made:
-        lab.close()
+    try:
+        yield made
+    finally:
+        for lab in made:
+            lab.close()
 
 
 @pytest.fixture

@@ -7,8 +7,6 @@ is fetched by the Ivy inside PySpark.
 
 import os
 
-import pytest
-
 from tests.broker.lab import Lab, Topic
 from tests.broker.spark_program import SparkProgram
 
@@ -22,7 +20,6 @@ def produce_with_headers(lab: Lab, topic: Topic, records: int) -> None:
             producer.send(topic.name, key, value, 1_790_000_000_000 + 7 * number, headers)
 
 
-@pytest.mark.xdist_group("Spark of Kafka")
 def test_job_for_the_kafka_source_gives_the_same_with_our_format(
     lab: Lab, kafka_spark: SparkProgram
 ) -> None:

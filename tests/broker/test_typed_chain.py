@@ -10,8 +10,6 @@ import os
 from random import Random
 from typing import Any
 
-import pytest
-
 from tests.broker.avro_lab import AT, START_MS, avro_settings, register, send, value_of
 from tests.broker.lab import Lab
 from tests.broker.spark_program import SparkProgram
@@ -97,7 +95,6 @@ def written_as(text: str) -> str:
     return json.dumps(parsed)
 
 
-@pytest.mark.xdist_group("Spark of Kafka")
 def test_values_reach_spark_as_from_avro_reads_them(
     lab: Lab, registry: str, kafka_spark: SparkProgram
 ) -> None:

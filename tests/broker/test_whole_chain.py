@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from demo.job import COUNTS, EXPECTED
 from storage_core import InvalidRequestError, StreamReader
 from tests.broker.lab import Lab, Topic
@@ -59,7 +57,6 @@ def counted(lab: Lab) -> Counter[int]:
     return found
 
 
-@pytest.mark.xdist_group("Spark of Kafka")
 def test_chain_balances_though_a_worker_and_the_driver_are_killed(
     lab: Lab, tmp_path: Path, kafka_spark: SparkProgram
 ) -> None:

@@ -1,6 +1,4 @@
-"""One Spark session for all tests of a group and of one process, started when first asked.
-
-The two groups take about as long as each other, so that two processes share the work.
+"""One Spark session for all tests of a group (tests/groups.py), started when first asked.
 
     def test_rows_are_read(lab): …       `lab` is a stream of the test's own beside the session
     def test_of_the_sink(spark): …       the session alone
@@ -13,19 +11,14 @@ import shutil
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
 
 from tests.spark.lab import SparkLab
 from tests.spark.session import make_session
 
 HERE = Path(__file__).parent
-_COMMAND = "test_command_"
-# The files of the second group.
-SECOND = {"test_land_topic", "test_roll_up", "test_drain_late"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,27 +32,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.spark)
-
-
-# NOTE: xdist (3.8) marks groups in node ids, and pytest (9.2) lets it put nothing there.
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep the two groups together where `--dist loadgroup` asks for groups."""
-    if config.getvalue("dist") != "loadgroup":
-        return None
-    scheduler: Any = LoadGroupScheduling(config, log)
-    scheduler._split_scope = group_of
-    return scheduler
-
-
-def group_of(nodeid: str) -> str:
-    """Return the group of a test that shares a session; any other is a group of its own."""
-    path, _, name = nodeid.partition("::")
-    stem = Path(path).stem
-    # Twins and commands start Spark by themselves.
-    if not path.startswith("tests/spark/") or stem == "test_twins" or name.startswith(_COMMAND):
-        return nodeid
-    return "spark-2" if stem in SECOND else "spark-1"
 
 
 @pytest.fixture(scope="session")

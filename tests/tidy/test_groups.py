@@ -1,0 +1,23 @@
+"""Tests that share a session or a broker run on one process: each group's files are there."""
+
+from tests.groups import OF_FILES, SECOND, SPARK, TWINS, group_of
+from tests.tidy.tree import ROOT, python_files
+
+
+def test_files_of_groups_are_there() -> None:
+    for path in (*OF_FILES, *(f"{SPARK}/{file}" for file in (*SECOND, TWINS))):
+        assert (ROOT / path).is_file(), path
+
+
+def test_tests_that_share_are_of_one_group_and_others_of_none() -> None:
+    first, second = f"{SPARK}/test_parts.py", f"{SPARK}/test_roll_up.py"
+    assert group_of(f"{first}::test_one[a::b]") == "spark-1"
+    assert group_of(f"{second}::test_one") == "spark-2"
+    assert group_of("tests/broker/test_broker_faults.py::test_one") == "own broker"
+    alone = f"{second}::test_command_rolls_up", f"{SPARK}/{TWINS}::test_one", "tests/log/test_a.py"
+    assert tuple(map(group_of, alone)) == alone
+
+
+def test_no_test_has_the_mark_that_does_nothing() -> None:
+    mark = "xdist" + "_group"
+    assert [path for path, text in python_files("tests").items() if mark in text] == []
