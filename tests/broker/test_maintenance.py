@@ -52,6 +52,16 @@ def await_turn(worker: WorkerProcess) -> None:
     await_that(lambda: bool(worker.events("maintained")), "a turn of maintenance")
 
 
+def await_join(lab: Lab, topic: Topic, worker: WorkerProcess) -> None:
+    """Produce a little at a time, each to be a part of its own, until a worker has joined some."""
+
+    def has_joined() -> bool:
+        lab.produce(topic, 100)
+        return any(turn["joined"] for turn in worker.events("maintained"))
+
+    await_that(has_joined, "parts that are joined")
+
+
 @contextmanager
 def makers_dying(worker: WorkerProcess, seed: int) -> Iterator[None]:
     """Kill the processes that make parts for a worker, again and again at random moments."""
@@ -83,6 +93,7 @@ def test_worker_killed_while_it_seals_loses_and_doubles_nothing(lab: Lab, kills:
             worker.kill()
         worker = lab.worker(topic, maintain_every_s=EVERY_S)
         await_turn(worker)
+    await_join(lab, topic, worker)
     lab.expect_ledger(topic)
     assert worker.events("maintenance failed") == []
     assert worker.stop() == 0
