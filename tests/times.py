@@ -104,10 +104,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def _cache_times(config: pytest.Config, times: dict[str, tuple[float, float]]) -> None:
     """Cache the least that each test has taken in this checkout."""
-    if config.cache is not None:
-        before = config.cache.get(PROCESSOR_TIMES, {})
+    # Without the plugin of the cache there is not even the attribute.
+    if (cache := getattr(config, "cache", None)) is not None:
+        before = cache.get(PROCESSOR_TIMES, {})
         least = {test: min(cpu, before.get(test, cpu)) for test, (_, cpu) in times.items()}
-        config.cache.set(PROCESSOR_TIMES, before | least)
+        cache.set(PROCESSOR_TIMES, before | least)
 
 
 _BEGAN = pytest.StashKey[tuple[float, float]]()

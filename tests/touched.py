@@ -14,12 +14,13 @@ guessed by the number of its functions; a deadline (tests/deadline.py) ends what
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -62,9 +63,11 @@ class Choice:
 
 def changed_files(root: Path) -> list[str]:
     """Return the files that were changed since the last commit, else those that it changed."""
-    changed = _git(root, "diff", "--name-only", "HEAD")
+    # A file that was renamed is one that is gone, too; a merge changed what it brought.
+    names = ("--name-only", "--no-renames")
+    changed = _git(root, "diff", *names, "HEAD")
     changed += _git(root, "ls-files", "--others", "--exclude-standard")
-    return changed or _git(root, "show", "--name-only", "--format=", "HEAD")
+    return changed or _git(root, "show", *names, "--diff-merges=first-parent", "--format=", "HEAD")
 
 
 def sources_of(root: Path) -> dict[str, str]:
@@ -166,6 +169,12 @@ class Summary:
             terminalreporter.write_line(line)
 
 
+def jobs_in(arguments: Sequence[str]) -> int:
+    """Return how many processes test, as pytest is told."""
+    told = arguments[arguments.index("-n") + 1] if "-n" in arguments else "1"
+    return max(1, int(told)) if told.isdecimal() else len(os.sched_getaffinity(0))
+
+
 def left_out(choice: Choice, costs: Mapping[str, Cost]) -> list[str]:
     """Return what is said of what was left out."""
     lines = []
@@ -191,7 +200,7 @@ def main(arguments: list[str]) -> int:
     times_file = cache / PROCESSOR_TIMES
     times = json.loads(times_file.read_text()) if times_file.is_file() else {}
     costs = costs_of(sources, times)
-    jobs = int(arguments[arguments.index("-n") + 1]) if "-n" in arguments else 1
+    jobs = jobs_in(arguments)
     tidy_s = sum(took for test, took in times.items() if test.startswith(TIDY))
     choice = choose(far, costs, changed, jobs * (BEGUN_WITHIN_S - START_S) - tidy_s)
     choice.without = without

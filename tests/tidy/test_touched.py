@@ -1,5 +1,6 @@
 """What `make quick` picks is what a change reaches, and what it leaves out it says."""
 
+import os
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.touched import (
     changed_files,
     choose,
     costs_of,
+    jobs_in,
     left_out,
     modules_of,
 )
@@ -149,6 +151,36 @@ def test_changed_is_what_is_not_committed_else_what_the_last_commit_changed(tmp_
     (tmp_path / "first.py").write_text("1")
     (tmp_path / "new.py").write_text("")
     assert changed_files(tmp_path) == ["first.py", "new.py"]
+
+
+def test_file_that_was_renamed_is_gone_and_new(tmp_path: Path) -> None:
+    git(tmp_path, "init")
+    (tmp_path / "old.py").write_text("ONE = 1\nTWO = 2\n")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-m", "first")
+    git(tmp_path, "mv", "old.py", "new.py")
+    assert changed_files(tmp_path) == ["new.py", "old.py"]
+    git(tmp_path, "commit", "-m", "second")
+    assert changed_files(tmp_path) == ["new.py", "old.py"]
+
+
+def test_merge_has_changed_what_it_brought(tmp_path: Path) -> None:
+    git(tmp_path, "init")
+    git(tmp_path, "commit", "--allow-empty", "-m", "first")
+    git(tmp_path, "checkout", "-b", "side")
+    (tmp_path / "brought.py").write_text("")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-m", "of the side")
+    git(tmp_path, "checkout", "-")
+    git(tmp_path, "commit", "--allow-empty", "-m", "second")
+    git(tmp_path, "merge", "side")
+    assert changed_files(tmp_path) == ["brought.py"]
+
+
+@pytest.mark.parametrize(("told", "jobs"), [("4", 4), ("0", 1), ("auto", None)])
+def test_as_many_test_at_once_as_pytest_is_told(told: str, jobs: int | None) -> None:
+    assert jobs_in(["-n", told]) == (jobs or len(os.sched_getaffinity(0)))
+    assert jobs_in([]) == 1
 
 
 def test_modules_of_the_format_are_picked_by_the_tests_of_their_name() -> None:
