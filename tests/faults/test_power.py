@@ -121,22 +121,28 @@ def cut_at_each_change(
     changes: range,
     survivors: str | int | None,
 ) -> None:
-    """Let power go at one change after the other of some work, until it lasts to the end."""
-    chance = Random(fault_seed())
-    for change in changes:
-        stream = scenario.open()
-        kept = chance.randrange(2**32) if survivors == "chance" else survivors
-        disk.order(cut_after=change, survivors=kept)
-        with suppress(ShardlogError, OSError):
-            work(stream, change)
-        was_cut = disk.order(cut_after=None, survivors=None)["is_down"]
-        disk.cut_and_restore(kept)
-        with suppress(ShardlogError, OSError):
-            stream.close()
-        scenario.expect_promises_kept()
-        if not was_cut:
-            return
-    pytest.fail(f"{work.__name__} takes {changes.stop} changes or more")
+    """Let power go at one change after the other of some work, until it lasts to the end.
+
+    Chance picks with which of the first ones it begins.
+    """
+    seed = fault_seed()
+    chance, first = Random(seed), changes.start + seed % changes.step
+    with naming_seed(seed):
+        for change in range(first, changes.stop, changes.step):
+            stream = scenario.open()
+            kept = chance.randrange(2**32) if survivors == "chance" else survivors
+            disk.order(cut_after=change, survivors=kept)
+            with suppress(ShardlogError, OSError):
+                work(stream, change)
+            was_cut = disk.order(cut_after=None, survivors=None)["is_down"]
+            disk.cut_and_restore(kept)
+            with suppress(ShardlogError, OSError):
+                stream.close()
+            scenario.expect_promises_kept()
+            if not was_cut:
+                assert change > first, f"{work.__name__} takes fewer than {first} changes"
+                return
+        pytest.fail(f"{work.__name__} takes {changes.stop} changes or more")
 
 
 @pytest.mark.parametrize("survivors", [None, "everything"])
@@ -148,8 +154,7 @@ def test_transaction_cut_off_at_any_change_is_whole_or_absent(
     def transaction(stream: Stream, change: int) -> None:
         scenario.run_transaction(stream, LONG_TRANSACTION + 200 * change)
 
-    first = fault_seed() % TRANSACTION_CHANGES_STEP + 1
-    changes = range(first, TRANSACTION_CHANGES_MAX, TRANSACTION_CHANGES_STEP)
+    changes = range(1, TRANSACTION_CHANGES_MAX, TRANSACTION_CHANGES_STEP)
     cut_at_each_change(disk, scenario, transaction, changes, survivors)
 
 
@@ -164,8 +169,7 @@ def test_large_batch_cut_off_at_any_change_leaves_no_row_that_cannot_be_read(
         scenario.append_batch(stream, max(scenario.rows), 120)
         scenario.commit(stream)
 
-    first = fault_seed() % LARGE_BATCH_CHANGES_STEP + 1
-    changes = range(first, LARGE_BATCH_CHANGES_MAX, LARGE_BATCH_CHANGES_STEP)
+    changes = range(1, LARGE_BATCH_CHANGES_MAX, LARGE_BATCH_CHANGES_STEP)
     cut_at_each_change(disk, scenario, large_batch, changes, survivors)
 
 
@@ -201,16 +205,18 @@ def test_segments_that_were_begun_one_after_the_other_outlast_a_power_loss(
 
 
 def test_power_loss_during_creation_leaves_a_whole_stream_or_none(disk: LossyMount) -> None:
-    for changes in range(
-        fault_seed() % CREATE_CHANGES_STEP + 1, CREATE_CHANGES_MAX, CREATE_CHANGES_STEP
-    ):
-        disk.format()
-        disk.order(cut_after=changes, survivors=None)
-        was_created = creates(disk.path / "root")
-        disk.cut_and_restore()
-        open_or_create(disk.path / "root", may_create=not was_created)
-        if was_created:
-            return
+    seed = fault_seed()
+    first = seed % CREATE_CHANGES_STEP + 1
+    with naming_seed(seed):
+        for changes in range(first, CREATE_CHANGES_MAX, CREATE_CHANGES_STEP):
+            disk.format()
+            disk.order(cut_after=changes, survivors=None)
+            was_created = creates(disk.path / "root")
+            disk.cut_and_restore()
+            open_or_create(disk.path / "root", may_create=not was_created)
+            if was_created:
+                assert changes > first, f"creation takes fewer than {first} changes"
+                return
     pytest.fail(f"creation takes more than {CREATE_CHANGES_MAX} changes")
 
 
