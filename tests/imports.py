@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # Behind a module's name: its export list alone, without what it imports for it.
 _LIST = "!"
@@ -43,10 +43,10 @@ class Imports(NamedTuple):
     exports: dict[str, str]
 
 
-def imports_of(source: str) -> Imports:
-    """Return what a source imports."""
+def imports_of(source: str, path: str = "<source>") -> Imports:
+    """Return what a source imports; its path is for who has made it no Python."""
     imports = Imports([], [], {})
-    for node in _running(ast.parse(source)):
+    for node in _running(ast.parse(source, path)):
         if isinstance(node, ast.Import):
             imports.taken.extend([alias.name, ""] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -63,14 +63,22 @@ def imports_of(source: str) -> Imports:
     return imports
 
 
+def read_cache(file: Path) -> dict[str, Any]:
+    """Return what a run has cached; nothing where none has, or its last one was cut off."""
+    try:
+        return dict(json.loads(file.read_text()))
+    except (FileNotFoundError, ValueError):
+        return {}
+
+
 def cached_imports(sources: Mapping[str, str], cache_file: Path) -> dict[str, Imports]:
     """Return what sources import, from a cache where they are as they were."""
-    cache = json.loads(cache_file.read_text()) if cache_file.is_file() else {}
+    cache = read_cache(cache_file)
     # What another version of this file imports counts for nothing.
     key = blake2b(Path(__file__).read_bytes(), digest_size=32).digest()
     digests = {one: blake2b(text.encode(), key=key).hexdigest() for one, text in sources.items()}
     imports = {
-        path: Imports(*cache[digests[path]]) if digests[path] in cache else imports_of(source)
+        path: Imports(*cache[digests[path]]) if digests[path] in cache else imports_of(source, path)
         for path, source in sources.items()
     }
     cache_file.parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,6 @@ What a test takes of a processor is known from earlier runs in this checkout (te
 guessed by the number of its functions; a deadline (tests/deadline.py) ends what was guessed wrong.
 """
 
-import json
 import os
 import re
 import subprocess
@@ -27,7 +26,7 @@ from typing import Final
 
 import pytest
 
-from tests.imports import ImportGraph, Imports, cached_imports
+from tests.imports import ImportGraph, Imports, cached_imports, read_cache
 from tests.times import PROCESSOR_TIMES
 
 ROOT: Final = Path(__file__).parents[1]
@@ -197,8 +196,7 @@ def main(arguments: list[str]) -> int:
     cache = ROOT / ".pytest_cache/v"
     imports = cached_imports(sources, cache / "shardlog/imports")
     far, without = reached(sources, changed, imports)
-    times_file = cache / PROCESSOR_TIMES
-    times = json.loads(times_file.read_text()) if times_file.is_file() else {}
+    times = read_cache(cache / PROCESSOR_TIMES)
     costs = costs_of(sources, times)
     jobs = jobs_in(arguments)
     tidy_s = sum(took for test, took in times.items() if test.startswith(TIDY))

@@ -137,6 +137,19 @@ def test_imports_of_unchanged_files_come_from_the_cache(tmp_path: Path) -> None:
     assert [one.taken for one in again.values()] == [[["d", ""]], [["cache", ""]]]
 
 
+def test_cache_that_was_cut_off_is_made_anew(tmp_path: Path) -> None:
+    cache, sources = tmp_path / "imports", {"a.py": "import b"}
+    for left in ("", '{"a'):
+        cache.write_text(left)
+        assert cached_imports(sources, cache)["a.py"].taken == [["b", ""]]
+
+
+def test_file_that_is_no_python_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SyntaxError) as told:
+        cached_imports({"storage_core/half.py": "def half("}, tmp_path / "imports")
+    assert told.value.filename == "storage_core/half.py"
+
+
 def git(root: Path, *command: str) -> None:
     who = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
     subprocess.run(["git", *who, *command], cwd=root, check=True, capture_output=True)
