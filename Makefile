@@ -8,8 +8,8 @@ SHELL := bash
 # Test processes at a time.
 JOBS ?= 2
 # Which fault (kill, keys, expiry, power, damage, disk, lock, native, index; ingest: of workers and
-# their broker; cold: parts, exports, a worker that seals; spark: killed drivers, jobs; properties: N
-# examples of each property of the unit tests; model: N examples of the model test; interrupts: at
+# their broker; cold: parts, exports, a worker that seals; spark: killed drivers, jobs; properties:
+# N examples of each property of the unit tests; model: N examples of the model test; interrupts: at
 # each N-th place of a call; letters, poison, avro: of dead letters, mutated records and schemas;
 # matrix: cases that `make test` leaves out; empty for all files of tests/faults) and how often.
 KIND ?=

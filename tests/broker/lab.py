@@ -255,7 +255,8 @@ class Lab:
         Args:
             topic: What it stores.
             others: What it stores too.
-            as_people_do: It is started as a command, not forked; some tests of each file do.
+            as_people_do: It is started as a command, not forked; those whose begin, signals or end
+                a test is of are.
             without_root_rights: It writes where it may only, also where root runs the tests.
             settings: Its settings.
         """

@@ -32,18 +32,18 @@ _QUICK = {
         f"{_FILES}.FileSystemBasedCheckpointFileManager"
     ),
 }
-QUICK = {} if EVERY_CASE else _QUICK
+_WARM = {"spark.python.daemon.module": "tests.spark.warm_daemon"}
+QUICK, WARM = ({}, {}) if EVERY_CASE else (_QUICK, _WARM)
 SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "1g",
-    "spark.python.daemon.module": "tests.spark.warm_daemon",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-# The same, for the command of a job.
+# What is quick, for the command of a job.
 QUICK_ARGUMENTS = [word for pair in QUICK.items() for word in ("--conf", "=".join(pair))]
 
 
@@ -57,7 +57,7 @@ def make_session(
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
     os.environ["SPARK_LAUNCHER_OPTS"] = JVM
     builder = SparkSession.Builder().master(master).appName("shardlog-tests")
-    for name, value in {**SETTINGS, **settings}.items():
+    for name, value in {**SETTINGS, **WARM, **settings}.items():
         builder = builder.config(name, value)
     builder = builder.config("spark.local.dir", str(place / "local"))
     builder = builder.config("spark.sql.warehouse.dir", str(place / "warehouse"))
