@@ -49,6 +49,10 @@ UPKEEP: dict[str, tuple[str, Callable[[Stream], object]]] = {
 }
 
 
+# Expiry makes no file, and only compaction takes one away here.
+NEVER_CALLED = {("expiry", "fsync"), ("expiry", "unlink"), ("sealing and trimming", "unlink")}
+
+
 def prepared(root, keep_replaced):
     """Leave a stream whose rows are trimmed but for the last, and in many parts."""
     lab = ColdLab(root, block_records=20, retention=None, keep_replaced=keep_replaced)
@@ -99,6 +103,7 @@ def test_kill_before_any_call_over_trimmed_rows_loses_none(tmp_path, what, call)
         root = tmp_path / f"copy-{number}"
         shutil.copytree(first, root)
         was_killed = killed_before(root, NAME, call, number, statement)
+        assert was_killed or number or (what, call) in NEVER_CALLED
         with StreamReader.open(root, NAME) as reader:
             assert_whole(shown(reader), before, behind)
         with Stream.open(root, NAME) as stream:
