@@ -5,8 +5,9 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# Test processes at a time.
-JOBS ?= 2
+# Test processes at a time: more than processors where tests wait for brokers and JVMs.
+CORES := $(shell nproc)
+JOBS ?= $(shell echo $$(( 2 * $(CORES) < 8 ? 2 * $(CORES) : 8 )))
 # Which fault (kill, keys, expiry, power, damage, disk, lock, native, index; ingest: of workers and
 # their broker; cold: parts, exports, a worker that seals; spark: killed drivers, jobs; properties:
 # N examples of each property of the unit tests; model: N examples of the model test; interrupts: at
@@ -138,7 +139,7 @@ check: $(STAMP) ## Check style, formatting, types, spelling, project file, lock 
 	$(if $(CC_FOUND),$(CC) -std=c11 -O2 -Wall -Wextra -Werror -fsyntax-only $(NATIVE)/*.c,@echo 'no $(CC): C is not checked')
 
 quick: $(STAMP) ## Run the tests of units and of the log that a change reaches, and tidy, below a minute.
-	@$(IN_PLACE) SHARDLOG_EXAMPLES=10 $(BIN)/python -m tests.touched -n $(JOBS) --dist loadgroup -m 'not fuse and not slow'
+	@$(IN_PLACE) SHARDLOG_EXAMPLES=10 $(BIN)/python -m tests.touched -n $(CORES) --dist loadgroup -m 'not fuse and not slow'
 
 test: $(STAMP) ## Run every test; faults that need FUSE are named when they cannot run.
 	@$(IN_PLACE) $(PYTEST)
@@ -152,7 +153,7 @@ faults: $(STAMP) ## Run the fault tests: N=500 sets every count, KIND=damage run
 		$(if $(KIND),$(or $(FAULTS_$(KIND)),tests/faults/test_$(KIND).py),tests/faults)
 
 mutants: $(STAMP) ## Put one-line bugs into a copy one at a time, and see each caught; NAME=… runs one.
-	$(BIN)/python -m tests.mutants --jobs $(JOBS) $(if $(TREE),--tree $(TREE)) $(NAME)
+	$(BIN)/python -m tests.mutants --jobs $(CORES) $(if $(TREE),--tree $(TREE)) $(NAME)
 
 bench: $(STAMP) ## Measure against plain RocksDB and raw files; fails when a row misses its limit.
 	$(BIN)/python -m bench
