@@ -266,6 +266,7 @@ def test_position_is_unknown_after_going_back_until_a_record_comes(lab: Lab) -> 
 
 def test_leaving_a_group_takes_a_bounded_time(lab: Lab) -> None:
     topic, may_go, held = lab.topic(partitions=1), threading.Event(), threading.Event()
+    others = threading.enumerate()
     consumer = Consumer({"bootstrap.servers": lab.bootstrap, "group.id": topic.name, **FAST_GROUP})
 
     def take(partitions: list[Partition]) -> None:
@@ -280,10 +281,14 @@ def test_leaving_a_group_takes_a_bounded_time(lab: Lab) -> None:
     await_that(lambda: bool(consumer.fetch(1, 0.1)) or held.is_set(), "it holds its partition")
     assert not consumer.close(wait_s=0.2)
     may_go.set()
-    # It leaves by itself then; others count what is left of clients.
-    leaving = [thread for thread in threading.enumerate() if thread.name == "shardlog-leave"]
-    for thread in leaving:
-        thread.join(WAIT_MAX_S)
+    # It leaves by itself then; other tests count what is left of clients.
+    (leaving,) = [
+        thread
+        for thread in threading.enumerate()
+        if thread not in others and thread.name == "shardlog-leave"
+    ]
+    leaving.join(WAIT_MAX_S)
+    assert not leaving.is_alive()
 
 
 @BY_BOTH_WAYS

@@ -3,7 +3,7 @@
 @BY_BOTH_WAYS
 def test_of_workers(lab): ...
 
-@pytest.mark.parametrize(("fetch", "rounds"), alternated(campaigns("SHARDLOG_BROKER_…", 3)))
+@pytest.mark.parametrize(("fetch", "rounds"), alternated(campaigns("SHARDLOG_BROKER_KILLS", 3)))
 def test_of_workers(lab, rounds): ...
 
 `ways_at_hand()` names those for workers side by side, or in turn (`Lab.alternate_ways`).
