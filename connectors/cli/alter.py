@@ -76,5 +76,5 @@ def _chosen(text: str) -> tuple[str, object]:
 def _told(name: str, options: StreamOptions) -> object:
     setting = SETTINGS.get(name) or INDEX[name]
     of = options if name in SETTINGS else options.index
-    value = setting.shown(getattr(of, setting.option))
+    value = setting.display(getattr(of, setting.option))
     return NONE if value is None else value

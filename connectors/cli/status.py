@@ -117,17 +117,19 @@ class _Brokers:
         stream = describe_stream(root, name)
         if stream.origin is None:
             return {}
-        asked = [kafka_client.Partition(stream.origin.topic, number) for number in stream.shards]
+        partitions = [
+            kafka_client.Partition(stream.origin.topic, number) for number in stream.shards
+        ]
         try:
             if self._admin is None:
                 # The client is loaded here: most who look at a root have no broker asked.
                 self._admin = kafka_client.Admin(self._settings)
                 self._admin.await_broker(self._wait_s)
-            found = self._admin.log_ends(asked)
+            ends = self._admin.log_ends(partitions)
         except ShardlogError as error:
             self.failure = error
             return {}
-        return {partition.number: end for partition, end in found.items()}
+        return {partition.number: end for partition, end in ends.items()}
 
 
 def _is_foreign(notes: Collection[SetAsideNote], stream: str, shard: int) -> bool:

@@ -16,7 +16,7 @@ class Setting:
 
     option: str
     parsed: Callable[[str], object]
-    shown: Callable[[object], object] = lambda value: value
+    display: Callable[[object], object] = lambda value: value
 
 
 def _count_or_none(text: str) -> int | None:

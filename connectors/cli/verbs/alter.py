@@ -1,4 +1,4 @@
-"""What `shardlog alter` may be told."""
+"""Arguments and options of `shardlog alter`."""
 
 from typing import Annotated
 

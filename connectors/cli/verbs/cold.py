@@ -1,4 +1,4 @@
-"""What `shardlog seal`, `compact`, `trim` and `parts` may be told."""
+"""Arguments and options of `shardlog seal`, `compact`, `trim` and `parts`."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""What `shardlog dev` may be told."""
+"""Arguments and options of `shardlog dev`."""
 
 from typing import Annotated
 

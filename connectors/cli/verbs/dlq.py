@@ -1,4 +1,4 @@
-"""What `shardlog dlq` may be told."""
+"""Arguments and options of `shardlog dlq`."""
 
 from typing import Annotated, Final
 

@@ -1,4 +1,4 @@
-"""What `shardlog drop` may be told."""
+"""Arguments and options of `shardlog drop`."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""What `shardlog export` and `shardlog import` may be told."""
+"""Arguments and options of `shardlog export` and `shardlog import`."""
 
 from pathlib import Path
 from typing import Annotated, Literal

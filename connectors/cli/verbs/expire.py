@@ -1,4 +1,4 @@
-"""What `shardlog expire` may be told."""
+"""Arguments and options of `shardlog expire`."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""What `shardlog latest` may be told."""
+"""Arguments and options of `shardlog latest`."""
 
 from connectors.cli.verbs.options import (
     Columns,

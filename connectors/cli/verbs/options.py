@@ -1,4 +1,4 @@
-"""What several verbs are told in the same words: root, stream, ids, times, broker.
+"""Options that several verbs share: root, stream, ids, times, broker.
 
 The types stand for typer to read; `connectors/cli/arguments.py` turns texts into what the verbs
 work with.

@@ -1,4 +1,4 @@
-"""What `shardlog produce` may be told."""
+"""Arguments and options of `shardlog produce`."""
 
 from pathlib import Path
 from typing import Annotated, Final

@@ -1,4 +1,4 @@
-"""What `shardlog read` may be told."""
+"""Arguments and options of `shardlog read`."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""What `shardlog verify` and `shardlog accept-loss` may be told."""
+"""Arguments and options of `shardlog verify` and `shardlog accept-loss`."""
 
 from typing import Annotated
 

@@ -1,8 +1,8 @@
-"""What `shardlog schema` may be told: files, subjects, and where the registry is.
+"""Arguments and options of `shardlog schema`: files, subjects, and where the registry is.
 
-The registry is told, the last word counts: by the table [schema.registry] of a configuration file,
-by $SCHEMA_REGISTRY_URL or --registry, by --set. Credentials belong into the file or the address in
-the environment: other users of the machine see what stands on a command line.
+The registry's settings come from the table [schema.registry] of a configuration file, from
+$SCHEMA_REGISTRY_URL or --registry, and from --set; the last of them counts. Credentials belong into
+the file or the environment: other users of the machine see the command line.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `shardlog sql` may be told."""
+"""Arguments and options of `shardlog sql`."""
 
 from typing import Annotated
 

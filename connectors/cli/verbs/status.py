@@ -1,4 +1,4 @@
-"""What `shardlog status` may be told."""
+"""Arguments and options of `shardlog status`."""
 
 from typing import Annotated
 

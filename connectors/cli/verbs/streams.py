@@ -1,4 +1,4 @@
-"""What `shardlog streams` may be told."""
+"""Arguments and options of `shardlog streams`."""
 
 from connectors.cli.verbs.options import AsJson, Root
 from connectors.cli.verbs.work import done_in

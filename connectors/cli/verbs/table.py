@@ -56,9 +56,9 @@ class Verb(TyperCommand):
         alone.command(self._called)(declared)
         return typer.main.get_command(alone)
 
-    def make_context(self, *args: Any, **told: Any) -> Any:  # noqa: ANN401 - as typer calls it
+    def make_context(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 - as typer calls it
         """Begin the command, which is where typer calls a verb."""
-        return self.loaded().make_context(*args, **told)
+        return self.loaded().make_context(*args, **extra)
 
 
 class Verbs(Group):

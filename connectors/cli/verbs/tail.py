@@ -1,4 +1,4 @@
-"""What `shardlog tail` may be told."""
+"""Arguments and options of `shardlog tail`."""
 
 from typing import Annotated
 

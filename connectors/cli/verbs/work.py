@@ -20,9 +20,9 @@ def done_in(module: str) -> Callable[[Callable[..., None]], Callable[..., object
 
     def with_work(declared: Callable[..., None]) -> Callable[..., object]:
         @wraps(declared)
-        def verb(**told: object) -> object:
+        def verb(**arguments: object) -> object:
             work = getattr(imported(module), declared.__name__)
-            return work(**told)
+            return work(**arguments)
 
         return verb
 

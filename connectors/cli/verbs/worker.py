@@ -1,4 +1,4 @@
-"""What `shardlog worker` may be told."""
+"""Arguments and options of `shardlog worker`."""
 
 from pathlib import Path
 from typing import Annotated
