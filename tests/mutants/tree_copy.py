@@ -28,8 +28,6 @@ _OPTIONS: Final = ("-q", "-n0", "-p", "no:randomly", "-p", "no:cacheprovider")
 # So long a test may take that waits out all its deadlines.
 _RUN_MAX_S: Final = 900
 _IMPORT_MAX_S: Final = 120
-# What needs more examples than this to be found is found by luck.
-_FEW: Final = {"SHARDLOG_MODEL_EXAMPLES": "60"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +114,7 @@ class TreeCopy:
         return [Outcome(**json.loads(line)) for line in lines]
 
     def _environment(self) -> dict[str, str]:
-        return {**_FEW, **os.environ, "PYTHONPATH": str(self.root)}
+        return {**os.environ, "PYTHONPATH": str(self.root)}
 
 
 def _put(path: Path, text: str) -> None:
