@@ -46,6 +46,18 @@ class DeadLetterSettings(Section):
         """Return where the dead letters of a topic are forwarded to."""
         return (self.topic or "").replace(_PLACE, origin)
 
+    @property
+    def own_topics(self) -> str | None:
+        """A regular expression for the topics of dead letters; None where one name says it.
+
+        A pattern that takes topics leaves these out, so that no dead letter comes back.
+        """
+        if self.topic is None or _PLACE not in self.topic:
+            return None
+        # A name has letters, digits, dots, dashes and underscores.
+        parts = (part.replace(".", "[.]") for part in self.topic.split(_PLACE))
+        return f"^{'.*'.join(parts)}$"
+
     def refuse_circle(self, topics: Iterable[str], pattern: str | None) -> None:
         """Refuse a topic that the worker itself consumes: its dead letters would come back.
 
@@ -55,8 +67,13 @@ class DeadLetterSettings(Section):
         if self.topic is None:
             return
         if pattern is not None and _PLACE in self.topic:
-            message = "dead_letters.topic: with topic_pattern name one topic, without {topic}"
-            raise ValueError(message)
+            if not any(self.topic.split(_PLACE)):
+                message = (
+                    f"dead_letters.topic: {self.topic!r} is any topic, also one that is consumed; "
+                    "add something to the name, as {topic}.dlq"
+                )
+                raise ValueError(message)
+            return
         consumed = set(topics)
         is_taken = bool(consumed & {self.topic_for(one) for one in consumed})
         if is_taken or (pattern is not None and re.search(pattern, self.topic)):

@@ -176,10 +176,12 @@ class WorkerOptions(Section):
     def kafka_settings(self) -> dict[str, object]:
         """The settings of the consumer."""
         given: dict[str, object] = {GROUP: _GROUP_DEFAULT, **self.kafka}
-        if self.topic_pattern is None or self.topic_pattern.startswith(_INTERNAL):
+        if self.topic_pattern is None:
             return given
-        left_out = [_INTERNAL, *filter(None, [str(given.get(_LEFT_OUT, ""))])]
-        return {**given, _LEFT_OUT: ",".join(left_out)}
+        internal = None if self.topic_pattern.startswith(_INTERNAL) else _INTERNAL
+        theirs = str(given.get(_LEFT_OUT, ""))
+        left_out = [*filter(None, (internal, self.dead_letters.own_topics, theirs))]
+        return {**given, _LEFT_OUT: ",".join(left_out)} if left_out else given
 
     @property
     def subscription(self) -> tuple[str, ...]:

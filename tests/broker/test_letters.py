@@ -193,3 +193,23 @@ def test_oldest_letters_go_beyond_the_limit_and_are_counted(lab: Lab) -> None:
     assert sum(event["count"] for event in worker.events("dead letters dropped")) == 15
     with StreamReader.open(lab.root, topic.name) as reader:
         assert [address for address, _ in reader.dead_letters(0)] == [150, 160, 170, 180, 190]
+
+
+def test_pattern_does_not_take_the_topics_that_dead_letters_go_to(lab: Lab) -> None:
+    topic = lab.topic(partitions=1)
+    produce(lab, topic, 20)
+    pattern = f"^{topic.name}([.-].*)?$"
+    settings: dict[str, Any] = {
+        "topics": [],
+        "topic_pattern": pattern,
+        "dead_letters__topic": "{topic}.dlq",
+    }
+    worker = lab.worker(topic, **settings, **FORWARD)
+    worker.await_event("dead letters forwarded")
+    # Whoever takes a topic that came later has seen the other.
+    later = Topic(f"{topic.name}-later", lab.bootstrap)
+    lab.admin.create_topic(later.name, 1, {})
+    lab.produce(later, 10)
+    lab.await_no_lag(later)
+    assert {event["topic"] for event in worker.events("owned")} == {topic.name, later.name}
+    assert worker.stop() == 0

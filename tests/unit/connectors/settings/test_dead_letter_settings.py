@@ -44,11 +44,26 @@ def test_what_does_not_fit_is_refused_by_its_key(told, complaint):
         load(*told)
 
 
-@pytest.mark.parametrize("topic", ["orders.dlq", "{topic}.dlq"])
+@pytest.mark.parametrize("topic", ["orders.dlq", "{topic}", "{topic}{topic}"])
 def test_topic_that_the_pattern_would_take_is_refused(topic):
     with pytest.raises(InvalidRequestError, match=r"dead_letters\.topic"):
         load(FORWARD, f"dead_letters.topic={topic}", topics="topic_pattern=^orders")
     assert load(FORWARD, "dead_letters.topic=bad", topics="topic_pattern=^orders").topic == "bad"
+
+
+@pytest.mark.parametrize(
+    ("topic", "left_out"),
+    [
+        ("{topic}.dlq", "^__,^.*[.]dlq$"),
+        ("dlq-{topic}", "^__,^dlq-.*$"),
+        ("all-dlq", "^__"),
+    ],
+)
+def test_pattern_leaves_out_the_topics_that_dead_letters_of_each_topic_go_to(topic, left_out):
+    given = ["root=/tmp/r", "kafka.bootstrap.servers=b:1", "topic_pattern=^orders"]
+    found = load_options(None, [*given, FORWARD, f"dead_letters.topic={topic}"], {})
+    assert found.kafka_settings["topic.blacklist"] == left_out
+    assert found.shown()["kafka"]["topic.blacklist"] == left_out
 
 
 def test_section_may_come_from_the_environment():
