@@ -73,6 +73,8 @@ class SchemaLookup:
         self._answers: dict[SchemaName, WriterSchema | str] = {}
         self._unknown_until_s: dict[SchemaName, float] = {}
         self._kept: Collection[SchemaName] = ()
+        # When the registry answered last, whatever the answer was.
+        self.heard_s = float("-inf")
 
     @property
     def answers(self) -> Mapping[SchemaName, WriterSchema | str]:
@@ -136,6 +138,8 @@ class SchemaLookup:
                 found, question.future = question.future.result(), None
                 if isinstance(found, RegistryUnavailableError):
                     silence = found
+                else:
+                    self.heard_s = now_s
                 self._take(name, question, found, now_s)
         if silence is not None:
             for name, question in self._open.items():
@@ -159,6 +163,13 @@ class SchemaLookup:
         """Return why some schema cannot be asked for, None if nothing says so."""
         found = (self._open[name].trouble for name in names if name in self._open)
         return next(filter(None, found), None)
+
+    def silence_of(self, names: Iterable[SchemaName], silent_s: float) -> RegistryUnavailableError:
+        """Return the error over schemas where the registry has answered nothing for so long."""
+        place = "" if self._client is None else f" {self._client.place}"
+        first = min(map(shown, names))
+        message = f"schema registry{place}: {first}: no answer within {silent_s:.0f} s"
+        return RegistryUnavailableError(message)
 
     def give_up(self, names: Iterable[SchemaName], why: str) -> None:
         """Take schemas for unknown for a while that nobody could be asked for."""

@@ -32,6 +32,8 @@ _WAIT_HERE_S: Final = 0.2
 # topic that is well, and not as many questions as there are records in one that is not.
 _NAMES_MAX: Final = 256
 _NAMES_TOLD: Final = 10
+# How long a registry may say nothing at all, where a partition is to wait for less.
+_SILENT_MIN_S: Final = 2.0
 
 Feeds = Mapping[Partition, ShardFeed]
 
@@ -240,8 +242,15 @@ class SchemaWaits:
         self, partition: Partition, waits: _Wait, lacking: Collection[SchemaName], now_s: float
     ) -> ShardlogError | None:
         """Return why a partition waits no longer; None while it may, or goes on without."""
+        wait_s = self._settings.wait_s
         trouble = self._lookup.trouble_of(lacking)
-        if trouble is None or (trouble.retriable and now_s < waits.since_s + self._settings.wait_s):
+        if trouble is None:
+            # A question ends after all its attempts, which may take longer than anybody waits here.
+            silent_s = now_s - max(waits.since_s, self._lookup.heard_s)
+            if silent_s < max(wait_s, _SILENT_MIN_S):
+                return None
+            trouble = self._lookup.silence_of(lacking, silent_s)
+        elif trouble.retriable and now_s < waits.since_s + wait_s:
             return None
         if trouble.retriable:
             # What waited behind others had no turn; the store stands in for the registry here too.

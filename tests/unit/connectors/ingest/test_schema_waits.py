@@ -10,7 +10,7 @@ import pytest
 
 from connectors.ingest.schema_waits import stored_text
 from connectors.kafka_client import Partition
-from connectors.registry import RegistryRefusedError
+from connectors.registry import RegistryRefusedError, RegistryUnavailableError
 from tests.faults.campaign import fault_seed, naming_seed
 from tests.log.schemas import LONG, LONG_ANEW, STRING
 from tests.log.workbench import batch_of
@@ -110,6 +110,44 @@ def test_partition_goes_on_at_its_next_try_once_a_refusal_is_over():
             return is_done
 
         await_that(is_stored, "the registry is asked anew")
+
+
+@pytest.mark.parametrize(("wait_s", "lasts_s"), [(8.0, 8.0), (0.0, 2.0)])
+def test_partition_waits_no_longer_for_a_registry_that_is_silent_than_it_may(wait_s, lasts_s):
+    with bench_of({A: [value_of(7)]}, wait_s=wait_s) as bench:
+        bench.registry.is_slow = True
+        bench.turn()
+        bench.clock.advance(lasts_s - 0.1)
+        bench.turn()
+        assert not bench.stuck
+        bench.clock.advance(0.2)
+        bench.turn()
+        assert isinstance(bench.stuck[A], RegistryUnavailableError)
+        assert "schema id 7: no answer within" in str(bench.stuck[A])
+
+
+def test_registry_that_answers_slowly_is_not_silent():
+    with bench_of({A: [value_of(at) for at in range(300)]}, wait_s=8.0) as bench:
+        bench.registry.known.update(range(300))
+        bench.registry.is_slow = True
+
+        def is_done() -> bool:
+            bench.registry.answer(4)
+            bench.clock.advance(0.5)
+            is_done = bench.turn()
+            assert not bench.stuck
+            return is_done
+
+        await_that(is_done, "all are stored")
+
+
+def test_stored_schema_stands_in_for_a_registry_that_is_silent():
+    with bench_of({A: [value_of(7)]}, in_store={7: TEXT}.get, wait_s=8.0) as bench:
+        bench.registry.is_slow = True
+        bench.turn()
+        bench.clock.advance(8.1)
+        await_that(bench.turn, "what the store knows is stored")
+        assert bench.stored[A] == [7]
 
 
 @pytest.mark.parametrize("run", range(RUNS))
