@@ -43,6 +43,7 @@ _ANSWER_BYTES_MAX: Final = 16 * 2**20
 _READ_BYTES: Final = 64 * 2**10
 _SAID_MAX: Final = 300
 _AGAIN: Final = frozenset((408, 429, 500, 502, 503, 504))
+_REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 _NOT_FOUND, _CONFLICT = 404, 409
 _LEADS: Final = "does the url lead to a registry, its path included?"
 _WANTS_CERTIFICATE: Final = "it may want a certificate, see ssl.certificate.location"
@@ -161,12 +162,14 @@ def _translated(url: str, asked: str) -> Iterator[None]:
     except (OSError, HTTPException) as error:
         reason = error.reason if isinstance(error, URLError) else error
         if isinstance(reason, ssl.SSLCertVerificationError):
-            message = f"{about}: its certificate is not trusted: {reason.verify_message}; set "
-            raise RegistryRefusedError(message + "ssl.ca.location") from error
-        if isinstance(reason, ssl.SSLError) and "ALERT" in (reason.reason or ""):
-            message = f"{about}: it refuses our TLS: {reason.reason}; {_WANTS_CERTIFICATE}"
+            why = _one_line(reason.verify_message)
+            message = f"{about}: its certificate is not trusted: {why}; set ssl.ca.location"
             raise RegistryRefusedError(message) from error
-        text = "no answer in time" if isinstance(reason, TimeoutError) else str(reason)
+        if isinstance(reason, ssl.SSLError) and "ALERT" in (reason.reason or ""):
+            why = _one_line(reason.reason)
+            message = f"{about}: it refuses our TLS: {why}; {_WANTS_CERTIFICATE}"
+            raise RegistryRefusedError(message) from error
+        text = "no answer in time" if isinstance(reason, TimeoutError) else _one_line(reason)
         message = f"{about}: {text or type(reason).__name__}"
         if url.startswith("https:") and isinstance(reason, _CUT):
             # NOTE: of TLS 1.3 the refusal of a client without certificate may come after its end.
@@ -178,6 +181,10 @@ def _of_answer(error: HTTPError, about: str) -> ShardlogError:
     """Return the error that an answer other than yes stands for."""
     code, said = _said(error)
     status = error.code
+    if status in _REDIRECTS:
+        return RegistryRefusedError(
+            f"{about}: redirects to no answer: HTTP {status} {said}; {_LEADS}"
+        )
     if status in _AGAIN:
         return RegistryUnavailableError(f"{about}: HTTP {status} {said}")
     if status == _NOT_FOUND and code in _CODES_OF_NOT_FOUND:
@@ -194,14 +201,19 @@ def _said(error: HTTPError) -> tuple[int, str]:
     try:
         body = error.read(_READ_BYTES)
     except (OSError, HTTPException):
-        return 0, error.reason
+        return 0, _one_line(error.reason)
     try:
         found = json.loads(body)
         code, text = int(found["error_code"]), str(found["message"])
     except (ValueError, KeyError, TypeError, RecursionError):
-        return 0, error.reason
-    line = " ".join(text.split())
-    return code, line if len(line) <= _SAID_MAX else f"{line[:_SAID_MAX]}..."
+        return 0, _one_line(error.reason)
+    return code, _one_line(text)
+
+
+def _one_line(text: object) -> str:
+    """Return what others said as the one line that it is told in."""
+    line = " ".join(str(text).split())
+    return line if len(line) <= _SAID_MAX else f"{line[:_SAID_MAX]}..."
 
 
 def _opener(url: str, context: ssl.SSLContext) -> OpenerDirector:

@@ -45,6 +45,8 @@ def scripted(tls: ssl.SSLContext | None = None) -> Iterator[Scripted]:
             status, body = script.next(self.path)
             sent = body if isinstance(body, bytes) else json.dumps(body).encode()
             self.send_response(status)
+            if 300 <= status < 400:
+                self.send_header("Location", body)
             self.send_header("Content-Length", str(len(sent)))
             self.end_headers()
             self.wfile.write(sent)

@@ -173,6 +173,15 @@ def test_what_does_not_answer_like_a_registry_is_refused(script, clock, body) ->
         client(script, clock).schema_by_id(7)
 
 
+@pytest.mark.parametrize("to", ["/schemas/ids/7", "file:///nowhere"])
+def test_redirects_that_end_nowhere_are_told_in_one_line(script, clock, to) -> None:
+    script.answer("/schemas/ids/7", to, 302)
+    with pytest.raises(RegistryRefusedError, match="does the url lead to a registry") as refused:
+        client(script, clock).schema_by_id(7)
+    assert "\n" not in str(refused.value)
+    assert "redirects" in str(refused.value)
+
+
 def test_proxy_that_is_none_is_refused_and_its_password_not_told(clock, monkeypatch) -> None:
     monkeypatch.setenv("http_proxy", "http:/jo:canary@proxy")
     there = RegistryClient(RegistrySettings.parse({"url": "http://registry.example"}), clock)
