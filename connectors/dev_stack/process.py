@@ -62,6 +62,15 @@ class Process:
         """Return this process."""
         return cls(os.getpid(), guard.state_and_start(os.getpid())[1])
 
+    def user(self) -> int | None:
+        """Return the number of the user who runs it; None when it has ended."""
+        try:
+            found = Path(f"/proc/{self.pid}").stat().st_uid
+        except OSError:
+            return None
+        # Looked at after that: the number of one that is alive is no other's.
+        return found if self.is_alive() else None
+
     def is_alive(self) -> bool:
         """Tell whether it still runs."""
         return Process.find(self.pid) == self

@@ -11,6 +11,7 @@ place, so that another process can find and stop it. It is replaced whole.
 
 import json
 import os
+import pwd
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -45,7 +46,12 @@ class DevStack:
     """The servers of one directory. Any process may make one; all methods may wait for it."""
 
     def __init__(
-        self, directory: Path, *, owner: Process | None = None, jvm_options: Sequence[str] = ()
+        self,
+        directory: Path,
+        *,
+        owner: Process | None = None,
+        jvm_options: Sequence[str] = (),
+        user: int | None = None,
     ) -> None:
         """Name the place; nothing is started yet.
 
@@ -53,9 +59,11 @@ class DevStack:
             directory: Where the servers live and are recorded.
             owner: Whose end is theirs; None lets them live on.
             jvm_options: What their JVMs are told besides.
+            user: Who uses and ends them, by number; whoever runs this process unless given.
         """
         self.directory = directory.absolute()
         self._owner = owner
+        self._user = os.geteuid() if user is None else user
         self._jvm_options = tuple(jvm_options)
 
     def address(self, kind: ServerKind) -> str:
@@ -63,14 +71,14 @@ class DevStack:
 
         Raises:
             UnavailableError: It cannot be started, fetched or reached.
-            InvalidRequestError: A JVM or PySpark is missing.
+            InvalidRequestError: A JVM or PySpark is missing; or another user runs servers here.
         """
         given = os.environ.get(kind.variable)
         if given:
             _check_given(kind.variable, given)
             return given
         with locked(self.directory, _DOING):
-            running = self.services().get(kind.name)
+            running = self._own_services().get(kind.name)
             return self._start(kind) if running is None else running.address
 
     def services(self) -> dict[str, Service]:
@@ -78,10 +86,23 @@ class DevStack:
         recorded = read_record(self.directory)
         return {name: found for name, found in recorded.items() if found.process.is_alive()}
 
+    def _own_services(self) -> dict[str, Service]:
+        """Return the servers that run, all of which are ours to use and to end."""
+        running = self.services()
+        for name, found in running.items():
+            user = found.process.user()
+            if user is not None and user != self._user:
+                raise _not_ours(self.directory, KINDS[name], found.address, user)
+        return running
+
     def stop(self) -> dict[str, Service]:
-        """End all recorded servers and remove their data; return those that ran."""
+        """End all recorded servers and remove their data; return those that ran.
+
+        Raises:
+            InvalidRequestError: Another user runs servers here; none is ended.
+        """
         with locked(self.directory, _DOING):
-            ended = self.services()
+            ended = self._own_services()
             for name, service in read_record(self.directory).items():
                 service.process.stop()
                 shutil.rmtree(self.directory / name, ignore_errors=True)
@@ -99,6 +120,18 @@ class DevStack:
         if self._owner is None:
             server.running.set_free()
         return service.address
+
+
+def _not_ours(directory: Path, kind: ServerKind, address: str, user: int) -> InvalidRequestError:
+    try:
+        name = pwd.getpwuid(user).pw_name
+    except KeyError:
+        name = str(user)
+    message = (
+        f"the {kind.name} at {address} is that of user {name}: set SHARDLOG_STATE to a directory "
+        f"of your own to have one that is yours, or {kind.variable}={address} to use it"
+    )
+    return InvalidRequestError(message, path=directory)
 
 
 def read_record(directory: Path) -> dict[str, Service]:

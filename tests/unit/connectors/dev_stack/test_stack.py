@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import re
 import socket
 from pathlib import Path
@@ -55,6 +56,21 @@ def test_stack_forgets_what_is_gone_and_removes_its_data(tmp_path):
     assert stack.services() == {}
     assert stack.stop() == {}
     assert not (tmp_path / "broker").exists()
+
+
+def test_servers_of_another_user_are_neither_used_nor_ended(tmp_path, monkeypatch):
+    monkeypatch.delenv("KAFKA_BOOTSTRAP", raising=False)
+    write_record(tmp_path, {"broker": Service("127.0.0.1:1", Process.current())})
+    (tmp_path / "broker").mkdir()
+    stack = DevStack(tmp_path, user=os.geteuid() + 1)
+    told = re.escape(
+        f"127.0.0.1:1 is that of user {pwd.getpwuid(os.geteuid()).pw_name}: set SHARDLOG_STATE"
+    )
+    for use in (lambda: stack.address(BROKER), stack.stop):
+        with pytest.raises(InvalidRequestError, match=told):
+            use()
+    assert (tmp_path / "broker").exists()
+    assert stack.services() == DevStack(tmp_path).services() != {}
 
 
 def test_named_servers_replace_those_of_the_stack(tmp_path, monkeypatch):
