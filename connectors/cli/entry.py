@@ -3,19 +3,25 @@
 Importing what the command stands on takes a moment, and what a verb works with half a second. An
 interrupt in it would come out as a traceback from the middle of some library, or be taken by it for
 a broken installation; while anything is imported (verbs/work.py), and once the command is done,
-Ctrl-C ends the process as it ends any other program. So it does with a worker until that has set
-what it does on signals; and SIGUSR1, which somebody may send to a worker at any time, is not to end
-one that cannot hear it yet. A package of others that is not installed is told in one line.
+Ctrl-C ends the process as it ends any other program. A worker that is told to stop while it starts
+has begun nothing, and ends as one that was stopped later: by exit code 0. It hears signals before
+anything else is loaded, since the first process of a container is ended by none that it has no
+handler for. SIGUSR1, which somebody may send to a worker at any time, is not to end one that cannot
+hear it yet. A package of others that is not installed is told in one line.
 """
 
+import os
 import signal
 import sys
+from typing import Final
 
 from connectors.cli.standard_descriptors import fill_standard_descriptors
 
-# The verb with handlers of its own.
-_HEARS_SIGNALS = "worker"
-_OURS = ("connectors", "storage_core", "streaming_jobs")
+# The verb with handlers of its own; with one of these it does not run, and is interrupted.
+_HEARS_SIGNALS: Final = "worker"
+_RUNS_NOT: Final = frozenset(("--check", "--help"))
+_STOPS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_OURS: Final = ("connectors", "storage_core", "streaming_jobs")
 
 
 def run() -> None:
@@ -23,9 +29,9 @@ def run() -> None:
     fill_standard_descriptors()
     usual = signal.getsignal(signal.SIGINT)
     _end_at_once(usual)
-    is_worker = sys.argv[1:2] == [_HEARS_SIGNALS]
+    is_worker = sys.argv[1:2] == [_HEARS_SIGNALS] and _RUNS_NOT.isdisjoint(sys.argv)
     if is_worker:
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        _hear_early()
     from connectors.cli.exit_codes import EXIT_INTERRUPTED, EXIT_USAGE  # noqa: PLC0415 - takes long
 
     try:
@@ -48,5 +54,14 @@ def run() -> None:
 
 def _end_at_once(usual: object) -> None:
     # What a shell runs in the background is not to be interrupted at all.
+def _hear_early() -> None:
+    """Let a signal to stop end the process well, until the worker sets what it does on it."""
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    for number in _STOPS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            # Not by an exception: a library would take it for its own, or the import for broken.
+            signal.signal(number, lambda *_: os._exit(0))
+
+
     if usual is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -119,9 +119,9 @@ def test_worker_that_starts_is_not_ended_by_who_asks_for_progress(name):
         ),
     ],
 )
-def test_worker_that_is_stopped_while_it_starts_ends_without_a_word(name, number):
+def test_worker_that_is_stopped_while_it_starts_ends_well_and_without_a_word(name, number):
     ran = run_entry(SIGNALLED_AT.format(name=name, signal=number.name), "worker", "--set=root=")
-    assert (ran.returncode, ran.stdout, ran.stderr) == (-number, "", "")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
 INTERRUPTED_AT_FILE = """
@@ -140,7 +140,14 @@ run()
 def test_interrupt_while_a_worker_reads_its_settings_ends_it_without_a_word(tmp_path):
     path = str(tmp_path / "shardlog.toml")
     ran = run_entry(INTERRUPTED_AT_FILE.format(path=path), "worker", "--config", path)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGINT, "", "")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
+def test_check_that_is_interrupted_has_not_checked(tmp_path):
+    path = str(tmp_path / "shardlog.toml")
+    program = INTERRUPTED_AT_FILE.format(path=path)
+    ran = run_entry(program, "worker", "--check", "--config", path)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")
 
 
 @pytest.mark.parametrize("closed", [(1,), (2,), (0, 1, 2)])
