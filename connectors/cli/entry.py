@@ -36,9 +36,11 @@ def run() -> None:
 
     try:
         from connectors.cli.main import outcome  # noqa: PLC0415 - as above
+        from connectors.cli.standard_output import tell_refusals  # noqa: PLC0415 - as above
 
         if not is_worker:
             signal.signal(signal.SIGINT, usual)
+        tell_refusals()
         code = outcome()
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
@@ -52,8 +54,6 @@ def run() -> None:
     sys.exit(code)
 
 
-def _end_at_once(usual: object) -> None:
-    # What a shell runs in the background is not to be interrupted at all.
 def _hear_early() -> None:
     """Let a signal to stop end the process well, until the worker sets what it does on it."""
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
@@ -63,5 +63,7 @@ def _hear_early() -> None:
             signal.signal(number, lambda *_: os._exit(0))
 
 
+def _end_at_once(usual: object) -> None:
+    # What a shell runs in the background is not to be interrupted at all.
     if usual is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -5,12 +5,14 @@ An error of ours is one line on standard error and an exit code that means somet
 """
 
 import sys
+from contextlib import suppress
 from typing import Annotated, Final
 
 import typer
 
 from connectors.cli.exit_codes import EXIT_INTERRUPTED, EXIT_USAGE, exit_code_for, one_line
 from connectors.cli.standard_descriptors import fill_standard_descriptors
+from connectors.cli.standard_output import drop_refused_output, tell_refusals
 from connectors.cli.verbs.table import Verbs
 from connectors.cli.version import installed_version
 from storage_core import ShardlogError
@@ -50,11 +52,25 @@ def shardlog(
 def run(arguments: list[str] | None = None) -> None:
     """Run the command and exit with its code."""
     fill_standard_descriptors()
+    tell_refusals()
     sys.exit(outcome(arguments))
 
 
 def outcome(arguments: list[str] | None = None) -> int:
     """Run the command and return its exit code."""
+    try:
+        return _answer(arguments)
+    except BrokenPipeError:
+        # Whoever read our output has enough.
+        return 0
+    except ShardlogError as error:
+        _complain(one_line(error))
+        return exit_code_for(error)
+    finally:
+        drop_refused_output()
+
+
+def _answer(arguments: list[str] | None) -> int:
     command = typer.main.get_command(app)
     try:
         answer = command.main(arguments, prog_name="shardlog", standalone_mode=False)
@@ -63,16 +79,15 @@ def outcome(arguments: list[str] | None = None) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     except typer.TyperException as error:
-        typer.echo(f"shardlog: {_without_values(error.format_message())}", err=True)
+        _complain(_without_values(error.format_message()))
         return EXIT_USAGE
-    except BrokenPipeError:
-        # Whoever read our output has enough.
-        sys.stderr.close()
-        return 0
-    except ShardlogError as error:
-        typer.echo(f"shardlog: {one_line(error)}", err=True)
-        return exit_code_for(error)
     return answer if isinstance(answer, int) else 0
+
+
+def _complain(reason: str) -> None:
+    # The exit code says it too, where nobody takes the line.
+    with suppress(OSError):
+        typer.echo(f"shardlog: {reason}", err=True)
 
 
 def _without_values(message: str) -> str:

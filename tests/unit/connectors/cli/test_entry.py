@@ -1,11 +1,15 @@
 """The first moments of the command: an interrupt in them leaves no traceback."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from storage_core import Stream, StreamOptions
 
 INTERRUPTED_AT = """
 import os, signal, sys
@@ -137,7 +141,7 @@ run()
 """
 
 
-def test_interrupt_while_a_worker_reads_its_settings_ends_it_without_a_word(tmp_path):
+def test_interrupt_while_a_worker_reads_its_settings_ends_it_well_and_without_a_word(tmp_path):
     path = str(tmp_path / "shardlog.toml")
     ran = run_entry(INTERRUPTED_AT_FILE.format(path=path), "worker", "--config", path)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
@@ -182,3 +186,52 @@ except SystemExit as end:
 """
     assert run_entry(program, "parts", "/nowhere", "nothing").returncode == 0
     assert (tmp_path / "seen").read_text().split() == ["2", *[os.devnull] * len(closed)]
+
+
+def run_into(words, output):
+    """Run the command with this as its standard output; return its exit code, and what it says."""
+    program = [sys.executable, "-c", "from connectors.cli.entry import run; run()", *words.split()]
+    ran = subprocess.run(
+        program, stdout=output, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+    )
+    return ran.returncode, ran.stderr
+
+
+SHOWING = ["--help", "--version", "status --help", "streams {root}"]
+
+
+@pytest.mark.parametrize("words", SHOWING)
+def test_output_that_is_full_is_told_in_one_line_and_by_the_exit_code(words, tmp_path):
+    Stream.create(tmp_path, "orders", StreamOptions()).close()
+    with Path("/dev/full").open("w") as full:
+        code, said = run_into(words.format(root=tmp_path), full)
+    assert (code, said) == (
+        6,
+        "shardlog: writing to standard output failed: no space left on device\n",
+    )
+
+
+@pytest.mark.parametrize("words", SHOWING)
+def test_output_that_is_closed_is_told_in_one_line_and_by_the_exit_code(words, tmp_path):
+    Stream.create(tmp_path, "orders", StreamOptions()).close()
+    program = [sys.executable, "-c", "from connectors.cli.entry import run; run()"]
+    command = shlex.join([*program, *words.format(root=tmp_path).split()])
+    ran = subprocess.run(
+        ["/bin/sh", "-c", f"{command} >&-"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (
+        6,
+        "shardlog: writing to standard output failed: bad file descriptor\n",
+    )
+
+
+@pytest.mark.parametrize("words", SHOWING)
+def test_reader_that_has_enough_ends_a_command_without_a_word(words, tmp_path):
+    Stream.create(tmp_path, "orders", StreamOptions()).close()
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        _, said = run_into(words.format(root=tmp_path), writing)
+    finally:
+        os.close(writing)
+    assert said == ""
