@@ -40,7 +40,7 @@ class StreamUpkeep(StreamReads[Shard]):
 
         Args:
             now: The time to judge by, in the stream's unit; None for the clock's.
-            dry_run: Only tell what would go.
+            dry_run: Only tell what would go: `rows` from the disk, and `hidden` from all reads.
 
         Raises:
             UnavailableError: A shard was held by another call for too long; the others before
@@ -49,7 +49,7 @@ class StreamUpkeep(StreamReads[Shard]):
         Example:
             >>> from datetime import timedelta
             >>> stream.alter(retention=timedelta(days=7))
-            >>> stream.expire(now=1_700_000_000_000, dry_run=True).rows
+            >>> stream.expire(now=1_700_000_000_000, dry_run=True).hidden
             0
         """
         shards = self._open_shards()

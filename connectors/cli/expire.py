@@ -9,7 +9,17 @@ from connectors.cli.printing import print_json, print_line, print_table
 from connectors.cli.shown import counted, shown_primary
 from storage_core import UNITS_PER_SECOND, ExpiryReport, Stream, SystemClock, Unit
 
-_COLUMNS: Final = ("shard", "floor", "start", "windows", "rows", "late", "blocks", "bytes")
+_COLUMNS: Final = (
+    "shard",
+    "floor",
+    "start",
+    "windows",
+    "rows",
+    "late",
+    "blocks",
+    "bytes",
+    "hidden",
+)
 
 
 def expire(*, root: Path, stream: str, now: int | None, execute: bool, as_json: bool) -> None:
@@ -30,17 +40,20 @@ def expire(*, root: Path, stream: str, now: int | None, execute: bool, as_json: 
         )
         return
     print_table(_COLUMNS, [list(_fields(report, shard).values()) for shard in report.shards])
-    print_line(_closing_line(report, floor, options.unit, execute=execute))
+    print_line(_closing_line(report, floor, options.unit))
 
 
-def _closing_line(report: ExpiryReport, floor: int, unit: Unit, *, execute: bool) -> str:
+def _closing_line(report: ExpiryReport, floor: int, unit: Unit) -> str:
     older = f" of what is older than {shown_primary(floor, unit)}" if floor else ""
-    rows = sum(one.rows for one in report.shards.values())
-    told, them = counted(rows, "row"), "it" if rows == 1 else "them"
-    if execute:
-        have = "has" if rows == 1 else "have"
-        return f"{told} {have} gone from the disk{older}; what is left of it is hidden"
-    return f"nothing has gone{older}: {told} would, add --execute to let {them} go"
+    gone = counted(report.rows, "row")
+    if report.hidden is None:
+        have = "has" if report.rows == 1 else "have"
+        return f"{gone} {have} gone from the disk{older}; what is left of it is hidden"
+    hidden, them = counted(report.hidden, "row"), "it" if report.hidden == 1 else "them"
+    return (
+        f"nothing has gone{older}: {hidden} would be hidden from all reads, and {gone} leave the "
+        f"disk; add --execute to let {them} go"
+    )
 
 
 def _clock_in(unit: Unit) -> int:
@@ -67,4 +80,5 @@ def _fields(report: ExpiryReport, shard: int) -> dict[str, int | None]:
         "late": one.late_rows,
         "blocks": one.blocks,
         "bytes": one.bytes,
+        "hidden": one.hidden,
     }

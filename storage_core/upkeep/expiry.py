@@ -18,6 +18,7 @@ from storage_core.upkeep.caps import Caps, LogSizes
 from storage_core.upkeep.exclusive import alone
 from storage_core.upkeep.expired import find_removal, has_expired
 from storage_core.upkeep.expiry_report import ShardExpiry
+from storage_core.upkeep.hidden import count_hidden
 from storage_core.upkeep.removal import Removal
 from storage_core.write.shard import Shard
 
@@ -48,8 +49,8 @@ def expire_shard(shard: Shard, terms: ExpiryTerms, *, is_dry_run: bool) -> Shard
     6. Free: nothing durable refers to the blocks any more. Segments of which all have gone are
        unlinked, the rest is removed from RocksDB's files behind.
 
-    A dry run does 2 and 3 for the floor that would be. An interruption or a crash leaves all of
-    4 or nothing; another run finds what is left.
+    A dry run does 2 and 3 for the floor that would be, and counts what reads would show no more. An
+    interruption or a crash leaves all of 4 or nothing; another run finds what is left.
 
     Raises:
         UnavailableError: Something else held the shard for too long.
@@ -80,7 +81,7 @@ def _expire(shard: Shard, terms: ExpiryTerms, *, is_dry_run: bool) -> ShardExpir
     floor = before.floor if terms.floor is None else max(terms.floor, before.floor)
     nothing = Removal(floor, before.start)
     if terms.floor is None and not terms.caps.are_any:
-        return _report(before.floor, before.start, nothing)
+        return _report(before.floor, before.start, nothing, 0 if is_dry_run else None)
     if not is_dry_run:
         shard.raise_floor(floor)  # 1
     view = shard.views.committed()
@@ -91,8 +92,9 @@ def _expire(shard: Shard, terms: ExpiryTerms, *, is_dry_run: bool) -> ShardExpir
         is_kept = shard.floor_kept >= floor
         is_over = cut > view.state.cut
         if not is_over and not has_expired(view, window, is_floor_kept=is_kept):  # 2
-            return _report(before.floor, before.start, nothing)
+            return _report(before.floor, before.start, nothing, 0 if is_dry_run else None)
         removal = find_removal(view, floor, cut, rows)  # 3
+        hidden = count_hidden(shard, view, floor, cut) if is_dry_run else None
     finally:
         view.close()
     if not is_dry_run:
@@ -100,10 +102,12 @@ def _expire(shard: Shard, terms: ExpiryTerms, *, is_dry_run: bool) -> ShardExpir
             _SIZES.pop(shard, None)
         shard.take_away(removal.change)  # 4, 5
         shard.free(removal.freed_blocks, removal.freed_segments)  # 6
-    return _report(before.floor, before.start, removal)
+    return _report(before.floor, before.start, removal, hidden)
 
 
-def _report(floor_before: int, start_before: int, removal: Removal) -> ShardExpiry:
+def _report(
+    floor_before: int, start_before: int, removal: Removal, hidden: int | None
+) -> ShardExpiry:
     return ShardExpiry(
         _floor_or_none(floor_before),
         _floor_or_none(removal.floor),
@@ -115,6 +119,7 @@ def _report(floor_before: int, start_before: int, removal: Removal) -> ShardExpi
         removal.blocks,
         removal.bytes,
         len(removal.segments),
+        hidden,
     )
 
 

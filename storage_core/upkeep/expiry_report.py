@@ -1,7 +1,7 @@
 """What expiry took away, or would."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,9 @@ class ShardExpiry:
         blocks: Blocks that went. One that still holds a row that stays is not among them.
         bytes: Bytes of these blocks.
         segments: Segments that went, whose blocks were all gone.
+        hidden: Rows that reads would show no more, exactly: also those below the floor that stay on
+            the disk with their window, and those ahead of the clock. Counted by a dry run; None
+            otherwise.
     """
 
     floor_before: int | None
@@ -32,6 +35,7 @@ class ShardExpiry:
     blocks: int = 0
     bytes: int = 0
     segments: int = 0
+    hidden: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,11 @@ class ExpiryReport:
     def rows(self) -> int:
         """Rows that went, of all shards."""
         return self._sum(lambda one: one.rows)
+
+    @property
+    def hidden(self) -> int | None:
+        """Rows that reads would show no more, of all shards; None unless of a dry run."""
+        return self._sum(lambda one: one.hidden or 0) if self.is_dry_run else None
 
     @property
     def late_rows(self) -> int:

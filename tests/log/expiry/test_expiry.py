@@ -198,6 +198,36 @@ def test_dry_run_tells_what_would_go_and_changes_nothing(make_bench):
     assert (done.blocks, done.shards[0].start_after) == (told.blocks, told.shards[0].start_after)
 
 
+def shown(shelf):
+    return len(column_of(shelf.stream.scan(), "primary"))
+
+
+@pytest.mark.parametrize("way", ["hot", "trimmed", "cut", "uncommitted"])
+@pytest.mark.parametrize("hours", [[0.3], [0.3, 0.6, 4.5, 5], [4, 9]])
+def test_dry_run_says_exactly_how_many_rows_reads_show_no_more(make_bench, way, hours):
+    shelf = Shelf(make_bench, block_records=16)
+    for begin in range(-7, 1):
+        # The window that the floor cuts through keeps rows on both sides of it.
+        shelf.bench.keep([NOW + begin * HOUR + at * 60 for at in range(60)])
+    shelf.bench.keep([NOW - HOUR + at for at in range(9)], secondary=7)
+    # Late, and ahead of the clock.
+    shelf.bench.keep([NOW - 5 * HOUR + 1800, YEAR_2100, NOW + 3 * HOUR], secondary=7)
+    if way == "trimmed":
+        shelf.stream.seal()
+        shelf.stream.trim()
+    elif way == "cut":
+        shelf.stream.alter(records_max=300)
+    elif way == "uncommitted":
+        shelf.bench.append([NOW - 4 * HOUR])
+    for at in hours:
+        before, told = shown(shelf), shelf.expire(at, dry_run=True)
+        assert shown(shelf) == before
+        done = shelf.expire(at)
+        assert before - shown(shelf) == told.hidden
+        assert (done.rows, done.hidden) == (told.rows, None)
+        assert shelf.expire(at, dry_run=True).hidden == 0
+
+
 def test_log_begins_where_the_first_row_that_stays_was_stored(make_bench):
     shelf = Shelf(make_bench)
     shelf.put(-9, 5)

@@ -40,9 +40,14 @@ def test_without_execute_it_says_what_would_go(shardlog, root):
         "late",
         "blocks",
         "bytes",
+        "hidden",
     ]
     assert ran.lines[1].split()[:7] == ["0", str(NOW - HOUR), "3", "2", "3", "0", "3"]
-    assert ran.lines[-1].endswith(": 3 rows would, add --execute to let them go")
+    assert ran.lines[1].split()[-1] == "3"
+    assert ran.lines[-1].endswith(
+        ": 3 rows would be hidden from all reads, and 3 rows leave the disk; add --execute to let "
+        "them go"
+    )
     assert rows(root) == 4
 
 
