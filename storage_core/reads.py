@@ -157,7 +157,9 @@ class StreamReads(Generic[S]):
         asked = self._open_shards().values() if shard is None else [self._shard(shard)]
         facts = [one.state() for one in asked]
         least = IndexCounts(spacing=self.options.index.spacing_min)
-        return stats_of((one.counters, one.index.plus(least)) for one in facts)
+        return stats_of(
+            (one.counters, one.index.plus(least), one.dead_letters_dropped) for one in facts
+        )
 
     def read(  # noqa: PLR0913 - the contract's signature
         self,

@@ -330,12 +330,15 @@ class Stream(StreamUpkeep):
             raise InvalidRequestError(message)
         self._shard(shard).pass_over(end, checked_source(source))
 
-    def clear_dead_letters(self, shard: int, addresses: Iterable[int]) -> int:
-        """Let dead letters go that somebody has done with; durable on return.
+    def clear_dead_letters(
+        self, shard: int, addresses: Iterable[int], *, dropped: bool = False
+    ) -> int:
+        """Let dead letters go that were forwarded, or are dropped; durable on return.
 
         Args:
             shard: The shard.
             addresses: Theirs, below committed; where none lies (any more), nothing is done.
+            dropped: They were not forwarded, and are counted as dropped.
 
         Returns:
             How many were there.
@@ -345,7 +348,8 @@ class Stream(StreamUpkeep):
         """
         self._refuse_if_closed()
         found = self._shard(shard)
-        return found.clear_dead_letters(checked_letter_addresses(addresses, found.committed()))
+        there = checked_letter_addresses(addresses, found.committed())
+        return found.clear_dead_letters(there, are_dropped=dropped)
 
     def alter(self, **options: object) -> None:
         """Change options that may change; durable on return."""

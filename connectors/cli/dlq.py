@@ -98,7 +98,7 @@ def _summaries(root: Path, name: str) -> Iterator[tuple[str, int, int, int, str 
             first = next(reader.dead_letters(number), None)
             if first is not None:
                 stats = reader.stats(number)
-                count = max(stats.dead_letters - stats.dead_letters_cleared, 1)
+                count = max(stats.dead_letters_waiting, 1)
                 letter = _decoded(first[1])
                 yield name, number, count, first[0], None if letter is None else letter.reason
 

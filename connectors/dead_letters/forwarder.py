@@ -198,8 +198,7 @@ def next_letters(stream: Stream, shard: int, start: int) -> Letters:
 
 def count_waiting(stream: Stream, shard: int) -> int:
     """Return how many dead letters a shard keeps, without looking at them."""
-    stats = stream.stats(shard)
-    return stats.dead_letters - stats.dead_letters_cleared
+    return stream.stats(shard).dead_letters_waiting
 
 
 def _until_full(letters: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:

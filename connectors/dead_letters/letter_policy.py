@@ -193,7 +193,7 @@ class LetterKeeper:
                 # The rest is not committed yet.
                 break
             addresses = [address for address, _ in oldest]
-            dropped += stream.clear_dead_letters(at.number, addresses)
+            dropped += stream.clear_dead_letters(at.number, addresses, dropped=True)
             start = addresses[-1] + 1
         return dropped
 

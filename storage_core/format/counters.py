@@ -69,8 +69,9 @@ class StreamStats:
     """What the shards looked at have counted since their birth.
 
     `dead_letters` are those ever written, `dead_letters_cleared` those of them that are gone
-    since, forwarded or given up; `passed_over` are addresses that the source no longer had. Of
-    the index `spacing` is the largest, and `index_queue` what waits in a writer's memory.
+    since, `dead_letters_dropped` those of these that were not forwarded. `passed_over` are
+    addresses that the source no longer had. Of the index `spacing` is the largest, and
+    `index_queue` what waits in a writer's memory.
     """
 
     records: int = 0
@@ -88,13 +89,25 @@ class StreamStats:
     spacing: int = 0
     index_queue: int = 0
     dead_letters_cleared: int = 0
+    dead_letters_dropped: int = 0
+
+    @property
+    def dead_letters_waiting(self) -> int:
+        """Dead letters that are kept in the store."""
+        return self.dead_letters - self.dead_letters_cleared
+
+    @property
+    def dead_letters_forwarded(self) -> int:
+        """Dead letters that were published, and are not kept any more."""
+        return self.dead_letters_cleared - self.dead_letters_dropped
 
 
-def stats_of(shards: Iterable[tuple[Counters, IndexCounts]]) -> StreamStats:
-    """Return the sums over shards."""
-    sums, index = Counters(), IndexCounts()
-    for counters, of_index in shards:
+def stats_of(shards: Iterable[tuple[Counters, IndexCounts, int]]) -> StreamStats:
+    """Return the sums over shards, of which the last number is that of dropped dead letters."""
+    sums, index, dropped = Counters(), IndexCounts(), 0
+    for counters, of_index, dropped_here in shards:
         sums, index = sums.plus(counters), index.plus(of_index)
+        dropped += dropped_here
     return StreamStats(
         records=sums.records,
         late_arrivals=sums.late_arrivals,
@@ -104,6 +117,7 @@ def stats_of(shards: Iterable[tuple[Counters, IndexCounts]]) -> StreamStats:
         duplicates=sums.duplicates,
         dead_letters=sums.dead_letters,
         dead_letters_cleared=sums.dead_letters_cleared,
+        dead_letters_dropped=dropped,
         passed_over=sums.passed_over,
         index_entries=index.entries,
         index_dropped=index.dropped,

@@ -23,6 +23,7 @@
     m segments begin   i64: number of the first segment that is kept; 1 where it is missing
     m index        how far the sparse index is: entries u64 | dropped u64 | scale_up u64 |
                    scale_down u64 | spacing u64; written with entries (adaptive_writer.py)
+    m dropped      i64: how many dead letters were cleared without having been forwarded
     m removed      empty: rows were removed that counters and windows had taken in, or may have been
     m source       JSON: where the source of the rows stands
     m lost/<address>, m gap/<address>, m pass/<address>    exclusive end i64 (and why):
@@ -75,6 +76,7 @@ KEY_HEADS_MOST: Final = meta_key("heads most")
 KEY_EXPIRED: Final = meta_key("expired")
 KEY_CUT: Final = meta_key("cut")
 KEY_AHEAD: Final = meta_key("ahead")
+KEY_DROPPED: Final = meta_key("dropped")
 KEY_SOURCE: Final = meta_key("source")
 KEY_KEYS: Final = meta_key("keys")
 KEY_SCHEMAS: Final = meta_key("schemas")
@@ -191,6 +193,7 @@ class ShardState:
     parts: int = 0
     catalogue: int | None = 0
     trimmed: int = 0
+    dead_letters_dropped: int = 0
 
     @classmethod
     def unborn(cls, born: int) -> "ShardState":
@@ -360,6 +363,7 @@ def decode_state(entries: list[tuple[bytes, bytes]], shard: int, born: int = 0) 
             parts=_int_or(single, KEY_PARTS, 0),
             catalogue=_catalogue(single),
             trimmed=_int_or(single, KEY_TRIMMED, 0),
+            dead_letters_dropped=_int_or(single, KEY_DROPPED, 0),
         )
     except (struct.error, ValueError) as error:
         message = f"the shard's state under {PREFIX_META!r} cannot be read: {error}"

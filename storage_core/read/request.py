@@ -168,6 +168,7 @@ class ShardFacts:
         parts: How many parts have got a number.
         sealed: The address below which rows are in parts.
         trimmed: The address below which they are there alone.
+        dead_letters_dropped: How many dead letters went without having been forwarded.
     """
 
     committed: int
@@ -183,6 +184,7 @@ class ShardFacts:
     parts: int = 0
     sealed: int = 0
     trimmed: int = 0
+    dead_letters_dropped: int = 0
 
     @property
     def untrimmed(self) -> int:
@@ -211,6 +213,7 @@ class ShardFacts:
             state.parts,
             state.sealed,
             state.trimmed,
+            state.dead_letters_dropped,
         )
 
 

@@ -20,6 +20,7 @@ from storage_core.format.keys import (
 )
 from storage_core.format.shard_state import (
     KEY_AHEAD,
+    KEY_DROPPED,
     KEY_HEADS_MOST,
     KEY_NEXT,
     KEY_SOURCE,
@@ -99,6 +100,10 @@ def check_counters(
             continue
         what = f"the counter {name} is {kept}, and there are {expected[name]}"
         findings.tell("counter", what, key=KEY_NEXT)
+    dropped = state.dead_letters_dropped
+    if not 0 <= dropped <= cleared:
+        what = f"{dropped} dead letters were dropped, of {cleared} that were cleared"
+        findings.tell("counter", what, key=KEY_DROPPED)
 
 
 def check_largest_of_heads(

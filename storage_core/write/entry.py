@@ -73,8 +73,8 @@ class Entry:
     `source` says where the rows' source stands; its `next`, if it has one, moves the tail
     past addresses that carry no rows. `passes_to` moves it too, and the addresses from the
     tail to there are kept as passed over. `beside` is what the log itself writes with them;
-    `cleared` are the addresses of dead letters that go. `states` are those that rows of a copy
-    had where they come from.
+    `cleared` are the addresses of dead letters that go, not forwarded where `are_dropped`.
+    `states` are those that rows of a copy had where they come from.
     """
 
     rows: Rows | None
@@ -87,6 +87,7 @@ class Entry:
     is_from_builder: bool = False
     beside: Batch | None = None
     cleared: tuple[int, ...] = ()
+    are_dropped: bool = False
     states: States | None = None
 
     def first_address(self, otherwise: int) -> int:

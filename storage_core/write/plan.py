@@ -30,6 +30,7 @@ from storage_core.format.record import Rows, State, no_rows
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import (
     KEY_AHEAD,
+    KEY_DROPPED,
     KEY_FLOOR,
     KEY_NEXT,
     KEY_SOURCE,
@@ -184,6 +185,10 @@ class ShardWriting:
             batch.put(KEY_FLOOR, encode_int(state.floor))
         if report.ahead:
             batch.put(KEY_AHEAD, encode_int(counters.ahead))
+        dropped = state.dead_letters_dropped
+        if entry.are_dropped:
+            dropped += len(entry.cleared)
+            batch.put(KEY_DROPPED, encode_int(dropped))
         after = replace(
             state,
             tail=tail,
@@ -193,6 +198,7 @@ class ShardWriting:
             heads_through=state.heads_through if heads_through is None else heads_through,
             source=state.source if entry.source is None else entry.source.fields,
             passed=(*state.passed, *passed) if passed else state.passed,
+            dead_letters_dropped=dropped,
         )
         return Plan(batch, judged, after, windows, blocks, heads_through is not None)
 

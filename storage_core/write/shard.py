@@ -257,8 +257,8 @@ class Shard:
                 self.commit_path(Entry(None, source=source, passes_to=end), durable=False)
         self.commit_path(None, durable=True)
 
-    def clear_dead_letters(self, addresses: Sequence[int]) -> int:
-        """Let dead letters go that somebody has done with; durable on return.
+    def clear_dead_letters(self, addresses: Sequence[int], *, are_dropped: bool) -> int:
+        """Let dead letters go that were forwarded, or are dropped; durable on return.
 
         Those that are gone already are let be, and not counted again.
         """
@@ -266,7 +266,7 @@ class Shard:
             there = self._store.get_many([dead_letter_key(one) for one in addresses])
             found = tuple(one for one, raw in zip(addresses, there, strict=True) if raw is not None)
             if found:
-                self.commit_path(Entry(None, cleared=found), durable=False)
+                self.commit_path(Entry(None, cleared=found, are_dropped=are_dropped), durable=False)
         if found:
             self.commit_path(None, durable=True)
         return len(found)

@@ -122,6 +122,19 @@ def test_cleared_dead_letters_are_counted_once_and_those_written_stay_counted(fi
     assert (stats.dead_letters, stats.dead_letters_cleared) == (2, 1)
 
 
+def test_waiting_forwarded_and_dropped_dead_letters_are_told_apart(filled):
+    filled.append(3, [], dict.fromkeys(range(100, 110), b"a"))
+    filled.stream.commit()
+    filled.stream.clear_dead_letters(3, [100, 101, 102])
+    filled.stream.clear_dead_letters(3, [102, 103, 104], dropped=True)
+    filled.open(3)
+    with filled.read_beside() as reader:
+        for stats in (filled.stream.stats(), reader.stats(3)):
+            kept, gone = stats.dead_letters_waiting, stats.dead_letters_forwarded
+            assert (kept, gone, stats.dead_letters_dropped) == (5, 3, 2)
+    assert filled.stream.verify().is_clean
+
+
 def test_clearing_moves_nothing_else(filled):
     filled.append(3, [100], {101: b"a"}, {"next": 105})
     before = filled.stream.commit()
