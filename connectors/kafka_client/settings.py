@@ -144,6 +144,9 @@ PRODUCER_OWN: Final = frozenset(
     )
 )
 
+# What a pattern of topics leaves out. To a client with it, these topics do not exist.
+OF_PATTERNS: Final = frozenset(("topic.blacklist",))
+
 
 def consumer_settings(settings: Mapping[str, object]) -> dict[str, object]:
     """Return a consumer's settings with our defaults below and what is fixed above them.
@@ -206,14 +209,15 @@ def _without_users(text: str) -> str:
 
 def producer_settings(bootstrap: str, settings: Mapping[str, object]) -> dict[str, object]:
     """Return a producer's settings with our defaults below them."""
-    given = {name: value for name, value in settings.items() if name not in CONSUMER_OWN}
+    own = CONSUMER_OWN | OF_PATTERNS
+    given = {name: value for name, value in settings.items() if name not in own}
     merged = {"bootstrap.servers": bootstrap, **_PRODUCER_DEFAULTS, **given}
     return {**merged, "logger": quiet_logger()}
 
 
 def admin_settings(settings: Mapping[str, object]) -> dict[str, object]:
     """Return what of a client's settings concerns every client, this one too."""
-    own = CONSUMER_OWN | PRODUCER_OWN
+    own = CONSUMER_OWN | PRODUCER_OWN | OF_PATTERNS
     given = {name: value for name, value in settings.items() if name not in own}
     return {"client.id": _ADMIN_NAME, **given, "logger": quiet_logger()}
 

@@ -9,6 +9,7 @@ import pytest
 
 from connectors.kafka_client.settings import (
     CONSUMER_OWN,
+    OF_PATTERNS,
     PRODUCER_OWN,
     admin_settings,
     consumer_settings,
@@ -59,7 +60,8 @@ def test_what_a_producer_has_to_itself_is_what_the_library_says(documented):
 
 
 def test_every_setting_that_is_nobodys_own_reaches_every_client(documented):
-    common = {name for name in documented if name not in CONSUMER_OWN | PRODUCER_OWN}
+    own = CONSUMER_OWN | PRODUCER_OWN | OF_PATTERNS
+    common = {name for name in documented if name not in own}
     given = {name: "x" for name in common if not name.endswith(_CALLBACKS)}
     assert {"ssl.ca.location", "enable.ssl.certificate.verification"} <= set(given)
     for settings in (admin_settings, consumer_settings, lambda all_: producer_settings("b", all_)):
@@ -81,3 +83,10 @@ def test_clients_are_called_shardlog_unless_told_otherwise():
         "shardlog-admin",
     ]
     assert admin_settings({"client.id": "mine"})["client.id"] == "mine"
+
+
+def test_topics_that_a_pattern_leaves_out_are_there_for_producers_and_administration():
+    given = {"topic.blacklist": "^.*[.]dlq$"}
+    assert consumer_settings(given)["topic.blacklist"] == "^.*[.]dlq$"
+    assert "topic.blacklist" not in producer_settings("b", given)
+    assert "topic.blacklist" not in admin_settings(given)
