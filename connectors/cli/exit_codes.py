@@ -52,6 +52,21 @@ _BY_KIND: Final[tuple[tuple[type[ShardlogError], int], ...]] = (
     (ClientFailedError, EXIT_CLIENT_FAILED),
 )
 
+# Of the kinds of set_aside.py, which take long to load: what exit_code_for says of their errors.
+_BY_FAULT: Final = {
+    "refused": EXIT_USAGE,
+    "unavailable": EXIT_UNAVAILABLE,
+    "foreign": EXIT_FOREIGN,
+    "overtaken": EXIT_DAMAGE,
+    "damage": EXIT_DAMAGE,
+    "write_failed": EXIT_WRITE_FAILED,
+}
+
+
+def exit_code_of_fault(kind: str) -> int:
+    """Return the exit code of a kind of fault, as `on_fault` names it."""
+    return _BY_FAULT.get(kind, EXIT_UNEXPECTED)
+
 
 def exit_code_for(error: ShardlogError) -> int:
     """Return the exit code that tells of an error."""

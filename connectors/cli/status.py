@@ -1,27 +1,29 @@
 """`shardlog status`: how the shards of streams stand, and whether anything is lost.
 
 The figures are looked at one after the other beside a writer that goes on: `records` and its
-neighbours may count what is not committed yet. Lost ranges end the command with exit code 5, so
-that a script notices; gaps, which the source no longer had, do not. The ends of Kafka's partitions
-are asked for where brokers are named; without an answer they are left out, and that is told. What
-workers have set aside is told on standard error, a line each.
+neighbours may count what is not committed yet. Lost ranges end the command with exit code 5, and
+what workers have set aside with that of the oldest fault, so that a script notices; gaps, which the
+source no longer had, do not. The ends of Kafka's partitions are asked for where brokers are named;
+where there is no answer they are left out. That, what is set aside, and what an open transaction
+holds back is told on standard error, a line each.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import typer
 
-from connectors import kafka_client
 from connectors.cli.arguments import kafka_settings
 from connectors.cli.each_stream import of_each_stream
+from connectors.cli.exit_codes import exit_code_of_fault
+from connectors.cli.log_ends import Brokers
 from connectors.cli.printing import print_json, print_lines, print_table
-from connectors.cli.shard_status import ShardStatus, shard_statuses, with_log_end
-from connectors.cli.shown import shown_age, shown_bytes, shown_primary, shown_ranges
-from connectors.ingest.set_aside_notes import WHOLE_TOPIC, SetAsideNote, SetAsideNotes
-from storage_core import Environment, LostRangeError, ShardlogError, Unit, describe_stream, root_id
+from connectors.cli.shard_status import ShardStatus, noted, shard_statuses, with_log_end
+from connectors.cli.shown import counted, shown_age, shown_bytes, shown_primary, shown_ranges
+from connectors.ingest.set_aside_notes import SetAsideNote, SetAsideNotes
+from storage_core import Environment, LostRangeError, Unit, root_id
 
 _Cell = str | int | None
 # How each column is told, of a shard and the unit of its primaries.
@@ -31,12 +33,16 @@ _COLUMNS: Final[Mapping[str, Callable[[ShardStatus, Unit], _Cell]]] = {
     "committed": lambda shard, _: shard.committed,
     "log end": lambda shard, _: shard.log_end,
     "lag": lambda shard, _: shard.lag,
+    "held back": lambda shard, _: shard.held_back,
+    "set aside": lambda shard, _: None if shard.set_aside is None else str(shard.set_aside["kind"]),
     "newest": lambda shard, _: shown_age(shard.age_s),
     "records": lambda shard, _: shard.records,
     "late": lambda shard, _: shard.late,
     "unsealed": lambda shard, _: shard.unsealed,
     "size": lambda shard, _: shown_bytes(shard.bytes),
-    "dead letters": lambda shard, _: shard.dead_letters,
+    "dead letters": lambda shard, _: shard.dead_letters_waiting,
+    "forwarded": lambda shard, _: shard.dead_letters_forwarded,
+    "dropped": lambda shard, _: shard.dead_letters_dropped,
     "first": lambda shard, unit: shown_primary(shard.first, unit),
     "last": lambda shard, unit: shown_primary(shard.last, unit),
     "ahead": lambda shard, _: shard.ahead,
@@ -47,9 +53,13 @@ _COLUMNS: Final[Mapping[str, Callable[[ShardStatus, Unit], _Cell]]] = {
 # Told only where a shard has something to tell: a row fits a terminal.
 _LEFT_OUT_IF_EMPTY: Final = (
     "log end",
+    "held back",
+    "set aside",
     "late",
     "unsealed",
     "dead letters",
+    "forwarded",
+    "dropped",
     "ahead",
     "expired",
     "gaps",
@@ -65,78 +75,76 @@ def status(  # noqa: PLR0913 - one parameter an option
     bootstrap: str | None,
     kafka: list[str] | None,
     broker_wait: float,
-) -> None:
+) -> int:
     """Show how each shard stands; the exit code is 5 where addresses are lost."""
     own_id, now_ns = root_id(root), Environment().clock.now_ns()
     notes = [note for note in SetAsideNotes(root).read() if stream in (None, note.stream)]
-    brokers = _Brokers(bootstrap, kafka_settings(kafka), broker_wait)
+    brokers = Brokers(bootstrap, kafka_settings(kafka), broker_wait)
 
     def look(name: str) -> list[tuple[ShardStatus, Unit]]:
         found = list(shard_statuses(root, own_id, name, now_ns))
         # IMPORTANT: after the shards, or a worker that goes on is taken for a log that was cut.
         ends = brokers.log_ends(root, name)
         return [
-            (
-                with_log_end(
-                    shard, ends.get(shard.shard), is_foreign=_is_foreign(notes, name, shard.shard)
-                ),
-                unit,
-            )
+            (with_log_end(shard, ends, noted(notes, name, shard.shard)), unit)
             for shard, unit in found
         ]
 
     shards, error = of_each_stream(root, stream, look)
     if as_json:
-        print_json([asdict(shard) for shard, _ in shards])
+        facts = [asdict(shard) for shard, _ in shards]
+        print_json([*facts, *_without_shards(root, own_id, notes, facts)])
     elif shards or error is None:
         print_lines([f"root {root.absolute()} (id {own_id})"])
         print_table(*_table(shards))
     if brokers.failure is not None:
         typer.echo(f"shardlog: log ends are not known: {brokers.failure}", err=True)
-    for note in notes:
-        typer.echo(note.line(), err=True)
+    for line in (*_held_back(shards), *_unknown(shards), *(note.line() for note in notes)):
+        typer.echo(line, err=True)
     if error is not None:
         raise error
     for shard, _ in shards:
         _refuse_lost(shard)
+    oldest = min(notes, key=lambda note: note.since_ms, default=None)
+    return 0 if oldest is None else exit_code_of_fault(oldest.kind)
 
 
-class _Brokers:
-    """Asks Kafka for the ends of partitions, until it does not answer once."""
-
-    def __init__(self, bootstrap: str | None, settings: Mapping[str, str], wait_s: float) -> None:
-        self._wait_s = wait_s
-        self._settings = None if bootstrap is None else {**settings, "bootstrap.servers": bootstrap}
-        self._admin: kafka_client.Admin | None = None
-        self.failure: ShardlogError | None = None
-
-    def log_ends(self, root: Path, name: str) -> dict[int, int]:
-        """Return the ends of a stream's partitions, as far as they are known."""
-        if self._settings is None or self.failure is not None:
-            return {}
-        stream = describe_stream(root, name)
-        if stream.origin is None:
-            return {}
-        partitions = [
-            kafka_client.Partition(stream.origin.topic, number) for number in stream.shards
-        ]
-        try:
-            if self._admin is None:
-                # The client is loaded here: most who look at a root have no broker asked.
-                self._admin = kafka_client.Admin(self._settings)
-                self._admin.await_broker(self._wait_s)
-            ends = self._admin.log_ends(partitions)
-        except ShardlogError as error:
-            self.failure = error
-            return {}
-        return {partition.number: end for partition, end in ends.items()}
+def _held_back(shards: Iterable[tuple[ShardStatus, Unit]]) -> Iterable[str]:
+    for shard, _ in shards:
+        if shard.held_back:
+            held, end = counted(shard.held_back, "offset"), shard.log_end
+            yield (
+                f"shardlog: {shard.stream} shard {shard.shard}: an open transaction holds back "
+                f"{held}, from {shard.last_stable_offset} to the log's end {end}, until its "
+                "producer ends it or Kafka's transaction timeout does"
+            )
 
 
-def _is_foreign(notes: Collection[SetAsideNote], stream: str, shard: int) -> bool:
-    return any(
-        note.stream == stream and note.kind == "foreign" and note.shard in (shard, WHOLE_TOPIC)
-        for note in notes
-    )
+def _unknown(shards: Iterable[tuple[ShardStatus, Unit]]) -> Iterable[str]:
+    """Yield a line for each stream of which the lag is not known; what is set aside has its own."""
+    told = [(one.stream, one.lag_unknown) for one, _ in shards if one.set_aside is None]
+    for stream, reason in dict.fromkeys(told):
+        if reason is not None:
+            yield f"shardlog: {stream}: lag is not known: {reason}"
+
+
+def _without_shards(
+    root: Path, own_id: str, notes: Iterable[SetAsideNote], facts: Sequence[Mapping[str, Any]]
+) -> Iterable[dict[str, Any]]:
+    """Yield what is set aside of streams that are not there, as other shards are told."""
+    there = {(one["stream"], one["shard"]) for one in facts}
+    streams = {one["stream"] for one in facts}
+    for note in notes:
+        if (note.stream, note.shard) in there or (note.shard < 0 and note.stream in streams):
+            continue
+        yield {
+            **dict.fromkeys(each.name for each in fields(ShardStatus)),
+            "root": str(root.absolute()),
+            "root_id": own_id,
+            "stream": note.stream,
+            "shard": None if note.shard < 0 else note.shard,
+            "set_aside": note.facts(),
+        }
 
 
 def _table(shards: Collection[tuple[ShardStatus, Unit]]) -> tuple[list[str], list[list[_Cell]]]:

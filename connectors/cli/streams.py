@@ -36,7 +36,7 @@ def _row(root: Path, name: str) -> tuple[str, str, str, int, int, int, int, int]
             stats.records,
             sum(committed.values()),
             stats.late_arrivals,
-            stats.dead_letters,
+            stats.dead_letters_waiting,
         )
 
 

@@ -62,6 +62,10 @@ class SetAsideNote:
             message = f"no note: {error}"
             raise ValueError(message) from error
 
+    def facts(self) -> dict[str, str | int]:
+        """Return what is told of it to programs, beside the place."""
+        return {"kind": self.kind, "reason": self.reason, "since_ms": self.since_ms}
+
     def line(self) -> str:
         """Return it as one line for people."""
         since = datetime.fromtimestamp(self.since_ms / 1000, UTC).isoformat(timespec="seconds")

@@ -46,28 +46,83 @@ class Admin:
         return {name: len(topic.partitions) for name, topic in topics.items()}
 
     def log_ends(
-        self, partitions: Iterable[Partition], timeout_s: float = REQUEST_TIMEOUT_S
+        self,
+        partitions: Iterable[Partition],
+        timeout_s: float = REQUEST_TIMEOUT_S,
+        *,
+        is_stable: bool = False,
     ) -> dict[Partition, int]:
-        """Return the end of what is committed in each partition; one that is not there has none."""
+        """Return the end of each partition's log; a partition that is not there has none."""
+        return self.ask_log_ends(partitions, timeout_s, is_stable=is_stable)(timeout_s)
+
+    def ask_log_ends(
+        self,
+        partitions: Iterable[Partition],
+        timeout_s: float = REQUEST_TIMEOUT_S,
+        *,
+        is_stable: bool = False,
+    ) -> Callable[[float], dict[Partition, int]]:
+        """Ask for the ends of logs; the answer is fetched by calling what is returned.
+
+        The call takes the longest wait in seconds. A partition that is not there has no entry.
+
+        Args:
+            partitions: Those asked for.
+            timeout_s: How long the cluster may take.
+            is_stable: The last stable offset, where the first open transaction begins, and not the
+                end of all that was written.
+        """
         asked = {TopicPartition(*part): _library.OffsetSpec.latest() for part in partitions}
-        if not asked:
-            return {}
-        with translated("asking for log ends"):
-            futures: dict[TopicPartition, Future[Any]] = self._client.list_offsets(
-                asked,
-                isolation_level=rdkafka.IsolationLevel.READ_COMMITTED,
-                request_timeout=timeout_s,
-            )
-        found = {}
-        for place, future in futures.items():
-            try:
-                self._await({place: future}, "asking for log ends")
-            except InvalidRequestError as error:
-                if not means_no_topic(error):
-                    raise
-            else:
-                found[Partition(place.topic, place.partition)] = int(future.result().offset)
-        return found
+        level = rdkafka.IsolationLevel
+        futures: dict[TopicPartition, Future[Any]] = {}
+        if asked:
+            with translated("asking for log ends"):
+                futures = self._client.list_offsets(
+                    asked,
+                    isolation_level=level.READ_COMMITTED if is_stable else level.READ_UNCOMMITTED,
+                    request_timeout=timeout_s,
+                )
+
+        def answer(wait_s: float) -> dict[Partition, int]:
+            found = {}
+            for place, future in futures.items():
+                try:
+                    self._await({place: future}, "asking for log ends", wait_s)
+                except InvalidRequestError as error:
+                    if not means_no_topic(error):
+                        raise
+                else:
+                    found[Partition(place.topic, place.partition)] = int(future.result().offset)
+            return found
+
+        return answer
+
+    def ask_group_offsets(
+        self, group: str, partitions: Iterable[Partition]
+    ) -> Callable[[float], dict[Partition, int]]:
+        """Ask where a group stands; the answer is fetched by calling what is returned.
+
+        The call takes the longest wait in seconds. A partition without an offset has no entry.
+        """
+        places = [TopicPartition(*part) for part in partitions]
+        asked = [rdkafka.ConsumerGroupTopicPartitions(group, places)] if places else []
+        futures: dict[str, Future[Any]] = {}
+        if asked:
+            with translated("asking for the group's offsets"):
+                futures = self._client.list_consumer_group_offsets(
+                    asked, request_timeout=REQUEST_TIMEOUT_S
+                )
+
+        def answer(wait_s: float) -> dict[Partition, int]:
+            self._await(futures, "asking for the group's offsets", wait_s)
+            found = [place for one in futures.values() for place in one.result().topic_partitions]
+            return {
+                Partition(place.topic, place.partition): place.offset
+                for place in found
+                if place.offset >= 0 and not place.error
+            }
+
+        return answer
 
     def ask_topic_ids(
         self, topics: Iterable[str]
@@ -125,11 +180,16 @@ class Admin:
             raise
         return True
 
-    def _await(self, futures: Mapping[Any, Future[Any]], doing: str) -> None:
+    def _await(
+        self,
+        futures: Mapping[Any, Future[Any]],
+        doing: str,
+        wait_s: float = REQUEST_TIMEOUT_S,
+    ) -> None:
         for future in futures.values():
             with translated(doing):
                 try:
-                    future.result(REQUEST_TIMEOUT_S)
+                    future.result(wait_s)
                 except TimeoutError as error:
-                    message = f"{doing}: no answer in {REQUEST_TIMEOUT_S:g} s"
+                    message = f"{doing}: no answer in {wait_s:g} s"
                     raise BrokerUnavailableError(message) from error

@@ -97,11 +97,19 @@ class Transactions:
     ) -> None:
         """Send records in one transaction, and commit or abort it."""
         self._client.begin_transaction()
-        for key, value in records:
-            self._client.produce(topic, value, key)
-        # NOTE: aborting before the broker knows the transaction's partitions is fatal (2.16).
-        self._client.flush(WAIT_MAX_S)
+        self._send(topic, records)
         if is_committed:
             self._client.commit_transaction(WAIT_MAX_S)
         else:
             self._client.abort_transaction(WAIT_MAX_S)
+
+    def leave_open(self, topic: str, records: Iterable[tuple[bytes | None, bytes]]) -> None:
+        """Send records in a transaction that nobody ends."""
+        self._client.begin_transaction()
+        self._send(topic, records)
+
+    def _send(self, topic: str, records: Iterable[tuple[bytes | None, bytes]]) -> None:
+        for key, value in records:
+            self._client.produce(topic, value, key)
+        # NOTE: aborting before the broker knows the transaction's partitions is fatal (2.16).
+        self._client.flush(WAIT_MAX_S)

@@ -6,6 +6,7 @@ import pytest
 
 from connectors.cli.exit_codes import EXIT_USAGE
 from connectors.cli.version import installed_version
+from tests.broker.cluster import Transactions
 from tests.broker.lab import CLOCK, Lab, Topic
 from tests.unit.connectors.command import runner
 from tests.waiting import await_that
@@ -52,6 +53,32 @@ def test_status_shows_log_end_and_lag(lab: Lab, capsys: pytest.CaptureFixture[st
     ran = shardlog("status", lab.root, topic.name, "--json", "--bootstrap", lab.bootstrap)
     (((shard,),),) = [ran.json_lines]
     assert (shard["next_offset"], shard["log_end"], shard["lag"]) == (100, 107, 7)
+
+
+def test_status_shows_what_an_open_transaction_holds_back_and_a_topic_that_is_gone(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic, gone = lab.topic(partitions=1), lab.topic(partitions=1)
+    for each in (topic, gone):
+        lab.produce(each, 100)
+    worker = lab.worker(topic, gone)
+    for each in (topic, gone):
+        lab.await_no_lag(each)
+    assert worker.stop() == 0
+    lab.cluster.delete_topic(gone.name)
+    await_that(lambda: gone.name not in lab.admin.partitions(), "the topic is gone")
+    hanging = Transactions(lab.bootstrap, topic.name)
+    hanging.leave_open(topic.name, [(None, b"%d" % number) for number in range(901)])
+    ran = runner(capsys)("status", lab.root, "--json", "--bootstrap", lab.bootstrap)
+    ((of_topic, of_gone),) = ran.json_lines
+    names = ("next_offset", "last_stable_offset", "log_end", "held_back", "lag", "lag_unknown")
+    assert [of_topic[name] for name in names] == [100, 100, 1001, 901, 901, None]
+    assert [of_gone[name] for name in names[1:5]] == [None, None, 0, None]
+    assert "was deleted" in of_gone["lag_unknown"]
+    held, unknown = ran.err.splitlines()
+    assert f"{topic.name} shard 0: an open transaction holds back 901 offsets" in held
+    assert f"{gone.name}: lag is not known: the cluster has no topic" in unknown
+    assert ran.code == 0
 
 
 def test_setting_that_does_not_count_for_a_stream_is_told_with_both_values(lab: Lab) -> None:

@@ -30,10 +30,12 @@ def status(  # noqa: PLR0913 - one parameter an option
     kafka: KafkaSettings = None,
     broker_wait: BrokerWait = 5.0,
 ) -> None:
-    """Show how each shard stands; the exit code is 5 where addresses are lost.
+    """Show how each shard stands; the exit code tells of what is lost or set aside.
 
-    `newest` is the age of the newest record; `first` and `last` are the times of the rows that
-    arrived first and last. Counters that are 0 in all shards are left out, but not of the JSON.
+    `newest` is the age of the newest of the last thousand records; `first` and `last` are the times
+    of the rows that arrived first and last. `dead letters` wait in the store; others were
+    `forwarded` or `dropped`. An open transaction holds back what lies behind it. Columns that say
+    nothing of any shard are left out, but not of the JSON.
 
     Example: shardlog status ./data telemetry --json
     """

@@ -7,10 +7,13 @@ import shutil
 import pyarrow as pa
 import pytest
 
-from connectors.cli.shard_status import shard_statuses, with_log_end
-from connectors.cli.status import _is_foreign, _table
+from connectors.cli.exit_codes import exit_code_for, exit_code_of_fault
+from connectors.cli.log_ends import LogEnds
+from connectors.cli.shard_status import noted, shard_statuses, with_log_end
+from connectors.cli.status import _held_back, _table
+from connectors.ingest import set_aside
 from connectors.ingest.set_aside_notes import WHOLE_TOPIC, SetAsideNote, SetAsideNotes
-from storage_core import Stream, StreamOptions, StreamOrigin, root_id
+from storage_core import Stream, StreamOptions, StreamOrigin, SystemClock, root_id
 from tests.unit.connectors.feeds import NOWHERE
 
 ORIGIN = StreamOrigin("kafka", "orders", "topic-id", "integer", "timestamp")
@@ -163,11 +166,11 @@ def test_status_names_the_root_by_path_and_id(shardlog, root):
 
 def test_status_shows_the_time_of_first_and_last_rows_and_an_age(shardlog, root):
     (row, *_) = shards_of(shardlog("status", root, PLAIN))
-    assert row["first"] == "1970-01-01T00:00:00Z"
-    assert row["last"] == "1970-01-01T00:00:01Z"
+    assert row["first"] == "1970-01-01T00:00:01Z"
+    assert row["last"] == "1970-01-01T00:00:00Z"
     assert row["newest"].endswith(" d")
     (shards,) = shardlog("status", root, PLAIN, "--json").json_lines
-    assert (shards[0]["first"], shards[0]["last"]) == (10, 1000)
+    assert (shards[0]["first"], shards[0]["last"]) == (1000, 10)
     assert shards[0]["age_s"] > 10**9
 
 
@@ -187,7 +190,7 @@ def test_rows_behind_a_long_gap_are_found(shardlog, root):
     with Stream.open(root, KAFKA) as stream:
         stream.pass_over(0, 200_000, source={"next": 200_000})
     (shards,) = shardlog("status", root, KAFKA, "--json").json_lines
-    assert (shards[0]["first"], shards[0]["last"]) == (10, 30)
+    assert (shards[0]["first"], shards[0]["last"]) == (20, 10)
 
 
 def test_brokers_that_do_not_answer_are_told_and_the_rest_is_shown(shardlog, root):
@@ -221,37 +224,123 @@ def test_what_workers_have_set_aside_is_told_though_its_stream_is_not_there(shar
     notes = SetAsideNotes(root)
     notes.write(SetAsideNote("root.json", 3, 1_700_000_000_000, "refused", "no name"))
     notes.write(SetAsideNote(KAFKA, -1, 0, "foreign", "made anew"))
-    assert shardlog("status", root).err.splitlines() == [
+    ran = shardlog("status", root)
+    assert ran.err.splitlines() == [
         "set aside since 1970-01-01T00:00:00+00:00: orders, foreign: made anew",
         "set aside since 2023-11-14T22:13:20+00:00: root.json shard 3, refused: no name",
     ]
+    assert {row["stream"]: row["set aside"] for row in shards_of(ran)} == {
+        KAFKA: "foreign",
+        PLAIN: "-",
+    }
     assert "root.json" not in shardlog("status", root, KAFKA).err
+
+
+def test_what_is_set_aside_is_in_the_json_also_where_there_is_no_stream(shardlog, root):
+    notes = SetAsideNotes(root)
+    notes.write(SetAsideNote("root.json", 3, 7, "refused", "no name"))
+    notes.write(SetAsideNote("gone", -1, 8, "foreign", "deleted"))
+    notes.write(SetAsideNote(KAFKA, 0, 9, "damage", "torn"))
+    (shards,) = shardlog("status", root, "--json").json_lines
+    faults = [(one["stream"], one["shard"], one["set_aside"]) for one in shards if one["set_aside"]]
+    assert faults == [
+        (KAFKA, 0, {"kind": "damage", "reason": "torn", "since_ms": 9}),
+        ("gone", None, {"kind": "foreign", "reason": "deleted", "since_ms": 8}),
+        ("root.json", 3, {"kind": "refused", "reason": "no name", "since_ms": 7}),
+    ]
+    assert len({frozenset(one) for one in shards}) == 1
+
+
+@pytest.mark.parametrize("as_json", [(), ("--json",)])
+@pytest.mark.parametrize(("kind", "code"), [("foreign", 4), ("damage", 5), ("write_failed", 6)])
+def test_exit_code_is_that_of_the_oldest_fault(shardlog, root, kind, code, as_json):
+    SetAsideNotes(root).write(SetAsideNote(KAFKA, 0, 7, kind, "why"))
+    SetAsideNotes(root).write(SetAsideNote(PLAIN, 0, 8, "refused", "why"))
+    assert shardlog("status", root, *as_json).code == code
+    assert shardlog("status", root, PLAIN, *as_json).code == 2
+
+
+def test_each_kind_of_fault_has_the_exit_code_of_its_errors():
+    for error, kind in set_aside._KINDS:
+        assert exit_code_of_fault(kind) == exit_code_for(error("why"))
+
+
+def test_lost_ranges_count_for_more_than_what_is_set_aside(shardlog, root):
+    SetAsideNotes(root).write(SetAsideNote(PLAIN, 0, 7, "foreign", "why"))
+    lose_store(root, PLAIN)
+    assert shardlog("status", root, PLAIN).code == 5
+
+
+def test_dead_letters_that_wait_were_forwarded_or_dropped_are_three_figures(shardlog, root):
+    with Stream.open(root, KAFKA) as stream:
+        letters = dict.fromkeys(range(110, 120), b"raw")
+        stream.append_batch(batch_of(), shard=0, addresses=[], dead_letters=letters)
+        stream.commit()
+        stream.clear_dead_letters(0, range(110, 113))
+        stream.clear_dead_letters(0, range(113, 115), dropped=True)
+    (row,) = shards_of(shardlog("status", root, KAFKA))
+    assert [row[name] for name in ("dead letters", "forwarded", "dropped")] == ["6", "3", "2"]
+    (shards,) = shardlog("status", root, KAFKA, "--json").json_lines
+    names = ("waiting", "forwarded", "dropped")
+    assert [shards[0][f"dead_letters_{name}"] for name in names] == [6, 3, 2]
+    (listed,) = shardlog("streams", root, "--json").json_lines
+    assert listed[0]["dead_letters"] == 6
+
+
+def test_first_and_last_are_of_the_rows_that_arrived_first_and_last(shardlog, tmp_path):
+    with Stream.create(tmp_path, PLAIN, StreamOptions(shards=1, ahead_max=10**6)) as stream:
+        for primary in (2**60, 50, 10, 90, 70, 2**60):
+            stream.append(primary, 0, b"")
+    (shards,) = shardlog("status", tmp_path, "--json").json_lines
+    assert (shards[0]["first"], shards[0]["last"]) == (50, 70)
+    assert shards[0]["age_s"] == pytest.approx(SystemClock().now_ns() / 10**9 - 0.09, abs=60)
 
 
 # --- lag --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("log_end", "lag"), [(117, 7), (110, 0), (109, None), (0, None)])
-def test_lag_to_a_log_that_ends_below_what_is_stored_is_not_known(root, log_end, lag):
-    ((stored, _),) = shard_statuses(root, "id", KAFKA, 0)
-    shard = with_log_end(stored, log_end, is_foreign=False)
-    assert (shard.next_offset, shard.log_end, shard.lag) == (110, log_end, lag)
+def shard_with(root, ends, note=None):
+    """Return the shard of the topic's stream, with what Kafka says of its log's end."""
+    ((stored, unit),) = shard_statuses(root, "id", KAFKA, 0)
+    return with_log_end(stored, ends, note), unit
 
 
 @pytest.mark.parametrize(
-    ("noted", "kind", "lag"),
+    ("log_end", "lag", "why"),
+    [(117, 7, None), (110, 0, None), (109, None, "ends at 109"), (0, None, "ends at 0")],
+)
+def test_lag_to_a_log_that_ends_below_what_is_stored_is_not_known(root, log_end, lag, why):
+    shard, _ = shard_with(root, LogEnds({0: log_end}, {0: log_end}))
+    assert (shard.next_offset, shard.log_end, shard.lag) == (110, log_end, lag)
+    assert (shard.lag_unknown is None) == (why is None)
+    assert (why or "") in (shard.lag_unknown or "")
+
+
+def test_open_transaction_holds_back_what_lies_behind_it_and_that_counts_as_lag(root):
+    shard, _ = shard_with(root, LogEnds({0: 1011}, {0: 110}))
+    assert (shard.log_end, shard.last_stable_offset, shard.held_back) == (1011, 110, 901)
+    assert shard.lag == 901
+    (line,) = _held_back([(shard, "ms")])
+    assert "orders shard 0: an open transaction holds back 901 offsets, from 110" in line
+
+
+def test_topic_that_is_gone_has_no_lag_and_says_why(root):
+    shard, _ = shard_with(root, LogEnds(unknown="the cluster has no topic 'orders'"))
+    assert (shard.log_end, shard.lag) == (None, None)
+    assert shard.lag_unknown == "the cluster has no topic 'orders'"
+
+
+@pytest.mark.parametrize(
+    ("where", "kind", "lag"),
     [(0, "foreign", None), (WHOLE_TOPIC, "foreign", None), (1, "foreign", 7), (0, "damage", 7)],
 )
-def test_lag_to_a_log_that_is_set_aside_as_foreign_is_not_known(root, noted, kind, lag):
-    SetAsideNotes(root).write(SetAsideNote(KAFKA, noted, 0, kind, "made anew"))
-    notes = list(SetAsideNotes(root).read())
-    ((stored, _),) = shard_statuses(root, "id", KAFKA, 0)
-    shard = with_log_end(stored, 117, is_foreign=_is_foreign(notes, KAFKA, 0))
+def test_lag_to_a_log_that_is_set_aside_as_foreign_is_not_known(root, where, kind, lag):
+    SetAsideNotes(root).write(SetAsideNote(KAFKA, where, 0, kind, "made anew"))
+    note = noted(SetAsideNotes(root).read(), KAFKA, 0)
+    shard, _ = shard_with(root, LogEnds({0: 117}, {0: 117}), note)
     assert (shard.log_end, shard.lag) == (117, lag)
 
 
 def test_log_that_ends_at_0_is_shown_and_one_that_is_not_known_is_left_out(root):
-    ((stored, unit),) = shard_statuses(root, "id", KAFKA, 0)
-    emptied = with_log_end(stored, 0, is_foreign=False)
-    assert "log end" in _table([(emptied, unit)])[0]
-    assert "log end" not in _table([(stored, unit)])[0]
+    assert "log end" in _table([shard_with(root, LogEnds({0: 0}))])[0]
+    assert "log end" not in _table([shard_with(root, LogEnds())])[0]

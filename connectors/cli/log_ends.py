@@ -1,0 +1,83 @@
+"""Where Kafka's logs end, as `shardlog status` asks for it: of a stream, or why nobody knows.
+
+A topic that is gone, made anew or not ours to see is that stream's matter; brokers that do not
+answer are not asked again for the others.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from connectors import kafka_client
+from storage_core import InvalidRequestError, ShardlogError, StreamOrigin, describe_stream
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnds:
+    """Where the partitions of a stream's topic end.
+
+    Attributes:
+        ends: The end of each log, by partition.
+        stable: The last stable offset of each, from which on an open transaction holds back what
+            was written.
+        unknown: Why the ends of this topic are not known, or say nothing of what is stored.
+    """
+
+    ends: Mapping[int, int] = field(default_factory=dict)
+    stable: Mapping[int, int] = field(default_factory=dict)
+    unknown: str | None = None
+
+
+class Brokers:
+    """Asks Kafka for the ends of partitions, until it does not answer once."""
+
+    def __init__(self, bootstrap: str | None, settings: Mapping[str, str], wait_s: float) -> None:
+        """Ask these brokers, or nobody where none are named."""
+        self._wait_s = wait_s
+        self._settings = None if bootstrap is None else {**settings, "bootstrap.servers": bootstrap}
+        self._admin: kafka_client.Admin | None = None
+        self.failure: ShardlogError | None = None
+
+    def log_ends(self, root: Path, name: str) -> LogEnds:
+        """Return the ends of a stream's partitions, as far as they are known."""
+        if self._settings is None or self.failure is not None:
+            return LogEnds()
+        stream = describe_stream(root, name)
+        if stream.origin is None:
+            return LogEnds()
+        try:
+            return self._asked(self._connected(self._settings), stream.origin, stream.shards)
+        except InvalidRequestError as error:
+            return LogEnds(unknown=error.message)
+        except ShardlogError as error:
+            self.failure = error
+            return LogEnds()
+
+    def _asked(
+        self, admin: "kafka_client.Admin", origin: StreamOrigin, shards: Iterable[int]
+    ) -> LogEnds:
+        topic = origin.topic
+        topic_id = admin.ask_topic_ids([topic])(self._wait_s).get(topic)
+        if topic_id is None:
+            return LogEnds(unknown=f"the cluster has no topic {topic!r}: it was deleted")
+        if isinstance(topic_id, InvalidRequestError):
+            return LogEnds(unknown=topic_id.message)
+        partitions = [kafka_client.Partition(topic, number) for number in shards]
+        # In this order: what is written in between is held back by nothing.
+        ends = admin.log_ends(partitions, self._wait_s)
+        stable = admin.log_ends(partitions, self._wait_s, is_stable=True)
+        unknown = None
+        if topic_id != origin.topic_id:
+            unknown = f"topic {topic!r} was deleted and made again; other rows are stored"
+        return LogEnds(
+            {partition.number: end for partition, end in ends.items()},
+            {partition.number: end for partition, end in stable.items()},
+            unknown,
+        )
+
+    def _connected(self, settings: Mapping[str, str]) -> "kafka_client.Admin":
+        if self._admin is None:
+            # The client is loaded here: most who look at a root have no broker asked.
+            self._admin = kafka_client.Admin(settings)
+            self._admin.await_broker(self._wait_s)
+        return self._admin
