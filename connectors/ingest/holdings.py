@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from connectors.ingest.gathering import Gathering
 from connectors.ingest.set_aside import SetAside, is_of_topic
+from connectors.ingest.set_aside_notes import WHOLE_TOPIC
 from connectors.ingest.shard_feed import ShardFeed
 from connectors.ingest.shard_opening import ShardOpening
 from connectors.kafka_client import Consumer, Fetched, Partition, Place
@@ -77,6 +78,8 @@ class Holdings:
         self._alive = alive
         self._waiting: dict[Partition, _Waiting] = {}
         self._touched: set[Partition] = set()
+        # Where each shard stood that was open here.
+        self._reached: dict[Partition, int] = {}
         # The partitions whose shards are open.
         self.feeds: dict[Partition, ShardFeed] = {}
 
@@ -89,6 +92,17 @@ class Holdings:
     def are_any_going_on(self) -> bool:
         """Whether any partition is fetched, or soon may be."""
         return bool(self.feeds or self._waiting)
+
+    @property
+    def topics(self) -> set[str]:
+        """The topics of which partitions are held."""
+        return {at.topic for at in (*self.feeds, *self.unfetched)}
+
+    @property
+    def unfetched(self) -> dict[Partition, int | None]:
+        """Those held that are not fetched, and where their shards stand, if that is known."""
+        aside = (at for at in self._aside.partitions if at.number != WHOLE_TOPIC)
+        return {at: self._reached.get(at) for at in (*self._waiting, *aside)}
 
     @property
     def waiting_count(self) -> int:
@@ -130,6 +144,7 @@ class Holdings:
         self._aside.forget(partitions)
         self._close(partitions)
         for partition in partitions:
+            self._reached.pop(partition, None)
             self._log.info("let go", **_where(partition))
 
     def close_all(self) -> None:
@@ -150,6 +165,7 @@ class Holdings:
         failures: list[ShardlogError] = []
         for feed in filter(None, [self.feeds.pop(partition, None) for partition in partitions]):
             self._alive()
+            self._reached[feed.partition] = feed.next
             try:
                 feed.stream.close()
             except ShardlogError as error:

@@ -3,10 +3,10 @@
 Whoever has just started it is told once soon after the first records came, that they do come.
 
 Rates are those since the line before. The lag is what Kafka said last of each partition's end,
-with the records it brought, so that asking costs no round trip. A partition from which no answer
-has come yet, that waits for its shard or is set aside is counted instead; where that is all of
-them, there is no lag. While the broker is away nobody knows it, and since when is told in its
-place. Belongs to the worker's thread; `ask` may be called from any.
+with the records it brought, so that asking costs no round trip; that of partitions that wait for
+their shard or are set aside is asked for (unfetched.py). One of which nobody knows it is counted
+instead; where that is all of them, there is no lag. While the broker is away nobody knows it, and
+since when is told in its place. Belongs to the worker's thread; `ask` may be called from any.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -16,6 +16,7 @@ from connectors.ingest.broker_watch import BrokerWatch
 from connectors.ingest.counts import WorkerCounts
 from connectors.ingest.log_lines import tell_library_lines_left_out
 from connectors.ingest.shard_feed import ShardFeed
+from connectors.ingest.unfetched import Unfetched
 from connectors.kafka_client import Partition
 
 TELL_EVERY_S: Final = 30.0
@@ -49,13 +50,20 @@ class Progress:
         self._is_asked = True
 
     def look(
-        self, now_s: float, feeds: Mapping[Partition, ShardFeed], *, waiting: int, set_aside: int
+        self,
+        now_s: float,
+        feeds: Mapping[Partition, ShardFeed],
+        unfetched: Callable[[], Collection[Unfetched]],
+        *,
+        waiting: int,
+        set_aside: int,
     ) -> None:
         """Tell if it is time.
 
         Args:
             now_s: The time.
             feeds: The partitions whose shards are open.
+            unfetched: Returns how those stand that wait for their shard or are set aside.
             waiting: How many partitions wait for their shard.
             set_aside: How many are set aside.
         """
@@ -66,7 +74,8 @@ class Progress:
         away_since = self._broker.away_since
         ends = self._ends(list(feeds))
         behind = [max(ends[at] - feed.next, 0) for at, feed in feeds.items() if at in ends]
-        unknown = len(feeds) - len(behind) + waiting + set_aside
+        behind += [each.lag for each in unfetched() if each.lag is not None]
+        unknown = len(feeds) + waiting + set_aside - len(behind)
         is_known = away_since is None and (behind or not unknown)
         brought = self._counts.brought - self._told_brought
         elapsed_s = now_s - self._told_s

@@ -80,6 +80,12 @@ class SetAside:
         return self._faults.keys()
 
     @property
+    def kinds(self) -> dict[Partition, FaultKind]:
+        """What is set aside, with the kind of its fault."""
+        kinds = {at: kind_of(fault.error) for at, fault in self._faults.items()}
+        return {at: kind for at, kind in kinds.items() if kind is not None}
+
+    @property
     def oldest(self) -> ShardlogError | None:
         """The error of the fault that has lasted longest."""
         return next((fault.error for fault in self._faults.values()), None)

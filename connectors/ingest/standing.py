@@ -8,9 +8,10 @@ that does not answer in time hangs, or is busy with a disk: then its last pictur
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from connectors.ingest.histograms import Histogram
+from connectors.ingest.unfetched import Unfetched
 from connectors.kafka_client import Partition
 from storage_core import Clock, StreamStats
 
@@ -43,6 +44,9 @@ class WorkerStanding:
         shards: The owned shards that are open.
         waiting: How many partitions wait for their shard.
         set_aside: How many are set aside.
+        unfetched: How each of those stands.
+        faults: The kind of each fault; a negative number of a partition stands for all of a topic.
+        has_no_topic: Whether none of its topics is there.
         has_joined: Whether partitions were given out since the start.
         is_broker_away: Whether the broker does not answer.
         totals: What the worker counted since it began, by the names of `WorkerCounts`.
@@ -55,6 +59,9 @@ class WorkerStanding:
     shards: tuple[ShardStanding, ...]
     waiting: int
     set_aside: int
+    unfetched: tuple[Unfetched, ...] = ()
+    faults: Mapping[Partition, str] = field(default_factory=dict)
+    has_no_topic: bool = False
     has_joined: bool
     is_broker_away: bool
     totals: Mapping[str, int]

@@ -92,8 +92,7 @@ class TopicIdentities:
             if self._clock.monotonic_s() - since < GONE_AFTER_S:
                 message = f"the cluster does not know topic {topic!r} at the moment"
                 raise BrokerUnavailableError(message)
-            message = "the topic was deleted; what was stored of it is safe and can be read"
-            raise ForeignDataError(message, stream=topic)
+            raise topic_deleted(topic)
         self._missing_since_s.pop(topic, None)
         if isinstance(found, InvalidRequestError):
             raise _refused(topic, found)
@@ -103,6 +102,15 @@ class TopicIdentities:
 
 def _refused(topic: str, error: InvalidRequestError) -> InvalidRequestError:
     return InvalidRequestError(error.message, stream=topic)
+
+
+def topic_deleted(topic: str) -> ForeignDataError:
+    """Return the error for a topic that is not there any more."""
+    message = (
+        "the topic was deleted; what was stored of it is safe and can be read: take it out of the "
+        "topics, or drop its stream"
+    )
+    return ForeignDataError(message, stream=topic)
 
 
 def topic_recreated(topic: str, expected: str, found: str) -> ForeignDataError:

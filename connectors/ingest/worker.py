@@ -22,6 +22,7 @@ from connectors.ingest.broker_watch import BrokerWatch
 from connectors.ingest.commit_round import RoundReport
 from connectors.ingest.counts import WorkerCounts
 from connectors.ingest.dead_letter_watch import DeadLetterWatch
+from connectors.ingest.deleted_topics import DeletedTopics
 from connectors.ingest.expiry_timer import ExpiryTimer
 from connectors.ingest.first_topics import first_topics
 from connectors.ingest.gathering import Gathering
@@ -39,7 +40,9 @@ from connectors.ingest.shard_opening import ShardOpening, stream_mark
 from connectors.ingest.standing import Standings, WorkerStanding
 from connectors.ingest.start_checks import check_writable, files_missing
 from connectors.ingest.topic_identity import TopicIdentities
+from connectors.ingest.unfetched import Unfetched, UnfetchedEnds
 from connectors.kafka_client import Admin, Consumer, Fetched, Partition, PartitionFault, Stretches
+from connectors.settings.checks import GROUP
 from connectors.settings.options import WorkerOptions
 from storage_core import Clock, InvalidRequestError, ShardlogError, UnavailableError
 
@@ -79,6 +82,9 @@ class Worker:
         self._schemas = schema_waits(
             options.value_schemas, self._holdings.feeds, self._consumer, clock, log
         )
+        group, topics = str(options.kafka_settings[GROUP]), options.topics
+        self._unfetched = UnfetchedEnds(self._admin, group)
+        self._deleted = DeletedTopics(topics, self._admin, self._aside, mark_of)
         self._faults = PartitionFaults(log)
         self._watch = AssignmentWatch(options.topics, self._topics_there, log)
         self._dead_letters = DeadLetterWatch(options.dead_letters_only_max, log)
@@ -160,6 +166,9 @@ class Worker:
             shards=tuple(feed.standing(ends.get(at)) for at, feed in feeds.items()),
             waiting=self._holdings.waiting_count,
             set_aside=len(self._aside.partitions),
+            unfetched=self._unfetched_standings(),
+            faults=self._aside.kinds,
+            has_no_topic=self._deleted.are_all_gone,
             has_joined=self._has_joined,
             is_broker_away=self._broker.is_away,
             totals={
@@ -183,7 +192,7 @@ class Worker:
         options = self._options
         there = self._admin.partitions()
         if options.start == "latest":
-            group = str(options.kafka_settings["group.id"])
+            group = str(options.kafka_settings[GROUP])
             wanted = options.subscription or tuple(options.partitions)
             self._opening.first_topics = first_topics(options.root, group, wanted, there)
         if options.mode == "static":
@@ -229,11 +238,21 @@ class Worker:
         self._progress.look(
             now_s,
             self._holdings.feeds,
+            self._unfetched_standings,
             waiting=self._holdings.waiting_count,
             set_aside=len(self._aside.partitions),
         )
+        self._unfetched.look(now_s, self._holdings.unfetched)
+        self._deleted.look(now_s, lambda: self._holdings.topics)
         self._watch.look(now_s, is_assigned=self._holdings.are_any)
         self.standings.look(now_s)
+
+    def _unfetched_standings(self) -> tuple[Unfetched, ...]:
+        kinds = self._aside.kinds
+        return tuple(
+            self._unfetched.standing(at, next_, is_foreign=kinds.get(at) == "foreign")
+            for at, next_ in self._holdings.unfetched.items()
+        )
 
     def _ends_of(self, partitions: list[Partition]) -> Mapping[Partition, int]:
         return self._consumer.known_ends(partitions)
@@ -431,6 +450,7 @@ class Worker:
             return
         with self.standings.taking():
             self._rounds.settle()
+            self._deleted.held(partitions)
             self._holdings.take(partitions)
             self._has_joined = True
 
@@ -446,6 +466,8 @@ class Worker:
 
     def _lost(self, partitions: list[Partition]) -> None:
         """Drop what is not durable of them; another process may own them by now."""
+        # Until the group gives out partitions again, nothing is fetched.
+        self._has_joined = False
         try:
             self._rounds.settle()
             self._holdings.close(partitions)

@@ -118,8 +118,10 @@ class Answers:
             return _health({"reason": "no partitions were given out yet"}, is_well=False)
         if self._standings.silent_s > self._told.stalled_after_s:
             return _health({"reason": "the loop is silent"}, is_well=False)
-        is_ready = not standing.waiting and not standing.set_aside
+        has_none = standing.has_no_topic and not standing.shards
+        is_ready = not (standing.waiting or standing.set_aside or has_none)
         figures = {
+            **({"reason": "none of its topics is there"} if has_none else {}),
             "shards": len(standing.shards),
             "waiting": standing.waiting,
             "set_aside": standing.set_aside,

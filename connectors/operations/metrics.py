@@ -6,14 +6,21 @@ for each owned shard under the name of its `StreamStats`, so that a new counter 
 
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import Final
+from typing import Final, Literal
 
 from connectors.ingest.standing import ShardStanding, WorkerStanding
+from connectors.ingest.unfetched import Unfetched
+from connectors.kafka_client import Partition
 from connectors.operations.lag_seconds import LagSeconds
 from connectors.operations.metrics_text import Family, Sample, histogram, single
 from storage_core import StreamStats
 
 _GAUGES: Final = ("spacing", "index_queue")
+# What of a shard is no field of `StreamStats`, and follows from them.
+_DEAD_LETTERS: Final[tuple[tuple[str, Literal["counter", "gauge"], str], ...]] = (
+    ("dead_letters_waiting", "gauge", "Dead letters that a shard keeps."),
+    ("dead_letters_forwarded", "counter", "Dead letters that were published, and are not kept."),
+)
 _TOTALS: Final = {
     "consumed": "Records from Kafka of which it is known what became.",
     "appended": "Records made durable.",
@@ -72,6 +79,7 @@ def families_of(
         "How long after their timestamps records were durable.",
         standing.lateness_s,
     )
+    yield _faults(standing)
     yield from _of_shards(standing)
     yield from _lags(standing, group, cluster, lags)
 
@@ -87,6 +95,13 @@ def _of_shards(standing: WorkerStanding) -> Iterator[Family]:
             tuple(
                 Sample(_where(each), getattr(each.stats, field.name)) for each in standing.shards
             ),
+        )
+    for name, kind, help_ in _DEAD_LETTERS:
+        yield Family(
+            f"shardlog_shard_{name}" + ("" if kind == "gauge" else "_total"),
+            kind,
+            help_,
+            tuple(Sample(_where(each), getattr(each.stats, name)) for each in standing.shards),
         )
     yield Family(
         "shardlog_shard_unsealed",
@@ -104,17 +119,37 @@ def _where(shard: ShardStanding) -> dict[str, str]:
     return {"stream": shard.partition.topic, "shard": str(shard.partition.number)}
 
 
+def _faults(standing: WorkerStanding) -> Family:
+    return Family(
+        "shardlog_set_aside",
+        "gauge",
+        "1 for each partition that is set aside, and why; shard `all` is a whole topic.",
+        tuple(
+            Sample({"stream": at.topic, "shard": _shard(at), "kind": kind}, 1)
+            for at, kind in standing.faults.items()
+        ),
+    )
+
+
+def _shard(at: Partition) -> str:
+    return "all" if at.number < 0 else str(at.number)
+
+
 def _lags(standing: WorkerStanding, group: str, cluster: str, lags: LagSeconds) -> Iterator[Family]:
-    lags.keep([each.partition for each in standing.shards])
+    held: list[ShardStanding | Unfetched] = [*standing.shards, *standing.unfetched]
+    lags.keep([each.partition for each in held])
     offsets, ends, behind, ages = [], [], [], []
-    for each in standing.shards:
+    for each in held:
         topic, number = each.partition
         of_topic = {"cluster_name": cluster, "topic": topic, "partition": str(number)}
         of_group = {**of_topic, "group": group}
+        if each.end is not None:
+            ends.append(Sample(of_topic, each.end))
+        if each.next is None:
+            continue
         offsets.append(Sample(of_group, each.next))
         if each.end is None:
             continue
-        ends.append(Sample(of_topic, each.end))
         behind.append(Sample(of_group, max(each.end - each.next, 0)))
         age_s = lags.look(each.partition, each.next, each.end, standing.taken_s)
         if age_s is not None:

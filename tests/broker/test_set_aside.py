@@ -5,12 +5,14 @@ by another process or damaged, before a worker starts or while it runs. The othe
 balance, the exit code must tell of what is left.
 """
 
+import os
 import shutil
 
 from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_FOREIGN, EXIT_USAGE
-from connectors.ingest.set_aside_notes import SetAsideNotes
+from connectors.ingest.set_aside_notes import WHOLE_TOPIC, SetAsideNotes
 from storage_core import Stream, drop_stream
 from tests.broker.lab import Lab, Topic, WorkerProcess
+from tests.broker.test_operations import ANY_PORT, ask
 from tests.broker.ways import BY_BOTH_WAYS
 from tests.waiting import await_that
 
@@ -140,3 +142,48 @@ def test_topic_called_like_a_file_of_the_root_is_refused_by_name_and_stops_no_ot
         expect_stop(worker, EXIT_USAGE, "root.json", "no stream may be called")
     finally:
         lab.cluster.delete_topic(bad.name)
+
+
+def test_topic_that_is_deleted_is_a_fault_also_once_its_partitions_are_gone(lab: Lab) -> None:
+    bad, good = two_topics(lab)
+    other_root = os.fspath(lab.root.with_name("other root"))
+    alone = lab.worker(bad, root=other_root, kafka__group__id=f"{bad.name}-alone")
+    worker = lab.worker(bad, good, metrics__listen=ANY_PORT)
+    for topic in (bad, good):
+        lab.await_no_lag(topic)
+    await_that(lambda: ask(worker, "/health/ready")[0] == 200, "readiness")
+    alone.await_event("owned", 2)
+    lab.cluster.delete_topic(bad.name)
+    await_that(lambda: (bad.name, WHOLE_TOPIC, "foreign") in noted(lab), "a fault of the topic")
+    assert ask(worker, "/health/ready")[0] == 503
+    series = f'shardlog_set_aside{{stream="{bad.name}",shard="all",kind="foreign"}} 1'
+    _, metrics = ask(worker, "/metrics")
+    assert series in metrics
+    assert "shardlog_set_aside_shards 1\n" in metrics
+    lab.produce(good, 500)
+    lab.expect_ledger(good)
+    expect_stop(worker, EXIT_FOREIGN, bad.name, "deleted")
+    # It has nothing else left.
+    assert alone.exit_code() == EXIT_FOREIGN, alone.said()
+
+
+def test_what_waits_in_a_partition_that_is_set_aside_is_in_the_lag(lab: Lab) -> None:
+    topic = lab.topic(partitions=2)
+    for number in (0, 1):
+        lab.produce(topic, 100, partition=number)
+    worker = lab.worker(topic)
+    lab.await_no_lag(topic)
+    assert worker.stop() == 0, worker.said()
+    lab.produce(topic, 1500, partition=1)
+    with Stream.open(lab.root, topic.name, shards=[1]):
+        again = lab.worker(topic, lock_wait_s=0.5, metrics__listen=ANY_PORT)
+        again.await_event("set aside")
+
+        def lag() -> int | None:
+            again.ask_progress()
+            told = again.events("progress")
+            return told[-1]["lag"] if told else None
+
+        await_that(lambda: lag() == 1500, "a line that says so")
+        lags = [one for one in ask(again, "/metrics")[1].splitlines() if "group_lag{" in one]
+        assert any('partition="1"' in one and one.endswith(" 1500") for one in lags)

@@ -7,6 +7,7 @@ from connectors.ingest.broker_watch import BrokerWatch
 from connectors.ingest.counts import WorkerCounts
 from connectors.ingest.progress import TELL_EVERY_S, TELL_FIRST_AFTER_S, Progress
 from connectors.ingest.shard_feed import ShardFeed
+from connectors.ingest.unfetched import Unfetched
 from connectors.kafka_client import Partition
 from storage_core.testing import ManualClock
 from tests.unit.connectors.feeds import TOPIC, open_feeds
@@ -20,12 +21,15 @@ class Bench:
     def __init__(self, feeds):
         self.feeds: dict[Partition, ShardFeed] = feeds
         self.ends: dict[Partition, int] = {}
+        self.unfetched: list[Unfetched] = []
         self.counts, self.log = WorkerCounts(), CapturingLogger()
         self.broker = BrokerWatch(ManualClock(), CapturingLogger())
         self.progress = Progress(self.counts, lambda _: self.ends, self.broker, 0.0, self.log)
 
     def look(self, now_s, waiting=0, set_aside=0):
-        self.progress.look(now_s, self.feeds, waiting=waiting, set_aside=set_aside)
+        self.progress.look(
+            now_s, self.feeds, lambda: self.unfetched, waiting=waiting, set_aside=set_aside
+        )
 
     def told(self):
         return [call.kwargs for call in self.log.calls if call.args == ("progress",)]
@@ -125,3 +129,14 @@ def test_lag_is_not_known_while_the_broker_is_away_but_since_when_it_is(bench):
     away, back = bench.told()
     assert (away["lag"], away["away_since"]) == (None, "2023-11-14T22:13:20Z")
     assert (back["lag"], back.get("away_since")) == (140, None)
+
+
+def test_lag_has_what_waits_in_partitions_that_are_not_fetched(bench):
+    bench.ends = {A: 7, B: 0}
+    bench.unfetched = [
+        Unfetched(Partition(TOPIC, 2), 500, 2000),
+        Unfetched(Partition(TOPIC, 3), None, 9),
+    ]
+    bench.look(TELL_EVERY_S, waiting=1, set_aside=2)
+    (line,) = bench.told()
+    assert (line["lag"], line["lag_unknown"]) == (7 + 1500, 2)

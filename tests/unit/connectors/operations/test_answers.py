@@ -14,6 +14,7 @@ from connectors.dead_letters.record import DeadLetter, encode_dead_letter, reaso
 from connectors.ingest.counts import WorkerCounts
 from connectors.ingest.histograms import Histogram
 from connectors.ingest.standing import ShardStanding, Standings, WorkerStanding
+from connectors.ingest.unfetched import Unfetched
 from connectors.kafka_client import Partition
 from connectors.operations import answers
 from connectors.operations.answers import Answers, Told
@@ -25,6 +26,7 @@ from tests.unit.connectors.workers import open_worker
 from tests.waiting import WAIT_MAX_S
 
 AT = Partition('a "quoted\\ topic', 3)
+SHARDS = (ShardStanding(AT, 7, 10, StreamStats()),)
 TOLD = Told(
     version="1.2",
     fetches_by="native",
@@ -244,3 +246,46 @@ def test_log_that_was_cut_is_looked_at_anew():
 def test_reason_of_a_dead_letter_has_a_word(reason, word):
     letter = DeadLetter(reason, "t", 0, 1, 2, 0, b"key of ", b"x" * 100_000, None)
     assert reason_word(encode_dead_letter(letter)) == word
+
+
+def test_partition_that_is_set_aside_has_a_series_with_its_fault_and_its_lag():
+    other, whole = Partition(AT.topic, 4), Partition("gone", -1)
+    more = {
+        "unfetched": (Unfetched(other, 500, 2000), Unfetched(Partition("x", 0), 1, None)),
+        "faults": {other: "damage", whole: "foreign"},
+        "set_aside": 2,
+    }
+    found = samples(Bench(**more).ask("/metrics"))
+    faults = [one.labels for one in found if one.name == "shardlog_set_aside"]
+    assert faults == [
+        {"stream": AT.topic, "shard": "4", "kind": "damage"},
+        {"stream": "gone", "shard": "all", "kind": "foreign"},
+    ]
+    lags = {
+        (one.labels["topic"], one.labels["partition"]): one.value
+        for one in found
+        if one.name == "kafka_consumergroup_group_lag"
+    }
+    assert lags == {(AT.topic, "3"): 3, (AT.topic, "4"): 1500}
+
+
+def test_dead_letters_that_wait_were_forwarded_or_dropped_are_three_figures():
+    stats = StreamStats(dead_letters=10, dead_letters_cleared=7, dead_letters_dropped=2)
+    found = samples(Bench(shards=(ShardStanding(AT, 7, 10, stats),)).ask("/metrics"))
+    told = {one.name.removeprefix("shardlog_shard_dead_letters_"): one.value for one in found}
+    assert (told["waiting"], told["forwarded_total"], told["dropped_total"]) == (3, 5, 2)
+
+
+@pytest.mark.parametrize(("shards", "status"), [((), 503), (SHARDS, 200)])
+def test_worker_of_topics_that_are_gone_is_not_ready_once_it_holds_nothing(shards, status):
+    bench = Bench(shards=shards, has_no_topic=True)
+    assert bench.ask("/health/ready").status == status
+
+
+def test_worker_that_lost_its_partitions_is_ready_again_once_it_is_given_some(tmp_path):
+    with open_worker(tmp_path) as worker:
+        worker._has_joined = True
+        worker._lost(list(worker._holdings.feeds))
+        assert not worker._standing(0.0).has_joined
+        worker._assigned([])
+        assert worker._standing(0.0).has_joined
