@@ -39,7 +39,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from connectors.settings.checks import BOOTSTRAP
+from connectors.settings.checks import BOOTSTRAP, GROUP
 from connectors.settings.dead_letter_settings import DeadLetterSettings
 from connectors.settings.operations_settings import LogSettings, MetricsSettings
 from connectors.settings.options import ENVIRONMENT_BOOTSTRAP, FaultSettings, WorkerOptions
@@ -68,7 +68,11 @@ _TABLES_WITHIN: Final = (("log", "levels"), (_SCHEMA, _REGISTRY))
 # Those that take a table, a list or a word.
 _MIXED: Final = (_ON_FAULT, "topics")
 # What is said of kinds of faults for which pydantic has words of its own.
-_SAID: Final = {"extra_forbidden": "unknown key", "tuple_type": "write a list, such as [0, 1]"}
+_EXTRA: Final = "extra_forbidden"
+_SAID: Final = {_EXTRA: "unknown key", "tuple_type": "write a list, such as [0, 1]"}
+
+# Of librdkafka's settings those that people know by less than their names.
+_OF_KAFKA: Final = (BOOTSTRAP, GROUP, "client.id", "security.protocol")
 
 _PREFIX: Final = "SHARDLOG_"
 _BETWEEN: Final = "__"
@@ -191,8 +195,18 @@ def _one_line(error: ValidationError) -> str:
     for item in error.errors(include_url=False, include_input=False):
         where = ".".join(str(part) for part in item["loc"])
         what = _SAID.get(item["type"], item["msg"].removeprefix("Value error, "))
+        if item["type"] == _EXTRA:
+            what += _meant(where)
         complaints.append(f"{where}: {what}" if where else what)
     return "; ".join(complaints)
+
+
+def _meant(key: str) -> str:
+    """Return which setting an unknown key is likely meant for, as people write it."""
+    names = {name: name for name in _known_keys()}
+    names |= {name: f'kafka."{name}"' for name in _OF_KAFKA}
+    nearest = get_close_matches(key, names, n=1)
+    return f"; did you mean {names[nearest[0]]}?" if nearest else ""
 
 
 def _settings_of(

@@ -175,6 +175,25 @@ def test_unknown_key_of_a_section_is_named(load):
     assert "stream.jitter: unknown key" in refusal(load, text=WHOLE + "[stream]\njitter = 1")
 
 
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("group", 'kafka."group.id"'),
+        ("bootstrap", 'kafka."bootstrap.servers"'),
+        ("lingerms", "linger_ms"),
+        ("stream.jitter", "stream.jitter_ms"),
+    ],
+)
+def test_unknown_key_is_answered_with_the_one_it_is_likely_meant_for(load, key, meant):
+    with pytest.raises(InvalidRequestError) as refused:
+        load(overrides=[f"{key}=1"])
+    assert refused.value.message == f"{key}: unknown key; did you mean {meant}?"
+
+
+def test_unknown_key_that_is_like_none_is_answered_plainly(load):
+    assert "did you mean" not in refusal(load, text="xyzzy = 1\n" + WHOLE)
+
+
 def test_several_complaints_stand_in_one_line(load):
     said = refusal(load, overrides=["linger_ms=-1", "round_records_max=0"])
     assert "linger_ms" in said
