@@ -27,11 +27,13 @@ Where values are read by fields, `schema` is the identity of the schema that the
 `schemaText` the schema itself, so that another one can be held against it after a restart.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from storage_core import InvalidRequestError, UnsupportedFormatError
+from streaming_jobs.option_values import shortened
 
 _IDENTITY: Final = "@"
 _OF_ONE: Final = 1
@@ -97,19 +99,24 @@ def encode_ends(ends: Mapping[str, Mapping[int, int]]) -> dict[str, Any]:
 def decode_offset(document: Mapping[str, Any]) -> SourceOffset:
     """Return what `encode_offset` was given.
 
+    A checkpoint that another source has written may hold any JSON.
+
     Raises:
         InvalidRequestError: It is not an offset.
         UnsupportedFormatError: A newer shardlog wrote it.
     """
-    identity = document.get(_IDENTITY)
-    ends = {name: value for name, value in document.items() if name != _IDENTITY}
     try:
+        identity = document.get(_IDENTITY)
+        ends = {name: value for name, value in document.items() if name != _IDENTITY}
         told = _told(ends, identity)
         streams = {name: _stream_offset(ends[name], told[name]) for name in ends}
+        schema, text = (None, None) if identity is None else map(identity.get, _OF_SCHEMA)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        message = f"not an offset of this source: {document}"
+        message = (
+            f"{shortened(json.dumps(document))} is no offset of this source; where another source "
+            "has written a checkpoint, give the query one of its own"
+        )
         raise InvalidRequestError(message) from error
-    schema, text = (None, None) if identity is None else map(identity.get, _OF_SCHEMA)
     return SourceOffset(streams, schema, text)
 
 

@@ -139,6 +139,13 @@ def test_recreated_stream_ends_the_query(full, tmp_path):
     assert "the stream was made anew" in first_line(full.fails(**EARLY))
 
 
+def test_checkpoint_of_another_source_is_told_in_the_first_line(full):
+    rates = full.spark.readStream.format("rate").load().writeStream.format("noop")
+    query = rates.option("checkpointLocation", str(full.checkpoint)).start()
+    query.processAllAvailable()
+    query.stop()
+    assert "is no offset of this source" in first_line(full.fails(**EARLY))
+
 def test_deleted_root_ends_a_running_query(full, tmp_path):
     query = full.start(**EARLY)
     query.processAllAvailable()
