@@ -13,7 +13,6 @@ from storage_core.errors import InvalidRequestError
 from storage_core.ground.clock import Clock
 from storage_core.ground.durable_file import reading_errors
 from storage_core.read.follower import ShardFollower
-from storage_core.read.request import ShardReader
 from storage_core.reads import StreamReads
 from storage_core.store.environment import Environment
 from storage_core.store.open_files import open_files
@@ -87,8 +86,8 @@ class StreamReader(StreamReads[ShardFollower]):
             self._grow()
         return {n: follower.refresh() for n, follower in self._open_shards().items()}
 
-    def shard(self, shard: int) -> ShardReader:
-        """Return what answers a `ReadRequest` for one shard, as long as the reader is open."""
+    def shard(self, shard: int) -> ShardFollower:
+        """Return what answers for one shard, as long as the reader is open."""
         return self._shard(shard)
 
     def born(self, shard: int) -> int:

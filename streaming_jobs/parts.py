@@ -6,7 +6,7 @@
     rows.where("secondary = 7").groupBy("room").avg("temperature")
 
 Filters and columns reach the files: Spark reads the columns that a query names, and skips groups of
-rows by their statistics. It is one moment of the stream, with the columns that SQL over it has
+rows by their statistics. It is a snapshot of the stream, as SQL over it shows it, columns and all
 (docs/SQL.md): the list of its parts, and beside them the rows that are not sealed yet, which the
 driver hands over. What has expired is not shown. Called on the driver.
 """
@@ -62,7 +62,7 @@ def dataframe(
     stream: str,
     columns: Iterable[str] | None = None,
 ) -> DataFrame:
-    """Return a stream as it is at this moment.
+    """Return a snapshot of a stream.
 
     A file that goes later ends a query over the frame, as one that has expired, or was joined with
     others longer ago than the stream's `keep_replaced` says; ask for a frame anew then. Rows that

@@ -1,5 +1,7 @@
 """A stream at one moment as columns: its parts, and the rows behind them that are not sealed yet.
 
+Each transaction is in all of its shards or in none (whole_transactions.py).
+
 Those who ask over parts with an engine of their own (SQL, Spark) begin here. A file may go after
 the look, as one that has expired, or some time after it was joined with others: whoever then finds
 it gone looks anew.
@@ -18,6 +20,7 @@ from storage_core.cold.alike import FilesAlike, files_alike
 from storage_core.cold.no_rows import tables_without_rows
 from storage_core.cold.shapes import names_of_several_shapes
 from storage_core.cold.united import Shown, shown_columns
+from storage_core.cold.whole_transactions import ShardSnapshot, snapshot_of_shards
 from storage_core.errors import UnavailableError
 from storage_core.fields import AvroSchema
 from storage_core.format.part_entry import ShardParts
@@ -75,10 +78,9 @@ def moment_of(reader: StreamReader, whole: StreamFiles) -> Moment:
     has_keys = reader.options.key_mode == "dictionary"
     stored: list[pa.RecordBatch] = []
     looks: dict[int, ShardParts] = {}
-    for shard in reader.committed():
-        # IMPORTANT: in one look; what is behind `sealed` is in no part of it.
-        parts = looks[shard] = reader.shard(shard).parts()
-        stored += _hot_rows(reader, shard, parts.sealed, has_keys=has_keys)
+    for shard, one in snapshot_of_shards(reader, whole).items():
+        looks[shard] = one.parts
+        stored += _hot_rows(reader, shard, one, has_keys=has_keys)
     # IMPORTANT: behind the looks at the rows, so that each has its schema here.
     entries = reader.schemas()
     known = numbers_of(entries)
@@ -105,10 +107,10 @@ def _alike(shards: Iterable[tuple[Path, ShardParts]]) -> list[FilesAlike]:
 
 
 def _hot_rows(
-    reader: StreamReader, shard: int, sealed: int, *, has_keys: bool
+    reader: StreamReader, shard: int, one: ShardSnapshot, *, has_keys: bool
 ) -> Iterator[pa.RecordBatch]:
     columns = stored_columns(has_keys=has_keys)
-    start = max(sealed, reader.start(shard))
-    for batch in reader.tail(shard, start, None, columns=columns):
+    start = max(one.parts.sealed, reader.start(shard))
+    for batch in reader.tail(shard, min(start, one.end), one.end, columns=columns):
         if batch.num_rows:
             yield batch

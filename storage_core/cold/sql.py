@@ -3,10 +3,11 @@
     with connect("./data") as streams:
         streams.sql('SELECT device, avg(temperature) FROM telemetry GROUP BY device').show()
 
-A stream is a table by its name. It is one moment of it: the list of its parts, and beside them the
-committed rows behind, as Arrow. Parts of several versions of a schema are united by the names of
-their columns. What has expired or was given up is not shown. DuckDB skips row groups by the
-statistics and the bloom filters of parts: `EXPLAIN ANALYZE` tells how many it scanned.
+A stream is a table by its name. It is a snapshot: the list of its parts, and beside them the
+committed rows behind, as Arrow, of each transaction all or none. Parts of several versions of a
+schema are united by the names of their columns. What has expired or was given up is not shown.
+DuckDB skips row groups by the statistics and the bloom filters of parts: `EXPLAIN ANALYZE` tells
+how many it scanned.
 """
 
 import re

@@ -7,7 +7,7 @@ are heard, in this order, and the first that speaks is believed:
    it, whatever the others say. A `done-0000` beside it is a note of one shard to those who finish,
    and means nothing without it.
 2. The mark of its series, if it has a number: each number up to the mark is done. Nothing else is
-   asked about a number; shards forget it as soon as the mark speaks.
+   asked about a number; shards forget it some time after the mark speaks.
 3. The note that it was given up: then it is to come again, though shards may know it.
 4. The ledgers of the shards that are open here. A manifest goes only when all shards have their
    rows, so one that has them is enough; unless another has only a part, and staging was removed.

@@ -2,10 +2,11 @@
 
 The ids of those that are done are looked up in the store by key, one by one, so nothing here
 grows with them. Each takes the next place of its kind, and the one that takes a place forgets,
-in the same WriteBatch, a few of those whose time is over: of numbered ones all that stood
-before and for which the mark of their series speaks; of the others what `transactions_kept` passes.
-None is forgotten while it is still staged, since whoever finishes it would ask. A number that
-has to stay takes a new place: others need not wait for a series that may never go on.
+in the same WriteBatch, a few of those whose time is over: of numbered ones all but the last
+`NUMBERED_KEPT` for which the mark of their series speaks; of the others all but the last
+`transactions_kept`. None is forgotten while it is still staged, since whoever finishes it would
+ask. A number that has to stay takes a new place: others need not wait for a series that may never
+go on.
 """
 
 from collections.abc import Callable
@@ -26,6 +27,8 @@ from storage_core.format.shard_state import (
 from storage_core.store.key_value import Batch
 
 _FORGOTTEN_AT_ONCE: Final = 8
+# Whoever takes a snapshot of several shards asks for what landed meanwhile.
+NUMBERED_KEPT: Final = 16
 
 Load = Callable[[list[bytes]], list[bytes | None]]
 
@@ -76,7 +79,8 @@ class ShardTransactions:
         if progress.is_done:
             beside.put(done_key(transaction), encode_progress(progress))
             if kept is None:
-                places = self._take_place(beside, transaction, KIND_NUMBERED, ledger.numbered, 1)
+                places = ledger.numbered
+                places = self._take_place(beside, transaction, KIND_NUMBERED, places, NUMBERED_KEPT)
                 ledger = replace(ledger, numbered=places)
             else:
                 places = self._take_place(beside, transaction, KIND_NAMED, ledger.named, kept)

@@ -55,6 +55,7 @@ from storage_core.format.shard_state import (
 )
 from storage_core.store.key_value import Batch
 from storage_core.store.rocks import RocksStore, open_store
+from storage_core.write.ledger import NUMBERED_KEPT
 from storage_core.write.shard import Shard
 from tests.faults.file_formats import LOG_BLOCK
 from tests.log.disks import STALL_MAX_S, BesideThread, ReinedDisk
@@ -405,3 +406,12 @@ def publish(
     writer = area.writer(transaction)
     writer.write(batch_of(primaries, secondary=list(secondaries)))
     area.publish(transaction, writer.finish())
+
+
+def pass_numbers(bench: Workbench, series: str, secondary: int = 1) -> list[str]:
+    """Let as many numbers of a series land as a shard remembers; return their names."""
+    numbers = [TransactionId(series, number) for number in range(100, 100 + NUMBERED_KEPT)]
+    for one in numbers:
+        publish(bench, one, [1], [secondary])
+        bench.stream.finish_transactions()
+    return [one.name for one in numbers]

@@ -13,7 +13,7 @@ from storage_core.testing import ManualClock
 from storage_core.transactions.finish import finish
 from storage_core.transactions.manifest import Staging, remove_transaction, staged_transactions
 from storage_core.write.entry import Entry
-from tests.log.workbench import Workbench, batch_of, publish, transact
+from tests.log.workbench import Workbench, batch_of, pass_numbers, publish, transact
 
 
 def read_at_each_refresh(bench: Workbench) -> int:
@@ -39,10 +39,9 @@ def test_finisher_that_comes_late_adds_nothing_once_the_number_is_forgotten(benc
     staging = Staging(bench.staging, ManualClock())
     (manifest,) = staged_transactions(staging)
     bench.stream.finish_transactions()
-    publish(bench, TransactionId("app", 2), [1], [1])
-    bench.stream.finish_transactions()
+    names = pass_numbers(bench, "app")
     finish(staging, manifest, {0: bench.shard})
-    assert (bench.stream.stats().records, bench.remembered()) == (2, ["staged:app/2"])
+    assert (bench.stream.stats().records, bench.remembered()) == (1 + len(names), names)
 
 
 def test_finisher_of_rows_that_somebody_removed_is_told(bench):

@@ -1,0 +1,94 @@
+"""Which transactions a view of a shard holds, and since when.
+
+A shard remembers the last transactions that it took, by place and by name (write/ledger.py). Their
+rows lie side by side. They are committed or not: whoever asks compares with an address of its own.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from storage_core.format.keys import KIND_NAMED, KIND_NUMBERED, done_key, place_key
+from storage_core.format.shard_state import (
+    AddressRange,
+    Ledger,
+    decode_progress,
+    transaction_key,
+)
+from storage_core.read.view import ShardView
+
+_NO_LEDGER: Final = Ledger()
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """A transaction of which a shard has all its rows.
+
+    Attributes:
+        rows: Its rows in this shard.
+        rows_of_all_shards: How many it has in all shards together.
+    """
+
+    rows: AddressRange
+    rows_of_all_shards: int
+
+
+@dataclass(frozen=True, slots=True)
+class Landings:
+    """What a view says of the transactions of its shard.
+
+    Attributes:
+        committed: The view's.
+        ledger: By which a later view tells what has landed since.
+        since: Those that landed since an earlier view, by name.
+        named: Those asked for by name that are there.
+        is_whole: Whether none that landed since is forgotten already.
+        has_forgotten: Whether any was forgotten since.
+    """
+
+    committed: int
+    ledger: Ledger
+    since: Mapping[str, Landed]
+    named: Mapping[str, Landed]
+    is_whole: bool = True
+    has_forgotten: bool = False
+
+
+def landings_in(
+    view: ShardView, earlier: Ledger | None = None, names: Collection[str] = ()
+) -> Landings:
+    """Return what a view says of transactions.
+
+    Args:
+        view: The view.
+        earlier: The ledger of an earlier view; None where nobody asks what landed since.
+        names: Transactions to look up.
+    """
+    ledger = view.state.ledger or _NO_LEDGER
+    recent: set[str] = set()
+    is_whole, has_forgotten = True, False
+    if earlier is not None:
+        for kind, was, now in (
+            (KIND_NAMED, earlier.named, ledger.named),
+            (KIND_NUMBERED, earlier.numbered, ledger.numbered),
+        ):
+            first, end = place_key(kind, was.next), place_key(kind, now.next)
+            recent.update(name.decode() for _, name in view.meta_items(first, end))
+            is_whole = is_whole and now.first <= was.next
+            has_forgotten = has_forgotten or now.first != was.first
+    since = _looked_up(view, recent)
+    is_whole = is_whole and len(since) == len(recent)
+    named = _looked_up(view, names)
+    return Landings(view.committed, ledger, since, named, is_whole, has_forgotten)
+
+
+def _looked_up(view: ShardView, names: Collection[str]) -> dict[str, Landed]:
+    found = {}
+    for name in names:
+        # The second is where a shard that an earlier version made has it.
+        data = view.value_at(done_key(name)) or view.value_at(transaction_key(name))
+        progress = None if data is None else decode_progress(data)
+        if progress is not None and progress.is_done:
+            rows = AddressRange(progress.begin, progress.begin + progress.rows_total)
+            found[name] = Landed(rows, progress.rows_of_all_shards)
+    return found
