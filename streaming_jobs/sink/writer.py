@@ -141,6 +141,6 @@ def _prepare(
     unit = options.creation.unit if "unit" in options.fixed else "ms"
     mapping_of(schema, unit, has_keys=takes_keys(options), fields=fields)
     area = find_or_make(options)
-    target = StreamPlace(options.path, options.stream, area.root_id, area.incarnation)
+    target = StreamPlace.here(options.path, options.stream, area.root_id, area.incarnation)
     has_keys = area.options.key_mode == "dictionary"
     return target, mapping_of(schema, area.unit, has_keys=has_keys, fields=fields)

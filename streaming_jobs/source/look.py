@@ -125,7 +125,7 @@ def look(reader: StreamReader, path: str, stream: str) -> StreamLook:
     """Return where an open stream stands, by one look at each shard's marker."""
     position = reader.position()
     return StreamLook(
-        StreamPlace(path, stream, root_id(path), position.incarnation),
+        StreamPlace.here(path, stream, root_id(path), position.incarnation),
         {shard: place.lineage for shard, place in position.shards.items()},
         {shard: place.address for shard, place in position.shards.items()},
     )

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import InputPartition
 from streaming_jobs.source.bounds import Edge, Move
 from streaming_jobs.source.look import ShardName, StreamLook
 from streaming_jobs.source.options import SourceOptions, Splitting
-from streaming_jobs.stream_place import StreamPlace
+from streaming_jobs.stream_place import RootPlace, StreamPlace
 
 OffsetRange = tuple[ShardName, int, int]
 Edges = Mapping[ShardName, tuple[Edge, Edge]]
@@ -31,6 +31,7 @@ class ShardRange:
     """The offsets [begin, end) of one shard, as far as its ends do not move.
 
     What had expired behind a row by the generation `expired_until` is no part of it.
+    Where an end moves, the driver saw the shard committed up to `least`, and a task sees no less.
     """
 
     place: StreamPlace
@@ -40,6 +41,7 @@ class ShardRange:
     end: int
     moves: tuple[Move | None, Move | None] = (None, None)
     expired_until: int = 0
+    least: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +50,13 @@ class Added:
 
     Attributes:
         options: What the frame was asked for.
+        root: Where it is read.
         known: The streams that were, each with the shards that other tasks read; none for one
             that gets no others.
     """
 
     options: SourceOptions
+    root: RootPlace
     known: Mapping[StreamPlace, frozenset[int] | None]
 
 
@@ -128,7 +132,8 @@ def tasks_of(
             stream, number = shard
             seen, until = looks[stream], first.expired_until
             lineage = seen.lineages[number]
-            own.append(ShardRange(seen.place, number, lineage, begin, end, moves, until))
+            one = ShardRange(seen.place, number, lineage, begin, end, moves, until)
+            own.append(replace(one, least=seen.ends[number]) if any(moves) else one)
         tasks.append(SourceTask(tuple(own)))
     if added is not None:
         tail = tasks.pop() if tasks else SourceTask(())

@@ -21,6 +21,7 @@ from streaming_jobs.source.resolving import require_streams, resolve_range
 from streaming_jobs.source.snapshot import edges_of
 from streaming_jobs.source.task import TaskRules, read_partition
 from streaming_jobs.spark_errors import plain_errors
+from streaming_jobs.stream_place import RootPlace
 
 
 class RangeReader(DataSourceReader):
@@ -78,4 +79,5 @@ def _tasks_of_now(options: SourceOptions) -> list[InputPartition]:
     subscription = options.subscription
     grows = subscription.pattern is not None or any(known.values())
     is_added = is_open and grows and subscription.shards is None
-    return tasks_of(looks, edges, options.splitting, Added(options, known) if is_added else None)
+    added = Added(options, RootPlace.here(options.path), known) if is_added else None
+    return tasks_of(looks, edges, options.splitting, added)

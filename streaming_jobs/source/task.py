@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from streaming_jobs.source.typed_values import TypedValues
 
 _LOG: Final = logging.getLogger("shardlog")
+# A network file system may show some time later what the driver saw on its machine.
 _END_WAIT_S: Final = 30.0
 _PASSES_MAX: Final = 100
 _ADDRESS: Final = "address"
@@ -52,7 +53,7 @@ class TaskRules:
     Attributes:
         rows: Which rows, and with which columns.
         fails_on_loss: Whether a loss ends the query, or is told and passed by.
-        end_wait_s: How long to wait for a shard to reach a task's end.
+        end_wait_s: How long another machine waits for a shard to reach what the driver saw.
     """
 
     rows: RowRules
@@ -73,6 +74,7 @@ def read_partition(partition: InputPartition, rules: TaskRules) -> Iterator[pa.R
 
 def added_ranges(added: Added) -> list[ShardRange]:
     """Return what is read of what was not there when the tasks were planned."""
+    added.root.require_same()
     options = added.options
     ranges = []
 
@@ -97,14 +99,15 @@ def added_ranges(added: Added) -> list[ShardRange]:
 def read_range(one: ShardRange, rules: TaskRules, readers: OpenReaders) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a range.
 
-    1. Find the stream on this machine, and prove that it is the one the driver saw.
-    2. Wait, bounded, until its log reaches the range's end.
+    1. Find the stream on this machine, and prove that it is the one the driver saw, and no copy.
+    2. Prove that its log reaches the range's end, and what the driver saw of it; on another machine
+       than the driver's, wait for that in bounded time.
     3. Look for the ends that move.
     4. Yield the rows as they stand at one moment. If part of the range is gone by then, fail; or
        where loss may be passed by, tell of it and yield what is left.
 
     Raises:
-        ForeignDataError: Another stream, or another log of the shard, is there.
+        ForeignDataError: Another stream, another log of the shard, or a copy is there.
         UnavailableError: The log did not reach the end in time.
         LostRangeError: Part of the range is gone.
     """
@@ -148,10 +151,13 @@ def _check_lineage(reader: StreamReader, one: ShardRange) -> None:
 
 
 def _await_end(reader: StreamReader, one: ShardRange, wait_s: float) -> None:
-    if not reader.wait(one.shard, one.end - 1, wait_s):
+    least = max(one.end, one.least)
+    wait_s = 0.0 if one.place.is_on_this_machine else wait_s
+    if not reader.wait(one.shard, least - 1, wait_s):
+        waited = f" after {wait_s:g} s" if wait_s else ""
         message = (
-            f"on host {socket.gethostname()} the log did not reach offset {one.end}, "
-            f"which the driver saw, in {wait_s:g} s"
+            f"on host {socket.gethostname()} the log did not reach offset {least}, which the "
+            f"driver saw: it ends at {reader.shard(one.shard).committed()}{waited}"
         )
         raise UnavailableError(message, stream=one.place.stream, shard=one.shard)
 

@@ -1,6 +1,9 @@
 """Loaded frames and views, used again and again while the stream grows."""
 
+import shutil
+
 import pytest
+from pyspark.errors import PythonException
 
 from pyspark_shardlog import snapshot
 from tests.spark.lab import NAME, numbers_of
@@ -45,3 +48,19 @@ def test_snapshot_is_one_moment_in_every_action(full, use, takes):
     assert (frame.count(), frame.join(frame, "offset").count()) == (10, 20)
     full.log.append(5, first=15)
     assert numbers_of(frame) == list(range(10))
+
+
+@pytest.mark.parametrize("use", [lambda lab: lab.read(), view], ids=["frame", "view"])
+def test_copy_of_the_root_is_refused_in_every_action(full, use):
+    frame = use(full)
+    copy, root = full.log.root.with_name("copy"), full.log.root.with_name("the root")
+    shutil.copytree(full.log.root, copy)
+    assert frame.count() == 10
+    full.log.append(5, first=10)
+    full.log.root.rename(root)
+    copy.rename(full.log.root)
+    with pytest.raises(PythonException, match="has a copy of stream"):
+        frame.count()
+    full.log.root.rename(copy)
+    root.rename(full.log.root)
+    assert frame.count() == 15

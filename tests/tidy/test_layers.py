@@ -48,6 +48,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("cli",),
     ),
     "streaming_jobs": (
+        ("same_directory",),
         (
             *("moments", "open_streams", "option_values", "spark_errors", "stream_place"),
             *("field_columns", "versions_told"),

@@ -47,7 +47,7 @@ class SinkLab:
         given = {"path": str(root), "stream": "s", "shards": "2", "lockwait": "0", **options}
         self.options = parse_stream_options(given)
         area = find_or_make(self.options)
-        self.target = StreamPlace(str(root), "s", area.root_id, area.incarnation)
+        self.target = StreamPlace.here(str(root), "s", area.root_id, area.incarnation)
         self.query = query
         self.writers = OpenWriters(0)
 

@@ -336,6 +336,17 @@ def test_task_that_finds_another_root_names_the_host(lab, tmp_path):
     assert not (other.root / "s" / "staging").exists()
 
 
+def test_task_that_finds_a_copy_stages_nothing_there(lab, tmp_path):
+    lab.run(0, [1])
+    copy, root = tmp_path / "copy", tmp_path / "the root"
+    shutil.copytree(lab.root, copy)
+    lab.root.rename(root)
+    copy.rename(lab.root)
+    with pytest.raises(ForeignDataError, match=r"host .* has a copy of stream 's' at"):
+        lab.task(1, [2])
+    assert lab.staged == []
+
+
 def test_commit_of_rows_staged_for_a_stream_made_anew_is_refused(lab):
     message = lab.task(0, [1])
     shutil.rmtree(lab.root)

@@ -95,7 +95,8 @@ def test_empty_ranges_make_no_task():
 def test_one_range_of_each_shard_reads_on_where_its_end_moves(ranges, splitting):
     edges = {name: (Edge(at), Edge(at + size, Move())) for name, (at, size) in ranges.items()}
     lineages = {shard: "lin" for _, shard in ranges}
-    looks = {name: StreamLook(replace(PLACE, stream=name), lineages, {}) for name in ("s", "t")}
+    ends = {shard: at + size for (_, shard), (at, size) in ranges.items()}
+    looks = {name: StreamLook(replace(PLACE, stream=name), lineages, ends) for name in ("s", "t")}
     tasks = tasks_of(looks, edges, splitting)
     found = [one for task in tasks for one in task.ranges]  # type: ignore[attr-defined]  # ours
     reading_on = [((one.place.stream, one.shard), one.end) for one in found if one.moves[1]]
