@@ -5,9 +5,9 @@ taken, at each place between two of its looks.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import combinations_with_replacement, count
+from itertools import count
 
 import pytest
 from typing_extensions import override
@@ -23,11 +23,21 @@ from storage_core.transactions.manifest import Staging, staged_transactions
 from tests.log.disks import BesideThread
 from tests.log.on_disk import flip_bit, manifest_of
 from tests.log.workbench import Workbench, batch_of, publish
-from tests.thin import thin
 
 SHARDS = 4
 EVERY_SHARD = range(SHARDS)
-LOOKS_MAX = 5 * SHARDS
+# Shards are listed, looked at, their ends read twice, and looked at again.
+LISTED, LOOKED_AT, LOWER, UPPER, AGAIN = range(0, 5 * SHARDS, SHARDS)
+LOOKS_MAX = AGAIN + SHARDS
+# Where a transaction lands in two shards, and where in the others.
+PLACES = [
+    *((LISTED, place) for place in range(LOWER, AGAIN + 2)),
+    *((LOOKED_AT + 2, place) for place in range(LOWER + 1, AGAIN, 2)),
+    *((LOWER + 1, place) for place in range(LOWER + 2, AGAIN, 2)),
+    *((UPPER + 1, place) for place in (UPPER + 2, UPPER + 3, AGAIN + 1)),
+]
+# More than a shard remembers.
+MANY = 20
 
 
 @pytest.fixture
@@ -145,6 +155,28 @@ def once_at(place: int, act: Callable[[], None]) -> Callable[[], None]:
     return lambda: act() if next(calls) == place else None
 
 
+def in_two_steps(
+    bench: Workbench, number: int, first: int, second: int, others: Iterable[int] = ()
+) -> Callable[[], None]:
+    """Return what lets a transaction land in two shards at one call, in the others at a later one.
+
+    Other transactions land behind it.
+    """
+    calls = count()
+
+    def act() -> None:
+        place = next(calls)
+        if place == first:
+            publish(bench, TransactionId("app", number), [number] * SHARDS, EVERY_SHARD)
+            land_staged(bench, range(2))
+        if place == second:
+            land_staged(bench, range(2, SHARDS))
+            for other in others:
+                land(bench, other, numbered=True)
+
+    return act
+
+
 @pytest.mark.parametrize("numbered", [True, False])
 def test_transaction_that_lands_between_any_two_looks_is_shown_whole_or_not(bench, numbered):
     land(bench, 0, numbered=numbered)
@@ -160,22 +192,30 @@ def test_transaction_that_lands_between_any_two_looks_is_shown_whole_or_not(benc
 
 def test_transaction_is_whole_or_not_there_whenever_its_shards_take_it(bench):
     shown: list[int] = []
-    pairs = list(combinations_with_replacement(range(LOOKS_MAX), 2))
-    for number, (first, second) in enumerate(thin(pairs, 16)):
-        calls = count()
-
-        def act(number=number, first=first, second=second, calls=calls) -> None:
-            place = next(calls)
-            if place == first:
-                publish(bench, TransactionId("app", number), [number] * SHARDS, EVERY_SHARD)
-                land_staged(bench, range(2))
-            if place == second:
-                land_staged(bench, range(2, SHARDS))
-
+    for number, (first, second) in enumerate(PLACES):
+        act = in_two_steps(bench, number, first, second)
         found = primaries_beside(bench, act)
         assert found in (shown, sorted([*shown, *[number] * SHARDS]))
         land(bench, number, numbered=True)
         shown = sorted([*shown, *[number] * SHARDS])
+
+
+@pytest.mark.parametrize("place", [LOWER + 1, UPPER + 1, AGAIN])
+def test_more_transactions_than_a_shard_remembers_are_each_whole_or_not_there(bench, place):
+    act = in_two_steps(bench, 0, LISTED, place, others=range(1, MANY))
+    found = primaries_beside(bench, act)
+    assert found == sorted([*set(found)] * SHARDS)
+
+
+def test_transaction_that_shards_forget_before_they_are_asked_is_whole_or_not_there(bench):
+    def act() -> None:
+        land(bench, 0, numbered=True)
+        for number in range(1, MANY):
+            publish(bench, TransactionId("app", number), [number] * 3, range(1, SHARDS))
+            bench.stream.finish_transactions()
+
+    found = primaries_beside(bench, once_at(UPPER + 1, act))
+    assert found.count(0) in (0, SHARDS)
 
 
 @pytest.mark.parametrize("numbered", [True, False])
