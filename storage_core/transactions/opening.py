@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import index
 from traceback import clear_frames
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from storage_core.catalog.changes import name_features
 from storage_core.catalog.stream_file import StreamFiles
 from storage_core.errors import InvalidRequestError
 from storage_core.ground.durable_file import file_errors
+from storage_core.ground.parallel import Threads
 from storage_core.store.environment import Environment
 from storage_core.store.open_files import open_files
 from storage_core.transactions.decision import is_needed
@@ -26,6 +27,9 @@ from storage_core.write.recovery import LetGo, let_go, open_shard
 from storage_core.write.shard import Shard
 
 _Owner = TypeVar("_Owner")
+# So many shards are opened one after the other; of more so many at once.
+_OPENED_IN_TURN_MAX: Final = 8
+_OPENED_AT_ONCE: Final = 8
 
 
 def shard_numbers(files: StreamFiles, shards: object) -> Sequence[int]:
@@ -64,21 +68,28 @@ def with_shards_open(
     staging = Staging(files.staging_directory, environment.clock)
     opened: dict[int, Shard] = {}
     undo: list[LetGo] = []
+
+    def open_one(number: int) -> None:
+        context = ShardContext(
+            number,
+            files.shard_directory(number),
+            files.meta,
+            files.settings.lineages[number],
+            environment,
+            partial(is_needed, staging),
+            partial(name_features, files),
+            files.born(number),
+        )
+        opened[number] = open_shard(context, files.settings.options, given_up)
+        undo.append(opened[number].abandon)
+
     open_files().require_for_writer(len(numbers), files.meta.name)
     try:
-        for number in numbers:
-            context = ShardContext(
-                number,
-                files.shard_directory(number),
-                files.meta,
-                files.settings.lineages[number],
-                environment,
-                partial(is_needed, staging),
-                partial(name_features, files),
-                files.born(number),
-            )
-            opened[number] = open_shard(context, files.settings.options, given_up)
-            undo.append(opened[number].abandon)
+        Threads(_OPENED_AT_ONCE if len(numbers) > _OPENED_IN_TURN_MAX else 1).each(
+            open_one, numbers
+        )
+        # Who has them finds them by number, whichever was there first.
+        opened = {number: opened[number] for number in numbers}
         with file_errors(staging.directory, "finishing transactions"):
             for transaction in given_up.transactions:
                 give_up(staging, transaction, opened, files.meta.shards)
