@@ -44,8 +44,9 @@ AVRO_VALUES: Final = "avro_values"
 PARTS: Final = "parts"
 TRIMMED: Final = "trimmed"
 CHUNK_TABLES: Final = "chunk_tables"
+JOINED_ZONES: Final = "joined_zones"
 FEATURES: Final = frozenset(
-    {KEY_DICTIONARY, SCHEMA_DICTIONARY, AVRO_VALUES, PARTS, TRIMMED, CHUNK_TABLES}
+    {KEY_DICTIONARY, SCHEMA_DICTIONARY, AVRO_VALUES, PARTS, TRIMMED, CHUNK_TABLES, JOINED_ZONES}
 )
 
 OPTIONS_FILE: Final = "options.json"

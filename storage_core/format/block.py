@@ -40,6 +40,8 @@ MASK_ENVELOPE: Final = {"key": 8, "headers": 16, "timestamp": 32, "timestamp_typ
 # A column of its own, or one number in the header: of all rows but tombstones, which have none.
 MASK_SCHEMA: Final = 128
 MASK_ONE_SCHEMA: Final = 256
+# Never stored: of a block made again of parts, whose rows were committed at several times.
+MASK_COMMITTED: Final = 512
 _MASK_ALL: Final = 511
 
 _MAGIC: Final = b"SLBK"
@@ -139,6 +141,8 @@ def block_schema(mask: int) -> pa.Schema:
             fields.append(pa.field(name, ENVELOPE[name]))
     if mask & MASK_SCHEMA:
         fields.append(pa.field(SCHEMA, SCHEMA_TYPE))
+    if mask & MASK_COMMITTED:
+        fields.append(pa.field("committed_at_ms", pa.int64(), nullable=False))
     return pa.schema(fields)
 
 

@@ -1,18 +1,21 @@
 """Trimming: blocks whose rows are in parts go, and parts answer in their place.
 
-Zones stay, and heads, windows, index entries and the copies of late and ahead rows with them: what
-goes is bytes. A read that comes to the zone of a block that was trimmed has the block made again
-(storage_core/read/cold_blocks.py), so that all reads show what they showed.
+Heads, windows, index entries and the copies of late and ahead rows stay, and zones with them: what
+goes is bytes. Those of small neighbours become one (format/joined_zone.py), so that rows that came
+one by one are no dearer to read than others. A read that comes to the zone of a block that was
+trimmed has the block made again (read/cold_blocks.py), so that all reads show what they showed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Final
 
-from storage_core.catalog.stream_meta import TRIMMED
+from storage_core.catalog.stream_meta import JOINED_ZONES, TRIMMED
 from storage_core.errors import CorruptionError, LostRangeError
-from storage_core.format.keys import log_key
+from storage_core.format.joined_zone import groups, joined
+from storage_core.format.keys import log_key, zone_key
 from storage_core.format.shard_state import (
     KEY_GENERATION,
     KEY_TRIMMED,
@@ -20,7 +23,7 @@ from storage_core.format.shard_state import (
     ShardState,
     encode_int,
 )
-from storage_core.format.zone import Zone
+from storage_core.format.zone import Zone, encode_zone
 from storage_core.parts.making import made_here
 from storage_core.parts.part_work import Made, Maker, ProveWork
 from storage_core.parts.rows_done import PROVING, RowsDone
@@ -34,6 +37,7 @@ from storage_core.write.shard import Shard
 
 _ROWS_MAX: Final = 1_000_000
 _BYTES_MAX: Final = 256 * 2**20
+_BLOCKS_MAX: Final = 2**16
 _NS_A_MS: Final = 1_000_000
 
 
@@ -41,15 +45,16 @@ def trim_shard(shard: Shard, keep_hot_ms: int, maker: Maker = made_here) -> Shar
     """Let blocks go that parts stand for, once; durable on return.
 
     1. Choose: from where the last trim ended up to where sealing stands, the blocks that were
-       committed `keep_hot_ms` ago, none of them behind a younger one; at most a million rows, or
-       256 MiB, and not into a lost range. A block of the future, whose clock was set back, is as
-       old as the next one behind it that is not.
+       committed `keep_hot_ms` ago, none of them behind a younger one; at most a million rows,
+       65,536 blocks or 256 MiB, and not into a lost range. A block of the future, whose clock was
+       set back, is as old as the next one behind it that is not.
     2. Prove: compare the files of its parts with their digests; make each block again of them, and
        compare it with the block, column by column.
-    3. Publish: up to where blocks are gone, and which segments, in one WriteBatch, with the heads,
-       so that no opening makes blocks again to know them; sync; write the marker with a new
-       generation, so that readers in other processes look at parts too. With a stream's first trim
-       it names the feature, durably, before.
+    3. Publish: up to where blocks are gone, and which segments, and one zone in the places of those
+       of small neighbours, the last that was trimmed before among them; in one WriteBatch, with
+       the heads, so that no opening makes blocks again to know them; sync; write the marker with a
+       new generation, so that readers in other processes look at parts too. With what a stream has
+       not had before it names the features, durably, first.
     4. Free: the blocks, and the segments that have none left, as expiry does.
 
     A crash before 3 changes nothing; one behind it leaves bytes that nothing refers to, which the
@@ -101,10 +106,12 @@ def _trim(shard: Shard, keep_hot_ms: int, maker: Maker) -> ShardTrim:
         proven = maker(shard.context, view, ProveWork(begin, end, rows, view.state.catalogue))  # 2
         _refuse_unproven(view, begin, end, proven)
         gone = dead_segments(view, end, ())
+        small = _small_neighbours(shard, view, zones)
     finally:
         view.close()
-    shard.context.name_features({TRIMMED})
-    shard.take_away(partial(_published, view, AddressRange(begin, end), gone))  # 3
+    shard.context.name_features({TRIMMED, JOINED_ZONES} if small else {TRIMMED})
+    change = partial(_published, view, AddressRange(begin, end), gone, small)
+    shard.take_away(change)  # 3
     shard.free([(log_key(zones[0].first), log_key(end))], [number for number, _ in gone[0]])  # 4
     size = sum(zone.block_bytes for zone in zones)
     return ShardTrim(begin, end, rows, len(zones), size)
@@ -123,15 +130,28 @@ def _chosen(view: ShardView, begin: int, now_ms: int, keep_hot_ms: int) -> list[
     for zone in view.zones(begin, end) if begin < end else ():
         if zone.end > end or now_ms - keep_hot_ms < zone.committed_at_ms <= now_ms:
             break
-        if rows < _ROWS_MAX and size < _BYTES_MAX:
+        if not _is_enough(chosen, rows, size):
             chosen.append(zone)
             rows += zone.count
             size += zone.block_bytes
         if not keep_hot_ms or zone.committed_at_ms <= now_ms - keep_hot_ms:
             old = len(chosen)
-            if rows >= _ROWS_MAX or size >= _BYTES_MAX:
+            if _is_enough(chosen, rows, size):
                 break
     return chosen[:old]
+
+
+def _is_enough(chosen: Sequence[Zone], rows: int, size: int) -> bool:
+    return len(chosen) >= _BLOCKS_MAX or rows >= _ROWS_MAX or size >= _BYTES_MAX
+
+
+def _small_neighbours(shard: Shard, view: ShardView, zones: Sequence[Zone]) -> list[list[Zone]]:
+    """Return the zones that become one each: of blocks that go, and of the last that went."""
+    begin = zones[0].previous_end
+    before = list(islice(view.zones_back(view.state.start, begin), 1))
+    options = shard.options
+    each = groups((*before, *zones), view.scheme, options.block_records, options.block_bytes)
+    return [group for group in each if len(group) > 1]
 
 
 def _refuse_unproven(view: ShardView, begin: int, end: int, proven: Made) -> None:
@@ -149,6 +169,7 @@ def _published(
     view: ShardView,
     proven: AddressRange,
     gone: tuple[tuple[Segment, ...], int],
+    small: Sequence[Sequence[Zone]],
     state: ShardState,
     _window_now: object,
 ) -> tuple[Batch, ShardState]:
@@ -161,7 +182,22 @@ def _published(
             )
     batch = Batch()
     put_segments(batch, *gone)
+    for group in small:
+        _put_joined(batch, group, state)
     generation = (state.generation // 2 + 1) * 2
     batch.put(KEY_TRIMMED, encode_int(proven.end))
     batch.put(KEY_GENERATION, encode_int(generation))
     return batch, replace(state, trimmed=proven.end, generation=generation)
+
+
+def _put_joined(batch: Batch, group: Sequence[Zone], state: ShardState) -> None:
+    """Put one zone in the places of some, unless rows of theirs were lost or given up meanwhile.
+
+    IMPORTANT: each key by itself. A reader in another process may go on seeing what a range of
+    keys removed beside what was put there, until it opens the store anew.
+    """
+    start, end = group[0].first, group[-1].end
+    if not any(one.overlaps(start, end) for one in (*state.lost, *state.gaps)):
+        for zone in group[1:]:
+            batch.delete(zone_key(zone.first))
+        batch.put(zone_key(start), encode_zone(joined(group)))

@@ -14,6 +14,7 @@ import pyarrow as pa
 from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.block import (
     MASK_ADDRESS,
+    MASK_COMMITTED,
     MASK_ENVELOPE,
     MASK_SCHEMA,
     MASK_STATE,
@@ -24,7 +25,7 @@ from storage_core.format.block import (
 from storage_core.format.record import SCHEMA
 from storage_core.format.shard_state import AddressRange
 from storage_core.format.zone import Zone
-from storage_core.ground.arrow import concat
+from storage_core.ground.arrow import Array, concat
 from storage_core.read.cold_pieces import ColdPieces
 from storage_core.read.cold_rows import ColdRows
 from storage_core.read.row_filter import RowFilter
@@ -32,7 +33,7 @@ from storage_core.read.view import ShardView
 
 _MAY_BE_NULL: Final = {**MASK_ENVELOPE, SCHEMA: MASK_SCHEMA}
 _COLUMNS: Final = (
-    *("secondary", "primary", "payload", "version", "state", "address"),
+    *("secondary", "primary", "payload", "version", "state", "address", "committed_at_ms"),
     *_MAY_BE_NULL,
 )
 _untyped: Any = pa
@@ -111,7 +112,20 @@ def _block_of(zone: Zone, rows: pa.RecordBatch) -> Block:
     for name, bit in _MAY_BE_NULL.items():
         if rows.column(name).null_count < rows.num_rows:
             mask |= bit
+    committed_at_ms, is_same = _committed_at_ms(zone, rows.column("committed_at_ms"))
+    if not is_same:
+        mask |= MASK_COMMITTED
     schema = block_schema(mask)
     arrays = [rows.column(name) for name in schema.names]
     batch = _untyped.RecordBatch.from_arrays(arrays, schema=schema)
-    return Block(zone.first, zone.last, zone.committed_at_ms, mask, batch)
+    return Block(zone.first, zone.last, committed_at_ms, mask, batch)
+
+
+def _committed_at_ms(zone: Zone, times: Array) -> tuple[int, bool]:
+    """Return when the last of some rows was committed, and whether all were then."""
+    if times.null_count:
+        # A part that does not say it has rows of blocks that were committed at once.
+        return zone.committed_at_ms, True
+    values = times.to_numpy()
+    last = int(values.max())
+    return last, int(values.min()) == last

@@ -13,7 +13,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
@@ -277,10 +277,7 @@ class RocksStore:
             writing = WriteBatch(raw_mode=True)
             log_bytes = 0
             for family, key in batch.deletes:
-                if family == FAMILY_LOG:
-                    writing.delete(key, self._log_handle)
-                else:
-                    writing.delete(key)
+                writing.delete(key, self._log_handle if family == FAMILY_LOG else None)
             for family, start, end in batch.range_deletes:
                 handle = self._log_handle if family == FAMILY_LOG else None
                 writing.delete_range(start, end, handle)
@@ -293,7 +290,10 @@ class RocksStore:
             for keys, values in batch.puts_of_many:
                 # In C: of many heads each takes less than a round of a loop.
                 deque(map(writing.put, keys, values), maxlen=0)
-            self._held().write(writing)
+            # IMPORTANT: no view is opened meanwhile. Its iterators are opened one by one, and must
+            # not find what goes in one and what takes its place in another.
+            with self._lock if batch.deletes or batch.range_deletes else nullcontext():
+                self._held().write(writing)
         self._unseen.remove()
         # What writes no blocks may do so beside what does.
         if self._joiner is not None and log_bytes:

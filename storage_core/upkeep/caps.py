@@ -134,12 +134,11 @@ class LogSizes:
         return self._alone.address[is_shown]
 
     def _hidden(self, view: ShardView) -> int:
-        """Return how many rows of the first block were cut before."""
-        cut = view.state.cut
-        if not self._blocks or not self._blocks[0].first < cut < self._blocks[0].end:
-            return 0
-        block = view.block(view.zone_at(self._blocks[0].first))
-        return int(block.addresses.searchsorted(cut))
+        """Return how many rows of the first blocks were cut before."""
+        cut, hidden = view.state.cut, 0
+        for block in takewhile(lambda one: one.first < cut, self._blocks):
+            hidden += block.records if block.end <= cut else _rows_below(view, block.first, cut)
+        return hidden
 
     def _follow(self, view: ShardView) -> None:
         if view.state.gaps != self._gaps:
@@ -149,15 +148,20 @@ class LogSizes:
             self._gaps = view.state.gaps
             self._generation = None
         while self._blocks and self._blocks[0].first < view.state.start:
-            gone = self._blocks.popleft()
-            self._records -= gone.records
-            self._bytes -= gone.bytes
+            self._count_out(self._blocks.popleft())
         begin = self._blocks[-1].end if self._blocks else view.state.start
         for zone in view.zones(begin, view.committed):
-            if zone.first >= begin and zone.end <= view.committed:
+            # Where blocks were trimmed since, one zone may stand for the last of them and others.
+            while self._blocks and self._blocks[-1].end > zone.first:
+                self._count_out(self._blocks.pop())
+            if zone.end <= view.committed:
                 self._blocks.append(_Sized(zone.first, zone.end, zone.count, zone.block_bytes))
                 self._records += zone.count
                 self._bytes += zone.block_bytes
+
+    def _count_out(self, gone: _Sized) -> None:
+        self._records -= gone.records
+        self._bytes -= gone.bytes
 
 
 def _address_in(view: ShardView, first: int, rows: int) -> int:
@@ -165,4 +169,13 @@ def _address_in(view: ShardView, first: int, rows: int) -> int:
     zone = view.zone_at(first)
     if zone.is_dense:
         return first + rows
-    return int(view.block(zone).addresses[rows])
+    addresses = view.block(zone).addresses
+    # Where blocks were trimmed since, one zone may stand for some before it too.
+    return int(addresses[addresses.searchsorted(first) + rows])
+
+
+def _rows_below(view: ShardView, first: int, cut: int) -> int:
+    """Return how many rows of a block lie below an address."""
+    begin, end = view.block(view.zone_at(first)).addresses.searchsorted([first, cut]).tolist()
+    rows: int = end - begin
+    return rows

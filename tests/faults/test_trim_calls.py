@@ -62,16 +62,20 @@ def prepare(folder: Path, *, has_segments: bool) -> Prepared:
     disk = DeadlyDisk(has_segments=has_segments)
     options = StreamOptions(shards=SHARDS, unit="s", block_records=8)
     with Stream.create(folder / "live", NAME, options, environment=disk.environment) as stream:
-        for number in range(12):
-            times = [NOW + number * 100 + at - 5000 * (at == 3) for at in range(6)]
+        # Two of three commits are of one row for each shard: such neighbours become one block.
+        for number in range(18):
+            count = 2 if number % 3 else 6
+            times = [NOW + number * 100 + at - 5000 * (at == 3) for at in range(count)]
             columns = {
                 "primary": pa.array(times, pa.int64()),
-                "secondary": pa.array([at % 4 for at in range(6)], pa.int32()),
-                "payload": pa.array([b"%d-%d" % (number, at) * 10 for at in range(6)], pa.binary()),
+                "secondary": pa.array([at % 4 for at in range(count)], pa.int32()),
+                "payload": pa.array(
+                    [b"%d-%d" % (number, at) * 10 for at in range(count)], pa.binary()
+                ),
             }
             stream.append_batch(pa.table(columns))
             stream.commit()
-            if number == 8:
+            if number == 14:
                 stream.seal()
         rows = rows_of([stream.read(columns=COLUMNS)])
         snapshot(folder / "live", folder / "died")

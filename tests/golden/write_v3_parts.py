@@ -2,14 +2,16 @@
 
     python -m tests.golden.write_v3_parts FOLDER NAME
 
-Run once with programs that gave parts no table of chunks (`v3-parts`), and once with those that do
-(`v3-chunks`). It leaves two things in FOLDER, as `write_v3.py` does: a root as a killed process
-left it, of one shard with rows of a schema, raw ones and late ones, all of them sealed and trimmed
-but the last; and what a reader must find in it.
+Run once with programs that gave parts no table of chunks (`v3-parts`), once with those that do
+(`v3-chunks`), and once with those that join zones of trimmed blocks (`v3-joined`, of small commits).
+It leaves two things in FOLDER, as `write_v3.py` does: a root as a killed process left it, of one
+shard with rows of a schema, raw ones and late ones, all of them sealed and trimmed but the last;
+and what a reader must find in it.
 """
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ SCHEMA = AvroSchema.parse(
 ENTRY = SchemaEntry(7, SCHEMA.identity, SCHEMA.text)
 
 
-def _write(root: Path, disk: FaultyDisk) -> None:
+def _write(root: Path, disk: FaultyDisk, *, is_of_small_commits: bool) -> None:
     """Use a stream as its text above says, up to the crash."""
     environment = disk.environment(ManualClock(wall_ns=NOW_MS * 10**6))
     stream = Stream.create(root, STREAM, OPTIONS, environment=environment)
@@ -38,6 +40,10 @@ def _write(root: Path, disk: FaultyDisk) -> None:
         stream.append_batch(_batch(NOW_MS + 20 * number, 12), schemas=[ENTRY])
         stream.append(NOW_MS + 20 * number - 15, 1, b"late %d" % number)
         stream.commit()
+    if is_of_small_commits:
+        for number in range(6):
+            stream.append(NOW_MS + 52 + number, number % 3, b"small %d" % number)
+            stream.commit()
     stream.seal()
     stream.trim()
     stream.append_batch(_batch(NOW_MS + 60, 4), schemas=[ENTRY])
@@ -61,4 +67,5 @@ def _batch(first: int, count: int) -> pa.RecordBatch:
 
 
 if __name__ == "__main__":
-    leave(Path(sys.argv[1]), sys.argv[2], _write, told_by)
+    write = partial(_write, is_of_small_commits=sys.argv[2] == "v3-joined")
+    leave(Path(sys.argv[1]), sys.argv[2], write, told_by)

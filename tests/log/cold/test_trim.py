@@ -74,6 +74,8 @@ def append_ahead(lab, rng, count):
 def fill(lab, rng):
     """Append rows of every kind in small commits, sealed now and then, the last ones not."""
     for _ in range(7):
+        for _ in range(3):
+            lab.append(rng, int(rng.integers(1, 4)))
         lab.append(rng, int(rng.integers(1, 150)))
         append_ahead(lab, rng, int(rng.integers(1, 150)))
         if rng.random() < 0.8:
