@@ -17,6 +17,7 @@ from storage_core.fields import AvroSchema
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import AddressRange
+from storage_core.ground.arrow import concat
 from storage_core.ground.durable_file import sync_directory, taking_errors
 from storage_core.parts.part_file import prove_part, write_part
 from storage_core.parts.part_rows import (
@@ -44,6 +45,10 @@ from storage_core.write.opened import ShardContext
 
 _ROWS_MAX: Final = 1_000_000
 _BYTES_MAX: Final = 256 * 2**20
+# Blocks of few rows are handled together: each would cost as much as thousands of rows.
+_ROWS_ALONE: Final = 512
+_BYTES_ALONE: Final = 64 * 2**10
+_BATCHES_TOGETHER: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,16 +213,35 @@ def _of_log(view: ShardView, work: SealWork, handled: Handled) -> tuple[list[pa.
     )
     known = numbers_of(list(schemas_in(view)))
     rows: list[pa.RecordBatch] = []
-    count = size = 0
+    waiting: list[pa.RecordBatch] = []
+    count, size, end = 0, 0, work.end
     for batch, reached in scan_view(view, request):
-        if batch.num_rows:
-            rows.append(numbered(batch, known))
+        batch_bytes = batch.nbytes
         count += batch.num_rows
-        size += batch.nbytes
+        size += batch_bytes
         handled(batch.num_rows)
+        is_small = batch.num_rows < _ROWS_ALONE and batch_bytes < _BYTES_ALONE
+        if not is_small or len(waiting) >= _BATCHES_TOGETHER:
+            rows += _together(waiting, known)
+        if batch.num_rows:
+            waiting.append(batch)
+        if not is_small:
+            rows += _together(waiting, known)
         if count >= _ROWS_MAX or size >= _BYTES_MAX:
-            return rows, work.end if reached is None else min(work.end, reached)
-    return rows, work.end
+            end = work.end if reached is None else min(work.end, reached)
+            break
+    return [*rows, *_together(waiting, known)], end
+
+
+def _together(
+    waiting: list[pa.RecordBatch], known: dict[tuple[int, bytes], int]
+) -> list[pa.RecordBatch]:
+    """Return what waits as one batch with the numbers of schemas, and let go of it."""
+    found = (
+        [numbered(concat(waiting) if len(waiting) > 1 else waiting[0], known)] if waiting else []
+    )
+    waiting.clear()
+    return found
 
 
 def _of_parts(
