@@ -27,6 +27,7 @@ from bench.log.large import MEMORY, OPEN
 from bench.log.many import MANY
 from bench.log.reads import COMMITTED, RANGE, SCAN
 from bench.log.sealing import SEALING
+from bench.log.small import SMALL
 from bench.log.trimmed import TRIMMED
 from bench.log.writes import APPEND, DURABLE, SINGLE
 from bench.measure import Experiment, RowResult, VoidError, row_results, run_rounds
@@ -53,6 +54,7 @@ EXPERIMENTS: Final = (
     MEMORY,
     EXPIRY,
     SEALING,
+    SMALL,
     ASKED,
     MANY,
     AVRO,

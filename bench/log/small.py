@@ -1,0 +1,96 @@
+"""Small commits: what rows cost that came one by one, against the same rows of one commit.
+
+Both are sealed, compacted and trimmed, and opened anew; then all of one id, all by address, and
+what the files take. SHARDLOG_BENCH_SMALL_ROWS says how many rows there are.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from bench.measure import Contestant, Experiment, Measured, Row
+from storage_core import Stream, StreamOptions
+
+_ROWS: Final = int(os.environ.get("SHARDLOG_BENCH_SMALL_ROWS", "5000"))
+_IDS: Final = 7
+_TIMES: Final = 5
+
+
+@contextmanager
+def _small(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
+    rounds = iter(range(1000))
+    yield {
+        "one by one": lambda: _measured(workspace, f"small-{next(rounds)}", _one_by_one),
+        "at once": lambda: _measured(workspace, f"small-{next(rounds)}", _at_once),
+    }
+
+
+def _one_by_one(stream: Stream) -> None:
+    for number in range(_ROWS):
+        stream.append(number, number % _IDS, b"%08d" % number)
+        stream.commit()
+
+
+def _at_once(stream: Stream) -> None:
+    numbers = np.arange(_ROWS)
+    columns: dict[str, Any] = {
+        "primary": numbers,
+        "secondary": (numbers % _IDS).astype(np.int32),
+        "payload": pa.array([b"%08d" % number for number in range(_ROWS)], pa.binary()),
+    }
+    stream.append_batch(pa.RecordBatch.from_pydict(columns))
+    stream.commit()
+
+
+def _measured(root: Path, name: str, write: Callable[[Stream], None]) -> Measured:
+    with Stream.create(root, name, StreamOptions(shards=1)) as stream:
+        hot = _seconds(lambda: write(stream))
+        upkeep = _seconds(lambda: (stream.seal(), stream.compact(), stream.trim()))
+    with Stream.open(root, name) as stream:
+        found = {
+            "write_seconds": hot,
+            "upkeep_seconds": upkeep,
+            "id_seconds": min(_seconds(lambda: stream.read(3)) for _ in range(_TIMES)),
+            "tail_seconds": min(_seconds(lambda: list(stream.tail(0))) for _ in range(_TIMES)),
+            "verify_seconds": _seconds(stream.verify),
+        }
+    size = sum(one.stat().st_size for one in (root / name).rglob("*") if one.is_file())
+    return {**found, "bytes": size / _ROWS}
+
+
+def _seconds(do: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    do()
+    return time.perf_counter() - begin
+
+
+def _row(what: str, text: str, limit: float | None, wanted: float | None = None) -> Row:
+    return Row(
+        f"small/{what}",
+        f"{text} that came in commits of one and were trimmed, against rows of one commit",
+        ("one by one", what),
+        ("at once", what),
+        sense="at most",
+        limit=limit,
+        wanted=wanted,
+    )
+
+
+SMALL: Final = Experiment(
+    "small",
+    (
+        _row("id_seconds", "`read` of one id of rows", 5, 2),
+        _row("tail_seconds", "`tail` of rows", 5, 2),
+        _row("verify_seconds", "`verify` of rows", 5, 2),
+        _row("bytes", "bytes a record of rows", 3, 1.5),
+        _row("upkeep_seconds", "seal, compaction and trim of rows", None),
+    ),
+    _small,
+    rounds_max=3,
+)
