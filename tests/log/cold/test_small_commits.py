@@ -141,7 +141,7 @@ def test_rows_of_several_windows_stay_apart_and_expire_by_themselves(tmp_path):
 @pytest.mark.parametrize("is_reopened", [False, True])
 def test_a_cap_keeps_the_newest_records_though_blocks_were_joined_since(tmp_path, is_reopened):
     shard = OneByOne(tmp_path, records_max=30)
-    for _ in range(14):
+    for _ in range(9):
         shard.append(4)
         shard.stream.expire()
         shard.trim()

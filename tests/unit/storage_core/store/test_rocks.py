@@ -3,6 +3,7 @@
 import resource
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -31,6 +32,7 @@ from tests.unit.storage_core.store.stores import (
     numbers_in,
     put,
 )
+from tests.waiting import await_that
 
 # --- what it does -----------------------------------------------------------------------------
 
@@ -54,6 +56,35 @@ def test_interruption_at_the_end_of_a_range_is_not_swallowed(store):
     for _ in interrupted_everywhere(read):
         pass
     assert numbers_in(store, "log") == [1, 3, 5]
+
+
+def test_no_view_is_opened_while_what_deletes_is_written(store):
+    put(store, 1, 2, families=("default",))
+    batch = Batch()
+    batch.delete(key_of(1))
+    batch.put(key_of(3), b"")
+    writing = threading.Thread(target=store.write, args=(batch,))
+    with store._lock:
+        writing.start()
+        for _ in range(50):
+            assert numbers_in(store, "default") == [1, 2]
+    writing.join()
+    assert numbers_in(store, "default") == [2, 3]
+
+
+def test_small_keys_that_were_deleted_give_their_space_back(store):
+    batch, deletes = Batch(), Batch()
+    for number in range(5000):
+        batch.put(key_of(number), b"")
+        deletes.delete(key_of(number))
+    for each in (batch, deletes):
+        store.write(each)
+        store.flush()
+
+    def is_free() -> bool:
+        return sum(file["num_entries"] for file in store._held().live_files()) < 5000
+
+    await_that(is_free, "what was deleted is gone from the files")
 
 
 def test_nearest_items_are_found_on_both_sides(store):
