@@ -163,6 +163,18 @@ def test_groups_of_rows_are_skipped_by_id_and_by_bloom_filter(tmp_path):
     lab.stream.close()
 
 
+def test_groups_are_skipped_by_a_time_that_is_made_a_number(tmp_path):
+    lab = ColdLab(tmp_path)
+    lab.append_orders(40_000)
+    lab.stream.seal()
+    before = f'"primary" < epoch_ms(epoch_ms({FIRST_MS + 20_000}))'
+    with connect(tmp_path) as streams:
+        told = streams.sql(f"EXPLAIN ANALYZE SELECT max(number) FROM {NAME} WHERE {before}")
+        read, of = re.findall(r"Row Groups Scanned: (\d+) / (\d+)", str(told.fetchall()))[0]
+    assert int(read) < int(of)
+    lab.stream.close()
+
+
 def test_columns_that_nobody_asks_for_are_read_only_where_rows_may_be_hidden(root):
     lab = ColdLab(root)
     lab.append_orders(20_000)
