@@ -107,6 +107,11 @@ class Zone:
         return self.count == 0
 
     @property
+    def is_joined(self) -> bool:
+        """Tell whether it stands for several blocks that were trimmed (joined_zone.py)."""
+        return self.checksum == 0 and self.count > 0
+
+    @property
     def gone_since(self) -> int:
         """The generation since which all that an expired zone stands for is gone."""
         if len(self.sections) == _GENERATION.size:

@@ -32,8 +32,9 @@ from storage_core.read.row_filter import RowFilter
 from storage_core.read.view import ShardView
 
 _MAY_BE_NULL: Final = {**MASK_ENVELOPE, SCHEMA: MASK_SCHEMA}
+_COMMITTED: Final = "committed_at_ms"
 _COLUMNS: Final = (
-    *("secondary", "primary", "payload", "version", "state", "address", "committed_at_ms"),
+    *("secondary", "primary", "payload", "version", "state", "address"),
     *_MAY_BE_NULL,
 )
 _untyped: Any = pa
@@ -50,7 +51,8 @@ class ColdBlocks:
         """
         self._stream, self._shard = view.stream, view.shard
         self._rows = ColdRows(view, directory)
-        self._pieces = ColdPieces(self._rows, _COLUMNS)
+        self._columns: tuple[str, ...] = _COLUMNS
+        self._pieces = ColdPieces(self._rows, self._columns)
 
     def block(self, zone: Zone) -> Block:
         """Return a zone's block as its parts have it.
@@ -59,6 +61,10 @@ class ColdBlocks:
             CorruptionError: A part is damaged or gone, or they do not have each row of the block.
             UnavailableError: The system does not let one be read now.
         """
+        if zone.is_joined and _COMMITTED not in self._columns:
+            # Most shards have none such, and need not read what their zones tell.
+            self._columns = (*_COLUMNS, _COMMITTED)
+            self._pieces = ColdPieces(self._rows, self._columns)
         try:
             found = self._found(zone)
         except FileNotFoundError as error:
@@ -97,7 +103,7 @@ class ColdBlocks:
             return list(self._pieces.between(zone.first, zone.end))
         except (CorruptionError, UnavailableError, FileNotFoundError):
             # It need not be one that has rows of this block.
-            return [self._rows.of_slice(self._rows.slices.of(zone.first, zone.end), _COLUMNS)]
+            return [self._rows.of_slice(self._rows.slices.of(zone.first, zone.end), self._columns)]
 
 
 def _block_of(zone: Zone, rows: pa.RecordBatch) -> Block:
@@ -112,7 +118,9 @@ def _block_of(zone: Zone, rows: pa.RecordBatch) -> Block:
     for name, bit in _MAY_BE_NULL.items():
         if rows.column(name).null_count < rows.num_rows:
             mask |= bit
-    committed_at_ms, is_same = _committed_at_ms(zone, rows.column("committed_at_ms"))
+    committed_at_ms, is_same = zone.committed_at_ms, True
+    if _COMMITTED in rows.schema.names:
+        committed_at_ms, is_same = _committed_at_ms(zone, rows.column(_COMMITTED))
     if not is_same:
         mask |= MASK_COMMITTED
     schema = block_schema(mask)

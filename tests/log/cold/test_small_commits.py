@@ -184,6 +184,7 @@ def test_program_that_knows_nothing_of_it_refuses_the_stream(shard):
 def test_small_commits_of_every_kind_of_row_are_shown_as_they_came(tmp_path):
     lab = ColdLab(tmp_path, Environment(clock=ManualClock()), block_records=64)
     rng = np.random.default_rng(3)
+    lab.append(rng, 200)
     for _ in range(40):
         lab.append(rng, int(rng.integers(1, 4)))
     rows = lab.rows()
