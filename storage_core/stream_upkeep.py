@@ -213,6 +213,6 @@ def _fingerprint_of(text: str) -> bytes | None:
     from storage_core.fields import AvroSchema  # noqa: PLC0415
 
     try:
-        return AvroSchema.parse(text).identity
+        return AvroSchema.stored(text).identity
     except InvalidRequestError:
         return None

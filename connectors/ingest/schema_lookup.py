@@ -240,7 +240,7 @@ def _stored(in_store: InStore, name: SchemaName) -> _Found | None:
     if text is None:
         return None
     try:
-        return _Found(registry_id, AvroSchema.parse(text))
+        return _Found(registry_id, AvroSchema.stored(text))
     except InvalidRequestError:
         # Whoever stored it was no worker.
         return None

@@ -188,7 +188,7 @@ class AvroFiles:
             value = json.loads(self._writers[number].schema.text)
             text["fields"].append({"name": "value", "type": ["null", value]})
         text["fields"].insert(0, {"name": "place", "type": _PLACE})
-        return AvroSchema.parse(json.dumps(text)).text
+        return AvroSchema.stored(json.dumps(text)).text
 
 
 def _record(fields: Sequence[tuple[str, object]]) -> AvroSchema:

@@ -33,7 +33,7 @@ class Form(Protocol):
 
 def form_of(manifest: Manifest) -> Form:
     """Return the form of an export, for the schemas that it has."""
-    writers = [Writer(AvroSchema.parse(one.text), one.registry_id) for one in manifest.schemas]
+    writers = [Writer(AvroSchema.stored(one.text), one.registry_id) for one in manifest.schemas]
     match manifest.form:
         case "parquet":
             return ParquetFiles(writers, has_keys=manifest.has_keys)

@@ -6,6 +6,7 @@ from storage_core.fields.cursor import Limits
 from storage_core.fields.decoding import Decoded, Fault, decode_batch
 from storage_core.fields.encoding import BodyEncoder
 from storage_core.fields.framing import frame_of, starts_of
+from storage_core.fields.names import column_beside
 from storage_core.fields.newest import newest_schema
 from storage_core.fields.python_values import in_python
 
@@ -15,6 +16,7 @@ __all__ = [
     "Decoded",
     "Fault",
     "Limits",
+    "column_beside",
     "decode_batch",
     "encode_batch",
     "frame_of",

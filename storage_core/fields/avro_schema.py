@@ -47,6 +47,7 @@ from storage_core.fields.avro_types import (
 )
 from storage_core.fields.dotted import dotted, undotted_error, undotted_form
 from storage_core.fields.extent import check_extent
+from storage_core.fields.names import check_names
 
 _FIXED_BYTES_MAX: Final = 2**31 - 1
 # What fastavro raises of a text that is none; the overflow is of a default.
@@ -84,10 +85,24 @@ class AvroSchema:
         """Read a schema's text, with the texts of the schemas that it refers to.
 
         Raises:
-            InvalidRequestError: The text is no schema, refers to one that is not given, or is too
-                long with those that it refers to.
+            InvalidRequestError: The text is no schema, has a name that Avro forbids or one twice,
+                refers to one that is not given, or is too long with those that it refers to.
         """
         alone = stands_alone(text, references)
+        check_names(alone)
+        return cls._of(alone)
+
+    @classmethod
+    def stored(cls, text: str) -> "AvroSchema":
+        """Read the text of a schema that a store has rows of, whatever its names are.
+
+        Raises:
+            InvalidRequestError: The text is no schema.
+        """
+        return cls._of(stands_alone(text, ()))
+
+    @classmethod
+    def _of(cls, alone: Any) -> "AvroSchema":  # noqa: ANN401 - JSON
         whole = json.dumps(alone, separators=(",", ":"))
         if len(whole) > TEXT_MAX:
             # It could not be read again by itself.

@@ -153,7 +153,7 @@ def made_of(found: Taken, directory: Path, work: MakeWork, handled: Handled = no
     """
     if not found.rows:
         return Made((), found.end)
-    writers = [Writer(AvroSchema.parse(one.text), one.registry_id) for one in found.schemas]
+    writers = [Writer(AvroSchema.stored(one.text), one.registry_id) for one in found.schemas]
     level = work.group[0].level + 1 if isinstance(work, JoinWork) else 0
     each = part_rows(_let_go(found.rows), has_keys=found.has_keys, writers=writers, handled=handled)
     parts = tuple(

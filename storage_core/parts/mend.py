@@ -108,7 +108,7 @@ def _made_again(shard: Shard, part: PartEntry) -> PartEntry | None:
         rows = list(_rows_of(view, part))
         if not rows:
             return None
-        writers = [Writer(AvroSchema.parse(one.text), one.registry_id) for one in schemas]
+        writers = [Writer(AvroSchema.stored(one.text), one.registry_id) for one in schemas]
         (made,) = part_rows(rows, has_keys=view.meta.has_keys, writers=writers)
         now_ms = shard.context.environment.clock.now_ns() // _NS_A_MS
         make_directories(directory)
@@ -131,7 +131,7 @@ def _rows_of(view: ShardView, part: PartEntry) -> Iterator[pa.RecordBatch]:
     """
     schemas = list(schemas_in(view))
     known = numbers_of(schemas)
-    kinds = [AvroSchema.parse(one.text).full_name for one in schemas]
+    kinds = [AvroSchema.stored(one.text).full_name for one in schemas]
     # The last is that of rows without a schema.
     is_kind = np.array([kind == part.kind for kind in (*kinds, RAW)])
     request = ReadRequest(

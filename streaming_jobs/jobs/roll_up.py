@@ -254,7 +254,7 @@ def _options_of_values(value: str, schema: str | None, mode: Mode) -> dict[str, 
 
 def _check_field(reader: StreamReader, value: str) -> None:
     """Refuse a field that no schema of the stream has as a number; without schemas one may come."""
-    schemas = [AvroSchema.parse(one.text) for one in reader.schemas()]
+    schemas = [AvroSchema.stored(one.text) for one in reader.schemas()]
     names = dict.fromkeys(each.name for one in schemas for each in one.fields)
     if schemas and value not in names:
         message = f"no schema of the stream has a field {value!r}; there are {', '.join(names)}"

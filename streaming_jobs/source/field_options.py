@@ -92,13 +92,13 @@ def reader_schema(
             f"newest one; name one by option {_OPTION}, or read bytes with valueFormat=raw"
         )
         raise InvalidRequestError(message)
-    return AvroSchema.parse(newest.text)
+    return AvroSchema.stored(newest.text)
 
 
 def _no_fixed_schema(newest: SchemaEntry | None) -> str:
     told = "the store has none yet"
     if newest is not None:
-        name = AvroSchema.parse(newest.text).full_name
+        name = AvroSchema.stored(newest.text).full_name
         told = f"the newest in the store is {name}"
         if newest.registry_id:
             told += (

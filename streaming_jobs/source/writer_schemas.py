@@ -64,7 +64,7 @@ class WriterSchemas:
         for entry in self._schemas(registry_id):
             if entry.identity == (registry_id, fingerprint):
                 try:
-                    return AvroSchema.parse(entry.text)
+                    return AvroSchema.stored(entry.text)
                 except InvalidRequestError:
                     return None
         return None

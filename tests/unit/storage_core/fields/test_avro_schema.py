@@ -112,3 +112,38 @@ def test_identity_begins_with_the_fingerprint_and_knows_logical_types_and_defaul
     assert len({one.identity for one in (plain, *others)}) == 3
     assert all(one.identity[:8] == plain.fingerprint for one in (plain, *others))
     assert at("long", 0).identity == AvroSchema.parse(plain.text).identity == plain.identity
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        (["t~2"], "field 't~2' of a.Root"),
+        ([""], "field '' of a.Root"),
+        (["1a"], "field '1a'"),
+        (["é"], "field 'é'"),
+        (["a b"], "field 'a b'"),
+        (["x", "y", "x"], "field 'x' of a.Root is there twice"),
+    ],
+)
+def test_name_that_avro_forbids_and_one_that_is_there_twice_are_refused(fields, told):
+    text = record(*({"name": name, "type": "int"} for name in fields))
+    with pytest.raises(InvalidRequestError) as raised:
+        AvroSchema.parse(text)
+    assert told in str(raised.value)
+    # Rows that came before are read all the same.
+    assert [one.name for one in AvroSchema.stored(text).fields] == fields
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"type": "record", "name": "In", "fields": [{"name": "a-b", "type": "int"}]},
+        {"type": "enum", "name": "Kind", "symbols": ["A", "A"]},
+        {"type": "enum", "name": "a..Kind", "symbols": ["A"]},
+        {"type": "fixed", "name": "2wide", "size": 1},
+    ],
+)
+def test_names_inside_are_judged_too(kind):
+    for inside in (kind, ["null", kind], {"type": "array", "items": kind}):
+        with pytest.raises(InvalidRequestError, match="is no Avro schema"):
+            AvroSchema.parse(record({"name": "x", "type": inside}))
