@@ -18,7 +18,7 @@ from storage_core.exchange.plain_rows import filled
 from storage_core.fields import AvroSchema
 from storage_core.parts.part_file import prove_part, write_part
 from storage_core.parts.part_rows import part_rows
-from storage_core.sealed.part_values import Writer, column_of, payloads_of, reader_of
+from storage_core.sealed.part_values import Writer, columns_in, payloads_of, reader_of
 
 _parquet: Any = pq
 _untyped: Any = pa
@@ -66,9 +66,9 @@ class ParquetFiles:
         numbers: Any = rows.column("schema")
         writers = dict(enumerate(self._writers))
         reader: AvroSchema = reader_of(writers, np.unique(numbers.to_numpy()).tolist())
-        fields = [one.name for one in reader.fields if column_of(one.name) in rows.schema.names]
+        columns = columns_in(reader, rows.schema.names)
         if "payload" not in rows.schema.names:
             rows = rows.append_column("payload", _untyped.nulls(rows.num_rows, pa.binary()))
-        payloads = payloads_of(rows, writers, fields, reader)
+        payloads = payloads_of(rows, writers, columns, reader)
         at = rows.schema.get_field_index("payload")
         return rows.set_column(at, "payload", payloads)

@@ -2,8 +2,9 @@
 
 A part's columns are the fields of all schemas that wrote its rows, by name, each of the type that
 the newest of those has which have it. A field of another type, which that one does not hold, is a
-column of its own, `<column>~2` and so on, a name that no field has: inside a record, too, no row
-shows a field that its own schema has not, nor lacks one. What a row's schema has not is null,
+column of its own, `<column>~2` and so on, a name that no field has; so is a field whose name
+differs only in case. Inside a record, too, no row shows a field that its own schema has not, nor
+lacks one. What a row's schema has not is null,
 whatever default another one knows: so a row says the same alone, beside rows of other versions, and
 joined with them. A row that does not decode, or has a time that microseconds cannot count, as SQL
 and Spark count them, has null in every field.
@@ -18,8 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from storage_core.fields import Decoded, Fault, decode_batch
+from storage_core.fields.names import free_name
 from storage_core.parts.unique_keys import with_unique_keys
-from storage_core.sealed.part_values import VARIANT, Writer, base_of, column_of, shown_fields
+from storage_core.sealed.part_values import VARIANT, Writer, column_of, shown_fields
 
 _MS_MAX: Final = (2**63 - 1) // 1000
 _untyped: Any = pa
@@ -40,46 +42,38 @@ class Layout:
     Attributes:
         types: Theirs, as the fields have them.
         places: The column of each field, by the schema's number.
+        newest: Those of the newest schema, by whose fields payloads are made again.
     """
 
     types: pa.Schema
     places: Mapping[int, Mapping[str, str]]
+    newest: Mapping[str, str]
 
 
 def layout_of(writers: Mapping[int, Writer], numbers: Sequence[int]) -> Layout:
     """Return the columns of rows of these schemas, those of the newest one first."""
     types: dict[str, pa.DataType] = {}
+    taken: set[str] = set()
+    of_field: dict[str, list[str]] = {}
     places: dict[int, dict[str, str]] = {}
     order = sorted(numbers, key=lambda number: (writers[number].registry_id, number))
     for number in reversed(order):
         schema = writers[number].schema
         places[number] = here = {}
-        met: set[str] = set()
         for field in schema.arrow_schema(shown_fields(schema)):
-            column = column_of(field.name)
-            if number == order[-1]:
+            columns = of_field.setdefault(field.name, [])
+            column = next((one for one in columns if _holds(types[one], field.type)), None)
+            if column is None:
+                column = free_name(column_of(field.name), taken, VARIANT)
+                columns.append(column)
                 types[column] = field.type
-            elif column.lower() in met:
-                # Beside others it would be the column of the one that differs only in case.
-                continue
-            else:
-                column = _column_for(column, field.type, types)
-                types.setdefault(column, field.type)
-            met.add(base_of(column).lower())
             here[field.name] = column
-    return Layout(pa.schema(list(types.items())), places)
+    return Layout(pa.schema(list(types.items())), places, places[order[-1]])
 
 
-def _column_for(column: str, kind: pa.DataType, types: Mapping[str, pa.DataType]) -> str:
-    """Return the column that holds a field, or the name of one that is to."""
-    alike = [name for name in types if base_of(name).lower() == column.lower()]
-    if not alike:
-        return column
-    alike.sort(key=lambda name: base_of(name) != column)
-    for name in alike:
-        if types[name] == kind or (kind, types[name]) in _HELD:
-            return name
-    return f"{base_of(alike[0])}{VARIANT}{len(alike) + 1}"
+def _holds(kind: pa.DataType, other: pa.DataType) -> bool:
+    """Tell whether a column of one type holds values of another."""
+    return kind == other or (other, kind) in _HELD
 
 
 def decoded_as(

@@ -22,11 +22,8 @@ from storage_core.sealed.part_values import (
     FRAMES,
     FRAMING,
     Writer,
-    column_of,
     known_to,
     one_array,
-    reader_of,
-    shown_fields,
     shown_type,
 )
 
@@ -45,12 +42,10 @@ class _Kind:
     Attributes:
         writers: The schemas, by number.
         layout: The columns.
-        names: The fields of the newest one. Whoever makes payloads again looks at these alone.
     """
 
     writers: Mapping[int, Writer]
     layout: Layout
-    names: list[str]
 
 
 def with_fields(
@@ -70,8 +65,7 @@ def with_fields(
         numbers: Of the schemas that the rows have.
         handled: Called with 0 behind each of them.
     """
-    names = shown_fields(reader_of(writers, numbers))
-    kind = _Kind(writers, layout_of(writers, numbers), names)
+    kind = _Kind(writers, layout_of(writers, numbers))
     found: list[pa.Table] = []
     for rows in _pieces(batches):
         found.append(_with_fields(rows, kind))
@@ -123,7 +117,9 @@ def _with_fields(rows: pa.Table, kind: _Kind) -> pa.Table:
             decoded = decoded_as(kind.layout, number, bodies, writer, starts[places])
             if decoded is not None:
                 parts.append((places, decoded.table))
-                framing[places] = _framing(decoded, kind.names, bodies, writer, starts[places])
+                framing[places] = _framing(
+                    decoded, kind.layout.newest, bodies, writer, starts[places]
+                )
     is_made = framing >= 0
     table = table.set_column(
         table.schema.get_field_index("payload"), "payload", _kept(payload, is_made)
@@ -144,14 +140,14 @@ def _kept(payload: Any, is_made: Mask) -> Any:  # noqa: ANN401 - arrays
 
 def _framing(
     decoded: Decoded,
-    names: list[str],
+    columns: Mapping[str, str],
     payload: Any,  # noqa: ANN401 - an array
     writer: Writer,
     starts: Places,
 ) -> npt.NDArray[np.int8]:
     """Return for each row how its payload can be made again; -1 where it cannot."""
     found = np.full(len(starts), -1, np.int8)
-    newest = decoded.table.select([column_of(name) for name in names]).rename_columns(names)
+    newest = decoded.table.select(list(columns.values())).rename_columns(list(columns))
     values = known_to(writer.schema, newest)
     if not values.schema.names:
         # Nothing is shown of such values, and Arrow counts no rows without columns.

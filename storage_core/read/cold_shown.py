@@ -19,11 +19,10 @@ from storage_core.sealed.part_groups import Foot
 from storage_core.sealed.part_values import (
     FRAMING,
     Writer,
-    column_of,
+    columns_in,
     one_array,
     payloads_of,
     reader_of,
-    shown_fields,
 )
 
 _untyped: Any = pa
@@ -44,8 +43,8 @@ class ShownRows:
         """Return what is to be read of the wanted rows, beside what tells that they are."""
         names = [name for name in columns if name not in (*first, "shard", "secondary", "late")]
         if "payload" in columns and FRAMING in foot.schema.names:
-            fields = shown_fields(self._reader(foot))
-            names += [SCHEMA, FRAMING, *(column_of(name) for name in fields)]
+            columns_of_fields = columns_in(self._reader(foot), foot.schema.names)
+            names += [SCHEMA, FRAMING, *columns_of_fields.values()]
         there = foot.schema.names
         return [name for name in dict.fromkeys(names) if name in there]
 
@@ -104,7 +103,9 @@ class ShownRows:
         if "payload" not in rows.schema.names:
             rows = rows.append_column("payload", nulls(rows.num_rows, pa.binary()))
         reader = self._reader(foot)
-        made: Array = payloads_of(rows, self._all_writers(), shown_fields(reader), reader)
+        made: Array = payloads_of(
+            rows, self._all_writers(), columns_in(reader, foot.schema.names), reader
+        )
         return made
 
     def _reader(self, foot: Foot) -> AvroSchema:
@@ -117,7 +118,7 @@ class ShownRows:
     def _all_writers(self) -> dict[int, Writer]:
         if self._writers is None:
             self._writers = {
-                number: Writer(AvroSchema.parse(one.text), one.registry_id)
+                number: Writer(AvroSchema.stored(one.text), one.registry_id)
                 for number, one in enumerate(schemas_in(self._view))
             }
         return self._writers

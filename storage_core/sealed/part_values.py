@@ -6,9 +6,15 @@ written by the row's own schema behind the frame that `framing` names, are it bi
 of fields that it does not have, or has of other types (`<column>~2`), only show
 (storage_core/parts/shown_values.py). Which payloads are left out was tried when the part was made
 (storage_core/parts/typed_rows.py).
+
+A column is of one field. It is called as the field (`column_of`), and `<column>~2` and so on where
+the part has that name already: of the field by another type, or of one that differs only in case,
+which many readers of Parquet do not tell apart. Where this was not so yet, fields of which one had
+the name of the other were one column, each in the rows of the schemas that have it; `fields_in`
+tells both.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,8 +24,9 @@ import pyarrow.compute as pc
 
 from storage_core.errors import InvalidRequestError
 from storage_core.fields import AvroSchema, encode_batch, frame_of
+from storage_core.fields.names import column_beside, field_beside, is_valid_name
 
-# Behind it is the number of a column that shows a field beside another type of it.
+# Behind it is the number of a column that shows a field beside another column of its name.
 VARIANT: Final = "~"
 # How a payload that is left out begins; null for one that is kept.
 FRAMING: Final = "framing"
@@ -52,13 +59,89 @@ class Writer:
 
 
 def column_of(field: str) -> str:
-    """Return the column of a field: its own name, unless the envelope has that."""
-    return f"value_{field}" if field.lower() in ENVELOPE else field
+    """Return the column of a field: its own name, unless the log has a column of that name."""
+    return column_beside(field, ENVELOPE)
 
 
 def base_of(column: str) -> str:
-    """Return the column that a column stands beside; it is itself unless it shows another type."""
+    """Return the column that a column stands beside; mostly it is itself."""
     return column.partition(VARIANT)[0]
+
+
+def _column_before(field: str) -> str:
+    """Return the column that a field had where two fields could be one column."""
+    return f"value_{field}" if field.lower() in ENVELOPE else field
+
+
+def columns_in(reader: AvroSchema, there: Collection[str]) -> dict[str, str]:
+    """Return the column of each field of a part's schema, of those that its file has.
+
+    Args:
+        reader: The schema by which the part shows values.
+        there: The columns of the file.
+    """
+    variants: dict[str, list[str]] = {}
+    for column in there:
+        variants.setdefault(base_of(column), []).append(column)
+    found: dict[str, str] = {}
+    for field in _columnar(reader):
+        # The columns of the newest schema are named before those of others.
+        own = column_of(field)
+        of_field = [own] if own in there else variants.get(own, [])
+        before = _column_before(field)
+        if of_field:
+            column = min(of_field, key=lambda name: (len(name), name))
+        elif before in there:
+            column = before
+        else:
+            continue
+        if column not in found.values():
+            found[field] = column
+    return found
+
+
+def fields_in(
+    columns: Iterable[str], written: Mapping[int, Sequence[str]]
+) -> dict[str, dict[str, frozenset[int] | None]]:
+    """Return which field each column of a part shows.
+
+    Args:
+        columns: The part's columns.
+        written: The fields that a part can show, of each schema that wrote rows of it, by number.
+
+    Returns:
+        For each column its fields: the numbers of the schemas in whose rows it is that field, None
+        for all. There is one field but in parts that were made where two could be one column.
+    """
+    bases = {one: base_of(one) for one in columns if one.lower() not in ENVELOPE}
+    own = {base: field_beside(base, ENVELOPE) for base in bases.values()}
+    with_column = set(own.values())
+    found: dict[str, dict[str, frozenset[int] | None]] = {}
+    for column, base in bases.items():
+        numbers: dict[str, set[int]] = {}
+        for number, names in written.items():
+            if with_column.issuperset(names):
+                shown = own[base] if own[base] in names else None
+            else:
+                shown = _shown_before(base, own[base], names, with_column)
+            if shown is not None:
+                numbers.setdefault(shown, set()).add(number)
+        if len(numbers) > 1:
+            found[column] = {name: frozenset(some) for name, some in numbers.items()}
+        else:
+            found[column] = dict.fromkeys(numbers or (own[base],))
+    return found
+
+
+def _shown_before(
+    base: str, own: str, names: Sequence[str], with_column: Collection[str]
+) -> str | None:
+    """Return which of a schema's fields a column shows, where some have none of their own."""
+    for name in names:
+        is_alike = _column_before(name).lower() == base.lower()
+        if name == own or (is_alike and name not in with_column):
+            return name
+    return None
 
 
 def reader_of(writers: Mapping[int, Writer], numbers: Iterable[int]) -> AvroSchema:
@@ -68,21 +151,21 @@ def reader_of(writers: Mapping[int, Writer], numbers: Iterable[int]) -> AvroSche
 
 
 def payloads_of(
-    rows: pa.Table, writers: Mapping[int, Writer], fields: list[str], reader: AvroSchema
+    rows: pa.Table, writers: Mapping[int, Writer], columns: Mapping[str, str], reader: AvroSchema
 ) -> Any:  # noqa: ANN401 - an array
     """Return the payloads of rows of a part, those made again that were left out.
 
     Args:
         rows: With the columns of a part of values.
         writers: By number.
-        fields: The fields that it has as columns.
+        columns: Those of its schema's fields, by field (`columns_in`).
         reader: The schema by which the part shows values, that of all its rows.
     """
     table: Any = rows.combine_chunks()
     made: Any = one_array(table.column("payload"))
     framing = table.column(FRAMING).fill_null(-1).to_numpy()
     numbers = table.column("schema").to_numpy()
-    values = table.select([column_of(name) for name in fields]).rename_columns(fields)
+    values = table.select(list(columns.values())).rename_columns(list(columns))
     values = _with_wide_decimals(values, reader)
     for number in np.unique(numbers):
         for how, (_, frame) in FRAMES.items():
@@ -106,19 +189,24 @@ def known_to(writer: AvroSchema, values: Any) -> Any:  # noqa: ANN401 - a table
 
 
 def shown_fields(reader: AvroSchema) -> list[str]:
+    """Return the fields that have columns in parts: those that readers of Parquet tell apart."""
+    return [
+        one.name
+        for one in reader.arrow_schema(_columnar(reader))
+        if is_valid_name(one.name) and not _has_alike(one.type)
+    ]
+
+
+def _columnar(reader: AvroSchema) -> list[str]:
     """Return the fields that a file of Parquet can have as columns."""
     names: list[str] = []
-    columns: set[str] = set()
     for field in reader.fields:
-        if column_of(field.name) in columns:
-            continue
         try:
             kind = reader.arrow_schema([field.name]).field(0).type
         except InvalidRequestError:
             continue
-        if _can_lie(kind):
+        if field.name not in names and _can_lie(kind):
             names.append(field.name)
-            columns.add(column_of(field.name))
     return names
 
 
@@ -158,6 +246,14 @@ def _can_lie(kind: pa.DataType) -> bool:
     if pa.types.is_fixed_size_binary(kind):
         return bool(kind.byte_width)
     return not pa.types.is_null(kind)
+
+
+def _has_alike(kind: Any) -> bool:  # noqa: ANN401 - a type of Arrow's
+    """Tell whether a record, at any depth, has fields whose names differ only in case."""
+    fields = [kind.field(at) for at in range(kind.num_fields)]
+    names = {one.name.lower() for one in fields} if pa.types.is_struct(kind) else set()
+    is_alike = pa.types.is_struct(kind) and len(names) < len(fields)
+    return is_alike or any(_has_alike(one.type) for one in fields)
 
 
 def one_array(column: Any) -> Any:  # noqa: ANN401 - an array

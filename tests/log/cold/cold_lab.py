@@ -24,7 +24,7 @@ from storage_core.parts.catalogue import replace_parts
 from storage_core.parts.compact import next_group
 from storage_core.parts.part_file import write_part
 from storage_core.read.parts import Part, _kept_parts
-from storage_core.sealed.part_values import Writer, column_of, payloads_of, reader_of
+from storage_core.sealed.part_values import Writer, columns_in, payloads_of, reader_of
 from storage_core.store import rocks
 from storage_core.store.key_value import Batch
 
@@ -283,10 +283,10 @@ def _bodies(rng: np.random.Generator, schema: AvroSchema, count: int, frame: byt
 
 def _with_payloads(table: pa.Table, writers: dict[int, Writer]) -> pa.Table:
     reader = reader_of(writers, table.column("schema").to_numpy().tolist())
-    fields = [one.name for one in reader.fields if column_of(one.name) in table.schema.names]
+    columns = columns_in(reader, table.schema.names)
     if "payload" not in table.schema.names:
         table = table.append_column("payload", pa.nulls(len(table), pa.binary()))
-    payloads = payloads_of(table, writers, fields, reader)
+    payloads = payloads_of(table, writers, columns, reader)
     at = table.schema.get_field_index("payload")
     return table.set_column(at, "payload", payloads)
 

@@ -100,7 +100,7 @@ def test_payloads_that_are_left_out_are_made_again_of_what_stays():
     assert found.column("payload").null_count == ROWS - ROWS // 100
     reader: AvroSchema = SCHEMAS[1]
     known = dict(enumerate(WRITERS))
-    payloads = payloads_of(found, known, ["x", "note"], reader).to_pylist()
+    payloads = payloads_of(found, known, {"x": "x", "note": "note"}, reader).to_pylist()
     stored: Any = rows.column("payload")
     expected = stored.to_pylist()
     assert payloads == [expected[at] for at in found.column("address").to_pylist()]
