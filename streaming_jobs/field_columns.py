@@ -1,7 +1,8 @@
 """Which column a schema's field is, as the source shows it and the sink takes it.
 
-A field has its own name, unless one of the log's columns has that: then `value_` stands before it.
-Spark does not tell names apart by case, so nor does this. The value of a schema that is no record
+A field has its own name, unless one of these columns has that: then `value_` stands before it, and
+so before a field that is called `value_` and such a name. Spark does not tell names apart by case,
+so nor does this. The value of a schema that is no record
 is the column `value`, in which other rows have their bytes.
 """
 
@@ -25,7 +26,9 @@ _TAKEN: Final = frozenset(name.lower() for name in OWN_COLUMNS)
 
 def column_of(field: str) -> str:
     """Return the column that shows a record's field."""
-    return f"value_{field}" if field.lower() in _TAKEN else field
+    from storage_core.fields import column_beside  # noqa: PLC0415 - who reads bytes does without
+
+    return column_beside(field, _TAKEN)
 
 
 def columns_of(schema: "AvroSchema") -> list[str]:

@@ -11,11 +11,14 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import DataType
 
 from storage_core.cold.united import (
+    SCHEMA_NUMBER,
     Kinds,
     Shown,
+    Source,
     insides,
     is_one_to_engines,
     one_kind,
+    part_of,
     record_fields,
 )
 from streaming_jobs.field_types import shown_types
@@ -25,8 +28,17 @@ _types: Any = pa.types
 
 def value_of(shown: Shown) -> Column:
     """Return a column as it is shown."""
-    values = [_as_shown(named(column), kind, shown.kinds) for column, kind in shown.sources]
+    values = [_of_rows(one, shown.kinds) for one in shown.sources]
+    if not values:
+        values = [F.lit(None).cast(_spark(one_kind(shown.kinds)))]
     return (values[0] if len(values) == 1 else F.coalesce(*values)).alias(shown.name)
+
+
+def _of_rows(source: Source, kinds: Kinds) -> Column:
+    value = _as_shown(named(source.column), source.kind, kinds)
+    if source.schemas is None:
+        return value
+    return F.when(F.col(SCHEMA_NUMBER).isin(*sorted(source.schemas)), value)
 
 
 def named(name: str) -> Column:
@@ -57,11 +69,13 @@ def _record(value: Column, kind: Any, kinds: Kinds) -> Column:  # noqa: ANN401 -
     shown = []
     for one in record_fields(kinds):
         inner = F.lit(None).cast(_spark(one_kind(one.kinds)))
-        for field in one.among(kind):
+        field = part_of(kind, one)
+        if field is not None:
             inner = _as_shown(value.getField(field.name), field.type, one.kinds)
         shown.append(inner.alias(one.name))
     return F.when(value.isNotNull(), F.struct(*shown))
 
 
 def _spark(kind: pa.DataType) -> DataType:
-    return shown_types(kind)[0]
+    is_small = pa.types.is_integer(kind) and kind not in (pa.int32(), pa.int64())
+    return shown_types(pa.int32() if is_small else kind)[0]

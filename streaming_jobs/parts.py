@@ -21,18 +21,17 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
-from pyspark.sql.types import DataType, StructField, StructType
+from pyspark.sql.types import DataType, IntegerType, StructField, StructType
 
 from storage_core import InvalidRequestError
 from storage_core.cold.missing import told_missing
 from storage_core.cold.moment import (
-    OWN_COLUMNS,
     TRIES_MAX,
     Moment,
     PartGoneError,
     look,
 )
-from storage_core.cold.united import Shown
+from storage_core.cold.united import SCHEMA_NUMBER, Shown
 from streaming_jobs.field_types import shown_types
 from streaming_jobs.option_values import path_here
 from streaming_jobs.part_casts import named, value_of
@@ -136,21 +135,24 @@ def _hot(spark: SparkSession, moment: Moment, wanted: Sequence[str] | None) -> I
 def _asked(columns: Iterable[Shown], wanted: Sequence[str] | None) -> list[Shown]:
     """Return the columns of a table that are shown, or needed to tell what is."""
     asked = None if wanted is None else {*map(str.lower, wanted), *_TELLING}
-    return [
-        one
-        for one in columns
-        if one.name not in OWN_COLUMNS and (asked is None or one.name.lower() in asked)
-    ]
+    return [one for one in columns if asked is None or one.name.lower() in asked]
 
 
 def _as_spark(columns: Iterable[Shown]) -> StructType:
     """Return columns of a table by Spark's types."""
     told: dict[str, StructField] = {}
     for one in columns:
-        for column, kind in one.sources:
-            if column.lower() in told:
-                _refuse_alike("columns", told[column.lower()].name, column)
-            told[column.lower()] = StructField(column, _type_of(one.name, kind))
+        for kind in one.kinds:
+            # Whichever rows are there: a schema tells what a column can have.
+            _type_of(one.name, kind)
+        for source in one.sources:
+            column = source.column
+            other = told.get(column.lower())
+            if other is not None and other.name != column:
+                _refuse_alike(other.name, column)
+            told[column.lower()] = StructField(column, _type_of(one.name, source.kind))
+            if source.schemas is not None:
+                told[SCHEMA_NUMBER] = StructField(SCHEMA_NUMBER, IntegerType())
     return StructType(list(told.values()))
 
 
@@ -163,22 +165,14 @@ def _type_of(name: str, kind: pa.DataType) -> DataType:
     unread = next((one for one in _leaves(kind) if _is_unread(one)), None)
     if unread is not None:
         raise InvalidRequestError(_UNREAD.format(repr(name), unread))
-    _refuse_parts_alike(name, kind)
     return shown_types(_plain(kind))[0]
 
 
-def _refuse_parts_alike(name: str, kind: Any) -> None:  # noqa: ANN401 - a type of Arrow's
-    """Refuse records whose fields Spark would not read from a file, at any depth of a column."""
-    met: dict[str, str] = {}
-    for at in range(kind.num_fields):
-        field = kind.field(at)
-        if (other := met.setdefault(field.name.lower(), field.name)) != field.name:
-            _refuse_alike(f"fields of {name!r}", other, field.name)
-        _refuse_parts_alike(name, field.type)
-
-
-def _refuse_alike(what: str, one: str, other: str) -> NoReturn:
-    message = f"{what}, {one!r} and {other!r}, differ only in case, which Spark does not tell apart"
+def _refuse_alike(one: str, other: str) -> NoReturn:
+    message = (
+        f"columns of a part, {one!r} and {other!r}, differ only in case, which Spark does not tell "
+        "apart; leave them out by `columns`, or ask in SQL"
+    )
     raise InvalidRequestError(message)
 
 

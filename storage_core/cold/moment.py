@@ -7,31 +7,31 @@ the look, as one that has expired, or some time after it was joined with others:
 it gone looks anew.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from storage_core.catalog.stream_file import StreamFiles, read_stream
-from storage_core.cold.alike import FilesAlike, files_alike
-from storage_core.cold.no_rows import tables_without_rows
-from storage_core.cold.shapes import names_of_several_shapes
-from storage_core.cold.united import Shown, shown_columns
+from storage_core.cold.alike import Fields, FilesAlike, files_alike
+from storage_core.cold.field_columns import field_columns
+from storage_core.cold.stream_columns import StreamColumns, row_columns
+from storage_core.cold.united import Shown
 from storage_core.cold.whole_transactions import ShardSnapshot, snapshot_of_shards
 from storage_core.errors import UnavailableError
 from storage_core.fields import AvroSchema
 from storage_core.format.part_entry import ShardParts
-from storage_core.parts.part_rows import COMMITTED, numbered, numbers_of, part_rows, stored_columns
+from storage_core.format.record import SCHEMA
+from storage_core.format.schema_order import in_order_of_all
+from storage_core.parts.part_rows import numbered, numbers_of, part_rows, stored_columns
 from storage_core.reader import StreamReader
-from storage_core.sealed.part_values import FRAMING, Writer
+from storage_core.sealed.part_values import Writer, fields_in, shown_fields
 
 # How often is looked anew for parts that have gone.
 TRIES_MAX: Final = 5
-# What parts have for the log alone.
-OWN_COLUMNS: Final = ("schema", FRAMING, COMMITTED)
 A_PART_HAS_GONE: Final = "a part has gone since the streams were looked at; look anew"
 
 
@@ -44,8 +44,8 @@ class Moment:
     """A stream at one moment.
 
     Attributes:
-        files: Those of the parts, by their columns, with what these are beside those of others.
-        hot: The rows behind them; where there are neither, tables without rows.
+        files: Those of the parts, by their columns, with what the stream's columns are in them.
+        hot: The rows behind them; where there are neither, a table without rows.
         looks: What of both is not shown, by shard.
     """
 
@@ -82,23 +82,40 @@ def moment_of(reader: StreamReader, whole: StreamFiles) -> Moment:
         looks[shard] = one.parts
         stored += _hot_rows(reader, shard, one, has_keys=has_keys)
     # IMPORTANT: behind the looks at the rows, so that each has its schema here.
-    entries = reader.schemas()
+    orders = {shard: reader.shard(shard).schemas() for shard in looks}
+    entries = in_order_of_all(orders.values())
     known = numbers_of(entries)
     hot = [numbered(batch, known) for batch in stored]
-    writers = [Writer(AvroSchema.parse(one.text), one.registry_id) for one in entries]
+    writers = [Writer(AvroSchema.stored(one.text), one.registry_id) for one in entries]
     tables = [one.rows for one in part_rows(hot, has_keys=has_keys, writers=writers)] if hot else []
-    files = _alike((whole.shard_directory(n), parts) for n, parts in looks.items())
+    own = row_columns(has_keys=has_keys)
+    fields = [shown_fields(one.schema) for one in writers]
+    by_identity = {one.identity: some for one, some in zip(entries, fields, strict=True)}
+    files = _alike(
+        (whole.shard_directory(shard), parts, [by_identity[one.identity] for one in orders[shard]])
+        for shard, parts in looks.items()
+    )
     if not files and not tables:
-        tables = list(tables_without_rows(dict(enumerate(writers)), has_keys=has_keys))
-    schemas = [*(one.schema for one in files), *(rows.schema for rows in tables)]
-    shown = shown_columns(schemas, names_of_several_shapes(writers))
-    of_files, of_rows = shown[: len(files)], shown[len(files) :]
+        tables = [own.empty_table()]
+    columns = StreamColumns(own, field_columns(one.schema for one in writers))
     return Moment(
-        list(zip(of_files, files, strict=True)), list(zip(of_rows, tables, strict=True)), looks
+        [(columns.in_table(one.schema, one.fields), one) for one in files],
+        [(columns.in_table(rows.schema, _fields_in(rows, fields)), rows) for rows in tables],
+        looks,
     )
 
 
-def _alike(shards: Iterable[tuple[Path, ShardParts]]) -> list[FilesAlike]:
+def _fields_in(rows: pa.Table, fields: Sequence[Sequence[str]]) -> Fields:
+    """Return the fields that the columns of rows show, of those of each schema by number."""
+    if SCHEMA not in rows.schema.names:
+        return {}
+    numbers: list[Any] = rows.column(SCHEMA).unique().to_pylist()
+    return fields_in(rows.schema.names, {number: fields[number] for number in numbers})
+
+
+def _alike(
+    shards: Iterable[tuple[Path, ShardParts, Sequence[Sequence[str]]]],
+) -> list[FilesAlike]:
     """Return files by their columns; one that has gone is told."""
     try:
         return files_alike(shards)

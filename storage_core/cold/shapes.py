@@ -1,23 +1,19 @@
-"""Fields of one name and several shapes: which columns of a table they are.
+"""Shapes of types: which can be one column.
 
-SQL unites columns by name, and no type is both a number and a record. So where a name has shapes
-among the schemas of a stream that SQL cannot unite, numbers and texts keep it, and the others are
-columns of their own: `<name>_record`, `<name>_list` (of records `<name>_list_record`),
-`<name>_map`, `<name>_bytes`, `<name>_time`, and `<name>_clock`, a time of day. Dates, times of no
-zone and times of nanoseconds are shapes apart: no type of a time has all that the others have, and
-a zone would be guessed.
+No type is both a number and a record. Dates, times of no zone and times of nanoseconds are shapes
+apart: no type of a time has all that the others have, and a zone would be guessed.
 """
 
-from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 import pyarrow as pa
 
-from storage_core.sealed.part_values import Writer, column_of, shown_fields, shown_type
+from storage_core.sealed.part_values import shown_type
 
-# Those that keep a name, and what can be a text beside texts.
+# What a list or a map of them is a plain list or map of.
 _PLAIN: Final = ("number", "text")
+# What can be a text beside texts.
 _TEXTS_TOO: Final = (
     *("number", "bytes", "clock", "date"),
     *("time", "time_ns", "local_time", "local_time_ns"),
@@ -58,31 +54,16 @@ def can_unite(shapes: AbstractSet[str]) -> bool:
     return "text" in shapes and len(others) == 1 and others < set(_TEXTS_TOO)
 
 
-def names_of_several_shapes(writers: Iterable[Writer]) -> frozenset[str]:
-    """Return the columns that have several shapes among the values that these schemas wrote."""
-    met: dict[str, set[str]] = {}
-    for writer in writers:
-        names = shown_fields(writer.schema)
-        for field in writer.schema.arrow_schema(names):
-            met.setdefault(column_of(field.name).lower(), set()).add(shape_of(field.type))
-    return frozenset(name for name, shapes in met.items() if not can_unite(shapes))
-
-
-def shown_name(
-    name: str, kind: pa.DataType, several: AbstractSet[str], taken: AbstractSet[str]
-) -> str:
-    """Return the column of a field: its own name, or one by its shape beside others.
-
-    Args:
-        name: The field's.
-        kind: Its type.
-        several: The names, in small letters, that have shapes that are not one column.
-        taken: All names, in small letters.
-    """
-    shape = shape_of(kind)
-    if name.lower() not in several or shape in _PLAIN:
-        return name
-    shown = f"{name}_{shape}"
-    while shown.lower() in taken:
-        shown += "_"
-    return shown
+def plain(kind: Any) -> pa.DataType:  # noqa: ANN401 - a type of Arrow's
+    """Return a type as engines have it, whatever lists call their items."""
+    if _types.is_dictionary(kind):
+        return plain(kind.value_type)
+    if _types.is_fixed_size_binary(kind):
+        return pa.binary()
+    if _types.is_struct(kind):
+        return pa.struct([pa.field(one.name, plain(one.type)) for one in kind])
+    if _types.is_map(kind):
+        return pa.map_(pa.string(), plain(kind.item_type))
+    if _types.is_list(kind):
+        return pa.list_(plain(kind.value_type))
+    return pa.string() if _types.is_decimal256(kind) else kind

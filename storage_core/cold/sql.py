@@ -30,6 +30,7 @@ from storage_core.cold.engine import (
     told,
 )
 from storage_core.cold.interruptible import Interruptible
+from storage_core.cold.json_of_bytes import refuse_json_of_bytes
 from storage_core.cold.missing import refuse_damaged, told_missing
 from storage_core.cold.moment import TRIES_MAX, PartGoneError, look
 from storage_core.cold.sql_casts import quoted
@@ -83,6 +84,7 @@ class Streams:
         _refuse_alike(self._names)
         self.connection = opened(memory_bytes_max)
         try:
+            refuse_json_of_bytes(self.connection)
             self.refresh()
         except BaseException:
             self.close()

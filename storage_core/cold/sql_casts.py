@@ -1,21 +1,30 @@
 """Columns of a table as DuckDB is to show them beside those of others: expressions of SQL."""
 
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
 
 from storage_core.cold.united import (
+    SCHEMA_NUMBER,
     Kinds,
     Shown,
+    Source,
     insides,
     is_one_to_engines,
     one_kind,
+    part_of,
     record_fields,
 )
 
 _QUOTE: Final = '"'
 _NAMES: Final[dict[pa.DataType, str]] = {
     pa.bool_(): "BOOLEAN",
+    pa.int8(): "TINYINT",
+    pa.uint8(): "UTINYINT",
+    pa.uint16(): "USMALLINT",
     pa.int32(): "INTEGER",
     pa.int64(): "BIGINT",
     pa.float32(): "FLOAT",
@@ -31,17 +40,52 @@ _types: Any = pa.types
 
 def selected(columns: tuple[Shown, ...]) -> str:
     """Return what is selected of a table for its columns to be those that are shown."""
-    if all(one.is_as_it_lies for one in columns):
-        return "*"
     return ", ".join(
         quoted(one.name) if one.is_as_it_lies else f"{_value(one)} AS {quoted(one.name)}"
         for one in columns
     )
 
 
+def told_apart(names: Sequence[str], columns: tuple[Shown, ...]) -> tuple[str, tuple[Shown, ...]]:
+    """Return names for the columns of a file that differ only in case, and what is shown by them.
+
+    Args:
+        names: The columns of the file, in its order.
+        columns: What is shown of it.
+
+    Returns:
+        What stands behind the file in FROM, and the columns as they are then.
+    """
+    count = Counter(map(str.lower, names))
+    other = {name: f"{name} {at}" for at, name in enumerate(names) if count[name.lower()] > 1}
+    if not other:
+        return "", columns
+    listed = ", ".join(quoted(other.get(name, name)) for name in names)
+    renamed = (
+        replace(
+            one,
+            sources=tuple(
+                replace(each, column=other.get(each.column, each.column)) for each in one.sources
+            ),
+        )
+        for one in columns
+    )
+    return f" AS of_file({listed})", tuple(renamed)
+
+
 def _value(shown: Shown) -> str:
-    values = [_cast(quoted(column), kind, shown.kinds, 0) for column, kind in shown.sources]
+    if not shown.sources:
+        return f"CAST(NULL AS {_name(one_kind(shown.kinds))})"
+    values = [_of_rows(one, shown.kinds) for one in shown.sources]
     return values[0] if len(values) == 1 else f"coalesce({', '.join(values)})"
+
+
+def _of_rows(source: Source, kinds: Kinds) -> str:
+    value = _cast(quoted(source.column), source.kind, kinds, 0)
+    if source.schemas is None:
+        return value
+    numbers = ", ".join(map(str, sorted(source.schemas)))
+    return f"CASE WHEN {quoted(SCHEMA_NUMBER)} IN ({numbers}) THEN {value} END"
 
 
 def quoted(name: str) -> str:
@@ -75,9 +119,9 @@ def _cast(value: str, kind: Any, kinds: Kinds, depth: int) -> str:  # noqa: ANN4
 def _record(value: str, kind: Any, kinds: Kinds, depth: int) -> str:  # noqa: ANN401 - Arrow's
     shown = []
     for one in record_fields(kinds):
-        there = one.among(kind)
         inner = f"CAST(NULL AS {_name(one_kind(one.kinds))})"
-        for field in there:
+        field = part_of(kind, one)
+        if field is not None:
             text = field.name.replace("'", "''")
             inner = _cast(f"struct_extract({value}, '{text}')", field.type, one.kinds, depth)
         shown.append(f"{quoted(one.name)} := {inner}")

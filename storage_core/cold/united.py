@@ -14,15 +14,17 @@ here, for all of them:
     records, lists, maps              of what their insides come to, records with the fields of all
 """
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 
-from storage_core.cold.shapes import can_unite, shape_of, shown_name
-from storage_core.sealed.part_values import ENVELOPE, base_of
+from storage_core.cold.field_columns import FieldColumn, FieldColumns
+from storage_core.cold.shapes import plain, shape_of
+from storage_core.format.record import SCHEMA
 
+# The column of tables that says by number which schema wrote a row's value.
+SCHEMA_NUMBER: Final = SCHEMA
 _DIGITS_MAX: Final = 38
 # So many a double has of each decimal.
 _DOUBLE_DIGITS: Final = 15
@@ -34,116 +36,53 @@ Kinds = tuple[pa.DataType, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """A column of a table that is a column as it is shown.
+
+    Attributes:
+        column: Its name.
+        kind: Its type.
+        schemas: The numbers of the schemas in whose rows it is; None for all rows.
+    """
+
+    column: str
+    kind: pa.DataType
+    schemas: frozenset[int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Shown:
     """A column as it is shown.
 
     Attributes:
         name: Its name.
-        sources: The columns of the table that it is, by name, with their types; each row has it
-            in one of them.
+        sources: The columns of the table that it is; each row has it in one of them. Without any
+            it is null in all rows of the table.
         kinds: The types that it has in all tables.
     """
 
     name: str
-    sources: tuple[tuple[str, pa.DataType], ...]
+    sources: tuple[Source, ...]
     kinds: Kinds
 
     @property
     def is_as_it_lies(self) -> bool:
         """Whether a column of the table is it."""
-        (column, kind), *others = self.sources
-        return self.name == column and not others and is_one_to_engines(kind, self.kinds)
-
-
-def shown_columns(schemas: Sequence[pa.Schema], several: frozenset[str]) -> list[tuple[Shown, ...]]:
-    """Return for each table what its columns are beside those of the others.
-
-    Args:
-        schemas: The tables' columns.
-        several: The columns of several shapes.
-    """
-    merged = fields_of([list(schema) for schema in schemas], several)
-    return [_shown(schema, merged) for schema in schemas]
-
-
-def _shown(schema: pa.Schema, merged: "Sequence[Merged]") -> tuple[Shown, ...]:
-    found = []
-    for one in merged:
-        bases: dict[str, list[tuple[str, pa.DataType]]] = {}
-        for field in one.among(schema):
-            bases.setdefault(base_of(field.name), []).append((field.name, field.type))
-        for base, sources in bases.items():
-            # Those that differ only in case stay for the engine to tell apart, or to refuse.
-            is_own = base in ENVELOPE or len(bases) > 1
-            kinds = tuple(kind for _, kind in sources) if is_own else one.kinds
-            found.append(Shown(base if is_own else one.name, tuple(sources), kinds))
-    order = {name: at for at, name in enumerate(schema.names)}
-    return tuple(sorted(found, key=lambda shown: order[shown.sources[0][0]]))
-
-
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """A field of records that are united, or a column of tables.
-
-    Attributes:
-        name: Its name.
-        sources: The names and types that are it.
-        kinds: The types.
-    """
-
-    name: str
-    sources: frozenset[tuple[str, pa.DataType]]
-    kinds: Kinds
-
-    def among(self, fields: Iterable["pa.Field[Any]"]) -> list["pa.Field[Any]"]:
-        """Return which of some fields are it."""
-        return [field for field in fields if (field.name, field.type) in self.sources]
-
-
-def fields_of(
-    records: Iterable[Iterable["pa.Field[Any]"]], several: frozenset[str] | None = None
-) -> list[Merged]:
-    """Return the fields that records are united to.
-
-    Args:
-        records: The fields of each.
-        several: The names of several shapes; of those of the records if None.
-    """
-    met = list(dict.fromkeys((one.name, one.type) for fields in records for one in fields))
-    if several is None:
-        several = _of_several_shapes(met)
-    taken = {base_of(name).lower() for name, _ in met}
-    groups: dict[str, list[tuple[str, str, pa.DataType]]] = {}
-    for name, kind in met:
-        shown = shown_name(base_of(name), kind, several, taken)
-        groups.setdefault(shown.lower(), []).append((shown, name, kind))
-    return [
-        Merged(
-            group[0][0],
-            frozenset((name, kind) for _, name, kind in group),
-            tuple(dict.fromkeys(kind for _, _, kind in group)),
-        )
-        for group in groups.values()
-    ]
-
-
-def _of_several_shapes(fields: Iterable[tuple[str, pa.DataType]]) -> frozenset[str]:
-    shapes: dict[str, set[str]] = {}
-    for name, kind in fields:
-        shapes.setdefault(name.lower(), set()).add(shape_of(kind))
-    return frozenset(name for name, some in shapes.items() if not can_unite(some))
+        if len(self.sources) != 1:
+            return False
+        (one,) = self.sources
+        is_whole = self.name == one.column and one.schemas is None
+        return is_whole and is_one_to_engines(one.kind, self.kinds)
 
 
 def one_kind(kinds: Kinds) -> pa.DataType:
     """Return the type of values of several types that can be one column."""
-    if len(kinds) == 1:
-        return kinds[0]
-    every = tuple(dict.fromkeys(_plain(kind) for kind in kinds))
-    if len(every) == 1:
-        return every[0]
+    every = tuple(dict.fromkeys(map(plain, kinds)))
     found = _nested(every)
     if found is not None:
         return found
+    if len(every) == 1:
+        return every[0]
     shapes = {shape_of(kind) for kind in every}
     if "text" in shapes:
         return pa.binary() if shapes == {"text", "bytes"} else pa.string()
@@ -155,12 +94,24 @@ def one_kind(kinds: Kinds) -> pa.DataType:
 
 def is_one_to_engines(kind: pa.DataType, kinds: Kinds) -> bool:
     """Tell whether values of a type are what they come to among several."""
-    return len(kinds) == 1 or _plain(kind) == _plain(one_kind(kinds))
+    return plain(kind) == plain(one_kind(kinds))
 
 
-def record_fields(kinds: Kinds) -> list[Merged]:
+def record_fields(kinds: Kinds) -> list[FieldColumn]:
     """Return the fields that records of several types are united to."""
-    return fields_of([list(_parts(kind)) for kind in kinds])
+    columns = FieldColumns()
+    for kind in kinds:
+        columns.add(_parts(kind))
+    return list(columns)
+
+
+def part_of(record: pa.DataType, column: FieldColumn) -> "pa.Field[Any] | None":
+    """Return which field of a record is one that records are united to; None if none is."""
+    fields: list[pa.Field[Any]] = list(_parts(record))
+    for one in fields:
+        if one.name == column.field and plain(one.type) in column.kinds:
+            return one
+    return None
 
 
 def insides(kinds: Kinds) -> Kinds:
@@ -195,21 +146,6 @@ def _number(kinds: Kinds) -> pa.DataType:
     scale = max(one.scale for one in decimals)
     digits = scale + max(whole, *(one.precision - one.scale for one in decimals))
     return pa.decimal128(digits, scale) if digits <= _DIGITS_MAX else pa.string()
-
-
-def _plain(kind: Any) -> pa.DataType:  # noqa: ANN401 - a type of Arrow's
-    """Return a type as engines have it, whatever lists call their items."""
-    if _types.is_dictionary(kind):
-        return _plain(kind.value_type)
-    if _types.is_fixed_size_binary(kind):
-        return pa.binary()
-    if _types.is_struct(kind):
-        return pa.struct([pa.field(one.name, _plain(one.type)) for one in kind])
-    if _types.is_map(kind):
-        return pa.map_(pa.string(), _plain(kind.item_type))
-    if _types.is_list(kind):
-        return pa.list_(_plain(kind.value_type))
-    return pa.string() if _types.is_decimal256(kind) else kind
 
 
 def _parts(kind: pa.DataType) -> Any:  # noqa: ANN401 - what it has depends on the kind

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from storage_core.cold.moment import OWN_COLUMNS, Moment
-from storage_core.cold.sql_casts import quoted, selected
+from storage_core.cold.moment import Moment
+from storage_core.cold.sql_casts import quoted, selected, told_apart
 from storage_core.format.keys import INT64_MIN
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.record import State
@@ -42,18 +42,18 @@ def show(connection: Any, name: str, moment: Moment) -> None:  # noqa: ANN401 - 
     sources = []
     for columns, one in moment.files:
         listed = ", ".join(f"'{_escaped(path)}'" for path in one.paths)
-        source = f"SELECT {selected(columns)} FROM read_parquet([{listed}], {_AS_WRITTEN})"  # noqa: S608 - escaped
+        names, shown_here = told_apart(one.schema.names, columns)
+        source = (
+            f"SELECT {selected(shown_here)} FROM read_parquet([{listed}], {_AS_WRITTEN}){names}"  # noqa: S608 - escaped
+        )
         sources.append(f"{source} WHERE {shown}" if one.has_hidden else source)
     for number, (columns, table) in enumerate(moment.hot):
         inner = f"{name} {number}"
         _keep(connection, inner, table)
         source = f"SELECT {selected(columns)} FROM {_HOT}.{quoted(inner)}"  # noqa: S608 - quoted
         sources.append(f"{source} WHERE {shown}")
-    own = ", ".join(f"'{one}'" for one in OWN_COLUMNS)
-    connection.execute(
-        f"CREATE OR REPLACE VIEW {quoted(name)} AS "  # noqa: S608 - names are quoted
-        f"SELECT COLUMNS(lambda c: c NOT IN ({own})) FROM ({' UNION ALL BY NAME '.join(sources)})"
-    )
+    # Each has all columns, in the same order.
+    connection.execute(f"CREATE OR REPLACE VIEW {quoted(name)} AS {' UNION ALL '.join(sources)}")
 
 
 def _keep(connection: Any, name: str, table: pa.Table) -> None:  # noqa: ANN401 - DuckDB's

@@ -15,6 +15,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from storage_core import CorruptionError, InvalidRequestError, Stream
+from storage_core.cold.sql import connect
 from streaming_jobs.parts import dataframe
 from tests.log.cold.cold_lab import (
     FIRST_MS,
@@ -156,16 +157,29 @@ def test_frame_does_not_follow_the_working_directory(spark, lab, monkeypatch, tm
     assert frame.count() == 700
 
 
-def test_fields_that_differ_only_in_case_are_refused_by_name(spark, tmp_path):
-    alike = [{"name": "b", "type": "int"}, {"name": "B", "type": "int"}]
-    inner = [{"name": "record", "type": {"type": "record", "name": "Inner", "fields": alike}}]
+ALIKE: list[Row] = [{"name": "b", "type": "int"}, {"name": "B", "type": "int"}]
+
+
+def test_fields_whose_names_meet_have_the_columns_of_sql_sealed_or_not(spark, tmp_path):
     lab = ColdLab(tmp_path)
-    for fields, value in ((inner, {"record": {"b": 1, "B": 2}}), (alike, {"b": 1, "B": 2})):
-        lab.append_values(schema_of(fields), [value], 40 + len(fields))
-        for _ in range(2):
-            with pytest.raises(InvalidRequestError, match=r"'b' and 'B', differ only in case"):
-                dataframe(spark, lab.root, NAME)
-            lab.stream.seal()
+    inner = {"type": "record", "name": "Inner", "fields": ALIKE}
+    fields = [
+        *ALIKE,
+        {"name": "in", "type": inner},
+        {"name": "shard", "type": "int"},
+        {"name": "value_shard", "type": "int"},
+    ]
+    value = {"b": 1, "B": 2, "in": {"b": 5, "B": 6}, "shard": 3, "value_shard": 4}
+    lab.append_values(schema_of(fields), [value], 42)
+    with connect(lab.root) as streams:
+        names = streams.sql(f"FROM {NAME}").columns
+    assert names[-4:] == ["b", "B_2", "value_shard", "value_value_shard"]
+    for _ in range(2):
+        frame = dataframe(spark, lab.root, NAME)
+        assert frame.columns == names
+        (row,) = frame.select(*names[-4:]).collect()
+        assert tuple(row) == (1, 2, 3, 4)
+        lab.stream.seal()
     lab.stream.close()
 
 

@@ -1,26 +1,28 @@
 """A look at a stream for SQL, while what it looks at changes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from typing_extensions import override
 
-from storage_core import SchemaEntry, StreamReader
+from storage_core import StreamReader
 from storage_core.catalog.stream_file import read_stream
 from storage_core.cold.moment import moment_of
 from tests.log.cold.cold_lab import NAME, ColdLab
 
 
 class SlowReader(StreamReader):
-    """A reader behind whose look at the schemas something happens."""
+    """A reader behind whose look at the rows of a shard something happens, once."""
 
     then: Callable[[], None]
 
     @override
-    def schemas(self, registry_id: int | None = None) -> list[SchemaEntry]:
-        found = super().schemas(registry_id)
+    def tail(self, *args: Any, **more: Any) -> Iterator[pa.RecordBatch]:
+        yield from super().tail(*args, **more)
         self.then()
-        return found
+        self.then = lambda: None
 
 
 def test_rows_of_a_schema_that_comes_meanwhile_do_not_stop_a_look(root):

@@ -1,0 +1,63 @@
+"""The columns of a stream as SQL and Spark show them, and what they are of a table's columns.
+
+They follow from the stream's options and its schemas alone: first what the log has of each row,
+whatever rows brought, then the value's fields (field_columns.py). What a table lacks is null in it.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+
+from storage_core.cold.field_columns import FieldColumns
+from storage_core.cold.united import Shown, Source
+from storage_core.read.columns import read_schema
+
+# By schemas, in whose rows a column is a field; None for all rows.
+Fields = Mapping[str, frozenset[int] | None]
+
+
+def row_columns(*, has_keys: bool) -> pa.Schema:
+    """Return the columns that each row has beside its value's fields."""
+    who = ("key",) if has_keys else ("secondary",)
+    brought = () if has_keys else ("key",)
+    return read_schema(
+        (
+            *("shard", *who, "primary", "address", "version", "state"),
+            *(*brought, "headers", "timestamp", "timestamp_type", "schema_id", "payload"),
+        )
+    )
+
+
+class StreamColumns:
+    """The columns of a stream."""
+
+    def __init__(self, own: pa.Schema, values: FieldColumns) -> None:
+        """Have some of the log's own, and those of values."""
+        self._own = own
+        self._values = values
+
+    def in_table(self, table: pa.Schema, fields: Mapping[str, Fields]) -> tuple[Shown, ...]:
+        """Return what the columns are in a table.
+
+        Args:
+            table: The table's columns.
+            fields: The fields that each of them shows (`fields_in`).
+        """
+        return (*self._own_in(table), *self._values_in(table, fields))
+
+    def _own_in(self, table: pa.Schema) -> Iterator[Shown]:
+        for one in self._own:
+            at = table.get_field_index(one.name)
+            sources = (Source(one.name, table.field(at).type),) if at >= 0 else ()
+            yield Shown(one.name, sources, (one.type,))
+
+    def _values_in(self, table: pa.Schema, fields: Mapping[str, Fields]) -> Iterator[Shown]:
+        sources: dict[str, list[Source]] = {}
+        for one in table:
+            for name, schemas in fields.get(one.name, {}).items():
+                column = self._values.column_of(name, one.type)
+                if column is not None:
+                    source = Source(one.name, one.type, schemas)
+                    sources.setdefault(column.name, []).append(source)
+        for column in self._values:
+            yield Shown(column.name, tuple(sources.get(column.name, ())), column.kinds)
