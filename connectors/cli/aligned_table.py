@@ -1,7 +1,8 @@
 """Aligned text tables for people, plain enough for scripts.
 
-Numbers stand to the right. What a terminal could take for a command is escaped, and on a
-terminal lines are cut to its width. Nothing is coloured.
+Numbers stand to the right. What a terminal could take for a command is escaped. On a terminal too
+narrow for a row, each row is a block of lines, a column a line, and the last column, mostly the
+longest, is cut to the width only where it has some room. Nothing is coloured.
 """
 
 import shutil
@@ -14,6 +15,9 @@ from rich.cells import cell_len, set_cell_size
 _GAP: Final = "  "
 # A cut line holds no more characters than this a cell, accents of their own among them.
 _CHARACTERS_A_CELL: Final = 4
+# So much of the last column is shown at least in a line with the others.
+_LAST_CELLS_MIN: Final = 24
+Cell = str | int | None
 
 
 class AlignedTable:
@@ -21,33 +25,51 @@ class AlignedTable:
 
     def __init__(self, columns: Sequence[str]) -> None:
         """Lay out these columns; the first lines begin with their names."""
-        self._head = [list(columns)]
-        self._widths = [0] * len(columns)
+        self._names = [_shown(name) for name in columns]
+        self._has_head = False
+        self._widths = [_width(name) for name in self._names]
         self._is_number = [False] * len(columns)
         self._cut_at = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        # Once rows did not fit a line, none that come later are laid out otherwise.
+        self._is_by_block = False
 
-    def lines(self, rows: Sequence[Sequence[str | int | None]]) -> list[str]:
+    def lines(self, rows: Sequence[Sequence[Cell]]) -> list[str]:
         """Return the lines of rows; None is shown as `-`."""
-        head, self._head = self._head, []
-        cells = head + [["-" if value is None else _shown(value) for value in row] for row in rows]
-        if not cells:
-            return []
-        self._is_number = [
-            known or any(type(value) is int for value in column)
-            for known, column in zip(self._is_number, _columns(rows, self._is_number), strict=True)
-        ]
-        self._widths = [
-            max(width, *map(_width, column))
-            for width, column in zip(self._widths, zip(*cells, strict=True), strict=True)
-        ]
-        return [self._line(row) for row in cells]
+        cells = [["-" if value is None else _shown(value) for value in row] for row in rows]
+        for at, column in enumerate(zip(*cells, strict=True)):
+            self._widths[at] = max(self._widths[at], *map(_width, column))
+            self._is_number[at] |= any(type(row[at]) is int for row in rows)
+        self._is_by_block |= bool(rows) and not self._fits()
+        if self._is_by_block:
+            self._has_head = True
+            return [line for row in cells for line in self._block(row)]
+        head = [] if self._has_head else [self._names]
+        self._has_head = True
+        return [self._line(row) for row in (*head, *cells)]
+
+    def _fits(self) -> bool:
+        """Tell whether a row fits a line, the last column cut if need be."""
+        if self._cut_at is None or not self._widths:
+            return True
+        *others, last = self._widths
+        before = sum(others) + len(_GAP) * len(others)
+        return before + min(last, _LAST_CELLS_MIN) <= self._cut_at
+
+    def _block(self, cells: list[str]) -> list[str]:
+        """Return a row as a line for each column, and an empty one."""
+        width = max(map(_width, self._names))
+        pairs = zip(self._names, cells, strict=True)
+        return [*(self._cut(_padded(name, width) + _GAP + text) for name, text in pairs), ""]
 
     def _line(self, cells: list[str]) -> str:
         padded = []
         for text, width, is_number in zip(cells, self._widths, self._is_number, strict=True):
             space = " " * (width - _width(text))
             padded.append(space + text if is_number else text + space)
-        line = _GAP.join(padded).rstrip()
+        return self._cut(_GAP.join(padded))
+
+    def _cut(self, text: str) -> str:
+        line = text.rstrip()
         if self._cut_at is None:
             return line
         line = line[: self._cut_at * _CHARACTERS_A_CELL]
@@ -56,10 +78,8 @@ class AlignedTable:
         return set_cell_size(line, self._cut_at - 1).rstrip() + "…"
 
 
-def _columns(
-    rows: Sequence[Sequence[str | int | None]], like: Sequence[object]
-) -> Sequence[Sequence[str | int | None]]:
-    return list(zip(*rows, strict=True)) if rows else [()] * len(like)
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - _width(text))
 
 
 def _shown(value: str | int) -> str:

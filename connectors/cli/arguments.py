@@ -13,7 +13,6 @@ from storage_core import (
     INT64_MIN,
     UNITS_PER_SECOND,
     InvalidRequestError,
-    StreamOptions,
     Unit,
 )
 
@@ -33,12 +32,6 @@ def keys_of(
             message = f"--key-hex {digits!r}: give pairs of hexadecimal digits"
             raise InvalidRequestError(message) from error
     return keys + [None] * null_key or None
-
-
-def shown_columns(columns: Iterable[str], options: StreamOptions) -> list[str]:
-    """Return a verb's own columns: with a key dictionary, the key in the secondary's place."""
-    has_keys = options.key_mode == "dictionary"
-    return ["key" if has_keys and name == "secondary" else name for name in columns]
 
 
 def column_names(text: str | None) -> list[str] | None:

@@ -23,15 +23,27 @@ Batches = Iterator[pa.RecordBatch]
 
 @dataclass(frozen=True, slots=True)
 class AskedRows:
-    """Which records are asked for; of ids and keys one at most."""
+    """Which records are asked for; of ids and keys one at most.
+
+    Attributes:
+        ids: Theirs; all if None.
+        keys: Theirs; all if None.
+        start: The least primary.
+        end: The largest primary.
+        tombstones: Whether newest ones that are tombstones are shown.
+        latest_by: Of what the newest alone.
+        limit: How many rows in all; 0 for no limit.
+        limit_per_id: How many of each id or key; 0 for no limit.
+    """
 
     ids: list[int] | None
     keys: list[bytes | None] | None
     start: int | None
     end: int | None
-    limit: int
-    latest_by: Literal["primary", "key"] | None
     tombstones: bool
+    latest_by: Literal["primary", "key"] | None = None
+    limit: int = 0
+    limit_per_id: int = 0
 
     def schema(self, reader: StreamReader, columns: Sequence[str]) -> pa.Schema:
         """Return the schema of columns; what cannot be asked is refused at once."""
@@ -48,12 +60,12 @@ class AskedRows:
         return nobody.read(reader, columns).schema
 
     def read(self, reader: StreamReader, columns: Sequence[str]) -> pa.Table:
-        """Return columns of them in order, in memory."""
+        """Return columns of them in order, in memory, whatever their limit in all is."""
         return reader.read(
             self.ids,
             self.start,
             self.end,
-            self.limit,
+            self.limit_per_id,
             keys=self.keys,
             latest_by=self.latest_by,
             tombstones=self.tombstones,
@@ -70,8 +82,12 @@ class AskedRows:
             columns: Their names.
             folder: Where rows may be kept while they are sorted.
         """
+        every = self._every(reader, columns, folder)
+        yield from first_rows(every, self.limit) if self.limit else every
+
+    def _every(self, reader: StreamReader, columns: Sequence[str], folder: Path | None) -> Batches:
         is_of_all = self.ids is None and self.keys is None
-        if self.latest_by or (self.limit and not is_of_all):
+        if self.latest_by or (self.limit_per_id and not is_of_all):
             yield from pieces(self.read(reader, columns))
             return
         # What is committed meanwhile is in no part of the answer, so that all are of one moment.
@@ -81,8 +97,8 @@ class AskedRows:
             order = (name, "primary", "shard", "address")
             request = self._request((*columns, *order), "arrival")
             found = sorted_rows(_each_shard(reader, request, ends), order, folder)
-            if self.limit:
-                found = _first_of_each(found, name, self.limit)
+            if self.limit_per_id:
+                found = _first_of_each(found, name, self.limit_per_id)
             yield from (batch.select([*columns]) for batch in found)
         else:
             yield from self._one_by_one(reader, columns, ends)
@@ -129,8 +145,19 @@ class AskedRows:
             keys=None if self.keys is None else tuple(self.keys),
             columns=tuple(dict.fromkeys(columns)),
             order=order,
-            limit=self.limit if order == "primary" else 0,
+            limit=self.limit_per_id if order == "primary" else 0,
         )
+
+
+def first_rows(batches: Batches, limit: int) -> Batches:
+    """Yield so many rows of batches, and ask for no more than that."""
+    left = limit
+    for batch in batches:
+        some = batch.slice(0, left)
+        left -= some.num_rows
+        yield some
+        if left <= 0:
+            return
 
 
 def _first_of_each(batches: Batches, name: str, limit: int) -> Batches:

@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Literal
 
-from connectors.cli.arguments import column_names, keys_of, primary_bound, shown_columns
+from connectors.cli.arguments import column_names, keys_of, primary_bound
 from connectors.cli.asked_rows import AskedRows
 from connectors.cli.output import OutputChoice
-from connectors.cli.read import COLUMNS, show_newest, show_rows
+from connectors.cli.read import show_newest, show_rows
 from connectors.cli.verbs.options import OutputForm
+from connectors.outputs.row_columns import default_columns
 from storage_core import InvalidRequestError, StreamReader
 
 
@@ -40,16 +41,15 @@ def latest(  # noqa: PLR0913 - one parameter an option
         if null_key and reader.options.key_mode != "dictionary":
             message = "--null-key goes with a key dictionary only"
             raise InvalidRequestError(message)
-        chosen = column_names(columns) or shown_columns(COLUMNS, reader.options)
+        chosen = column_names(columns) or default_columns(reader)
         unit = reader.options.unit
         asked = AskedRows(
             ids,
             keys_of(keys, hex_keys, null_key=null_key),
             primary_bound("--start", start, unit),
             primary_bound("--end", end, unit),
-            0,
-            latest_by,
             tombstones,
+            latest_by,
         )
         if latest_by is None:
             show_newest(reader, asked, chosen, choice, count=count)

@@ -21,7 +21,8 @@ from connectors.cli.row_printer import RowPrinter, base64_columns
 from connectors.cli.verbs.options import Format, OutputForm
 from connectors.outputs.pieces import pieces
 from connectors.outputs.progress import Progress
-from connectors.outputs.typed_files import TypedForm, TypedRows, typed_schema
+from connectors.outputs.row_columns import TIME, stored_columns, with_time
+from connectors.outputs.typed_files import TypedForm, TypedRows
 from connectors.outputs.values import DecodedValues, latest_schema
 from connectors.outputs.whole_file import WholeFile
 from connectors.registry import schema_in_file
@@ -118,31 +119,29 @@ class OutputChoice:
 class Output:
     """Rows on their way out. A context manager: leaving it well ends the output."""
 
-    def __init__(  # noqa: PLR0913 - one parameter a part
+    def __init__(
         self,
         choice: OutputChoice,
         schema: pa.Schema,
-        unit: Unit,
         base64_columns: Collection[str] = (),
         total: int = 0,
-        values: DecodedValues | None = None,
+        rows: "StreamRows | None" = None,
     ) -> None:
         """Begin with no rows.
 
         Args:
             choice: How and where.
-            schema: The schema of the rows, as the log has them.
-            unit: What primaries count.
+            schema: The schema of the rows that come.
             base64_columns: Those whose bytes are base64 throughout, in text.
             total: How many rows there will be; 0 if that is not known.
-            values: Decodes payloads; None to show them as they are.
+            rows: What is shown of rows of a stream; None to show what comes as it is.
 
         Raises:
             InvalidRequestError: The file cannot be there.
         """
-        self.columns = schema.names if values is None else values.asked
-        self._values = values
-        schema = schema if values is None else values.schema(schema)
+        self.columns = schema.names
+        self._of_stream = rows
+        schema = schema if rows is None else rows.schema(schema)
         self._rows: _Rows
         self._typed: TypedRows | None = None
         file = None if choice.to is None else WholeFile(choice.to, overwrite=choice.overwrite)
@@ -154,7 +153,7 @@ class Output:
             if choice.form in _TEXT:
                 self._rows = _printer(_TEXT[choice.form], schema, base64_columns, file)
             else:
-                self._rows = self._typed = _typed_rows(choice.form, schema, unit, file)
+                self._rows = self._typed = _typed_rows(choice.form, schema, file)
             self._undo = undo.pop_all()
         self._schema = schema
         is_seen = sys.stderr.isatty() and not (file is None and sys.stdout.isatty())
@@ -166,7 +165,7 @@ class Output:
     def batch(self, rows: pa.RecordBatch | pa.Table) -> None:
         """Write rows."""
         for piece in pieces(rows):
-            self._rows.batch(piece if self._values is None else self._values.shown(piece))
+            self._rows.batch(piece if self._of_stream is None else self._of_stream.shown(piece))
             self._progress.add(piece.num_rows)
 
     def flush(self) -> None:
@@ -195,10 +194,42 @@ class Output:
             # A head is told by the schema where no row tells it.
             self._rows.batch(pa.RecordBatch.from_pylist([], schema=self._schema))
         self._rows.end()
-        if self._values is not None and self._values.left:
+        values = None if self._of_stream is None else self._of_stream.values
+        if values is not None and values.left:
             self._progress.end()
-            line = f"shardlog: values that did not decode, shown as bytes: {self._values.left}"
-            typer.echo(f"{line}; the first: {self._values.reason}", err=True)
+            line = f"shardlog: values that did not decode, shown as bytes: {values.left}"
+            typer.echo(f"{line}; the first: {values.reason}", err=True)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRows:
+    """What is shown of rows of a stream.
+
+    Attributes:
+        columns: Those that are shown.
+        unit: What primaries count.
+        values: Decodes payloads; None to show them as they are.
+    """
+
+    columns: Sequence[str]
+    unit: Unit
+    values: DecodedValues | None
+
+    @property
+    def stored(self) -> list[str]:
+        """The columns of the log that rows are shown by."""
+        names = self.columns if self.values is None else self.values.asked
+        return stored_columns(names, self.unit)
+
+    def schema(self, stored: pa.Schema) -> pa.Schema:
+        """Return the schema of what is shown of rows with a schema."""
+        return self.shown(pa.RecordBatch.from_pylist([], schema=stored)).schema
+
+    def shown(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return what is shown of rows that have the columns stored."""
+        if TIME in self.columns:
+            rows = with_time(rows, self.unit)
+        return rows.select([*self.columns]) if self.values is None else self.values.shown(rows)
 
 
 def output_of(  # noqa: PLR0913 - what is asked of which stream, and how it is shown
@@ -212,9 +243,9 @@ def output_of(  # noqa: PLR0913 - what is asked of which stream, and how it is s
 ) -> Output:
     """Return an output for columns of a stream; what it needs to be given is its `columns`."""
     values = None if choice.raw else _values_of(reader, columns, choice, is_followed=is_followed)
-    schema = asked.schema(reader, columns if values is None else values.asked)
-    bytes_of_numbers = base64_columns(reader.origin)
-    return Output(choice, schema, reader.options.unit, bytes_of_numbers, total, values)
+    rows = StreamRows(columns, reader.options.unit, values)
+    schema = asked.schema(reader, rows.stored)
+    return Output(choice, schema, base64_columns(reader.origin), total, rows)
 
 
 def _values_of(
@@ -249,13 +280,11 @@ def _printer(
     return RowPrinter(form, schema.names, base64_columns, to)
 
 
-def _typed_rows(
-    form: OutputForm, schema: pa.Schema, unit: Unit, file: WholeFile | None
-) -> TypedRows:
+def _typed_rows(form: OutputForm, schema: pa.Schema, file: WholeFile | None) -> TypedRows:
     kind: TypedForm = "parquet" if form == "parquet" else "arrow"
     if file is None and kind == "arrow":
         kind = "arrow-stream"
-    return TypedRows(kind, file or _StandardOutput(), typed_schema(schema, unit))
+    return TypedRows(kind, file or _StandardOutput(), schema)
 
 
 class _StandardOutput:

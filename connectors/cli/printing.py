@@ -5,7 +5,6 @@ is noticed there, and ends the command well.
 """
 
 import io
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from contextlib import contextmanager
 import typer
 
 from connectors.cli.aligned_table import AlignedTable
+from connectors.outputs.json_text import json_text
 from connectors.outputs.whole_file import failing
 
 
@@ -57,4 +57,4 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | int | None
 
 def print_json(value: object) -> None:
     """Print one value as one line of JSON."""
-    print_lines([json.dumps(value)])
+    print_lines([json_text(value)])

@@ -3,20 +3,19 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.cli.arguments import column_names, keys_of, primary_bound, shown_columns
-from connectors.cli.asked_rows import AskedRows
+from connectors.cli.arguments import column_names, keys_of, primary_bound
+from connectors.cli.asked_rows import AskedRows, first_rows
 from connectors.cli.output import OutputChoice, output_of
 from connectors.cli.printing import print_json
 from connectors.cli.verbs.options import OutputForm
 from connectors.ingest.mapping import NULL_KEY_ID
+from connectors.outputs.row_columns import default_columns
 from storage_core import InvalidRequestError, StreamReader
-
-COLUMNS: Final = ("shard", "secondary", "primary", "version", "address", "late", "payload")
 
 
 def read(  # noqa: PLR0913 - one parameter an option
@@ -27,6 +26,7 @@ def read(  # noqa: PLR0913 - one parameter an option
     start: str | None,
     end: str | None,
     limit: int,
+    limit_per_id: int,
     latest: bool,
     columns: str | None,
     form: OutputForm | None,
@@ -46,9 +46,10 @@ def read(  # noqa: PLR0913 - one parameter an option
     if count and to:
         message = "--count prints a number; it goes without --to"
         raise InvalidRequestError(message)
-    if latest and (start is not None or end is not None or limit or latest_by):
+    if latest and (start is not None or end is not None or limit or limit_per_id or latest_by):
         message = (
-            "--latest goes with --id and --key only, not with --start, --end, --limit, --latest-by"
+            "--latest goes with --id and --key only, not with --start, --end, --limit, "
+            "--limit-per-id, --latest-by"
         )
         raise InvalidRequestError(message)
     with StreamReader.open(root, stream) as reader:
@@ -58,11 +59,11 @@ def read(  # noqa: PLR0913 - one parameter an option
                 "--null-key goes without --id, --latest and --latest-by: it names an id of its own"
             )
             raise InvalidRequestError(message)
-        chosen = column_names(columns) or shown_columns(COLUMNS, reader.options)
+        chosen = column_names(columns) or default_columns(reader)
         unit = reader.options.unit
         least, largest = primary_bound("--start", start, unit), primary_bound("--end", end, unit)
         named = keys_of(keys, hex_keys, null_key=null_key and has_keys)
-        asked = AskedRows(ids, named, least, largest, limit, latest_by, tombstones)
+        asked = AskedRows(ids, named, least, largest, tombstones, latest_by, limit, limit_per_id)
         if latest:
             show_newest(reader, asked, chosen, choice, count=count)
         elif null_key and not has_keys:
@@ -96,7 +97,7 @@ def show_rows(
 
 def _total(reader: StreamReader, asked: AskedRows) -> int:
     """Return how many rows there will be, where it is known."""
-    is_all = asked == AskedRows(None, None, None, None, 0, None, tombstones=asked.tombstones)
+    is_all = asked == AskedRows(None, None, None, None, asked.tombstones)
     return sum(reader.stats(shard).records for shard in reader.committed()) if is_all else 0
 
 
@@ -106,34 +107,32 @@ def _show_without_key(
     """Print the records without a key; a key whose number is their id is not among them."""
     if asked.keys is not None:
         # Refused as any read of such a stream by keys.
-        asked.read(reader, columns)
+        asked.read(reader, ["address"])
     if reader.origin is None:
         message = "--null-key: the stream is no topic's copy, its records have no keys"
         raise InvalidRequestError(message)
-    of_no_key = replace(asked, ids=[NULL_KEY_ID], limit=0)
+    # They are of one id.
+    limit = min(filter(None, (asked.limit, asked.limit_per_id)), default=0)
+    of_no_key = replace(asked, ids=[NULL_KEY_ID], limit=0, limit_per_id=0)
     if count:
-        found = _of_no_key(of_no_key.batches(reader, ["address", "key"]), asked.limit)
+        found = _of_no_key(of_no_key.batches(reader, ["address", "key"]), limit)
         print_json(sum(batch.num_rows for batch in found))
         return
     with output_of(reader, of_no_key, columns, choice) as output:
         every = of_no_key.batches(reader, [*dict.fromkeys((*output.columns, "key"))])
-        for batch in _of_no_key(every, asked.limit):
+        for batch in _of_no_key(every, limit):
             output.batch(batch.select(output.columns))
 
 
 def _of_no_key(batches: Iterator[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
-    left = limit
-    for batch in batches:
-        kept = batch.filter(pc.is_null(batch.column("key")))
-        kept = kept.slice(0, left) if limit else kept
-        left -= kept.num_rows
-        yield kept
-        if limit and left <= 0:
-            return
+    kept = (batch.filter(pc.is_null(batch.column("key"))) for batch in batches)
+    return first_rows(kept, limit) if limit else kept
 
 
 def _count(reader: StreamReader, asked: AskedRows) -> int:
-    if asked.limit or asked.latest_by:
-        return asked.read(reader, ["address"]).num_rows
-    found = reader.scan(asked.ids, asked.start, asked.end, keys=asked.keys, columns=["address"])
-    return sum(batch.num_rows for batch in found)
+    found: Iterator[pa.RecordBatch]
+    if asked.limit_per_id or asked.latest_by:
+        found = iter(asked.read(reader, ["address"]).to_batches())
+    else:
+        found = reader.scan(asked.ids, asked.start, asked.end, keys=asked.keys, columns=["address"])
+    return sum(one.num_rows for one in (first_rows(found, asked.limit) if asked.limit else found))

@@ -24,7 +24,8 @@ import pyarrow as pa
 from connectors.cli.aligned_table import AlignedTable
 from connectors.cli.printing import print_lines
 from connectors.cli.verbs.options import Format
-from connectors.outputs.csv_text import STATES, CsvText
+from connectors.outputs.csv_text import CsvText
+from connectors.outputs.json_text import json_text
 from connectors.outputs.pieces import pieces
 from connectors.outputs.values import is_value, plain_value
 from storage_core import StreamOrigin
@@ -117,7 +118,7 @@ class _TableForm:
         plain = _plain(name, value)
         if plain is None or isinstance(plain, str) or type(plain) is int:
             return plain
-        return json.dumps(plain)
+        return json_text(plain)
 
 
 def _json_lines(base64_columns: Collection[str], rows: Sequence[Row]) -> list[str]:
@@ -132,7 +133,7 @@ def _json_lines(base64_columns: Collection[str], rows: Sequence[Row]) -> list[st
                 fields |= _told_bytes(name, value, is_base64=name in base64_columns)
             else:
                 fields[name] = _plain(name, value)
-        lines.append(json.dumps(fields))
+        lines.append(json_text(fields))
     return lines
 
 
@@ -157,11 +158,9 @@ class _CsvForm:
 
 
 def _plain(name: str, value: Any) -> object:  # noqa: ANN401 - any column's value
-    """Return a value as JSON has it, a state by its name; queries name anything as they like."""
+    """Return a value as JSON has it; headers by their keys, with what their bytes are told as."""
     if name == "headers" and _are_headers(value):
         return [{"key": one["key"], **_told_bytes("value", one["value"])} for one in value]
-    if name == "state" and type(value) is int and 0 <= value < len(STATES):
-        return STATES[value]
     return plain_value(value)
 
 

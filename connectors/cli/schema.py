@@ -17,6 +17,7 @@ from connectors.cli.printing import print_json, print_lines, print_table
 from connectors.cli.schema_arguments import registry_client, subject_names
 from connectors.cli.schema_checks import Checked, checked, registered
 from connectors.cli.verbs.schema import Naming
+from connectors.outputs.json_text import json_text
 from connectors.registry import Compatibility, RegisteredSchema, read_schema_files
 from storage_core import InvalidRequestError
 from storage_core.fields import AvroSchema
@@ -136,7 +137,7 @@ def _facts(found: RegisteredSchema) -> dict[str, Any]:
 
 
 def _indented(text: str) -> Sequence[str]:
-    return json.dumps(json.loads(text), indent=2).splitlines()
+    return json_text(json.loads(text), indent=2).splitlines()
 
 
 def _print(found: Iterable[Checked], *, as_json: bool) -> None:

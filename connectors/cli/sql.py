@@ -33,7 +33,7 @@ def sql(  # noqa: PLR0913 - one parameter an option
             for batch in batches:
                 print_lines([str(text) for text in batch.column(1).to_pylist()])
             return
-        with Output(choice, schema, "sequence") as output:
+        with Output(choice, schema) as output:
             for batch in batches:
                 line.hide()
                 output.batch(batch)

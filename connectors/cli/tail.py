@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from connectors.cli.arguments import column_names, keys_of, shown_columns
+from connectors.cli.arguments import column_names, keys_of
 from connectors.cli.asked_rows import AskedRows
 from connectors.cli.output import Output, OutputChoice, output_of
 from connectors.cli.verbs.options import OutputForm
+from connectors.outputs.row_columns import TIME, default_columns
 from storage_core import InvalidRequestError, ReadRequest, StreamReader
 
-_COLUMNS: Final = ("shard", "address", "primary", "secondary", "version", "state", "payload")
 # How long one turn of all shards waits, so that none of them is shown much later.
 _TURN_S: Final = 0.2
 
@@ -35,27 +35,27 @@ def tail(  # noqa: PLR0913 - one parameter an option
     overwrite: bool,
     raw: bool,
     schema: Path | None,
+    limit: int,
 ) -> None:
-    """Show rows by address with their state: normal, late, ahead or expired."""
+    """Show rows by address with their state: 0 normal, 1 late, 2 ahead, 3 expired."""
     choice = OutputChoice.of(form, to, overwrite=overwrite, raw=raw, schema=schema)
     if follow:
         choice.refuse_to_follow()
     named = column_names(columns)
     # All is refused at once that has no meaning: what is followed may stay silent for long.
     of_ids = None if ids is None else tuple(ids)
-    request = ReadRequest(0, ids=of_ids, columns=None if named is None else tuple(named))
+    known = None if named is None else tuple(name for name in named if name != TIME)
+    request = ReadRequest(0, ids=of_ids, columns=known)
     asked = keys_of(keys, hex_keys)
     with StreamReader.open(root, stream) as reader:
-        chosen = named or shown_columns(_COLUMNS, reader.options)
-        request = replace(
-            request, columns=tuple(chosen), keys=None if asked is None else tuple(asked)
-        )
-        asked_rows = AskedRows(ids, asked, None, None, 0, None, tombstones=False)
+        chosen = named or default_columns(reader)
+        request = replace(request, keys=None if asked is None else tuple(asked))
+        asked_rows = AskedRows(ids, asked, None, None, tombstones=False)
         with output_of(reader, asked_rows, chosen, choice, is_followed=follow) as output:
             request = replace(request, columns=tuple(output.columns))
-            turn = _Turn(reader, output, shard, request)
+            turn = _Turn(reader, output, shard, request, limit)
             turn.begin(start)
-            while follow:
+            while follow and not turn.is_over:
                 output.flush()
                 turn.wait()
 
@@ -69,12 +69,28 @@ class _Turn:
         output: Output,
         shard: int | None,
         request: ReadRequest,
+        limit: int,
     ) -> None:
+        """Begin with no rows.
+
+        Args:
+            reader: The stream's.
+            output: Where rows go.
+            shard: The only one; all if None.
+            request: Which rows of a shard.
+            limit: How many rows in all; 0 for no limit.
+        """
         self._reader = reader
         self._output = output
         self._shard = shard
         self._asked = request
         self._shown: dict[int, int] = {}
+        self._left: int | None = limit or None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether as many rows were shown as there may be."""
+        return self._left == 0
 
     def begin(self, start: str | None) -> None:
         """Show what is committed from a start on."""
@@ -99,11 +115,18 @@ class _Turn:
                 self._show(number, shown, self._reader.committed()[number])
 
     def _show(self, shard: int, start: int | None, end: int) -> None:
+        if self.is_over:
+            return
         asked = self._asked
         for batch in self._reader.tail(
             shard, start, end, asked.ids, asked.columns, keys=asked.keys
         ):
-            self._output.batch(batch)
+            some = batch if self._left is None else batch.slice(0, self._left)
+            self._output.batch(some)
+            if self._left is not None:
+                self._left -= some.num_rows
+                if not self._left:
+                    return
         self._shown[shard] = end
 
     def _committed(self) -> dict[int, int]:

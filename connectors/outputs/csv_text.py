@@ -1,12 +1,11 @@
 """Rows as CSV: a line a row, with a head.
 
 A null is nothing between two commas, and an empty text is two quotes. A column of bytes is two: the
-text, and in `<name>_encoding` whether it is `utf-8`, `base64`, or `json` of a decoded one. A state
-is told by its name; what is nested is one cell of JSON. Flat columns are never taken row by row.
+text, and in `<name>_encoding` whether it is `utf-8`, `base64`, or `json` of a decoded one. What is
+nested is one cell of JSON. Flat columns are never taken row by row.
 """
 
 import io
-import json
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
@@ -15,14 +14,13 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from connectors.outputs.bytes_text import told_bytes
+from connectors.outputs.json_text import json_text
 from connectors.outputs.pieces import pieces
 from connectors.outputs.values import VALUE_TYPE
 from storage_core.fields import in_python
 
 # Columns that hold bytes also where all of them are null.
 BYTES: Final = ("key", "payload", "value")
-# By their numbers.
-STATES: Final = ("normal", "late", "ahead", "expired")
 _AT_ONCE: Final = 8192
 _untyped: Any = pa  # the stubs want to know what an array holds
 _OPTIONS: Final = pa_csv.WriteOptions(include_header=False, batch_size=_AT_ONCE)
@@ -73,21 +71,13 @@ class CsvText:
             return [_compute.coalesce(shown, text), encoding]
         if _is_bytes(field):
             return told_bytes(column.cast(pa.binary()), is_base64=name in self._base64)
-        if name == "state" and kind == pa.uint8() and _are_states(column):
-            return [_untyped.array(STATES).take(column)]
         if pa.types.is_nested(kind):
             cells = in_python(column)
             return [_untyped.array(map(self._cell, [name] * len(column), cells), pa.string())]
         return [column.cast(pa.string()) if pa.types.is_null(kind) else column]
 
     def _cell(self, name: str, value: object) -> str | None:
-        return None if value is None else json.dumps(self._as_json(name, value))
-
-
-def _are_states(column: _Array) -> bool:
-    """Tell whether numbers are states; a query may call others so."""
-    most = _compute.max(column).as_py()
-    return most is None or int(most) < len(STATES)
+        return None if value is None else json_text(self._as_json(name, value))
 
 
 def _is_bytes(field: "pa.Field[Any]") -> bool:

@@ -1,8 +1,7 @@
 """Rows as Parquet or Arrow, each column by its own type.
 
-Numbers, bytes and headers are as the log has them. Times are times: `timestamp` in milliseconds,
-and `primary` in the stream's unit, both in UTC; a sequence stays a number. Rows are gathered to
-row groups of bounded rows and bytes, so memory does not grow with how many there are.
+Rows are gathered to row groups of bounded rows and bytes, so memory does not grow with how many
+there are.
 """
 
 from typing import Any, Final, Literal, Protocol
@@ -10,7 +9,7 @@ from typing import Any, Final, Literal, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from storage_core import InvalidRequestError, Unit
+from storage_core import InvalidRequestError
 
 GROUP_ROWS: Final = 2**17
 _GROUP_BYTES: Final = 2**26
@@ -25,19 +24,6 @@ class Bytes(Protocol):
     def write(self, data: bytes) -> int:
         """Take bytes and return how many."""
         ...
-
-
-def typed_schema(schema: pa.Schema, unit: Unit) -> pa.Schema:
-    """Return the schema of rows in a file; those of the log have this one."""
-    fields = list(schema)
-    for place, field in enumerate(fields):
-        if not pa.types.is_int64(field.type):
-            continue
-        if field.name == "timestamp":
-            fields[place] = pa.field(field.name, pa.timestamp("ms", "UTC"))
-        elif field.name == "primary" and unit != "sequence":
-            fields[place] = pa.field(field.name, pa.timestamp(unit, "UTC"))
-    return pa.schema(fields)
 
 
 class TypedRows:

@@ -7,7 +7,6 @@ has the bytes of rows that do not decode. Those are counted, never left out.
 """
 
 import base64
-import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connectors.outputs.json_text import json_text
 from storage_core import InvalidRequestError, SchemaEntry
+from storage_core.cold.field_columns import field_columns
 from storage_core.fields import AvroSchema, decode_batch, in_python, newest_schema, starts_of
 
 # What a value is in text: JSON, or the bytes of one that is not decoded; neither for none.
@@ -64,6 +65,7 @@ class DecodedValues:
         self._columns = list(columns)
         self._reader = reader
         self._is_typed = is_typed
+        self._names = _column_names(schemas(), reader) if is_typed and reader else {}
         self._known: dict[tuple[int, bytes], AvroSchema | None] = {}
         self.asked = list(dict.fromkeys((*columns, *_BESIDE)))
         self.left = 0
@@ -86,16 +88,13 @@ class DecodedValues:
             raw = _in_text(parts, raw, decoded | payload.is_null().to_numpy(zero_copy_only=False))
         columns: dict[str, _Array] = {}
         for name in self._columns:
-            if name == "payload":
-                columns |= {self._free(one): column for one, column in fields}
             columns[name] = raw if name == "payload" else batch.column(name)
+            if name == "payload":
+                columns |= dict(fields)
         shown: pa.RecordBatch = _untyped.RecordBatch.from_arrays(
             list(columns.values()), names=list(columns)
         )
         return shown
-
-    def _free(self, name: str) -> str:
-        return f"value_{name}" if name in self._columns else name
 
     def _decoded(self, batch: pa.RecordBatch, payload: _Array) -> list[tuple[Places, _Values]]:
         """Return the values of each schema's rows, and where those rows are."""
@@ -145,7 +144,7 @@ class DecodedValues:
             self._known[number, mark] = None
             for entry in self._schemas():
                 if (entry.registry_id, entry.fingerprint) == (number, mark):
-                    self._known[number, mark] = AvroSchema.parse(entry.text)
+                    self._known[number, mark] = AvroSchema.stored(entry.text)
         return self._known[number, mark]
 
     def _fields(
@@ -164,8 +163,17 @@ class DecodedValues:
         empty = self._reader.arrow_schema().empty_table()
         rows = _untyped.concat_tables([empty, *(values.table for _, values in parts)])
         return [
-            (name, rows.column(name).combine_chunks().take(taken)) for name in empty.column_names
+            (self._names[name], rows.column(name).combine_chunks().take(taken))
+            for name in empty.column_names
         ]
+
+
+def _column_names(schemas: Iterable[SchemaEntry], reader: AvroSchema) -> dict[str, str]:
+    """Return the column of each of a schema's fields, as SQL over the stream names it."""
+    columns = field_columns(AvroSchema.stored(one.text) for one in schemas)
+    fields = reader.arrow_schema()
+    columns.add(fields)
+    return {one.name: columns.name_of(one.name, one.type) for one in fields}
 
 
 def is_value(value: object) -> bool:
@@ -176,7 +184,7 @@ def is_value(value: object) -> bool:
 def latest_schema(schemas: Iterable[SchemaEntry]) -> AvroSchema | None:
     """Return the newest of some schemas; None if there is none."""
     newest = newest_schema(schemas)
-    return None if newest is None else AvroSchema.parse(newest.text)
+    return None if newest is None else AvroSchema.stored(newest.text)
 
 
 def _in_text(
@@ -190,7 +198,7 @@ def _in_text(
             places.tolist(), rows, values.is_decoded.tolist(), strict=True
         ):
             if is_there:
-                texts[place] = json.dumps({name: plain_value(one) for name, one in row.items()})
+                texts[place] = json_text(plain_value(row))
                 is_shown[place] = True
     told = [_untyped.array(texts, pa.string()), raw]
     return _untyped.StructArray.from_arrays(

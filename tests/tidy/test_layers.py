@@ -89,6 +89,8 @@ OPEN_TO_SIBLINGS = (
     "storage_core.cold.missing",
     "storage_core.cold.moment",
     "storage_core.cold.sql",
+    "storage_core.cold.field_columns",
+    "storage_core.cold.stream_columns",
     "storage_core.cold.united",
     "storage_core.exchange.export",
     "storage_core.exchange.importing",

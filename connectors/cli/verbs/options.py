@@ -46,6 +46,9 @@ KeyHexes = Annotated[
         help="Only this key, as hexadecimal digits; may be given several times.",
     ),
 ]
+Limit = Annotated[
+    int, typer.Option(metavar="N", min=0, help="Most records in all; 0 for no limit.")
+]
 Columns = Annotated[
     str | None,
     typer.Option(metavar="A,B", help="Columns to show, in this order, with commas between."),

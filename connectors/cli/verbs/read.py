@@ -9,6 +9,7 @@ from connectors.cli.verbs.options import (
     Ids,
     KeyHexes,
     KeyTexts,
+    Limit,
     OutputOption,
     Overwrite,
     Raw,
@@ -29,7 +30,9 @@ Start = Annotated[
 End = Annotated[
     str | None, typer.Option(metavar="PRIMARY", help="Largest primary, inclusive; as --start.")
 ]
-Limit = Annotated[int, typer.Option(metavar="N", help="Most records of each id; 0 for all.")]
+LimitPerId = Annotated[
+    int, typer.Option(metavar="N", min=0, help="Most records of each id or key; 0 for all.")
+]
 
 Latest = Annotated[bool, typer.Option("--latest", help="Only the newest record of each id.")]
 
@@ -66,6 +69,7 @@ def read(  # noqa: PLR0913 - one parameter an option
     start: Start = None,
     end: End = None,
     limit: Limit = 0,
+    limit_per_id: LimitPerId = 0,
     latest: Latest = False,
     columns: Columns = None,
     form: OutputOption = None,
@@ -84,5 +88,5 @@ def read(  # noqa: PLR0913 - one parameter an option
 
     They are ordered by id or key, then primary.
 
-    Example: shardlog read ./data telemetry --id 17 --start 2026-01-31T12:00:00Z
+    Example: shardlog read ./data telemetry --id 17 --start 2026-01-31T12:00:00Z --limit 10
     """

@@ -9,6 +9,7 @@ from connectors.cli.verbs.options import (
     Ids,
     KeyHexes,
     KeyTexts,
+    Limit,
     OutputOption,
     Overwrite,
     Raw,
@@ -51,8 +52,9 @@ def tail(  # noqa: PLR0913 - one parameter an option
     overwrite: Overwrite = False,
     raw: Raw = False,
     schema: SchemaFile = None,
+    limit: Limit = 0,
 ) -> None:
-    """Show rows by address with their state: normal, late, ahead or expired.
+    """Show rows by address with their state: 0 normal, 1 late, 2 ahead, 3 expired.
 
     Example: shardlog tail ./data telemetry --shard 0 --from 1000 --follow
     """

@@ -76,6 +76,22 @@ def test_on_a_terminal_lines_are_cut_to_its_width(text, monkeypatch):
     assert cell_len(line) <= 40
 
 
+def test_on_a_terminal_too_narrow_for_a_row_each_column_has_a_line(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    with on_a_terminal():
+        table = AlignedTable(["number", "payload"])
+        lines = table.lines([[12345, "x" * 30], [6, "y"]])
+        assert table.lines([[7, "z"]]) == ["number   7", "payload  z", ""]
+    assert lines == [
+        "number   12345",
+        "payload  xxxxxxxxxx…",
+        "",
+        "number   6",
+        "payload  y",
+        "",
+    ]
+
+
 def test_elsewhere_lines_are_whole(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     assert AlignedTable(["a"]).lines([["x" * 100]])[1] == "x" * 100

@@ -120,7 +120,7 @@ def test_parquet_has_fields_as_columns_by_the_latest_schema(shardlog, root, tmp_
     path = tmp_path / "rows.parquet"
     ran = shardlog("read", root, NAME, "--columns", "primary,payload,address", "--to", path)
     assert (ran.code, ran.err[: len(LEFT)]) == (0, LEFT)
-    names = ["primary", "device", "temperature", "mark", "tags", "value_primary", "payload"]
+    names = ["primary", "payload", "device", "temperature", "mark", "tags", "value_primary"]
     table = pq.read_table(path)
     assert table.column_names == [*names, "address"]
     assert table["temperature"].to_pylist() == [1.5, 2.5, 1.5, None, None, None]
@@ -133,7 +133,7 @@ def test_a_schema_can_be_chosen(shardlog, root, tmp_path):
     schema.write_text(json.dumps(OLD))
     ran = shardlog("read", root, NAME, "--schema", schema, "--columns", "payload", "--to", path)
     assert ran.code == 0
-    assert pq.read_table(path).column_names == ["device", "temperature", "payload"]
+    assert pq.read_table(path).column_names == ["payload", "device", "temperature"]
     ran = shardlog("read", root, NAME, "--schema", schema, "--columns", "payload", "-o", "json")
     assert ran.json_lines[1] == {"payload": {"device": 2, "temperature": 2.5}}
 

@@ -86,23 +86,12 @@ def written(shardlog, root, tmp_path):
     return write
 
 
-def as_numbers(table):
-    """Return a table with times as the numbers that the log has."""
-    for name in ("primary", "timestamp"):
-        at = table.schema.get_field_index(name)
-        table = table.set_column(at, name, table[name].cast(pa.int64()))
-    return table
-
-
 # --- each format gives back what is stored ----------------------------------------------------
 
 
 def test_parquet_gives_back_the_rows_by_their_types(written, expected):
     found = pq.read_table(written("rows.parquet"))
-    assert found.schema.field("primary").type == pa.timestamp("ms", "UTC")
-    assert found.schema.field("timestamp").type == pa.timestamp("ms", "UTC")
-    assert found.schema.field("headers").type == HEADERS_TYPE
-    assert as_numbers(found).equals(expected)
+    assert found.equals(expected)
     assert pq.ParquetFile(written("more.parquet")).num_row_groups > 1
 
 
@@ -110,7 +99,7 @@ def test_arrow_gives_back_the_rows_by_their_types(written, expected):
     with pa.memory_map(str(written("rows.arrow"))) as file:
         reader = pa.ipc.open_file(file)
         assert reader.num_record_batches > 1
-        assert as_numbers(reader.read_all()).equals(expected)
+        assert reader.read_all().equals(expected)
 
 
 def bytes_of(fields, name):
@@ -179,7 +168,8 @@ def test_rows_of_ids_come_from_all_shards_in_order(shardlog, root, expected):
 
 @pytest.mark.parametrize("limit", [1, 3, 250, 10**6])
 def test_limit_is_of_each_id_wherever_runs_end(shardlog, root, limit):
-    ran = shardlog("read", root, NAME, "--limit", limit, "-o", "json", "--columns", "address,shard")
+    options = ("--limit-per-id", limit, "-o", "json", "--columns", "address,shard")
+    ran = shardlog("read", root, NAME, *options)
     with StreamReader.open(root, NAME) as reader:
         expected = reader.read(limit=limit, columns=["address", "shard"]).to_pylist()
     assert ran.json_lines == expected
@@ -188,7 +178,31 @@ def test_limit_is_of_each_id_wherever_runs_end(shardlog, root, limit):
 def test_arrow_goes_through_a_pipe(root, expected):
     options = ("--columns", ",".join(COLUMNS), "-o", "arrow")
     ran = run(root, *options, stdout=subprocess.PIPE)
-    assert as_numbers(pa.ipc.open_stream(ran.stdout).read_all()).equals(expected)
+    assert pa.ipc.open_stream(ran.stdout).read_all().equals(expected)
+
+
+@pytest.mark.parametrize("verb", ["read", "tail", "latest"])
+def test_columns_that_nobody_asked_for_are_those_of_sql(shardlog, root, tmp_path, verb):
+    path = tmp_path / "rows.parquet"
+    assert shardlog(verb, root, NAME, "--to", path).code == 0
+    ran = shardlog("sql", root, f"FROM {NAME}", "--to", tmp_path / "sql.parquet")
+    assert ran.code == 0
+    found, of_sql = pq.read_schema(path), pq.read_schema(tmp_path / "sql.parquet")
+    names = ["shard", "secondary", "primary", "time", "address", "version", "state", "payload"]
+    assert found.names == names
+    assert found.field("time").type == pa.timestamp("ms", "UTC")
+    for name in set(names) - {"time"}:
+        assert found.field(name).type == of_sql.field(name).type
+
+
+def test_time_is_the_primary_as_a_time(shardlog, root, tmp_path):
+    path = tmp_path / "rows.parquet"
+    assert shardlog("read", root, NAME, "--columns", "time,primary", "--to", path).code == 0
+    found = pq.read_table(path)
+    assert found["time"].cast(pa.int64()).equals(found["primary"])
+    Stream.create(tmp_path, "counted", StreamOptions(unit="sequence")).close()
+    ran = shardlog("read", tmp_path, "counted", "--columns", "time")
+    assert (ran.code, "time" in ran.err) == (2, True)
 
 
 # --- latest -----------------------------------------------------------------------------------

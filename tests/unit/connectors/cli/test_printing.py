@@ -29,7 +29,7 @@ def printed(form, *rows, base64_columns=()):
     return paper.getvalue()
 
 
-def test_headers_and_states_are_told_in_json():
+def test_headers_are_told_in_json_and_a_state_is_its_number():
     assert json.loads(printed("json", ROW)) == {
         "key": "AAAA/w==",
         "key_encoding": "base64",
@@ -38,7 +38,7 @@ def test_headers_and_states_are_told_in_json():
             {"key": "none", "value": None},
         ],
         "timestamp": None,
-        "state": "ahead",
+        "state": 2,
     }
 
 
@@ -86,6 +86,23 @@ def test_bytes_with_control_characters_are_told_as_base64(form, control):
     said = printed(form, {"payload": b"text" + control})
     assert base64.b64encode(b"text" + control).decode() in said
     assert all(line.isprintable() for line in said.splitlines())
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv"])
+def test_text_of_any_script_is_shown_as_it_is_and_control_characters_are_escaped(form):
+    said = printed(form, {"value": {"room": "東京 é 😀", "bad": "\x1b[2J\x9b\u202e\u2028"}})
+    assert "東京 é 😀" in said
+    assert all(line.isprintable() for line in said.split("\n"))
+    (line,) = said.split("\n")[:-1] if form == "json" else said.split("\n")[1:-1]
+    told = next(csv.reader([line]))[0] if form == "csv" else line
+    found = json.loads(told)
+    assert (found["value"] if form == "json" else found)["bad"] == "\x1b[2J\x9b\u202e\u2028"
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv"])
+@pytest.mark.parametrize("value", [1, "late"])
+def test_column_that_is_called_state_shows_its_value(form, value):
+    assert str(value) in printed(form, {"state": value})
 
 
 @pytest.mark.parametrize("text", ["two\nlines", "a\ttab", "naïve 日本 👩‍🚀"])

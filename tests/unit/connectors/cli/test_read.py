@@ -46,7 +46,7 @@ def test_rows_come_by_id_then_primary_with_late_ones_in_their_place(rows):
     found = rows()
     assert [row["secondary"] for row in found] == [1, 1, 1, 2]
     assert times_of(found) == [0, 1000, 2000, 0]
-    assert [row["late"] for row in found] == [False, True, False, False]
+    assert [row["state"] for row in found] == [0, 1, 0, 0]
 
 
 def test_several_ids_are_given_one_by_one(rows):
@@ -74,8 +74,12 @@ def test_a_time_between_two_primaries_bounds_from_its_own_side(rows):
     assert times_of(rows("--id", 1, "--end", between)) == [0]
 
 
-def test_limit_counts_for_each_id(rows):
-    assert [row["secondary"] for row in rows("--limit", 1)] == [1, 2]
+def test_limit_counts_rows_in_all_and_another_those_of_each_id(rows):
+    assert times_of(rows("--limit", 2)) == [0, 1000]
+    assert [row["secondary"] for row in rows("--limit-per-id", 1)] == [1, 2]
+    assert [row["secondary"] for row in rows("--limit-per-id", 2, "--limit", 3)] == [1, 1, 2]
+    found = rows("--limit-per-id", 1, "--limit", 1, "--id", 1, "--id", 2)
+    assert [row["secondary"] for row in found] == [1]
 
 
 def test_latest_is_the_newest_of_each_id_in_their_order(rows):
@@ -96,7 +100,10 @@ def test_latest_by_shows_the_newest_that_are_no_tombstones(rows):
     [
         ([], "4"),
         (["--id", "1"], "3"),
-        (["--limit", "1"], "2"),
+        (["--limit", "1"], "1"),
+        (["--limit", "10", "--id", "1"], "3"),
+        (["--limit-per-id", "1"], "2"),
+        (["--limit-per-id", "2", "--limit", "2"], "2"),
         (["--latest"], "2"),
         (["--latest-by", "primary"], "3"),
         (["--latest-by", "primary", "--tombstones"], "4"),
@@ -184,6 +191,8 @@ def test_no_rows_leave_only_what_stands_before_rows(shardlog, root, form, lines)
         (["--id", str(2**31)], "ids"),
         (["--start", "2", "--end", "1"], "start"),
         (["--latest", "--limit", "2"], "--latest"),
+        (["--latest", "--limit-per-id", "2"], "--latest"),
+        (["--limit-per-id", "-1"], "limit-per-id"),
         (["--latest", "--latest-by", "key"], "--latest"),
         (["--latest-by", "address"], "address"),
         (["--latest", "--columns", "weight"], "weight"),
@@ -276,7 +285,7 @@ def test_keys_are_refused_where_there_is_no_dictionary(shardlog, root, options):
 def test_tail_takes_keys(shardlog, tmp_path):
     ran = shardlog("tail", tmp_path, "orders", "--format", "json", "--key", "ann")
     assert [row["primary"] for row in ran.json_lines] == [1, 4]
-    assert list(ran.json_lines[0])[3] == "key"
+    assert list(ran.json_lines[0])[:3] == ["shard", "key", "primary"]
 
 
 @pytest.mark.usefixtures("keyed")

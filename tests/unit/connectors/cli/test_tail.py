@@ -43,7 +43,7 @@ def payloads(found):
 def test_rows_come_by_address_with_their_state(rows):
     found = rows("--shard", 0)
     assert [row["address"] for row in found] == [0, 1, 2]
-    assert [row["state"] for row in found] == ["normal", "late", "ahead"]
+    assert [row["state"] for row in found] == [0, 1, 2]
 
 
 def test_without_a_shard_all_come_in_turn(rows):
@@ -63,19 +63,28 @@ def test_only_rows_of_the_ids_asked_for_are_shown(rows):
     assert payloads(rows("--id", 3)) == ["other shard"]
 
 
+@pytest.mark.parametrize(("limit", "count"), [(1, 1), (3, 3), (4, 4), (9, 4), (0, 4)])
+def test_limit_counts_rows_in_all(rows, limit, count):
+    assert payloads(rows("--limit", limit)) == ["on time", "late", "ahead", "other shard"][:count]
+
+
+def test_following_ends_with_the_last_row_of_a_limit(rows):
+    assert payloads(rows("--follow", "--limit", 2)) == ["on time", "late"]
+
+
 def test_rows_that_are_not_committed_are_not_shown(rows, root):
     with Stream.open(root, NAME) as stream:
         stream.append(2000, 3, b"not yet")
         assert payloads(rows("--shard", 1)) == ["other shard"]
 
 
-def test_a_table_says_the_state_by_name(shardlog, root):
+def test_a_table_says_the_state_by_its_number(shardlog, root):
     ran = shardlog("tail", root, NAME, "--columns", "address,state,payload", "--shard", 0)
     assert ran.lines == [
-        "address  state   payload",
-        "      0  normal  on time",
-        "      1  late    late",
-        "      2  ahead   ahead",
+        "address  state  payload",
+        "      0      0  on time",
+        "      1      1  late",
+        "      2      2  ahead",
     ]
 
 
