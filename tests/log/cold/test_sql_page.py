@@ -1,9 +1,11 @@
 """Goal: each query of docs/SQL.md answers what plain Python finds in the same rows.
 
-Method: the blocks of the page are taken from it and run over two streams of which a part is sealed.
+Method: the blocks of the page are taken from it. One makes two streams of which a part is sealed,
+and the others run over them.
 A block without an expectation here is an error, and so is an expectation without a block.
 """
 
+import contextlib
 import csv
 import re
 from collections import Counter, defaultdict
@@ -12,32 +14,19 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from storage_core import SchemaEntry, Stream, StreamOptions
 from storage_core.cold.sql import batches_of
-from storage_core.fields import encode_batch, frame_of
-from tests.log.cold.cold_lab import FIRST_MS, schema_of
+from tests.log.cold.cold_lab import FIRST_MS
 
 PAGE = (Path(__file__).parents[3] / "docs/SQL.md").read_text(encoding="utf-8")
 QUERIES = dict(re.findall(r"### ([^\n]+)\n\n```sql\n(.*?)```", PAGE, re.DOTALL))
 (PYTHON,) = re.findall(r"```python\n([^`]*?COPY.*?)```", PAGE, re.DOTALL)
+(MAKING,) = re.findall(r"```python\n([^`]*?Stream\.create.*?)```", PAGE, re.DOTALL)
 DEVICES = 20
 ROWS = 30_000
-SEALED = 28_000
 NEWER = 15_000
-_PLACE = [{"name": "floor", "type": "int"}, {"name": "door", "type": "string"}]
-_FIELDS: list[dict[str, Any]] = [
-    {"name": "temperature", "type": "double"},
-    {"name": "room", "type": "string"},
-    {"name": "readings", "type": {"type": "array", "items": "double"}},
-    {"name": "place", "type": {"type": "record", "name": "Place", "fields": _PLACE}},
-]
-_HUMIDITY = {"name": "humidity", "type": ["null", "double"], "default": None}
-OLDER, WITH_HUMIDITY = schema_of(_FIELDS), schema_of([*_FIELDS, _HUMIDITY])
-ALARM = schema_of([{"name": "level", "type": "int"}], "Alarm")
 Row = dict[str, Any]
 
 
@@ -70,34 +59,13 @@ ALARMS = [
 ]
 
 
-def _append(stream: Stream, rows: list[Row], schema: Any, number: int) -> None:
-    table = pa.Table.from_pylist(rows, schema.arrow_schema())
-    columns: dict[str, Any] = {
-        "primary": [row["primary"] for row in rows],
-        "secondary": pa.array([row["secondary"] for row in rows], pa.int32()),
-        "payload": encode_batch(table, schema, frame=frame_of(schema, number)),
-        "schema": pa.array([0] * len(rows), pa.int32()),
-    }
-    entry = SchemaEntry(number, schema.identity, schema.text)
-    stream.append_batch(pa.RecordBatch.from_pydict(columns), schemas=[entry])
-    stream.commit()
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Two streams, of which the newest rows are not sealed."""
-    root = tmp_path_factory.mktemp("page") / "data"
-    options = StreamOptions(shards=1)
-    with Stream.create(root, "telemetry", options) as stream:
-        _append(stream, TELEMETRY[:NEWER], OLDER, 1)
-        _append(stream, TELEMETRY[NEWER:SEALED], WITH_HUMIDITY, 2)
-        stream.seal()
-        _append(stream, TELEMETRY[SEALED:], WITH_HUMIDITY, 2)
-    with Stream.create(root, "alarms", options) as stream:
-        _append(stream, ALARMS[:30], ALARM, 3)
-        stream.seal()
-        _append(stream, ALARMS[30:], ALARM, 3)
-    return root
+    """The two streams that the program of the page makes."""
+    place = tmp_path_factory.mktemp("page")
+    with contextlib.chdir(place):
+        exec(MAKING, {})  # noqa: S102 - the page's own
+    return place / "data"
 
 
 def by_ten_minutes() -> list[Row]:
