@@ -129,7 +129,9 @@ def _hot(spark: SparkSession, moment: Moment, wanted: Sequence[str] | None) -> I
         told = _as_spark(asked)
         rows: Any = table.select(told.names)
         kinds = pa.schema([(one.name, _handed(one.type)) for one in rows.schema])
-        yield _cast(spark.createDataFrame(rows.cast(kinds), told).where(_shown(moment)), asked)
+        # NOTE: PySpark (4.3) makes nothing of a table whose lists have no rows.
+        given = rows.cast(kinds) if len(rows) else []
+        yield _cast(spark.createDataFrame(given, told).where(_shown(moment)), asked)
 
 
 def _asked(columns: Iterable[Shown], wanted: Sequence[str] | None) -> list[Shown]:
