@@ -88,5 +88,5 @@ def read(  # noqa: PLR0913 - one parameter an option
 
     They are ordered by id or key, then primary.
 
-    Example: shardlog read ./data telemetry --id 17 --start 2026-01-31T12:00:00Z --limit 10
+    Example: shardlog read ./data telemetry --id 17 --start 2026-01-31T12:00:00Z
     """
