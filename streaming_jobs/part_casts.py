@@ -3,7 +3,8 @@
 Of which type they are says storage_core/cold/united.py, for SQL as well.
 """
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import Column
@@ -20,10 +21,20 @@ from storage_core.cold.united import (
     one_kind,
     part_of,
     record_fields,
+    time_bounds,
 )
 from streaming_jobs.field_types import shown_types
 
 _types: Any = pa.types
+# A number as a time, by what it counts.
+_TIMES: Final[Mapping[str, Callable[[Column], Column]]] = {
+    "s": F.timestamp_seconds,
+    "ms": F.timestamp_millis,
+    "us": F.timestamp_micros,
+    "ns": lambda number: F.timestamp_micros(
+        F.call_function("div", number - F.pmod(number, F.lit(1000)), F.lit(1000))
+    ),
+}
 
 
 def value_of(shown: Shown) -> Column:
@@ -35,6 +46,9 @@ def value_of(shown: Shown) -> Column:
 
 
 def _of_rows(source: Source, kinds: Kinds) -> Column:
+    if source.unit is not None:
+        column, most = named(source.column), time_bounds(source.unit)
+        return F.when(column.between(-most, most), _TIMES[source.unit](column))
     value = _as_shown(named(source.column), source.kind, kinds)
     if source.schemas is None:
         return value

@@ -21,12 +21,13 @@ from connectors.cli.row_printer import RowPrinter, base64_columns
 from connectors.cli.verbs.options import Format, OutputForm
 from connectors.outputs.pieces import pieces
 from connectors.outputs.progress import Progress
-from connectors.outputs.row_columns import TIME, stored_columns, with_time
+from connectors.outputs.row_columns import stored_columns, with_time
 from connectors.outputs.typed_files import TypedForm, TypedRows
 from connectors.outputs.values import DecodedValues, latest_schema
 from connectors.outputs.whole_file import WholeFile
 from connectors.registry import schema_in_file
 from storage_core import InvalidRequestError, StreamReader, SystemClock, Unit
+from storage_core.cold.stream_columns import TIME
 from storage_core.fields import AvroSchema
 
 _TEXT: Final[dict[str, Format]] = {"table": "table", "jsonl": "json", "json": "json", "csv": "csv"}

@@ -12,8 +12,9 @@ from connectors.cli.arguments import column_names, keys_of
 from connectors.cli.asked_rows import AskedRows
 from connectors.cli.output import Output, OutputChoice, output_of
 from connectors.cli.verbs.options import OutputForm
-from connectors.outputs.row_columns import TIME, default_columns
+from connectors.outputs.row_columns import default_columns
 from storage_core import InvalidRequestError, ReadRequest, StreamReader
+from storage_core.cold.stream_columns import TIME
 
 # How long one turn of all shards waits, so that none of them is shown much later.
 _TURN_S: Final = 0.2

@@ -8,12 +8,13 @@ headers and times of a topic's stream, and the id of a schema where the stream h
 from collections.abc import Sequence
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
-from storage_core import StreamReader, Unit
-from storage_core.cold.stream_columns import row_columns
+from storage_core import UNITS_PER_SECOND, StreamReader, Unit
+from storage_core.cold.stream_columns import TIME, row_columns
+from storage_core.cold.united import time_bounds
 
-TIME: Final = "time"
 _BROUGHT: Final = frozenset(("key", "headers", "timestamp", "timestamp_type"))
 _untyped: Any = pa  # the stubs want to know what an array holds
 
@@ -37,11 +38,21 @@ def stored_columns(columns: Sequence[str], unit: Unit) -> list[str]:
     return list(dict.fromkeys("primary" if name == TIME else name for name in columns))
 
 
+def _times(primaries: Any, unit: Unit) -> Any:  # noqa: ANN401 - arrays
+    """Return primaries as times of microseconds; null where there is no such time."""
+    numbers, most = primaries.to_numpy(), time_bounds(unit)
+    is_time = (numbers >= -most) & (numbers <= most)
+    units = np.where(is_time, numbers, 0)
+    per_us = UNITS_PER_SECOND[unit] // 10**6
+    micros = units // per_us if per_us else units * (10**6 // UNITS_PER_SECOND[unit])
+    return _untyped.array(micros, mask=~is_time).cast(_untyped.timestamp("us", "UTC"))
+
+
 def with_time(rows: pa.RecordBatch, unit: Unit) -> pa.RecordBatch:
     """Return rows with the column `time`, which is their primary as a time."""
     if unit == "sequence":
         return rows
     columns = dict(zip(rows.schema.names, rows.columns, strict=True))
-    columns[TIME] = columns["primary"].cast(_untyped.timestamp(unit, "UTC"))
+    columns[TIME] = _times(columns["primary"], unit)
     found: pa.RecordBatch = _untyped.RecordBatch.from_pydict(columns)
     return found

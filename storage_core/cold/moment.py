@@ -75,7 +75,7 @@ def moment_of(reader: StreamReader, whole: StreamFiles) -> Moment:
         PartGoneError: A part went while it was looked at.
         CorruptionError: A part cannot be read.
     """
-    has_keys = reader.options.key_mode == "dictionary"
+    has_keys, unit = reader.options.key_mode == "dictionary", reader.options.unit
     stored: list[pa.RecordBatch] = []
     looks: dict[int, ShardParts] = {}
     for shard, one in snapshot_of_shards(reader, whole).items():
@@ -97,7 +97,7 @@ def moment_of(reader: StreamReader, whole: StreamFiles) -> Moment:
     )
     if not files and not tables:
         tables = [own.empty_table()]
-    columns = StreamColumns(own, field_columns(one.schema for one in writers))
+    columns = StreamColumns(own, field_columns(one.schema for one in writers), unit)
     return Moment(
         [(columns.in_table(one.schema, one.fields), one) for one in files],
         [(columns.in_table(rows.schema, _fields_in(rows, fields)), rows) for rows in tables],

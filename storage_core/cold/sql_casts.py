@@ -17,7 +17,9 @@ from storage_core.cold.united import (
     one_kind,
     part_of,
     record_fields,
+    time_bounds,
 )
+from storage_core.format.window import Unit
 
 _QUOTE: Final = '"'
 _NAMES: Final[dict[pa.DataType, str]] = {
@@ -34,6 +36,13 @@ _NAMES: Final[dict[pa.DataType, str]] = {
     pa.date32(): "DATE",
     pa.time32("ms"): "TIME",
     pa.time64("us"): "TIME",
+}
+# A number as a time of microseconds, by what it counts.
+_TIMES: Final[dict[Unit, str]] = {
+    "s": "make_timestamp({0} * 1000000)",
+    "ms": "epoch_ms({0})",
+    "us": "make_timestamp({0})",
+    "ns": "make_timestamp({0} // 1000 - CAST({0} % 1000 < 0 AS BIGINT))",
 }
 _types: Any = pa.types
 
@@ -81,6 +90,10 @@ def _value(shown: Shown) -> str:
 
 
 def _of_rows(source: Source, kinds: Kinds) -> str:
+    if source.unit is not None:
+        column, most = quoted(source.column), time_bounds(source.unit)
+        time = _TIMES[source.unit].format(column)
+        return f"CASE WHEN {column} BETWEEN -{most} AND {most} THEN {time} END"
     value = _cast(quoted(source.column), source.kind, kinds, 0)
     if source.schemas is None:
         return value

@@ -5,13 +5,17 @@ whatever rows brought, then the value's fields (field_columns.py). What a table 
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 import pyarrow as pa
 
 from storage_core.cold.field_columns import FieldColumns
 from storage_core.cold.united import Shown, Source
+from storage_core.format.window import Unit
 from storage_core.read.columns import read_schema
 
+# The primary as a time, in UTC, to the microsecond; null where there is no such time.
+TIME: Final = "time"
 # By schemas, in whose rows a column is a field; None for all rows.
 Fields = Mapping[str, frozenset[int] | None]
 
@@ -31,10 +35,11 @@ def row_columns(*, has_keys: bool) -> pa.Schema:
 class StreamColumns:
     """The columns of a stream."""
 
-    def __init__(self, own: pa.Schema, values: FieldColumns) -> None:
-        """Have some of the log's own, and those of values."""
+    def __init__(self, own: pa.Schema, values: FieldColumns, unit: Unit) -> None:
+        """Have some of the log's own, and those of values; primaries count a unit."""
         self._own = own
         self._values = values
+        self._unit = unit
 
     def in_table(self, table: pa.Schema, fields: Mapping[str, Fields]) -> tuple[Shown, ...]:
         """Return what the columns are in a table.
@@ -50,6 +55,9 @@ class StreamColumns:
             at = table.get_field_index(one.name)
             sources = (Source(one.name, table.field(at).type),) if at >= 0 else ()
             yield Shown(one.name, sources, (one.type,))
+            if one.name == "primary" and self._unit != "sequence":
+                time = Source(one.name, one.type, unit=self._unit)
+                yield Shown(TIME, (time,), (pa.timestamp("us"),))
 
     def _values_in(self, table: pa.Schema, fields: Mapping[str, Fields]) -> Iterator[Shown]:
         sources: dict[str, list[Source]] = {}

@@ -179,6 +179,7 @@ def test_fields_whose_names_meet_have_the_columns_of_sql_sealed_or_not(spark, tm
         assert frame.columns == names
         (row,) = frame.select(*names[-4:]).collect()
         assert tuple(row) == (1, 2, 3, 4)
+        assert frame.where("unix_micros(time) = primary * 1000").count() == 1
         lab.stream.seal()
     lab.stream.close()
 

@@ -28,7 +28,7 @@ MEETING: list[list[list[str]]] = [
     [["state", "value_state"], ["value_state"]],
 ]
 OWN = (
-    *("shard", "secondary", "primary", "address", "version", "state", "key", "headers"),
+    *("shard", "secondary", "primary", "time", "address", "version", "state", "key", "headers"),
     *("timestamp", "timestamp_type", "schema_id", "payload"),
 )
 
@@ -171,6 +171,34 @@ def test_record_of_two_fields_that_differ_only_in_case_is_in_its_payload_alone(l
     assert fields_shown(lab, "y", "payload") == [(3, rows[0]["payload"])]
     lab.stream.trim()
     assert lab.rows() == rows
+
+
+@pytest.mark.parametrize(
+    ("unit", "primaries", "times"),
+    [
+        ("s", [-1, 1_700_000_000, 2**60], ["1969-12-31 23:59:59", "2023-11-14 22:13:20", None]),
+        ("ms", [-1, 2**62], ["1969-12-31 23:59:59.999", None]),
+        ("us", [-1, 2**63 - 1], ["1969-12-31 23:59:59.999999", None]),
+        ("ns", [-1, 1001], ["1969-12-31 23:59:59.999999", "1970-01-01 00:00:00.000001"]),
+    ],
+)
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_time_is_the_primary_by_the_unit_of_the_stream(root, unit, primaries, times, is_sealed):
+    options = StreamOptions(shards=1, unit=unit, ahead_max=2**63 - 1)
+    with Stream.create(root, NAME, options) as stream:
+        for primary in primaries:
+            stream.append(primary, 1, b"x")
+        stream.commit()
+        if is_sealed:
+            stream.seal()
+    _, batches = batches_of(root, f'SELECT time::VARCHAR AS t FROM {NAME} ORDER BY "primary"')
+    assert [row["t"] for batch in batches for row in batch.to_pylist()] == times
+
+
+def test_stream_of_a_sequence_has_no_time(root):
+    Stream.create(root, NAME, StreamOptions(unit="sequence")).close()
+    schema, _ = batches_of(root, f"SELECT * FROM {NAME}")
+    assert "time" not in schema.names
 
 
 # --- parts as they were -----------------------------------------------------------------------

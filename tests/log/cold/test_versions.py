@@ -65,7 +65,7 @@ def lab(root):
 
 def fields_shown(lab: ColdLab) -> list[Row]:
     """Return the fields that SQL shows of each row."""
-    own = 'shard, secondary, "primary", version, state, schema_id'
+    own = 'shard, secondary, "primary", time, version, state, schema_id'
     with connect(lab.root) as streams:
         query = f"SELECT * EXCLUDE ({own}) FROM {NAME} ORDER BY address"
         found = streams.sql(query).to_arrow_table().to_pylist()
