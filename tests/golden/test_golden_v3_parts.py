@@ -1,8 +1,8 @@
 """Golden stores of format version 3 whose first rows are in parts alone tell all that they told.
 
-Of `v3-parts` the parts have no table of chunks, of `v3-chunks` they have, and of `v3-joined` one zone
-stands for several trimmed blocks. `write_v3_parts.py` says
-what is in them. Every test works on a copy.
+Of `v3-parts` the parts have no table of chunks, of `v3-chunks` they have, and of `v3-joined` one
+zone stands for several trimmed blocks. `write_v3_parts.py` says what is in them. Every test
+works on a copy.
 """
 
 import json
