@@ -146,6 +146,7 @@ def test_checkpoint_of_another_source_is_told_in_the_first_line(full):
     query.stop()
     assert "is no offset of this source" in first_line(full.fails(**EARLY))
 
+
 def test_deleted_root_ends_a_running_query(full, tmp_path):
     query = full.start(**EARLY)
     query.processAllAvailable()
