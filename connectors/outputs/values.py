@@ -23,7 +23,14 @@ import pyarrow.compute as pc
 from connectors.outputs.json_text import json_text
 from storage_core import InvalidRequestError, SchemaEntry
 from storage_core.cold.field_columns import field_columns
-from storage_core.fields import AvroSchema, decode_batch, in_python, newest_schema, starts_of
+from storage_core.fields import (
+    AvroSchema,
+    decode_batch,
+    in_python,
+    newest_schema,
+    starts_by,
+    starts_of,
+)
 
 # What a value is in text: JSON, or the bytes of one that is not decoded; neither for none.
 VALUE_TYPE: Final = pa.struct([pa.field("json", pa.string()), pa.field("raw", pa.binary())])
@@ -111,9 +118,12 @@ class DecodedValues:
         for pair in np.unique(pairs[with_schema]):
             places = np.flatnonzero(with_schema & (pairs == pair))
             mark = marks.dictionary[int(pair & 0xFFFFFFFF)].as_py()
-            schema = self._schema_of(int(pair >> 32), mark)
-            bodies = payload.take(_untyped.array(places))
-            values = self._values(schema, bodies, starts[places])
+            registry_id = int(pair >> 32)
+            schema = self._schema_of(registry_id, mark)
+            bodies, begins = payload.take(_untyped.array(places)), starts[places]
+            if schema is not None:
+                begins = starts_by(schema, registry_id, bodies, begins)
+            values = self._values(schema, bodies, begins)
             if values is not None:
                 found.append((places, values))
         return found

@@ -5,7 +5,7 @@ from storage_core.fields.bodies import encode_batch
 from storage_core.fields.cursor import Limits
 from storage_core.fields.decoding import Decoded, Fault, decode_batch
 from storage_core.fields.encoding import BodyEncoder
-from storage_core.fields.framing import frame_of, starts_of
+from storage_core.fields.framing import frame_of, starts_by, starts_of
 from storage_core.fields.names import column_beside
 from storage_core.fields.newest import newest_schema
 from storage_core.fields.python_values import in_python
@@ -22,5 +22,6 @@ __all__ = [
     "frame_of",
     "in_python",
     "newest_schema",
+    "starts_by",
     "starts_of",
 ]

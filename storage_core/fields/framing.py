@@ -5,8 +5,9 @@
     0xC3 0x01, CRC-64-AVRO (8 bytes), body          Avro's single-object encoding: no registry
     a header `__value_schema_id` that has a value   the payload is the body
 
-Which schema it is stands beside the row in the store; here only the length counts. Whoever appends
-bodies with nothing before them must know that one which begins like a frame is taken for framed.
+Which schema wrote a body stands beside the row in the store. So a body that only begins like a
+frame is told from a framed one: a frame names the schema of its row. A GUID names no schema here;
+where the row's schema has an id in a registry, 0x01 and 16 bytes are taken for one.
 """
 
 from typing import Any, Final
@@ -77,6 +78,32 @@ def starts_of(payloads: Array, headers: Array | None = None) -> Places:
     if headers is not None and headers.null_count < len(headers):
         starts[_rows_named_by_header(headers)] = 0
     return starts
+
+
+def starts_by(schema: AvroSchema, registry_id: int, payloads: Array, starts: Places) -> Places:
+    """Return where bodies of one schema begin: without a frame where it is not the schema's.
+
+    Args:
+        schema: The schema that wrote them.
+        registry_id: Its id in its registry; 0 where none has it.
+        payloads: Binary, without nulls where `starts` is not 0.
+        starts: What `starts_of` returned for them.
+    """
+    found = starts
+    by_id = frame_of(schema, registry_id) if registry_id > 0 else b""
+    frames = {5: by_id, 10: frame_of(schema, None), 17: b"\x01" if registry_id > 0 else b""}
+    for size, frame in frames.items():
+        at = np.flatnonzero(starts == size)
+        if not len(at):
+            continue
+        is_other = np.ones(len(at), np.bool_)
+        if frame:
+            heads = _compute.binary_slice(payloads.take(_untyped.array(at)), 0, len(frame))
+            is_other = _compute.not_equal(heads, frame).to_numpy(zero_copy_only=False)
+        if is_other.any():
+            found = found.copy() if found is starts else found
+            found[at[is_other]] = 0
+    return found
 
 
 def _rows_named_by_header(headers: Array) -> Places:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage_core.errors import InvalidRequestError
-from storage_core.fields import Decoded, encode_batch, starts_of
+from storage_core.fields import Decoded, encode_batch, starts_by, starts_of
 from storage_core.parts.rows_done import Handled, not_told
 from storage_core.parts.shown_values import Layout, decoded_as, layout_of
 from storage_core.sealed.part_values import (
@@ -114,12 +114,11 @@ def _with_fields(rows: pa.Table, kind: _Kind) -> pa.Table:
             writer = kind.writers[number]
             is_all = len(places) == len(numbers)
             bodies = payload if is_all else payload.take(_untyped.array(places))
-            decoded = decoded_as(kind.layout, number, bodies, writer, starts[places])
+            begins = starts_by(writer.schema, writer.registry_id, bodies, starts[places])
+            decoded = decoded_as(kind.layout, number, bodies, writer, begins)
             if decoded is not None:
                 parts.append((places, decoded.table))
-                framing[places] = _framing(
-                    decoded, kind.layout.newest, bodies, writer, starts[places]
-                )
+                framing[places] = _framing(decoded, kind.layout.newest, bodies, writer, begins)
     is_made = framing >= 0
     table = table.set_column(
         table.schema.get_field_index("payload"), "payload", _kept(payload, is_made)

@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from storage_core import InvalidRequestError
-from storage_core.fields import AvroSchema, decode_batch, starts_of
+from storage_core.fields import AvroSchema, decode_batch, starts_by, starts_of
 from streaming_jobs.field_types import (
     FieldColumn,
     columns_of_all,
@@ -194,6 +194,7 @@ class TypedValues:
         if schema is not None:
             try:
                 fields = [one.field for one in self._columns]
+                starts = starts_by(schema, written_by[0], bodies, starts)
                 found = decode_batch(
                     bodies,
                     schema,

@@ -5,13 +5,16 @@ sealed, sealed one by one, joined to one part, and trimmed: the answers are the 
 that the values were made of.
 """
 
+import struct
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from storage_core import SchemaEntry
 from storage_core.cold.sql import connect
 from storage_core.fields import AvroSchema
-from tests.log.cold.cold_lab import NAME, ColdLab, Row, schema_of
+from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab, Row, schema_of
 
 _OLD: Row = {"name": "old", "type": "int"}
 _FIRST: list[Row] = [{"name": "stays", "type": "int"}, _OLD, {"name": "goes", "type": "string"}]
@@ -169,3 +172,27 @@ def test_time_that_sql_cannot_count_is_in_its_payload_alone(lab, kind, is_sealed
         assert [one for (one,) in streams.sql(query).fetchall()] == [True, False, False]
     lab.stream.trim()
     assert lab.rows() == rows
+
+
+@pytest.mark.parametrize("registry_id", [0, 43])
+@pytest.mark.parametrize("is_sealed", [True, False])
+def test_body_without_a_frame_is_read_whole_though_it_begins_like_one(lab, is_sealed, registry_id):
+    schema = schema_of([{"name": "level", "type": "double"}, {"name": "text", "type": "string"}])
+    heads = [bytes(5), b"\x00\x00\x00\x00\x2a", b"\xc3\x01"]
+    levels = [head.ljust(8, b"\x40") for head in heads]
+    bodies = [level + b"\x08text" for level in levels]
+    rows = {
+        "primary": pa.array(range(FIRST_MS, FIRST_MS + len(bodies))),
+        "secondary": pa.array([2] * len(bodies), pa.int32()),
+        "payload": pa.array(bodies, pa.binary()),
+        "schema": pa.array([0] * len(bodies), pa.int32()),
+    }
+    entry = SchemaEntry(registry_id, schema.identity, schema.text)
+    lab.stream.append_batch(pa.table(rows), schemas=[entry])
+    lab.stream.commit()
+    if is_sealed:
+        lab.stream.seal()
+        lab.stream.trim()
+    expected = [{"level": struct.unpack("<d", one)[0], "text": "text"} for one in levels]
+    assert fields_shown(lab) == expected
+    assert [row["payload"] for row in lab.rows()] == bodies

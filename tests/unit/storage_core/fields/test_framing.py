@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from storage_core import InvalidRequestError
-from storage_core.fields import AvroSchema, frame_of, starts_of
+from storage_core.fields import AvroSchema, frame_of, starts_by, starts_of
 
 LONG = AvroSchema.parse('"long"')
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -53,3 +53,27 @@ def test_null_payload_that_spans_bytes_has_no_frame():
 def test_number_that_is_no_id_is_refused(number):
     with pytest.raises(InvalidRequestError, match="id in a registry"):
         frame_of(LONG, number)
+
+
+CARD = bytes(range(16))
+
+
+@pytest.mark.parametrize(
+    ("registry_id", "payload", "start"),
+    [
+        (7, frame_of(LONG, 7) + b"\x02", 5),
+        (7, frame_of(LONG, 8) + b"\x02", 0),
+        (7, frame_of(LONG, None) + b"\x02", 10),
+        (7, b"\xc3\x01" + bytes(8), 0),
+        (7, b"\x01" + CARD + b"\x02", 17),
+        (0, b"\x01" + CARD + b"\x02", 0),
+        (0, bytes(5) + b"\x02", 0),
+        (0, frame_of(LONG, None) + b"\x02", 10),
+        (0, b"\x02", 0),
+        (7, None, 0),
+    ],
+)
+def test_frame_of_another_schema_is_the_body(registry_id, payload, start):
+    payloads = pa.array([frame_of(LONG, None), payload, b""], pa.binary())
+    starts = starts_of(payloads)
+    assert starts_by(LONG, registry_id, payloads, starts).tolist() == [10, start, 0]
