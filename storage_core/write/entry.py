@@ -155,6 +155,15 @@ def without_states(batch: Any, *, is_placed: bool) -> tuple[Any, States | None]:
     return batch.select(others), states
 
 
+def no_address_left(stream: str, shard: int) -> InvalidRequestError:
+    """Return the error that tells of rows behind the last address that a shard may have."""
+    message = (
+        f"the shard has no address left for them: {ADDRESS_MAX - 1} is the last; append to "
+        "another stream"
+    )
+    return InvalidRequestError(message, stream=stream, shard=shard)
+
+
 def checked_source(source: object) -> Source | None:
     """Return where a caller's source stands, or refuse it."""
     if source is None:

@@ -18,6 +18,7 @@ from storage_core.dictionaries.keys import KeyNumbers, Numbered, put_new_keys
 from storage_core.dictionaries.schemas import SchemaNumbers, put_new_schemas
 from storage_core.format.counters import Counters
 from storage_core.format.keys import (
+    ADDRESS_MAX,
     INT32_MAX,
     INT64_MAX,
     ahead_key_of,
@@ -54,7 +55,7 @@ from storage_core.heads.grouping import Grouping, group
 from storage_core.heads.table import heads_after
 from storage_core.store.key_value import Batch
 from storage_core.write.cutting import put_blocks
-from storage_core.write.entry import AppendReport, Entry, JudgedEntry
+from storage_core.write.entry import AppendReport, Entry, JudgedEntry, no_address_left
 from storage_core.write.opened import OpenedShard, ShardContext
 from storage_core.write.states import StateRules, as_given, judge
 from storage_core.write.window_table import WindowTable
@@ -119,6 +120,8 @@ class ShardWriting:
                 states = judged.states[kept]
                 judged = replace(judged, states=states if states.any() else None)
                 groups = Grouping(groups.ids, groups.codes[kept])
+            if state.tail.next + len(rows) > ADDRESS_MAX:
+                raise no_address_left(self._meta.name, self._place.shard)
             addresses = np.arange(state.tail.next, state.tail.next + len(rows))
         report = AppendReport(
             len(rows),

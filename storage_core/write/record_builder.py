@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from storage_core.catalog.options import StreamOptions
 from storage_core.errors import InvalidRequestError
-from storage_core.format.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
+from storage_core.format.keys import ADDRESS_MAX, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 from storage_core.format.record import Rows
 
 VERSION_MAX: Final = 2**16 - 1
@@ -35,15 +35,18 @@ class RecordBuilder:
         "_records_max",
     )
 
-    def __init__(self, options: StreamOptions) -> None:
+    def __init__(self, options: StreamOptions, addresses_left: int = ADDRESS_MAX) -> None:
         self._numbers: list[bytes] = []
         self._payloads: list[bytes | None] = []
         self._bytes = 0
-        self.limit(options)
+        self.limit(options, addresses_left)
 
-    def limit(self, options: StreamOptions) -> None:
-        """Take over the limits of changed options."""
-        self._records_max = options.block_records
+    def limit(self, options: StreamOptions, addresses_left: int = ADDRESS_MAX) -> None:
+        """Take over the limits: those of the options, and how many addresses the shard has left.
+
+        Where it has none, the first record that is added makes the block full.
+        """
+        self._records_max = min(options.block_records, addresses_left)
         self._bytes_max = options.block_bytes
         self._payload_bytes_max = options.payload_bytes_max
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from storage_core.catalog.options import StreamOptions
 from storage_core.errors import InvalidRequestError, ShardlogError
-from storage_core.format.keys import dead_letter_key
+from storage_core.format.keys import ADDRESS_MAX, dead_letter_key
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.record import Rows
 from storage_core.format.schema_entry import SchemaEntry
@@ -26,7 +26,7 @@ from storage_core.read.request import ReadRequest, ShardFacts
 from storage_core.read.schema_columns import schemas_in
 from storage_core.store.key_value import Batch
 from storage_core.write.duplicates import new_part
-from storage_core.write.entry import AppendReport, Entry, Source
+from storage_core.write.entry import AppendReport, Entry, Source, no_address_left
 from storage_core.write.guard import ShardGuard
 from storage_core.write.indexing import hand_over, index_of
 from storage_core.write.interval import SyncInterval
@@ -59,7 +59,7 @@ class Shard:
         self._standing = Standing(replace(opened.state, ledger=None), opened.publishable)
         self._is_holding = False
         self._writing = ShardWriting(context, opened)
-        self._builder = RecordBuilder(options)
+        self._builder = RecordBuilder(options, ADDRESS_MAX - opened.state.tail.next)
         wait_max_s = options.wait_max.total_seconds()
         self.guard = ShardGuard(context.meta.name, context.number, wait_max_s)
         self.index = index_of(
@@ -383,7 +383,7 @@ class Shard:
             self.options = options
             self.index.alter(options.index)
             self._interval.alter(options)
-            self._builder.limit(options)
+            self._builder.limit(options, self._addresses_left)
             self.guard.wait_max_s = options.wait_max.total_seconds()
 
     @property
@@ -398,8 +398,16 @@ class Shard:
 
     # --- inside ----------------------------------------------------------------------------
 
+    @property
+    def _addresses_left(self) -> int:
+        return ADDRESS_MAX - self.tail.next
+
     def _seal(self) -> None:
         if len(self._builder):
+            if not self._addresses_left:
+                # The record that was just added; there can be no other.
+                self._builder.clear()
+                raise no_address_left(self.context.meta.name, self.context.number)
             self.commit_path(Entry(self._builder.rows(), is_from_builder=True), durable=False)
 
     def _write(self, plan: Plan, after: Standing) -> None:
@@ -411,6 +419,7 @@ class Shard:
         assert is_in_order(self.committed(), self._heads.taken, self._synced, after)
         if plan.judged.entry.is_from_builder:
             self._builder.clear()
+        self._builder.limit(self.options, self._addresses_left)
 
     def _is_behind(self, batches: int) -> bool:
         """Tell whether so many batches are not all durable, or not all published."""

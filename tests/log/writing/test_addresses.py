@@ -183,3 +183,34 @@ def test_source_alone_moves_the_tail_past_addresses_without_rows(bench):
     bench.append([1], addresses=[60])
     assert bench.commit() == {0: 61}
     assert bench.arrivals() == [1]
+
+
+LAST = 2**62 - 1
+
+
+def test_nothing_is_taken_behind_the_last_address(bench):
+    bench.append([1], addresses=[LAST])
+    bench.commit()
+    for _ in range(2):
+        with pytest.raises(InvalidRequestError, match=f"no address left.*{LAST} is the last"):
+            bench.stream.append(2, 1, b"b")
+        with pytest.raises(InvalidRequestError, match="no address left"):
+            bench.append([2])
+        bench.reopen()
+    assert bench.commit() == {0: LAST + 1}
+    assert bench.tail("address") == [LAST]
+
+
+def test_last_addresses_are_taken_and_no_more(bench):
+    bench.append([1], addresses=[LAST - 3])
+    with pytest.raises(InvalidRequestError, match="no address left"):
+        bench.append([2, 3, 4, 5])
+    bench.append([2])
+    bench.stream.append(3, 1, b"")
+    bench.stream.append(4, 1, b"")
+    with pytest.raises(InvalidRequestError, match="no address left"):
+        bench.stream.append(5, 1, b"")
+    bench.commit()
+    assert bench.tail("address") == [LAST - 3, LAST - 2, LAST - 1, LAST]
+    assert bench.primaries() == [1, 2, 3, 4]
+    assert bench.stream.verify().is_clean
