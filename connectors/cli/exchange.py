@@ -72,10 +72,18 @@ def export(  # noqa: PLR0913 - one parameter an option
     )
 
 
-def import_(*, root: Path, directory: Path, stream: str, append: bool) -> None:
+def import_(*, root: Path, directory: Path, stream: str, append: bool, file_mib_max: int) -> None:
     """Take the records of an export into a stream: as they were, or as new ones."""
-    with progress_bar(rows_exported(directory), "row") as progress:
-        report = import_stream(root, stream, directory, append=append, progress=progress)
+    file_bytes_max = file_mib_max * 2**20
+    with progress_bar(rows_exported(directory, file_bytes_max), "row") as progress:
+        report = import_stream(
+            root,
+            stream,
+            directory,
+            append=append,
+            file_bytes_max=file_bytes_max,
+            progress=progress,
+        )
     made = f"made {stream!r}: " if report.is_new else ""
     there = f"; there already: {report.rows_before:,}" if report.rows_before else ""
     print_line(f"{made}{counted(report.rows, 'row')} taken{there}")

@@ -13,7 +13,6 @@ by address.
 
 import json
 import secrets
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -24,16 +23,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage_core.errors import InvalidRequestError
+from storage_core.exchange.avro_container import SYNC_BYTES, block_of, blocks_in, head_of
+from storage_core.exchange.bounds import FILE_BYTES_MAX, Room
 from storage_core.exchange.manifest import Codec, ExportedFile
 from storage_core.exchange.plain_rows import filled, plain
 from storage_core.exchange.proven_file import PIECE_ROWS, ProvenFile
-from storage_core.fields import AvroSchema, decode_batch, encode_batch, starts_of
+from storage_core.fields import AvroSchema, decode_batch, encode_batch, starts_by, starts_of
 from storage_core.sealed.part_values import Writer
 
-_MAGIC: Final = b"Obj\x01"
-_SYNC_BYTES: Final = 16
 _PLACE_BYTES: Final = 8
-_LEVEL: Final = 6
+# So many bytes of rows are decoded at once, or one row.
+_PIECE_BYTES: Final = 8 * 2**20
 _NO_VALUE: Final = b"\x00"
 _VALUE: Final = b"\x02"
 _RAW: Final = -1
@@ -71,10 +71,21 @@ Places = npt.NDArray[np.int64]
 class AvroFiles:
     """The form of Avro containers: of a chunk a file for each schema, and one for other bytes."""
 
-    def __init__(self, writers: Sequence[Writer], codec: Codec, *, has_keys: bool) -> None:
-        """Write and read rows whose schemas are these, by number."""
+    def __init__(
+        self,
+        writers: Sequence[Writer],
+        codec: Codec,
+        *,
+        has_keys: bool,
+        bytes_max: int = FILE_BYTES_MAX,
+    ) -> None:
+        """Write and read rows whose schemas are these, by number.
+
+        `bytes_max` is what the rows of a file that is read may take.
+        """
         self._writers = writers
         self._codec = codec
+        self._bytes_max = bytes_max
         beside = [one for one in _BESIDE if not (has_keys and one[0] == "secondary")]
         self._typed = _record([*beside, *_OF_TYPED])
         self._raw = _record([*beside, *_OF_RAW])
@@ -86,7 +97,7 @@ class AvroFiles:
         """Write the rows of a chunk as files whose names begin alike."""
         rows: Any = plain(batches, has_keys=self._has_keys).combine_chunks()
         starts = starts_of(rows.column("payload"), rows.column("headers").combine_chunks())
-        numbers = self._numbers(rows, starts)
+        numbers, starts = self._numbers(rows, starts)
         found = []
         for number in np.unique(numbers).tolist():
             places = np.flatnonzero(numbers == number)
@@ -101,45 +112,50 @@ class AvroFiles:
 
     def read(self, data: bytes, file: ExportedFile) -> pa.Table:
         """Return the rows that the first bytes of a file have."""
-        tables = []
-        for rows in _rows_in(data, self._codec):
-            edges = _edges(rows)
-            if file.schema is None:
-                (whole,) = _parts(rows, edges)
-                tables.append(_decoded(whole, self._raw, _PLACE_BYTES))
-            else:
-                tables.append(self._typed_rows(rows, edges, file.schema))
-        found = [filled(one, has_keys=self._has_keys) for one in tables]
-        nothing = filled(pa.table({}), has_keys=self._has_keys)
-        made: pa.Table = _untyped.concat_tables([nothing, *found])
+        packed, room = Room(self._bytes_max), Room(self._bytes_max)
+        found = [filled(pa.table({}), has_keys=self._has_keys)]
+        for rows in blocks_in(data, self._codec, packed):
+            for edges in _pieces(_edges(rows)):
+                if file.schema is None:
+                    (whole,) = _parts(rows, edges)
+                    table = _decoded(whole, self._raw, _PLACE_BYTES)
+                else:
+                    table = self._typed_rows(rows, edges, file.schema)
+                room.take(table.nbytes)
+                found.append(filled(table, has_keys=self._has_keys))
+        made: pa.Table = _untyped.concat_tables(found)
         return made
 
-    def _numbers(self, rows: Any, starts: Places) -> Places:  # noqa: ANN401 - a table
-        """Return the schema of each row; that of a value that does not decode is none."""
+    def _numbers(self, rows: Any, starts: Places) -> tuple[Places, Places]:  # noqa: ANN401 - a table
+        """Return the schema of each row, and where its body begins.
+
+        That of a value that does not decode is none.
+        """
+        starts = starts.copy()
         numbers: Places = rows.column("schema").fill_null(_RAW).to_numpy().astype(np.int64)
         payloads = rows.column("payload").combine_chunks()
         for number in np.unique(numbers[numbers >= 0]).tolist():
             places = np.flatnonzero(numbers == number)
             bodies = payloads.take(_untyped.array(places))
             try:
-                schema = self._writers[number].schema
-                faults = decode_batch(bodies, schema, starts=starts[places]).faults
+                writer = self._writers[number]
+                begins = starts_by(writer.schema, writer.registry_id, bodies, starts[places])
+                starts[places] = begins
+                faults = decode_batch(bodies, writer.schema, starts=begins).faults
                 self._text(number)
             except InvalidRequestError:
                 numbers[places] = _RAW
             else:
                 numbers[places[[fault.row for fault in faults]]] = _RAW
-        return numbers
+        return numbers, starts
 
     def _write(self, file: ProvenFile, number: int, rows: Any, starts: Places) -> None:  # noqa: ANN401 - a table
-        sync = secrets.token_bytes(_SYNC_BYTES)
-        head = _head(self._text(number), self._codec, sync)
+        sync = secrets.token_bytes(SYNC_BYTES)
+        head = head_of(self._text(number), self._codec, sync)
         for first in range(0, rows.num_rows, PIECE_ROWS):
             some = rows.slice(first, PIECE_ROWS).combine_chunks()
             made = self._rows(number, some, starts[first : first + PIECE_ROWS])
-            data = _compressed(made, self._codec)
-            block = (_long(some.num_rows), _long(len(data)), data, sync)
-            file.add(b"".join((head, *block)), some.num_rows)
+            file.add(head + block_of(made, some.num_rows, self._codec, sync), some.num_rows)
             head = b""
 
     def _rows(self, number: int, rows: Any, starts: Places) -> bytes:  # noqa: ANN401 - a table
@@ -164,6 +180,10 @@ class AvroFiles:
 
     def _typed_rows(self, rows: npt.NDArray[np.uint8], edges: Places, number: int) -> pa.Table:
         at = rows[edges[:-1, None] + np.arange(4, _PLACE_BYTES)].copy().view("<u4")[:, 0]
+        # IMPORTANT: Arrow trusts where parts begin, and would read behind the rows.
+        if bool(((at < _PLACE_BYTES) | (at >= np.diff(edges))).any()):
+            message = "a value begins outside its row"
+            raise ValueError(message)
         values = edges[:-1] + at
         beside, flags, bodies = _parts(rows, edges, values, values + 1)
         found: Any = _decoded(beside, self._typed, _PLACE_BYTES)
@@ -247,68 +267,19 @@ def _edges(rows: npt.NDArray[np.uint8]) -> Places:
     return np.array(edges, np.int64)
 
 
+def _pieces(edges: Places) -> Iterator[Places]:
+    """Yield the edges of some neighbouring rows at a time."""
+    first = 0
+    while first < len(edges) - 1:
+        behind = int(np.searchsorted(edges, edges[first] + _PIECE_BYTES, "right"))
+        end = max(first + 1, behind - 1)
+        yield edges[first : end + 1]
+        first = end
+
+
 def _decoded(rows: Any, schema: AvroSchema, start: int) -> pa.Table:  # noqa: ANN401 - an array
     decoded = decode_batch(rows, schema, starts=start)
-    assert not decoded.faults, "the digest of the bytes was proven"
+    if decoded.faults:
+        message = f"a row cannot be read: {decoded.faults[0].reason}"
+        raise ValueError(message)
     return decoded.table
-
-
-def _head(text: str, codec: Codec, sync: bytes) -> bytes:
-    fields = {"avro.schema": text.encode(), "avro.codec": codec.encode()}
-    pairs = [part for name, value in fields.items() for part in (name.encode(), value)]
-    texts = b"".join(_long(len(part)) + part for part in pairs)
-    return _MAGIC + _long(len(fields)) + texts + _long(0) + sync
-
-
-def _rows_in(data: bytes, codec: Codec) -> Iterator[npt.NDArray[np.uint8]]:
-    """Yield the rows of each block of the first bytes of a container."""
-    at = len(_MAGIC)
-    if not data:
-        return
-    while True:
-        count, at = _read_long(data, at)
-        if not count:
-            break
-        for _ in range(2 * count):
-            size, at = _read_long(data, at)
-            at += size
-    at += _SYNC_BYTES
-    while at < len(data):
-        _, at = _read_long(data, at)
-        size, at = _read_long(data, at)
-        yield np.frombuffer(_expanded(data[at : at + size], codec), np.uint8)
-        at += size + _SYNC_BYTES
-
-
-def _compressed(data: bytes, codec: Codec) -> bytes:
-    if codec == "zstandard":
-        made: bytes = _untyped.Codec("zstd").compress(data, asbytes=True)
-        return made
-    deflate = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
-    return deflate.compress(data) + deflate.flush()
-
-
-def _expanded(data: bytes, codec: Codec) -> bytes:
-    if codec == "zstandard":
-        return bytes(_untyped.CompressedInputStream(_untyped.BufferReader(data), "zstd").read())
-    return zlib.decompress(data, -zlib.MAX_WBITS)
-
-
-def _long(number: int) -> bytes:
-    """Return a count as Avro writes it: zigzag, seven bits a byte."""
-    left, made = number << 1, bytearray()
-    while left > 0x7F:  # noqa: PLR2004 - seven bits
-        made.append(left & 0x7F | 0x80)
-        left >>= 7
-    return bytes([*made, left])
-
-
-def _read_long(data: bytes, at: int) -> tuple[int, int]:
-    """Return what `_long` was given, and what is behind it."""
-    number = shift = 0
-    while True:
-        byte = data[at]
-        number |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte <= 0x7F:  # noqa: PLR2004 - seven bits
-            return number >> 1, at

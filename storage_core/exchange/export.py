@@ -199,10 +199,15 @@ def _moment(reader: StreamReader, shard: int, facts: ShardFacts) -> ShardMoment:
         born,
         max(facts.start, born),
         facts.committed,
-        tuple((first, end) for first, end in facts.passed),
-        tuple((first, min(end, facts.committed)) for first, end in facts.lost),
+        _below(facts.passed, facts.committed),
+        _below(facts.lost, facts.committed),
         source,
     )
+
+
+def _below(ranges: Iterable[tuple[int, int]], committed: int) -> Ranges:
+    """Return what of some ranges is committed: the rest may be of a batch that is not yet."""
+    return tuple((first, min(end, committed)) for first, end in ranges if first < committed)
 
 
 def _write_all(
@@ -231,6 +236,9 @@ def _write_all(
                 work.add(Chunk(number, begin, reached_to, files))
                 begin, done = reached_to, done + sum(one.rows for one in files)
                 progress(done)
+            if begin < end:
+                # So that an import can tell addresses without a row from rows that are missing.
+                work.add(Chunk(number, begin, end, ()))
 
 
 def _ranges(place: ShardMoment, reached: int) -> list[tuple[int, int]]:

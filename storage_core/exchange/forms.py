@@ -7,6 +7,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from storage_core.exchange.avro_files import AvroFiles
+from storage_core.exchange.bounds import FILE_BYTES_MAX
 from storage_core.exchange.json_lines import JsonLines
 from storage_core.exchange.manifest import ExportedFile, Manifest
 from storage_core.exchange.parquet_files import ParquetFiles
@@ -27,17 +28,26 @@ class Form(Protocol):
         ...
 
     def read(self, data: bytes, file: ExportedFile) -> pa.Table:
-        """Return the plain rows of the first bytes of a file, up to a piece, which were proven."""
+        """Return the plain rows of the first bytes of a file, up to a piece, which were proven.
+
+        Raises:
+            TooLargeError: They would take more memory than they may.
+            Exception: Whatever bytes that no export wrote make of their reader.
+        """
         ...
 
 
-def form_of(manifest: Manifest) -> Form:
-    """Return the form of an export, for the schemas that it has."""
+def form_of(manifest: Manifest, bytes_max: int = FILE_BYTES_MAX) -> Form:
+    """Return the form of an export, for the schemas that it has.
+
+    `bytes_max` is what the rows of a file that is read may take in memory.
+    """
     writers = [Writer(AvroSchema.stored(one.text), one.registry_id) for one in manifest.schemas]
     match manifest.form:
         case "parquet":
-            return ParquetFiles(writers, has_keys=manifest.has_keys)
+            return ParquetFiles(writers, has_keys=manifest.has_keys, bytes_max=bytes_max)
         case "avro":
-            return AvroFiles(writers, manifest.codec, has_keys=manifest.has_keys)
+            codec, has_keys = manifest.codec, manifest.has_keys
+            return AvroFiles(writers, codec, has_keys=has_keys, bytes_max=bytes_max)
         case "jsonl":
-            return JsonLines(writers, has_keys=manifest.has_keys)
+            return JsonLines(writers, has_keys=manifest.has_keys, bytes_max=bytes_max)

@@ -15,19 +15,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from storage_core.catalog.root_file import STREAM_FILE
 from storage_core.catalog.stream_file import check_name
-from storage_core.errors import CorruptionError, InvalidRequestError, LostRangeError
-from storage_core.exchange.forms import Form, form_of
+from storage_core.errors import InvalidRequestError, LostRangeError
+from storage_core.exchange.bounds import FILE_BYTES_MAX
+from storage_core.exchange.checks import refuse_false
+from storage_core.exchange.chunk_rows import ChunkReader, ChunkRows, Damage
 from storage_core.exchange.manifest import (
     MANIFEST_FILE,
     Chunk,
-    ExportedFile,
     Manifest,
     ShardMoment,
     read_manifest,
@@ -38,7 +38,7 @@ from storage_core.exchange.plain_rows import (
     by_address,
     plain,
 )
-from storage_core.exchange.proven_file import proven
+from storage_core.exchange.regular_file import refuse_other_file
 from storage_core.exchange.work_place import PLAN_FILE, partial_place
 from storage_core.ground.durable_file import reading_errors
 from storage_core.parts.part_rows import numbered
@@ -47,7 +47,6 @@ from storage_core.stream import Stream
 
 # Told how many rows are done.
 Progress = Callable[[int], None]
-_untyped: Any = pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,28 +64,13 @@ class ImportReport:
     is_new: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Damage:
-    """The first file of a chunk that is not as it was written, and how many rows it still has."""
-
-    file: str
-    rows: int
-    taken: int
-
-    def error(self, directory: Path, shard: int, end: int) -> CorruptionError:
-        message = (
-            f"the file is not as it was exported: {self.taken} of its {self.rows} rows were taken; "
-            f"shard {shard} ends at address {end}"
-        )
-        return CorruptionError(message, path=directory / self.file)
-
-
-def import_stream(
+def import_stream(  # noqa: PLR0913 - what of which export, and how it is taken
     root: str | PathLike[str],
     name: str,
     directory: str | PathLike[str],
     *,
     append: bool = False,
+    file_bytes_max: int = FILE_BYTES_MAX,
     progress: Progress | None = None,
 ) -> ImportReport:
     """Take the rows of an export into a stream; durable on return.
@@ -96,41 +80,55 @@ def import_stream(
         name: The stream; made as the exported one was if it is not there.
         directory: The export.
         append: Add the rows behind those that the stream has, as new ones.
+        file_bytes_max: What a file may take in memory, packed and unpacked; more is refused before
+            it is unpacked, since few bytes can claim to be many.
         progress: Called again and again with how many rows are done.
 
     Raises:
-        InvalidRequestError: There is no whole export, or its rows do not fit the stream.
+        InvalidRequestError: There is no whole export, its rows do not fit the stream, or a file
+            takes more memory than it may.
         CorruptionError: A file is damaged or cut. The rows before that were taken; the error says
-            how many of the file.
+            how many of the file. Or no export wrote the manifest, or a file; nothing of the
+            manifest, or no row of the file, was taken.
         UnavailableError: The disk refuses, or another writer has the stream; asked again it goes
             on.
     """
     place = Path(directory)
+    if type(file_bytes_max) is not int or not 1 <= file_bytes_max < 2**31:
+        message = f"file_bytes_max: {file_bytes_max!r} is not an integer from 1 to {2**31 - 1}"
+        raise InvalidRequestError(message)
     with reading_errors(place, "reading the export"):
-        manifest = _manifest(place)
+        manifest = _manifest(place, file_bytes_max)
+        for chunk in manifest.chunks:
+            for file in chunk.files:
+                refuse_other_file(place / file.name)
         # Files of a size that a chunk has are read whole, one chunk at a time.
-        intake = _Intake(place, manifest, form_of(manifest), progress or (lambda _: None))
+        reader = ChunkReader(place, manifest, file_bytes_max)
+        intake = _Intake(place, manifest, reader, progress or (lambda _: None))
         if append:
             return intake.append(Path(root), name)
         return intake.copy(Path(root), name)
 
 
-def rows_exported(directory: str | PathLike[str]) -> int:
+def rows_exported(directory: str | PathLike[str], file_bytes_max: int = FILE_BYTES_MAX) -> int:
     """Return how many rows an export has, by its manifest.
 
     Raises:
         InvalidRequestError: There is no whole export.
-        CorruptionError: The manifest is damaged.
+        CorruptionError: The manifest is damaged, or no export wrote it.
         UnavailableError: The disk refuses.
     """
     place = Path(directory)
     with reading_errors(place, "reading the export"):
-        return _manifest(place).rows
+        return _manifest(place, file_bytes_max).rows
 
 
-def _manifest(directory: Path) -> Manifest:
+def _manifest(directory: Path, bytes_max: int) -> Manifest:
+    path = directory / MANIFEST_FILE
     try:
-        return read_manifest(directory / MANIFEST_FILE)
+        manifest = read_manifest(path, bytes_max)
+        refuse_false(manifest, path)
+        return manifest  # noqa: TRY300 - what was refused is told by itself
     except (FileNotFoundError, NotADirectoryError) as error:
         is_partial = (directory / PLAN_FILE).exists() or partial_place(directory).exists()
         message = "there is no export: it has no manifest"
@@ -142,13 +140,23 @@ def _manifest(directory: Path) -> Manifest:
 class _Intake:
     """One import."""
 
-    def __init__(self, directory: Path, manifest: Manifest, form: Form, progress: Progress) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        manifest: Manifest,
+        reader: ChunkReader,
+        progress: Progress,
+    ) -> None:
         self._directory = directory
         self._manifest = manifest
-        self._form = form
+        self._reader = reader
+        self._first: ChunkRows | None = None
         self._progress = progress
         self._added = 0
         self._before = 0
+        self._by_shard: dict[int, list[Chunk]] = {}
+        for chunk in manifest.chunks:
+            self._by_shard.setdefault(chunk.shard, []).append(chunk)
 
     # --- a copy ----------------------------------------------------------------------------
 
@@ -157,6 +165,9 @@ class _Intake:
         check_name(name)
         is_new = not (root / name / STREAM_FILE).exists()
         if is_new:
+            # What no export wrote is refused before there is a stream for it.
+            first = next((c for shard in self._manifest.places for c in self._of(shard)), None)
+            self._first = None if first is None else self._reader.rows_of(first)
             origin, options = self._manifest.origin, self._manifest.options
             Stream.create(root, name, options, origin=origin).close()
         if self._manifest.origin is not None:
@@ -186,15 +197,19 @@ class _Intake:
                 )
                 raise InvalidRequestError(message, stream=name)
 
-    def _chunks(self, shard: int) -> Iterator["_Taken"]:
-        for chunk in self._manifest.of_shard(shard):
-            taken = self._rows_of(chunk)
+    def _chunks(self, shard: int) -> Iterator[ChunkRows]:
+        for chunk in self._of(shard):
+            first, self._first = self._first, None
+            taken = self._reader.rows_of(chunk) if first is None else first
             yield taken
             self._added += taken.added
             self._before += taken.rows.num_rows - taken.added
             self._progress(self._added + self._before)
             if taken.damage is not None:
                 raise taken.damage.error(self._directory, shard, taken.end)
+
+    def _of(self, shard: int) -> list[Chunk]:
+        return self._by_shard.get(shard, [])
 
     # --- new rows --------------------------------------------------------------------------
 
@@ -203,9 +218,11 @@ class _Intake:
         with Stream.open(root, name) as stream:
             self._refuse_as_new(stream, name)
             for number, chunk in enumerate(self._manifest.chunks):
-                taken = self._rows_of(chunk)
+                if not chunk.files:
+                    continue
+                taken = self._reader.rows_of(chunk)
                 if taken.damage is not None:
-                    damage = _Damage(taken.damage.file, taken.damage.rows, 0)
+                    damage = Damage(taken.damage.file, taken.damage.rows, 0)
                     raise damage.error(self._directory, chunk.shard, chunk.start)
                 self._append(stream, f"import/{self._manifest.export}/{number}", taken.rows)
                 self._progress(self._added + self._before)
@@ -231,54 +248,6 @@ class _Intake:
                 self._added += rows.num_rows
             transaction.append_batch(given, schemas=self._manifest.schemas)
 
-    # --- files -----------------------------------------------------------------------------
-
-    def _rows_of(self, chunk: Chunk) -> "_Taken":
-        """Return the rows of a chunk, up to the first that is missing or damaged."""
-        tables, cuts = [], []
-        for file in chunk.files:
-            rows = self._rows_in(file)
-            count = rows.num_rows
-            tables.append(rows)
-            if count < file.rows:
-                # Behind the last row that is there; a file sorted otherwise is there or not.
-                last = int(rows.column("address")[-1].as_py()) + 1 if count else file.first
-                cuts.append((last, file, rows))
-        rows = by_address(tables, has_keys=self._manifest.has_keys)
-        if not cuts:
-            return _Taken(chunk, rows, chunk.end, None)
-        end, file, of_file = min(cuts, key=lambda one: one[0])
-        kept = int(np.searchsorted(rows.column("address").to_numpy(), end))
-        addresses = of_file.column("address").to_numpy()
-        taken = int(np.count_nonzero(addresses < end))
-        return _Taken(chunk, rows.slice(0, kept), end, _Damage(file.name, file.rows, taken))
-
-    def _rows_in(self, file: ExportedFile) -> Any:  # noqa: ANN401 - a table
-        """Return the rows of a file that its digests prove."""
-        data, count = proven(self._directory, file)
-        try:
-            rows = self._form.read(data, file)
-        except MemoryError:
-            raise
-        except Exception as error:  # whatever the bytes of a stranger make of their reader
-            message = f"its digest holds, but no export wrote this file: {error}"
-            raise CorruptionError(message, path=self._directory / file.name) from error
-        if rows.num_rows != count:
-            message = f"its digest holds, but it has {rows.num_rows} rows in the place of {count}"
-            raise CorruptionError(message, path=self._directory / file.name)
-        return rows
-
-
-@dataclass(slots=True)
-class _Taken:
-    """The rows of a chunk that are proven, up to an address, and how many of them were new."""
-
-    chunk: Chunk
-    rows: Any
-    end: int
-    damage: _Damage | None
-    added: int = 0
-
 
 class _ShardCopy:
     """A shard on its way to be what an exported one was."""
@@ -296,7 +265,7 @@ class _ShardCopy:
             gaps.append((moment.born, moment.start))
         self._gaps = sorted(gap for gap in gaps if gap[1] > self._tail)
 
-    def take(self, chunks: Iterator[_Taken]) -> None:
+    def take(self, chunks: Iterator[ChunkRows]) -> None:
         """Take rows, in the order of their addresses, and leave out what was gone."""
         if self._tail > self._moment.born < self._moment.start:
             nothing = by_address([], has_keys=self._manifest.has_keys)
@@ -308,7 +277,7 @@ class _ShardCopy:
         if self._manifest.asked.is_whole and self._tail <= self._moment.committed:
             self._end()
 
-    def _take(self, taken: _Taken) -> None:
+    def _take(self, taken: ChunkRows) -> None:
         rows = taken.rows
         addresses = rows.column("address").to_numpy()
         known = int(np.searchsorted(addresses, self._tail))

@@ -11,8 +11,9 @@ back: the payload is.
 import json
 import math
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,24 +21,34 @@ import numpy as np
 import pyarrow as pa
 
 from storage_core.errors import InvalidRequestError
+from storage_core.exchange.bounds import FILE_BYTES_MAX, Room, TooLargeError, objects_in
 from storage_core.exchange.manifest import ExportedFile
 from storage_core.exchange.plain_rows import filled, plain, plain_schema
 from storage_core.exchange.proven_file import PIECE_ROWS, ProvenFile
-from storage_core.fields import decode_batch, in_python, starts_of
+from storage_core.fields import decode_batch, in_python, starts_by, starts_of
 from storage_core.sealed.part_values import Writer
 
 _BASE64: Final = "_base64"
 _ZERO_IS_LEFT_OUT: Final = ("version", "state")
+_PLAIN: Final = frozenset(plain_schema(has_keys=False).names)
+# What a text takes for each byte of its line at most.
+_TEXT_TIMES: Final = 4
 _untyped: Any = pa
 
 
 class JsonLines:
     """The form of lines of JSON; all rows of a chunk lie in one file."""
 
-    def __init__(self, writers: Sequence[Writer], *, has_keys: bool) -> None:
-        """Write and read rows whose schemas are these, by number."""
+    def __init__(
+        self, writers: Sequence[Writer], *, has_keys: bool, bytes_max: int = FILE_BYTES_MAX
+    ) -> None:
+        """Write and read rows whose schemas are these, by number.
+
+        `bytes_max` is what the rows of a file that is read may take.
+        """
         self._writers = writers
         self._has_keys = has_keys
+        self._bytes_max = bytes_max
 
     def write(
         self, directory: Path, stem: str, batches: Sequence[pa.RecordBatch]
@@ -53,9 +64,24 @@ class JsonLines:
 
     def read(self, data: bytes, _file: ExportedFile) -> pa.Table:
         """Return the rows that the first bytes of a file have."""
-        found = [_row(json.loads(line)) for line in data.splitlines()]
-        schema = plain_schema(has_keys=self._has_keys)
-        return filled(_untyped.Table.from_pylist(found, schema=schema), has_keys=self._has_keys)
+        schema, room = plain_schema(has_keys=self._has_keys), Room(self._bytes_max)
+        found = [schema.empty_table()]
+        for lines in _some(_lines(data)):
+            rows = [_row(self._parsed(line)) for line in lines]
+            found.append(_untyped.Table.from_pylist(rows, schema=schema))
+            room.take(found[-1].nbytes)
+        return filled(_untyped.concat_tables(found), has_keys=self._has_keys)
+
+    def _parsed(self, line: bytes) -> Mapping[str, Any]:
+        """Return the object in a line.
+
+        Raises:
+            TooLargeError: It would take too much: a value of two bytes is an object of dozens.
+        """
+        if len(line) * _TEXT_TIMES > self._bytes_max or objects_in(line) > self._bytes_max:
+            raise TooLargeError
+        fields: Mapping[str, Any] = json.loads(line)
+        return fields
 
     def _shown(self, rows: Any) -> tuple[list[dict[str, Any]], list[object]]:  # noqa: ANN401 - a table
         """Return rows, and what their values' fields say."""
@@ -68,7 +94,8 @@ class JsonLines:
             writer = self._writers[number]
             try:
                 bodies = payloads.take(_untyped.array(places))
-                decoded = decode_batch(bodies, writer.schema, starts=starts[places])
+                begins = starts_by(writer.schema, writer.registry_id, bodies, starts[places])
+                decoded = decode_batch(bodies, writer.schema, starts=begins)
             except InvalidRequestError:
                 continue
             faulty = {fault.row for fault in decoded.faults}
@@ -93,6 +120,21 @@ def _line(row: Mapping[str, Any], value: object) -> str:
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
+def _some(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    lines = iter(lines)
+    while some := list(islice(lines, PIECE_ROWS)):
+        yield some
+
+
+def _lines(data: bytes) -> Iterator[bytes]:
+    begin = 0
+    while begin < len(data):
+        end = data.find(b"\n", begin)
+        end = len(data) if end < 0 else end
+        yield data[begin:end]
+        begin = end + 1
+
+
 def _row(fields: Mapping[str, Any]) -> dict[str, Any]:
     row: dict[str, Any] = {"version": 0, "state": 0}
     for name, given in fields.items():
@@ -101,7 +143,7 @@ def _row(fields: Mapping[str, Any]) -> dict[str, Any]:
         elif name.removesuffix(_BASE64) in ("key", "payload"):
             plain_name = name.removesuffix(_BASE64)
             row[plain_name] = _bytes(fields, plain_name)
-        elif name != "value":
+        elif name in _PLAIN:
             row[name] = given
     return row
 
@@ -118,9 +160,12 @@ def _named(name: str, given: object) -> dict[str, object]:
 
 def _bytes(fields: Mapping[str, Any], name: str) -> bytes | None:
     if name + _BASE64 in fields:
-        return b64decode(fields[name + _BASE64])
+        return b64decode(fields[name + _BASE64], validate=True)
     text = fields[name]
-    return None if text is None else str(text).encode()
+    if not isinstance(text, str | None):
+        message = f"{name} is no text"
+        raise TypeError(message)
+    return None if text is None else text.encode()
 
 
 def _json(value: Any) -> Any:  # noqa: ANN401 - whatever Arrow shows

@@ -10,6 +10,8 @@ of some more; so of a file that was cut or damaged, what is in front of that can
 """
 
 import json
+import os
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -20,12 +22,19 @@ from storage_core.catalog.options import KeyMode, StreamOptions
 from storage_core.catalog.origin import StreamOrigin, decode_origin, encode_origin
 from storage_core.catalog.stream_meta import decode_options, encode_options, unknown_options
 from storage_core.errors import CorruptionError, InvalidRequestError, UnsupportedFormatError
+from storage_core.exchange.bounds import objects_in
+from storage_core.exchange.regular_file import opened_regular
 from storage_core.format.schema_entry import SchemaEntry
-from storage_core.ground.durable_file import encode_document, read_document
+from storage_core.ground.durable_file import decode_document, encode_document
 
 MANIFEST_FILE: Final = "manifest.json"
 FORMAT: Final = "shardlog-export"
-VERSION: Final = 1
+VERSION: Final = 2
+# Since then chunks have all addresses that are not lost, those without a row too.
+COVERED_SINCE: Final = 2
+_TEXT_TIMES: Final = 4
+_VERSIONS: Final = (1, VERSION)
+_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}", re.ASCII)
 FormName = Literal["parquet", "avro", "jsonl"]
 Codec = Literal["deflate", "zstandard"]
 Ranges = tuple[tuple[int, int], ...]
@@ -67,11 +76,11 @@ class ExportedFile:
         """Return the file that these fields tell of.
 
         Raises:
-            ValueError: It does not lie in the directory.
+            ValueError: It does not lie in the directory, or has no name that an export gives.
         """
         name = fields["name"]
-        if name != Path(name).name:
-            message = f"{name!r} is no file's name"
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            message = f"{str(name)[:80]!r} is no file's name"
             raise ValueError(message)
         return cls(**{**fields, "pieces": tuple(Piece(*one) for one in fields["pieces"])})
 
@@ -190,6 +199,7 @@ class Manifest:
     places: Mapping[int, ShardMoment]
     schemas: tuple[SchemaEntry, ...]
     chunks: tuple[Chunk, ...] = ()
+    version: int = VERSION
 
     @property
     def has_keys(self) -> bool:
@@ -249,43 +259,77 @@ def encode_manifest(manifest: Manifest) -> bytes:
     )
 
 
-def read_manifest(path: Path) -> Manifest:
+def read_manifest(path: Path, bytes_max: int | None = None) -> Manifest:
     """Return the manifest in a file.
+
+    Args:
+        path: The file.
+        bytes_max: How much memory it may take; any if None.
 
     Raises:
         FileNotFoundError: There is none.
-        InvalidRequestError: It is of something else.
+        InvalidRequestError: It is of something else, or takes more than it may.
         UnsupportedFormatError: A newer shardlog wrote it.
         CorruptionError: It is damaged.
     """
-    document: dict[str, Any] = read_document(path)
+    document = decode_document(_bytes_of(path, bytes_max), path)
     if document.get("format") != FORMAT:
         message = "that is no manifest of an export"
         raise InvalidRequestError(message, path=path)
-    if document["version"] != VERSION or unknown_options(document["options"]):
+    try:
+        manifest = _decoded(document, path)
+        sums = (manifest.rows, manifest.bytes)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        message = f"the manifest cannot be understood: {str(error)[:200]}"
+        raise CorruptionError(message, path=path) from error
+    if (document.get("rows"), document.get("bytes")) != sums:
+        message = (
+            f"the manifest has {document.get('rows')!r:.40} rows and {document.get('bytes')!r:.40} "
+            f"bytes, and its files {sums[0]} and {sums[1]}"
+        )
+        raise CorruptionError(message, path=path)
+    return manifest
+
+
+def _bytes_of(path: Path, bytes_max: int | None) -> bytes:
+    with opened_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        data = b"" if bytes_max is not None and size * _TEXT_TIMES > bytes_max else file.read(size)
+    if bytes_max is not None and (len(data) < size or objects_in(data) > 2 * bytes_max):
+        message = (
+            f"the manifest has {size} bytes and would take too much memory; if you trust "
+            "it, allow more: `file_bytes_max`, or --file-mib-max"
+        )
+        raise InvalidRequestError(message, path=path)
+    return data
+
+
+def _decoded(document: Mapping[str, Any], path: Path) -> Manifest:
+    if document["version"] not in _VERSIONS or unknown_options(document["options"]):
         message = f"the export was written by a newer shardlog; this one reads version {VERSION}"
         raise UnsupportedFormatError(message, path=path)
-    try:
-        return _decoded(document)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        message = f"the manifest cannot be understood: {error}"
-        raise CorruptionError(message, path=path) from error
-
-
-def _decoded(document: Mapping[str, Any]) -> Manifest:
     names = ("export", "form", "codec", "stream", "incarnation", "jitter", "shards", "key_mode")
     return Manifest(
         **{name: document[name] for name in (*names, "taken_at_ms")},
         origin=decode_origin(document["origin"]),
         options=decode_options(document["options"]),
         asked=Asked.of(document["asked"]),
-        places={int(number): ShardMoment.of(one) for number, one in document["places"].items()},
+        places={_number(key): ShardMoment.of(one) for key, one in document["places"].items()},
         schemas=tuple(
             SchemaEntry(one["id"], bytes.fromhex(one["fingerprint"]), one["text"])
             for one in document["schemas"]
         ),
         chunks=tuple(map(Chunk.of, document["chunks"])),
+        version=document["version"],
     )
+
+
+def _number(key: str) -> int:
+    number = int(key)
+    if str(number) != key or number < 0:
+        message = f"{key[:40]!r} is no number of a shard"
+        raise ValueError(message)
+    return number
 
 
 def encode_chunk(chunk: Chunk) -> str:

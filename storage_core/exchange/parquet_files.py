@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from storage_core.errors import CorruptionError
+from storage_core.exchange.bounds import FILE_BYTES_MAX, Room
 from storage_core.exchange.manifest import ExportedFile, Piece
+from storage_core.exchange.parquet_bounds import refuse_bloated
 from storage_core.exchange.plain_rows import filled
 from storage_core.fields import AvroSchema
 from storage_core.parts.part_file import prove_part, write_part
@@ -22,15 +24,22 @@ from storage_core.sealed.part_values import Writer, columns_in, payloads_of, rea
 
 _parquet: Any = pq
 _untyped: Any = pa
+_compute: Any = pc
 
 
 class ParquetFiles:
     """The form of Parquet: of a chunk a file for each kind of value, and one for its late rows."""
 
-    def __init__(self, writers: Sequence[Writer], *, has_keys: bool) -> None:
-        """Write and read rows whose schemas are these, by number."""
+    def __init__(
+        self, writers: Sequence[Writer], *, has_keys: bool, bytes_max: int = FILE_BYTES_MAX
+    ) -> None:
+        """Write and read rows whose schemas are these, by number.
+
+        `bytes_max` is what the rows of a file that is read may take.
+        """
         self._writers = writers
         self._has_keys = has_keys
+        self._bytes_max = bytes_max
 
     def write(
         self, directory: Path, stem: str, batches: Sequence[pa.RecordBatch]
@@ -52,23 +61,49 @@ class ParquetFiles:
         """Return the rows that the bytes of a whole file have; of a part of one there are none."""
         if not data:
             return filled(pa.table({}), has_keys=self._has_keys)
-        try:
-            with _parquet.ParquetFile(_untyped.BufferReader(data)) as opened:
-                rows = opened.read()
-        except pa.ArrowException as error:
-            message = f"the file cannot be read: {error}"
-            raise CorruptionError(message, path=Path(file.name)) from error
-        if file.kind:
-            rows = self._with_payloads(rows)
-        return filled(rows, has_keys=self._has_keys)
+        # IMPORTANT: before its library makes room for whatever the file says.
+        repeated = refuse_bloated(data, file.rows, self._bytes_max)
+        room = Room(self._bytes_max)
+        found = [filled(pa.table({}), has_keys=self._has_keys)]
+        source = _untyped.BufferReader(data)
+        with _parquet.ParquetFile(source, read_dictionary=repeated) as opened:
+            reader = self._reader(opened) if file.kind else None
+            for group in range(opened.num_row_groups):
+                rows = _without_dictionaries(opened.read_row_group(group), room)
+                if reader is not None:
+                    rows = self._with_payloads(rows, reader)
+                found.append(filled(rows, has_keys=self._has_keys))
+                room.take(found[-1].nbytes)
+        made: pa.Table = _untyped.concat_tables(found)
+        return made
 
-    def _with_payloads(self, rows: pa.Table) -> pa.Table:
-        numbers: Any = rows.column("schema")
+    def _reader(self, opened: Any) -> AvroSchema:  # noqa: ANN401 - the library's
+        """Return the schema by which the values of a file are shown."""
+        numbers = opened.read(columns=["schema"]).column("schema").to_numpy()
+        return reader_of(dict(enumerate(self._writers)), np.unique(numbers).tolist())
+
+    def _with_payloads(self, rows: pa.Table, reader: AvroSchema) -> pa.Table:
         writers = dict(enumerate(self._writers))
-        reader: AvroSchema = reader_of(writers, np.unique(numbers.to_numpy()).tolist())
         columns = columns_in(reader, rows.schema.names)
         if "payload" not in rows.schema.names:
             rows = rows.append_column("payload", _untyped.nulls(rows.num_rows, pa.binary()))
         payloads = payloads_of(rows, writers, columns, reader)
         at = rows.schema.get_field_index("payload")
         return rows.set_column(at, "payload", payloads)
+
+
+def _without_dictionaries(rows: Any, room: Room) -> pa.Table:  # noqa: ANN401 - a table
+    """Return rows whose columns have values in the place of dictionaries.
+
+    Raises:
+        TooLargeError: They would take more than there is room for.
+    """
+    for at, field in enumerate(rows.schema):
+        if not pa.types.is_dictionary(field.type):
+            continue
+        for chunk in rows.column(at).chunks:
+            sizes = _compute.binary_length(chunk.dictionary).take(chunk.indices)
+            room.refuse_beyond(_compute.sum(sizes).as_py() or 0)
+        rows = rows.set_column(at, field.name, rows.column(at).cast(field.type.value_type))
+    table: pa.Table = rows
+    return table

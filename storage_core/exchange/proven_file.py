@@ -6,7 +6,9 @@ from typing import Final, Self
 
 import xxhash
 
+from storage_core.exchange.bounds import TooLargeError
 from storage_core.exchange.manifest import ExportedFile, Piece
+from storage_core.exchange.regular_file import opened_regular
 
 PIECE_ROWS: Final = 8192
 
@@ -48,14 +50,21 @@ class ProvenFile:
         return ExportedFile(self.path.name, kind, schema, self._rows, self._bytes, first, pieces)
 
 
-def proven(directory: Path, file: ExportedFile) -> tuple[bytes, int]:
+def proven(directory: Path, file: ExportedFile, bytes_max: int) -> tuple[bytes, int]:
     """Return the first bytes of a file, up to where they are proven, and how many rows they have.
 
     Nothing of a file that is gone, or of another one.
+
+    Raises:
+        TooLargeError: It has more bytes than it may.
+        CorruptionError: It is no regular file.
     """
     try:
-        with (directory / file.name).open("rb") as opened:
-            data = opened.read(file.bytes)
+        with opened_regular(directory / file.name) as opened:
+            size = min(file.bytes, os.fstat(opened.fileno()).st_size)
+            if size > bytes_max:
+                raise TooLargeError
+            data = opened.read(size)
     except FileNotFoundError:
         return b"", 0
     digest = xxhash.xxh3_128()

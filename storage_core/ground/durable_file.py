@@ -103,15 +103,28 @@ def read_document(path: Path) -> dict[str, object]:
         FileNotFoundError: There is no such file.
         CorruptionError: The file is not what was written.
     """
+    return decode_document(path.read_bytes(), path)
+
+
+def decode_document(data: bytes, path: Path) -> dict[str, object]:
+    """Return the JSON object that `encode_document` made the bytes of a file of.
+
+    Raises:
+        CorruptionError: They are not what was written.
+    """
     try:
-        fields = json.loads(path.read_bytes())
-    except ValueError as error:
+        fields = json.loads(data)
+        is_whole = isinstance(fields, dict) and fields.pop(_CHECKSUM_FIELD, None) == _checksum(
+            fields
+        )
+    except (ValueError, RecursionError) as error:
         message = f"not the JSON that was written: {error}"
         raise CorruptionError(message, path=path) from error
-    if not isinstance(fields, dict) or fields.pop(_CHECKSUM_FIELD, None) != _checksum(fields):
+    if not is_whole:
         message = "the file does not match its checksum"
         raise CorruptionError(message, path=path)
-    return fields
+    found: dict[str, object] = fields
+    return found
 
 
 def write_once(path: Path, data: bytes) -> bool:

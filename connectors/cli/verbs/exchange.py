@@ -52,6 +52,17 @@ Append = Annotated[
     typer.Option("--append", help="Add the rows behind those that the stream has, as new ones."),
 ]
 
+FileMib = Annotated[
+    int,
+    typer.Option(
+        "--file-mib-max",
+        metavar="N",
+        min=1,
+        max=2047,
+        help="What a file may take in memory, unpacked; more is refused before it is unpacked.",
+    ),
+]
+
 
 @done_in("connectors.cli.exchange")
 def export(  # noqa: PLR0913 - one parameter an option
@@ -79,7 +90,13 @@ def export(  # noqa: PLR0913 - one parameter an option
 
 
 @done_in("connectors.cli.exchange")
-def import_(root: Root, directory: Exported, stream: StreamName, append: Append = False) -> None:
+def import_(
+    root: Root,
+    directory: Exported,
+    stream: StreamName,
+    append: Append = False,
+    file_mib_max: FileMib = 256,
+) -> None:
     """Take the records of an export into a stream: as they were, or as new ones.
 
     A stream that is not there is made as the exported one was; its records have the same addresses.
