@@ -38,7 +38,7 @@ from storage_core.read.keyed import (
     unnumbered,
 )
 from storage_core.read.over_shards import columns_over_shards, newest_over_shards
-from storage_core.read.parts import Part, parts_directory
+from storage_core.read.parts import Part, part_path, parts_directory
 from storage_core.read.request import LatestBy, ReadRequest, ShardFacts, ShardReader
 from storage_core.read.rows import Gathered, in_order, joined
 
@@ -142,7 +142,7 @@ class StreamReads(Generic[S]):
         for number, shard in self._open_shards().items():
             directory = parts_directory(self._files.shard_directory(number))
             entries = shard.parts().entries
-            found += [Part(number, directory / one.file_name, one) for one in entries]
+            found += [Part(number, part_path(directory, one), one) for one in entries]
         return found
 
     def unsealed(self) -> dict[int, int]:
@@ -191,7 +191,8 @@ class StreamReads(Generic[S]):
             versions: Only these versions.
             latest_by: `primary`: of rows of one id (or key) and primary only the newest, whole;
                 `key`: of rows of one id and column `key` only the one with the largest primary, of
-                these the newest. The limit, but no other condition, is of what is left.
+                these the newest. Equals are told as by `latest`. The limit, but no other condition,
+                is of what is left.
             tombstones: With `latest_by`: also show tombstones that are the newest. Without it they
                 are rows like others.
             columns: Columns wanted, in this order.
@@ -278,7 +279,9 @@ class StreamReads(Generic[S]):
     def latest(self, ids: Ids = None, *, keys: Keys = None) -> dict[Id, Record]:
         """Return the record with the largest primary of each id or key, of equals the last stored.
 
-        Ahead records count. An id or key without records is absent from what is returned.
+        Ahead records count. An id or key without records is absent from what is returned. Of equals
+        in several shards the one wins whose block was written later by the writers' clocks, then
+        that of the larger shard.
 
         Example:
             >>> stream.latest([7, 8])[7].payload
