@@ -21,6 +21,7 @@ from storage_core.format.record import rows_from_arrow
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.ground.durable_file import file_errors
 from storage_core.index.worker import IndexWorker
+from storage_core.parts.visible_files import settled
 from storage_core.store.environment import Environment
 from storage_core.store.open_files import open_files
 from storage_core.store.rocks import refuse_writing_in_fork
@@ -165,7 +166,7 @@ class Stream(StreamUpkeep):
             give_up_transactions = (give_up_transactions,)
         given_up = GiveUp(give_up_marker, frozenset(give_up_transactions))
         return with_shards_open(
-            files, numbers, outside, given_up, lambda opened: cls(files, opened, outside)
+            files, numbers, outside, given_up, lambda opened: cls(files, settled(opened), outside)
         )
 
     # --- writing ---------------------------------------------------------------------------

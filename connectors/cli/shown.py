@@ -65,13 +65,20 @@ def shown_age(age_s: float | None) -> str | None:
 def bytes_below(path: Path) -> int:
     """Return what the files below a directory take; those that go meanwhile count nothing."""
     total = 0
+    # A part has two names.
+    counted = set()
     for folder, _, names in os.walk(path):
         for name in names:
             try:
-                # Files are set out in advance; blocks are what the disk gives.
-                total += os.lstat(os.path.join(folder, name)).st_blocks * 512  # noqa: PTH118 - hot
+                found = os.lstat(os.path.join(folder, name))  # noqa: PTH118 - hot
             except FileNotFoundError:
                 continue
+            if found.st_nlink > 1:
+                if (found.st_dev, found.st_ino) in counted:
+                    continue
+                counted.add((found.st_dev, found.st_ino))
+            # Files are set out in advance; blocks are what the disk gives.
+            total += found.st_blocks * 512
     return total
 
 

@@ -45,8 +45,12 @@ PARTS: Final = "parts"
 TRIMMED: Final = "trimmed"
 CHUNK_TABLES: Final = "chunk_tables"
 JOINED_ZONES: Final = "joined_zones"
+SEALED_FILES: Final = "sealed_files"
 FEATURES: Final = frozenset(
-    {KEY_DICTIONARY, SCHEMA_DICTIONARY, AVRO_VALUES, PARTS, TRIMMED, CHUNK_TABLES, JOINED_ZONES}
+    {
+        *(KEY_DICTIONARY, SCHEMA_DICTIONARY, AVRO_VALUES, PARTS, TRIMMED, CHUNK_TABLES),
+        *(JOINED_ZONES, SEALED_FILES),
+    }
 )
 
 OPTIONS_FILE: Final = "options.json"

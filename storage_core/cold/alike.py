@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from storage_core.errors import CorruptionError
 from storage_core.format.part_entry import FileProof, PartEntry, ShardParts
-from storage_core.read.parts import parts_directory
+from storage_core.read.parts import part_path, parts_directory
 from storage_core.sealed.part_groups import passing_foot
 from storage_core.sealed.part_values import fields_in
 
@@ -60,7 +60,7 @@ def files_alike(
     for directory, parts, written in shards:
         shown: dict[object, Fields] = {}
         for one in parts.entries:
-            path = parts_directory(directory) / one.file_name
+            path = part_path(parts_directory(directory), one)
             try:
                 schema, numbers = _columns_of(path, one.proof)
             except CorruptionError as error:

@@ -6,11 +6,13 @@
     foot    nothing, or bytes u32 | digest, 16 bytes
 
 The checksum is the xxh3-64 of all behind it. The number is the part's own, never given again; its
-file is named by it. `kind` is UTF-8: the full name of the schema of its values, empty for values
-that no schema wrote. A flagged part, which has bit 1, has the rows of its addresses that were late,
-ahead or expired when they came; the others have the rest, so that their times stay together. The
-digest is the xxh3-128 of the whole file. Bit 2 says that there is a foot: how many bytes at the end
-of the file are its table of chunks (chunk_table.py) and its footer, and their xxh3-128.
+file is named by it, `sealed/part-<number>.rows`, and `parts/part-<number>.parquet` for other
+programs (storage_core/parts/visible_files.py). `kind` is UTF-8: the full name of the schema of its
+values, empty for values that no schema wrote. A flagged part, which has bit 1, has the rows of its
+addresses that were late, ahead or expired when they came; the others have the rest, so that their
+times stay together. The digest is the xxh3-128 of the whole file. Bit 2 says that there is a foot:
+how many bytes at the end of the file are its table of chunks (chunk_table.py) and its footer, and
+their xxh3-128.
 """
 
 import struct
@@ -26,8 +28,9 @@ from storage_core.format.shard_state import AddressRange
 DIGEST_BYTES: Final = 16
 # Sums over entries are below it.
 CATALOGUE_SUMS: Final = 2**63
-# The names of the files of all parts.
-PART_FILES: Final = f"part-{'[0-9]' * 10}.parquet"
+# The names of the files of all parts, and those that other programs see.
+PART_FILES: Final = f"part-{'[0-9]' * 10}.rows"
+VISIBLE_FILES: Final = f"part-{'[0-9]' * 10}.parquet"
 _IS_FLAGGED: Final = 1
 _HAS_FOOT: Final = 2
 _CHECKSUM: Final = struct.Struct("<Q")
@@ -118,12 +121,27 @@ class ShardParts:
 
 def part_file_name(number: int) -> str:
     """Return the name of the file of the part that has a number; names ascend as numbers do."""
+    return f"part-{number:010}.rows"
+
+
+def visible_file_name(number: int) -> str:
+    """Return the name under which other programs see the part that has a number."""
     return f"part-{number:010}.parquet"
+
+
+def number_of_file(name: str) -> int:
+    """Return the number of the part that has a file of this name, of either kind."""
+    return int(name.removeprefix("part-").partition(".")[0])
 
 
 def part_key(first: int, number: int) -> bytes:
     """Return where the entry of a part lies."""
     return PREFIX_PART + first.to_bytes(8, "big") + number.to_bytes(4, "big")
+
+
+def number_of_key(key: bytes) -> int:
+    """Return the number of the part whose entry lies there."""
+    return int.from_bytes(key[_ADDRESS_END:], "big")
 
 
 def entry_sum(key: bytes, entry: bytes) -> int:

@@ -23,8 +23,9 @@ from storage_core.parts.making import made_here
 from storage_core.parts.part_work import JoinWork, Maker
 from storage_core.parts.replaced import clear, cleared_on_failure, let_go, sweep_due
 from storage_core.parts.rows_done import MAKING, RowsDone
+from storage_core.parts.visible_files import prepared_directory, show_parts
 from storage_core.read.part_index import PartIndex
-from storage_core.read.parts import index_of, parts_directory
+from storage_core.read.parts import index_of, part_path, parts_directory
 from storage_core.read.view import ShardView
 from storage_core.sealed.part_groups import passing_foot
 from storage_core.store.key_value import Batch
@@ -60,7 +61,9 @@ def compact_shard(shard: Shard, maker: Maker = made_here) -> Compacted | None:
     3. Publish: its entry in the place of theirs, in one WriteBatch; sync; write the marker with a
        new generation, so that readers in other processes see the same. Where the stream was last
        written by programs that gave parts no table of chunks it names the feature, durably, before.
-    4. Free: their files go once they have stayed for `keep_replaced`, and no view in this process
+    4. Show: the file gets the name that other programs see, and theirs lose it
+       (visible_files.py).
+    5. Free: their files go once they have stayed for `keep_replaced`, and no view in this process
        reads them.
 
     A crash before 3 leaves a file that the next sweep removes, one behind it theirs, which it
@@ -140,7 +143,7 @@ def _decoded_in(shard: Shard, index: PartIndex, directory: Path) -> Decoded:
     def decoded(part: PartEntry) -> int:
         if part.number not in known:
             try:
-                foot = passing_foot(directory / part.file_name, part.proof)
+                foot = passing_foot(part_path(directory, part), part.proof)
                 known[part.number] = foot.decoded_bytes
             except (CorruptionError, FileNotFoundError):
                 # Whoever is to join it with others tells what is wrong.
@@ -193,6 +196,7 @@ def _compact(shard: Shard, maker: Maker) -> Compacted | None:
             _WHOLE[shard] = index
             return None
         with taking_errors(directory, "parts cannot be joined"):
+            prepared_directory(shard)
             number = view.state.parts
             now_ms = shard.context.environment.clock.now_ns() // _NS_A_MS
             clear(shard, directory / part_file_name(number))
@@ -203,7 +207,8 @@ def _compact(shard: Shard, maker: Maker) -> Compacted | None:
     finally:
         view.close()
     shard.take_away(partial(_replaced, group, joined))  # 3
-    let_go(shard, [directory / part.file_name for part in group])  # 4
+    show_parts(shard, group, [joined])  # 4
+    let_go(shard, [directory / part.file_name for part in group])  # 5
     return Compacted(group, joined)
 
 

@@ -35,7 +35,7 @@ from storage_core.parts.trim_proof import prove_blocks
 from storage_core.read.answer import scan_view
 from storage_core.read.cold_rows import ColdRows
 from storage_core.read.cold_slices import ColdSlice
-from storage_core.read.parts import parts_directory
+from storage_core.read.parts import part_path, parts_directory
 from storage_core.read.request import ReadRequest
 from storage_core.read.schema_columns import schemas_in
 from storage_core.read.view import ShardView
@@ -121,7 +121,7 @@ def refuse_damaged(stream: str, shard: int, directory: Path, work: MakeWork) -> 
         CorruptionError: One is damaged or gone.
     """
     for part in work.group if isinstance(work, JoinWork) else ():
-        path = directory / part.file_name
+        path = part_path(directory, part)
         if what := difference(path, part):
             message = (
                 f"a part {what}, so it cannot be joined with others; "

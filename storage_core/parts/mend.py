@@ -15,14 +15,15 @@ from storage_core.fields import AvroSchema
 from storage_core.format.part_entry import PartEntry, part_file_name
 from storage_core.format.record import State
 from storage_core.format.shard_state import KEY_GENERATION, ShardState, encode_int
-from storage_core.ground.durable_file import make_directories, sync_directory
+from storage_core.ground.durable_file import sync_directory
 from storage_core.parts.catalogue import replace_parts
 from storage_core.parts.making import making_errors, written_part
 from storage_core.parts.part_rows import RAW, numbered, numbers_of, part_columns, part_rows
 from storage_core.parts.replaced import clear, cleared_on_failure, let_go
 from storage_core.parts.seal_report import Mended
+from storage_core.parts.visible_files import prepared_directory, show_parts
 from storage_core.read.answer import scan_view
-from storage_core.read.parts import parts_directory, parts_in
+from storage_core.read.parts import part_path, parts_directory, parts_in
 from storage_core.read.request import ReadRequest
 from storage_core.read.schema_columns import schemas_in
 from storage_core.read.view import ShardView
@@ -45,7 +46,9 @@ def mend_parts(shard: Shard) -> tuple[Mended, ...]:
     3. Publish: the new entry in the place of the old one, in one WriteBatch; sync; write the
        marker with a new generation, so that readers in other processes see the same. A part of
        which every row has expired only goes.
-    4. Free: what is left of the old file goes as a compaction's do.
+    4. Show: the new file gets the name that other programs see in the place of the old one
+       (visible_files.py).
+    5. Free: what is left of the old file goes as a compaction's do.
 
     One part after the other. A crash before 3 leaves the old entry and a file that the next sweep
     removes, one behind it the old file, which it removes too.
@@ -68,18 +71,20 @@ def _mended(shard: Shard) -> Iterator[Mended]:
     finally:
         view.close()
     for part in entries:
-        path = directory / part.file_name
+        path = part_path(directory, part)
         what = difference(path, part)  # 1
         if not what:
             continue
         with making_errors(directory):
+            prepared_directory(shard)
             try:
                 made = _made_again(shard, part)  # 2
             except LostRangeError:
                 _note_trimmed(shard, part)
                 raise
             shard.take_away(partial(_replaced, part, made))  # 3
-            let_go(shard, [path])  # 4
+            show_parts(shard, [part], [] if made is None else [made])  # 4
+            let_go(shard, [directory / part.file_name])  # 5
         yield Mended(part, what, made)
 
 
@@ -111,7 +116,6 @@ def _made_again(shard: Shard, part: PartEntry) -> PartEntry | None:
         writers = [Writer(AvroSchema.stored(one.text), one.registry_id) for one in schemas]
         (made,) = part_rows(rows, has_keys=view.meta.has_keys, writers=writers)
         now_ms = shard.context.environment.clock.now_ns() // _NS_A_MS
-        make_directories(directory)
         number = view.state.parts
         clear(shard, directory / part_file_name(number))
         with cleared_on_failure(shard, view):

@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary
 from storage_core.errors import ShardlogError
 from storage_core.format.part_entry import PART_FILES, part_file_name
 from storage_core.ground.durable_file import taking_errors
+from storage_core.parts.visible_files import is_settled, settle
 from storage_core.read.parts import parts_directory, parts_in
 from storage_core.read.view import ShardView
 from storage_core.upkeep.exclusive import alone
@@ -95,6 +96,7 @@ def _swept(shard: Shard, view: ShardView) -> list[Path]:
         taking_errors(directory, "files of parts cannot be removed"),
         shard.guard.appending(),
     ):
+        settle(shard, view)
         # What others put there stays.
         for file in directory.glob(PART_FILES):
             if file.name in names:
@@ -147,7 +149,7 @@ def _unlink(file: Path) -> None:
 
 
 def _is_due(shard: Shard) -> bool:
-    if shard not in _WAITING:
+    if shard not in _WAITING or not is_settled(shard):
         return True
     since = _WAITING[shard]
     # One of the future is looked at: the clock was set back.

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.shard_state import ShardState
 from storage_core.parts.catalogue import replace_parts
+from storage_core.parts.visible_files import show_parts
 from storage_core.read.parts import parts_directory, parts_in
 from storage_core.read.view import ShardView
 from storage_core.store.key_value import Batch
@@ -27,7 +28,8 @@ def retire_parts(shard: Shard) -> list[PartEntry]:
        them whole, and a part has what trimmed ones had and others will need to be trimmed.
     2. Write: their entries go in one WriteBatch; sync; write the marker anew, so that readers in
        other processes look again.
-    3. Free: the files are unlinked once no view is open that may read them. What a crash leaves of
+    3. Show: other programs see their files no more.
+    4. Free: the files are unlinked once no view is open that may read them. What a crash leaves of
        them is swept, as what was replaced is.
 
     Raises:
@@ -50,8 +52,9 @@ def _retire(shard: Shard) -> list[PartEntry]:
         view.close()
     if gone:
         shard.take_away(partial(_without, gone))  # 2
+        show_parts(shard, gone, ())  # 3
         directory = parts_directory(shard.context.directory)
-        shard.free((), (), [directory / part.file_name for part in gone])  # 3
+        shard.free((), (), [directory / part.file_name for part in gone])  # 4
     _SEEN[shard] = seen
     return gone
 

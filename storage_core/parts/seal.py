@@ -16,13 +16,14 @@ from storage_core.format.shard_state import (
     ShardState,
     encode_int,
 )
-from storage_core.ground.durable_file import make_directories, taking_errors
+from storage_core.ground.durable_file import taking_errors
 from storage_core.parts.catalogue import replace_parts
 from storage_core.parts.making import made_here
 from storage_core.parts.part_work import Maker, SealWork
 from storage_core.parts.replaced import cleared_on_failure, sweep, sweep_due
 from storage_core.parts.rows_done import MAKING, RowsDone
 from storage_core.parts.seal_report import Sealed, ShardSeal
+from storage_core.parts.visible_files import prepared_directory, show_parts
 from storage_core.read.parts import parts_directory
 from storage_core.read.view import ShardView
 from storage_core.store.key_value import Batch
@@ -47,6 +48,7 @@ def seal_shard(shard: Shard, rows_min: int = ROWS_MIN, maker: Maker = made_here)
     4. Prove: read each file back, and compare its rows with those of the log.
     5. Publish: the entries and where sealing stands, in one WriteBatch; sync; write the marker.
        With a stream's first part it names the feature, durably, before.
+    6. Show: the files get the names that other programs see (visible_files.py).
 
     A crash before 5 leaves files, which the next one sweeps, and blocks as they were. Appends,
     commits and reads go on beside all of it. `maker` does 3 and 4, here or in another process.
@@ -94,7 +96,7 @@ def _seal(shard: Shard, rows_min: int, maker: Maker) -> ShardSeal:
             return ShardSeal(begin, begin)
         directory = parts_directory(shard.context.directory)
         with taking_errors(directory, "parts cannot be made"):
-            make_directories(directory)
+            prepared_directory(shard)
             sweep(shard, view)  # 2
             now_ms = shard.context.environment.clock.now_ns() // _NS_A_MS
             work = SealWork(begin, end, view.state.generation, view.state.parts, now_ms)
@@ -104,6 +106,7 @@ def _seal(shard: Shard, rows_min: int, maker: Maker) -> ShardSeal:
     finally:
         view.close()
     shard.take_away(partial(_published, made.parts, made.end))  # 5
+    show_parts(shard, (), made.parts)  # 6
     return ShardSeal(begin, made.end, made.parts)
 
 

@@ -20,7 +20,7 @@ from storage_core.parts.part_work import ProveWork
 from storage_core.parts.rows_done import Handled, not_told
 from storage_core.read.cold_blocks import ColdBlocks
 from storage_core.read.columns import block_columns
-from storage_core.read.parts import index_of
+from storage_core.read.parts import index_of, part_path
 from storage_core.read.view import ShardView
 from storage_core.upkeep.part_checks import difference
 
@@ -64,7 +64,7 @@ def _prove_files(view: ShardView, begin: int, end: int, directory: Path) -> None
         CorruptionError: One is damaged or gone.
     """
     for part in index_of(view).overlapping(begin, end):
-        path = directory / part.file_name
+        path = part_path(directory, part)
         if what := difference(path, part):
             message = f"{part.file_name} {what}; blocks that it has rows of are not trimmed"
             raise CorruptionError(

@@ -27,7 +27,7 @@ from storage_core.ground.arrow import Array, int_array
 from storage_core.read.cold_shown import ShownRows, one_of
 from storage_core.read.cold_slices import ColdSlice, ColdSlices
 from storage_core.read.columns import no_rows
-from storage_core.read.parts import index_of
+from storage_core.read.parts import index_of, part_path
 from storage_core.read.row_filter import Int32s, Int64s, Mask, RowFilter
 from storage_core.read.rows import in_order
 from storage_core.read.view import ShardView
@@ -105,7 +105,7 @@ class ColdRows:
         return in_order(found, ("address",), wanted.columns) if found else no_rows(wanted.columns)
 
     def _path(self, part: PartEntry) -> Path:
-        return self._directory / part.file_name
+        return part_path(self._directory, part)
 
     def decoded(self, some: ColdSlice, columns: tuple[str, ...]) -> list[ColdPart]:
         """Return the rows of a slice, with what `shown` needs to show them with these columns."""

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.shard_state import AddressRange
 from storage_core.read.part_index import PartIndex
+from storage_core.read.parts import part_path
 from storage_core.sealed.part_groups import Foot, foot_of
 
 # What the rows of a slice are meant to take in memory.
@@ -85,7 +86,7 @@ class ColdSlices:
     def _cut(self, found: AddressRange, parts: Sequence[PartEntry], address: int) -> ColdSlice:
         """Return what of a range is about an address: all, or a half, a quarter and so on."""
         some = [
-            _PartGroups(part, foot_of(self._directory / part.file_name, part.proof))
+            _PartGroups(part, foot_of(part_path(self._directory, part), part.proof))
             for part in parts
         ]
         are_told = all(one.is_told for one in some)

@@ -19,6 +19,7 @@ from storage_core.format.part_entry import (
     ShardParts,
     decode_part,
     entry_sum,
+    visible_file_name,
 )
 from storage_core.format.shard_state import KEY_CATALOGUE, KEY_PARTS, decode_int
 from storage_core.ground.forking import register
@@ -27,7 +28,8 @@ from storage_core.read.view import ShardView
 
 # What is kept in all, but for the catalogue that was read last: some 50 MB.
 ENTRIES_KEPT: Final = 100_000
-_DIRECTORY: Final = "parts"
+_SEALED: Final = "sealed"
+_VISIBLE: Final = "parts"
 # Lineage, shard, sum, and how many numbers were given.
 _Key = tuple[bytes, int, int, bytes | None]
 
@@ -138,5 +140,20 @@ def read_index(view: ShardView) -> PartIndex:
 
 
 def parts_directory(shard_directory: Path) -> Path:
-    """Return where a shard's parts lie."""
-    return shard_directory / _DIRECTORY
+    """Return where the files of a shard's parts lie."""
+    return shard_directory / _SEALED
+
+
+def visible_directory(shard_directory: Path) -> Path:
+    """Return where other programs see the files of a shard's parts."""
+    return shard_directory / _VISIBLE
+
+
+def part_path(directory: Path, part: PartEntry) -> Path:
+    """Return the file of a part, of a shard's directory of parts.
+
+    In a shard that no writer has opened since an earlier program left it, a file has one name only.
+    """
+    if directory.exists():
+        return directory / part.file_name
+    return visible_directory(directory.parent) / visible_file_name(part.number)

@@ -6,7 +6,7 @@ from storage_core.errors import CorruptionError
 from storage_core.format.keys import PREFIX_PART, prefix_end
 from storage_core.format.part_entry import PartEntry, decode_part
 from storage_core.format.shard_state import KEY_CATALOGUE, KEY_PARTS, KEY_SEALED
-from storage_core.read.parts import parts_directory, read_index
+from storage_core.read.parts import part_path, parts_directory, read_index
 from storage_core.read.view import ShardView
 from storage_core.sealed.part_bytes import digest_of, unread
 from storage_core.upkeep.findings import Findings
@@ -34,7 +34,7 @@ def check_parts(view: ShardView, shard_directory: Path, findings: Findings) -> i
         if part.last >= state.sealed:
             what = f"a part has rows up to {part.last}, and rows are sealed below {state.sealed}"
             findings.tell("part", what, *place[:2], KEY_SEALED)
-        path = directory / part.file_name
+        path = part_path(directory, part)
         what = difference(path, part)
         read += path.is_file()
         if what:

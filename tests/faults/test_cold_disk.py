@@ -132,12 +132,14 @@ def go_on(rows: ColdStream, work: Work) -> None:
 
 def expect_nothing_left(rows: ColdStream) -> None:
     """Find all files of parts named, and none open."""
-    there = set(rows.root.glob("*/*/parts/*"))
-    assert there == {part.path for part in rows.stream.parts()}
+    parts = {part.path for part in rows.stream.parts()}
+    assert set(rows.root.glob("*/*/sealed/*")) == parts
+    seen = {(path.parents[1], path.stem) for path in rows.root.glob("*/*/parts/*")}
+    assert seen == {(path.parents[1], path.stem) for path in parts}
     # What an error's trace has held.
     gc.collect()
-    assert not [path for path in open_files(rows.root) if "/parts" in path]
-    assert not [*rows.root.glob("*/*.draft")]
+    assert not [path for path in open_files(rows.root) if "/parts" in path or "/sealed" in path]
+    assert not [*rows.root.glob("*/*.draft"), *rows.root.glob("*/*/*.draft")]
 
 
 def tried(disk: LossyMount, rows: ColdStream, work: Work, refusal: Refusal) -> bool:

@@ -165,6 +165,8 @@ def test_death_is_told_in_a_line_and_the_next_begins_after_a_while(lab, maker, c
 
 
 def test_process_that_may_open_no_more_files_begins_none_and_tells_whose_parts_wait(lab, maker):
+    lab.append(np.random.default_rng(5), 10)
+    lab.stream.seal()
     lab.append(np.random.default_rng(6), 100)
     with (
         descriptors_left(2),
@@ -322,4 +324,4 @@ def test_it_is_killed_at_work_again_and_again_and_each_row_is_in_one_part(lab, m
     assert lab.rows_of_parts() == lab.rows()
     assert lab.stream.verify().problems == ()
     named = {part.path for part in lab.stream.parts()}
-    assert set(lab.root.rglob("part-*.parquet")) == named
+    assert set(lab.root.rglob("part-*.rows")) == named

@@ -217,7 +217,7 @@ def test_kill_between_publishing_and_letting_go_leaves_what_is_swept(tmp_path, c
     lab.stream.alter(keep_replaced=AT_ONCE)
     lab.stream.compact()
     named = {part.path for part in lab.stream.parts()}
-    assert set(lab.root.rglob("part-*.parquet")) == named
+    assert set(lab.root.rglob("part-*.rows")) == named
     assert lab.rows_of_parts() == rows
     lab.stream.close()
 
@@ -383,7 +383,7 @@ def test_what_others_call_much_like_a_part_stays(bench):
 
 def test_directory_under_the_name_of_the_next_part_is_told_by_its_place(bench):
     *_, last = paths(bench)
-    directory = last.with_name("part-0000000005.parquet")
+    directory = last.with_name("part-0000000005.rows")
     directory.mkdir()
     bench.keep([50])
     with pytest.raises(UnavailableError, match="Is a directory") as told:

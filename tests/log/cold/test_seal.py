@@ -274,12 +274,12 @@ def test_what_others_put_beside_parts_stays(lab):
     directory = lab.stream.parts()[0].path.parent
     (directory / "folder").mkdir()
     (directory / "note.txt").write_text("mine")
-    (directory / "part-0000000999.parquet").write_bytes(b"of a crash")
+    (directory / "part-0000000999.rows").write_bytes(b"of a crash")
     lab.append(np.random.default_rng(32), 200)
     lab.stream.seal()
     left = {one.name for one in directory.iterdir()}
     assert {"folder", "note.txt"} < left
-    assert "part-0000000999.parquet" not in left
+    assert "part-0000000999.rows" not in left
 
 
 def lose_a_block(bench):

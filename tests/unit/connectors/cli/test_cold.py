@@ -54,8 +54,8 @@ def test_damaged_part_is_made_again(shardlog, root):
     assert shardlog("verify", root, NAME).code == EXIT_DAMAGE
     ran = shardlog("seal", root, NAME, "--mend")
     assert ran.code == 0
-    assert ran.lines[0].startswith("shard 1: part-0000000000.parquet has 7 bytes, and had ")
-    assert ran.lines[0].endswith("; made again as part-0000000001.parquet, 5 rows")
+    assert ran.lines[0].startswith("shard 1: part-0000000000.rows has 7 bytes, and had ")
+    assert ran.lines[0].endswith("; made again as part-0000000001.rows, 5 rows")
     assert ran.lines[1:] == ["'orders' is sealed: no rows are waiting"]
     assert shardlog("verify", root, NAME).code == 0
     assert shardlog("sql", root, "SELECT count(*) AS n FROM orders").lines[1].split() == ["10"]
@@ -144,10 +144,10 @@ def test_parts_are_listed_with_their_files(shardlog, root):
     shardlog("seal", root, NAME)
     ran = shardlog("parts", root, NAME)
     assert ran.lines[0].split()[:5] == ["shard", "file", "level", "rows", "bytes"]
-    assert ran.lines[1].split()[:4] == ["0", "part-0000000000.parquet", "0", "5"]
+    assert ran.lines[1].split()[:4] == ["0", "part-0000000000.rows", "0", "5"]
     assert ran.lines[1].endswith("  2023-11-14T22:13")
     wide = shardlog("parts", root, NAME, "--wide").lines
-    assert wide[1].split()[:5] == ["0", "part-0000000000.parquet", "raw", "0", "5"]
+    assert wide[1].split()[:5] == ["0", "part-0000000000.rows", "raw", "0", "5"]
     assert "2023-11-14T22:13:20Z" in wide[1]
     listed = json.loads(shardlog("parts", root, NAME, "--json").out)
     assert [pq.read_table(one["file"]).num_rows for one in listed] == [5, 5]
@@ -158,8 +158,8 @@ def test_files_of_the_largest_parts_are_not_cut_at_80_columns():
     entry = PartEntry(0, 10**10 - 1, 10**10, ms, ms, 10**6, size, ms, 1, False, b"", "a.Kind")
     row = row_of(Part(1023, Path(entry.file_name), entry), "ms")
     lines = AlignedTable(columns_of("ms")).lines([row])
-    assert lines[1][:80].split()[1] == "part-9999999999.parquet"
-    assert lines[1][:79].endswith("  2023-11-14T22:")
+    assert lines[1][:80].split()[1] == "part-9999999999.rows"
+    assert lines[1][:79].endswith("  2023-11-14T22:13")
 
 
 def test_sql_answers_over_sealed_and_other_rows(shardlog, root):

@@ -48,7 +48,7 @@ WRITERS = ("verify", "seal", "trim")
 
 
 def part_of(stream):
-    (part,) = stream.glob("shard-0000/parts/*.parquet")
+    (part,) = stream.glob("shard-0000/sealed/*.rows")
     return part
 
 
@@ -76,7 +76,7 @@ RIGHTS = {
         dict.fromkeys(VERBS, 0) | dict.fromkeys((*WRITERS, "sql"), EXIT_USAGE),
     ),
     "no right to parts": (
-        lambda at: without_right(at / "shard-0000" / "parts"),
+        lambda at: without_right(at / "shard-0000" / "sealed"),
         True,
         ALL | {"parts": 0, "trim": 0},
     ),
@@ -218,7 +218,7 @@ def test_verify_says_in_its_table_which_part_is_damaged(told):
     for case in DAMAGE:
         code, out, err = told[case, "verify"]
         assert (code, err) == (EXIT_DAMAGE, "")
-        assert "part-0000000000.parquet" in out
+        assert "part-0000000000.rows" in out
 
 
 def test_every_code_is_in_the_table_of_the_documents():

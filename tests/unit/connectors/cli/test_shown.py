@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.cli.shown import counted, shown_ranges
+from connectors.cli.shown import bytes_below, counted, shown_ranges
 
 CLI = Path(__file__).parents[4] / "connectors" / "cli"
 # A value of an f-string before one of these, but for a constant, which is large.
@@ -37,3 +37,10 @@ def test_no_verb_counts_by_itself():
         for path in sorted(CLI.glob("*.py"))
     }
     assert {name: some for name, some in found.items() if some} == MEANT
+
+
+def test_file_of_two_names_takes_its_bytes_once(tmp_path):
+    (tmp_path / "one").write_bytes(bytes(8192))
+    before = bytes_below(tmp_path)
+    (tmp_path / "other").hardlink_to(tmp_path / "one")
+    assert bytes_below(tmp_path) == before > 0

@@ -1,0 +1,248 @@
+"""Goal: whoever lists the Parquet files of a stream has each sealed row once, and no other row.
+
+Method: files are listed by the patterns that other tools take, while parts are joined, made again
+and expire, and after a process is killed between any two changes of names. Lists of before stay
+good. Roots of earlier programs, which gave a file one name, are made by taking the other one away.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from storage_core import Environment, Stream, StreamReader, UnavailableError
+from storage_core.cold.sql import batches_of
+from storage_core.testing import ManualClock
+from tests.log.cold.cold_lab import NAME, ColdLab
+from tests.log.cold.interrupting import killed_before
+
+ROWS = 300
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def lab(root, clock):
+    lab = sealed_often(root, Environment(clock=clock, has_index_worker=False))
+    yield lab
+    lab.stream.close()
+
+
+def sealed_often(root, environment=None):
+    """Return a lab with parts that can be joined, in each shard and of each kind."""
+    lab = ColdLab(root, environment)
+    rng = np.random.default_rng(34)
+    for _ in range(6):
+        lab.append(rng, ROWS // 6)
+        lab.stream.seal()
+    return lab
+
+
+def listed(root: Path) -> list[Path]:
+    return sorted(root.rglob("*.parquet"))
+
+
+def rows_seen(root: Path) -> int:
+    return sum(pq.read_metadata(file).num_rows for file in listed(root))
+
+
+def names_of(stream: Stream) -> set[str]:
+    return {part.path.stem for part in stream.parts()}
+
+
+PATTERNS = [f"{NAME}/shard-*/parts/*.parquet", "**/*.parquet"]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_each_row_is_seen_once_behind_a_compaction(lab, pattern):
+    before = len(listed(lab.root))
+    assert lab.stream.compact().parts_fewer
+    found: Any = duckdb.sql(
+        f"SELECT count(*), count(DISTINCT (shard, address)) FROM '{lab.root}/{pattern}'"
+    )
+    assert found.fetchall() == [(ROWS, ROWS)]
+    assert len(listed(lab.root)) < before
+    assert {file.stem for file in listed(lab.root)} == names_of(lab.stream)
+
+
+def test_directory_of_parts_is_a_dataset_of_the_rows(lab):
+    lab.stream.compact()
+    shards = sorted(lab.root.glob(f"{NAME}/shard-*/parts"))
+    assert sum(ds.dataset(one).count_rows() for one in shards) == ROWS
+
+
+def test_no_row_is_seen_twice_while_parts_are_joined(lab, monkeypatch):
+    seen = []
+
+    def looking(usual):
+        def call(*args, **options):
+            answer = usual(*args, **options)
+            seen.append(rows_seen(lab.root))
+            return answer
+
+        return call
+
+    monkeypatch.setattr(os, "link", looking(os.link))
+    monkeypatch.setattr(Path, "unlink", looking(Path.unlink))
+    assert lab.stream.compact().parts_fewer
+    assert max(seen) == seen[-1] == ROWS
+
+
+@pytest.mark.parametrize("call", ["link", "unlink"])
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_names_that_a_kill_left_are_corrected_by_the_next_opening(root, call, number):
+    lab = sealed_often(root)
+    lab.stream.close()
+    assert killed_before(lab.root, NAME, call, number, "stream.compact()")
+    assert rows_seen(lab.root) <= ROWS
+    with Stream.open(lab.root, NAME) as stream:
+        assert rows_seen(lab.root) == ROWS
+        assert {file.stem for file in listed(lab.root)} == names_of(stream)
+        assert stream.verify().is_clean
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_names_that_a_kill_left_of_a_seal_are_corrected_by_the_next_opening(root, number):
+    lab = sealed_often(root)
+    lab.append(np.random.default_rng(35), 60)
+    lab.stream.close()
+    assert killed_before(lab.root, NAME, "link", number, "stream.seal()")
+    with Stream.open(lab.root, NAME) as stream:
+        stream.seal()
+        assert rows_seen(lab.root) == ROWS + 60
+
+
+def test_list_of_before_is_read_on(lab, clock):
+    before = [part.path for part in lab.stream.parts()]
+    query, batches = batches_of(lab.root, f"SELECT address FROM {NAME}")
+    assert lab.stream.compact().parts_fewer
+    assert sum(pq.read_table(path).num_rows for path in before) == ROWS
+    assert sum(batch.num_rows for batch in batches) == ROWS
+    assert query is not None
+    clock.advance(16 * 60)
+    lab.stream.maintain()
+    assert not all(path.exists() for path in before)
+    assert rows_seen(lab.root) == ROWS
+
+
+def test_part_that_is_made_again_is_seen_in_the_place_of_the_damaged_one(lab):
+    part = lab.stream.parts()[0]
+    part.path.write_bytes(b"no part")
+    lab.stream.seal(mend=True)
+    assert rows_seen(lab.root) == ROWS
+    assert {file.stem for file in listed(lab.root)} == names_of(lab.stream)
+
+
+def test_expired_parts_are_seen_no_more(lab):
+    lab.stream.alter(records_max=0)
+    lab.stream.expire()
+    assert listed(lab.root) == []
+
+
+def test_name_that_the_system_does_not_let_go_goes_with_the_next_turn(lab, monkeypatch):
+    def refused(*_args, **_options):
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(os, "link", refused)
+        with pytest.raises(UnavailableError, match="Input/output error"):
+            lab.stream.compact()
+    assert rows_seen(lab.root) < ROWS
+    lab.stream.maintain()
+    assert rows_seen(lab.root) == ROWS
+
+
+def test_what_others_put_beside_the_parts_stays(lab):
+    directory = listed(lab.root)[0].parent
+    theirs = [directory / name for name in ("mine.parquet", "part-1.parquet", "_SUCCESS")]
+    for file in theirs:
+        file.write_bytes(b"mine")
+    lab.reopen()
+    lab.stream.compact()
+    assert all(file.exists() for file in theirs)
+
+
+def test_names_that_were_removed_by_hand_are_there_again_behind_an_opening(lab):
+    for file in listed(lab.root):
+        file.unlink()
+    lab.reopen()
+    assert rows_seen(lab.root) == ROWS
+    assert lab.stream.verify().is_clean
+
+
+# --- roots of earlier programs, and copies --------------------------------------------------
+
+
+def with_one_name(root: Path) -> None:
+    """Give the files of parts, and those that were replaced, the one name they had before."""
+    for directory in sorted(root.glob(f"{NAME}/shard-*/sealed")):
+        for name in directory.with_name("parts").iterdir():
+            name.unlink()
+        for file in directory.iterdir():
+            file.rename(directory.with_name("parts") / f"{file.stem}.parquet")
+        directory.rmdir()
+
+
+@pytest.fixture
+def earlier(root):
+    """A root in which replaced files lie beside the others, as an earlier program left it."""
+    lab = sealed_often(root)
+    lab.stream.compact()
+    rows = lab.rows()
+    lab.stream.close()
+    with_one_name(root)
+    assert rows_seen(root) > ROWS
+    return root, rows
+
+
+def test_reader_of_an_earlier_root_finds_its_parts(earlier):
+    root, rows = earlier
+    with StreamReader.open(root, NAME) as reader:
+        assert all(part.path.exists() for part in reader.parts())
+        assert reader.read().num_rows == len(rows)
+    _, batches = batches_of(root, f"SELECT address FROM {NAME}")
+    assert sum(batch.num_rows for batch in batches) == ROWS
+
+
+def test_earlier_root_is_taken_over_by_the_first_opening(earlier):
+    root, rows = earlier
+    with StreamReader.open(root, NAME) as reader, Stream.open(root, NAME) as stream:
+        assert rows_seen(root) == ROWS
+        assert stream.verify().is_clean
+        stream.trim()
+        reader.refresh()
+        assert reader.read().num_rows == len(rows)
+        stream.alter(keep_replaced=stream.options.keep_replaced * 0)
+        stream.maintain()
+        assert {file.stem for file in root.rglob("*.rows")} == names_of(stream)
+
+
+def test_earlier_root_that_was_taken_over_by_half_is_taken_over_by_the_next_opening(earlier):
+    root, _ = earlier
+    for directory in sorted(root.glob(f"{NAME}/shard-*/parts")):
+        draft = directory.with_name("sealed.draft")
+        draft.mkdir()
+        os.link(min(directory.iterdir()), draft / "part-0000000000.rows")
+    with StreamReader.open(root, NAME) as reader:
+        assert all(part.path.exists() for part in reader.parts())
+    with Stream.open(root, NAME) as stream:
+        assert rows_seen(root) == ROWS
+        assert stream.verify().is_clean
+
+
+def test_copy_that_made_two_files_of_one_has_one_again(lab):
+    lab.stream.close()
+    for file in listed(lab.root):
+        data = file.read_bytes()
+        file.unlink()
+        file.write_bytes(data)
+    lab.stream = Stream.open(lab.root, NAME)
+    assert all(file.stat().st_nlink == 2 for file in listed(lab.root))
