@@ -5,6 +5,7 @@ import io
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
@@ -255,6 +256,15 @@ def test_field_of_json_is_asked_for_as_the_page_says(shardlog, tmp_path):
 
 def test_count_called_state_is_a_number(shardlog, root):
     assert shardlog("sql", root, "SELECT count(*) AS state FROM orders").lines[1].split() == ["10"]
+
+
+def test_columns_that_a_query_names_as_the_log_does_are_shown_as_they_are(shardlog, root, tmp_path):
+    named = '5::BIGINT AS timestamp, 1::UTINYINT AS state, 7::BIGINT AS "primary"'
+    ran = shardlog("sql", root, f"SELECT {named}", "--output", "csv")
+    assert ran.lines == ["timestamp,state,primary", "5,1,7"]
+    assert shardlog("sql", root, f"SELECT {named}", "--to", tmp_path / "x.parquet").code == 0
+    types = pq.read_schema(tmp_path / "x.parquet").types
+    assert types == [pa.int64(), pa.uint8(), pa.int64()]
 
 
 def test_type_that_parquet_lacks_is_one_line(shardlog, root, tmp_path):
