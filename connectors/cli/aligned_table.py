@@ -1,8 +1,8 @@
 """Aligned text tables for people, plain enough for scripts.
 
-Numbers stand to the right. What a terminal could take for a command is escaped. On a terminal too
-narrow for a row, each row is a block of lines, a column a line, and the last column, mostly the
-longest, is cut to the width only where it has some room. Nothing is coloured.
+Numbers stand to the right. What a terminal could take for a command is escaped. On a terminal lines
+are cut to its width where that leaves the last column, mostly the longest, some room; else each row
+is a block, a column a line that goes on below. Nothing is coloured.
 """
 
 import shutil
@@ -17,6 +17,8 @@ _GAP: Final = "  "
 _CHARACTERS_A_CELL: Final = 4
 # So much of the last column is shown at least in a line with the others.
 _LAST_CELLS_MIN: Final = 24
+# So many lines of a terminal are filled by one cell of a block at most.
+_CELL_LINES_MAX: Final = 8
 Cell = str | int | None
 
 
@@ -59,7 +61,13 @@ class AlignedTable:
         """Return a row as a line for each column, and an empty one."""
         width = max(map(_width, self._names))
         pairs = zip(self._names, cells, strict=True)
-        return [*(self._cut(_padded(name, width) + _GAP + text) for name, text in pairs), ""]
+        return [
+            *(
+                self._cut(_padded(name, width) + _GAP + text, _CELL_LINES_MAX)
+                for name, text in pairs
+            ),
+            "",
+        ]
 
     def _line(self, cells: list[str]) -> str:
         padded = []
@@ -68,14 +76,15 @@ class AlignedTable:
             padded.append(space + text if is_number else text + space)
         return self._cut(_GAP.join(padded))
 
-    def _cut(self, text: str) -> str:
+    def _cut(self, text: str, lines: int = 1) -> str:
         line = text.rstrip()
         if self._cut_at is None:
             return line
-        line = line[: self._cut_at * _CHARACTERS_A_CELL]
-        if cell_len(line) <= self._cut_at:
+        cells = self._cut_at * lines
+        line = line[: cells * _CHARACTERS_A_CELL]
+        if cell_len(line) <= cells:
             return line
-        return set_cell_size(line, self._cut_at - 1).rstrip() + "…"
+        return set_cell_size(line, cells - 1).rstrip() + "…"
 
 
 def _padded(text: str, width: int) -> str:

@@ -82,14 +82,16 @@ def test_on_a_terminal_too_narrow_for_a_row_each_column_has_a_line(monkeypatch):
         table = AlignedTable(["number", "payload"])
         lines = table.lines([[12345, "x" * 30], [6, "y"]])
         assert table.lines([[7, "z"]]) == ["number   7", "payload  z", ""]
+        (_, long, _) = table.lines([[8, "x" * 1000]])
     assert lines == [
         "number   12345",
-        "payload  xxxxxxxxxx…",
+        "payload  " + "x" * 30,
         "",
         "number   6",
         "payload  y",
         "",
     ]
+    assert (long[-1], cell_len(long)) == ("…", 8 * 20)
 
 
 def test_elsewhere_lines_are_whole(monkeypatch):
