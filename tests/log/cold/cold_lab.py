@@ -210,7 +210,9 @@ def give_up_a_block(stream: Stream) -> None:
     """Let a block of each shard be lost, and given up by name."""
     for number, shard in stream._shards.items():
         view = shard.views.committed()
-        zone = list(view.zones(0, view.committed))[1]
+        zones = list(view.zones(0, view.committed))
+        # Small blocks that were trimmed have one zone.
+        zone = zones[len(zones) // 3]
         view.close()
         shard.note_lost([AddressRange(zone.first, zone.end)], with_parts=True)
         stream.accept_loss(number, zone.first, zone.end)

@@ -312,6 +312,7 @@ def test_rows_that_were_given_up_behind_their_seal_are_not_shown(tmp_path, is_tr
     lab.stream.seal()
     if is_trimmed:
         lab.stream.trim()
+        lab.append(rng, 100)
     give_up_a_block(lab.stream)
     with StreamReader.open(tmp_path, NAME) as reader:
         left = reader.read(columns=["shard", "address"]).to_pylist()
