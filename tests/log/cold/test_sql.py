@@ -224,16 +224,6 @@ def test_what_is_no_query_is_told_in_a_line(lab, query, told):
     assert "\n" not in str(raised.value)
 
 
-def test_json_in_a_payload_is_asked_as_a_text_and_never_as_bytes(root):
-    with Stream.create(root, NAME, StreamOptions(shards=1)) as stream:
-        stream.append(FIRST_MS, 1, b'{"x": {"y": 5}}')
-    for asked in ("decode(payload) ->> '$.x.y'", "decode(payload) -> 'x' ->> 'y'"):
-        _, batches = batches_of(root, f"SELECT {asked} AS y FROM {NAME}")
-        assert [batch.to_pylist() for batch in batches] == [[{"y": "5"}]]
-    with pytest.raises(InvalidRequestError, match=r"as in decode\(payload\) ->> 'name'"):
-        batches_of(root, f"SELECT payload ->> 'x' FROM {NAME}")
-
-
 def test_span_of_time_is_a_text(lab):
     found = answer(lab, "SELECT INTERVAL 1 DAY AS span, 1 AS n")
     assert found == [{"span": "1 day", "n": 1}]

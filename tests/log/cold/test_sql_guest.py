@@ -10,9 +10,9 @@ import sys
 import numpy as np
 import pytest
 
-from storage_core import InvalidRequestError
+from storage_core import InvalidRequestError, Stream, StreamOptions
 from storage_core.cold.sql import batches_of, connect
-from tests.log.cold.cold_lab import NAME, ColdLab
+from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab
 
 
 @pytest.mark.parametrize("name", ["x[yz]w", "x?w", "x*", 'it\'s [a] "root"'])
@@ -120,3 +120,13 @@ def test_tables_are_streams_alone_and_keep_their_rows(tmp_path):
             assert streams.sql(f"SELECT count(*) FROM {NAME}").fetchall() == [(50,)]
             streams.refresh()
     lab.stream.close()
+
+
+def test_json_in_a_payload_is_asked_as_a_text_and_never_as_bytes(root):
+    with Stream.create(root, NAME, StreamOptions(shards=1)) as stream:
+        stream.append(FIRST_MS, 1, b'{"x": {"y": 5}}')
+    for asked in ("decode(payload) ->> '$.x.y'", "decode(payload) -> 'x' ->> 'y'"):
+        _, batches = batches_of(root, f"SELECT {asked} AS y FROM {NAME}")
+        assert [batch.to_pylist() for batch in batches] == [[{"y": "5"}]]
+    with pytest.raises(InvalidRequestError, match=r"as in decode\(payload\) ->> 'name'"):
+        batches_of(root, f"SELECT payload ->> 'x' FROM {NAME}")
