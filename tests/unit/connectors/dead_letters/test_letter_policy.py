@@ -57,6 +57,9 @@ def test_oldest_beyond_the_limit_go_and_are_counted_once(feeds):
         look_until_idle(one, feeds, now_s)
     assert kept(feeds) == [2, 3, 4]
     assert one.dropped == 2
+    stats = feeds[A].stream.stats()
+    assert (stats.dead_letters_waiting, stats.dead_letters_forwarded) == (3, 0)
+    assert stats.dead_letters_dropped == 2
     assert [call.kwargs["count"] for call in log.calls] == [2]
     assert not one.is_full
 
