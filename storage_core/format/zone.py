@@ -139,7 +139,7 @@ class Zone:
             if tag == _TAG_BITMAP:
                 return _bitmap_holds(sections[at : at + length], ids)
             if tag == _TAG_DELTAS:
-                return bool(np.isin(ids, _decode_deltas(sections[at : at + length])).any())
+                return _deltas_hold(sections[at : at + length], ids)
             at += length
         return True
 
@@ -282,6 +282,16 @@ def _decode_deltas(body: bytes) -> Int64s:
     np.cumsum(deltas, out=unique[1:])
     unique[1:] += least
     return unique
+
+
+def _deltas_hold(body: bytes, ids: Int32s) -> bool:
+    if len(body) == _DELTAS.size:
+        # Of one id, as of each commit of one record: whoever comes to many looks at each.
+        least: int = _DELTAS.unpack_from(body)[0]
+        return int(ids[0]) == least if len(ids) == 1 else bool((ids == least).any())
+    unique = _decode_deltas(body)
+    at = unique.searchsorted(ids)
+    return bool((unique[np.minimum(at, len(unique) - 1)] == ids).any())
 
 
 def _bitmap_holds(body: bytes, ids: Int32s) -> bool:
