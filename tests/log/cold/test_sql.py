@@ -295,7 +295,7 @@ def test_rows_that_a_cap_takes_are_not_shown(tmp_path):
 
 @pytest.mark.parametrize("is_trimmed", [False, True])
 def test_rows_that_were_given_up_behind_their_seal_are_not_shown(tmp_path, is_trimmed):
-    lab = ColdLab(tmp_path)
+    lab = ColdLab(tmp_path, block_records=64)
     rng = np.random.default_rng(27)
     for _ in range(3):
         lab.append(rng, 100)

@@ -82,7 +82,8 @@ def test_small_keys_that_were_deleted_give_their_space_back(store):
         store.flush()
 
     def is_free() -> bool:
-        return sum(file["num_entries"] for file in store._held().live_files()) < 5000
+        entries: int = sum(file["num_entries"] for file in store._held().live_files())
+        return entries < 5000
 
     await_that(is_free, "what was deleted is gone from the files")
 
