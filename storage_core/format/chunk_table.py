@@ -1,7 +1,8 @@
 """What a part's file says before its footer: where its columns lie, and what proves them.
 
-    table   magic "SLCT" | format u16 | spare u16 | groups u32 | columns u32 | schemas u32 |
-            decoded u32 | offsets | sizes | digests | bounds | numbers of schemas
+    table   magic "SLCT" | format u16 | outside u16 | groups u32 | columns u32 | schemas u32 |
+            decoded u32 | offsets | sizes | digests | bounds | numbers of schemas | blocks
+    blocks  nothing, or count u32 | offsets | sizes | digests
     foot    the table, and behind it the footer of Parquet as its library wrote it
 
 A chunk is what a group of rows has of one column of Parquet; of each there is its offset in the
@@ -11,6 +12,10 @@ the file does not have they are those of all numbers. Numbers of schemas are i32
 schemas that wrote the values. `decoded` is how many KiB all its rows take in memory; 0 where that
 was not told, as in parts of earlier programs. To other readers of Parquet the table is a gap
 between two things.
+
+Blocks are the bytes outside chunks and before the foot (magic, bloom filters, page index), cut at
+64 KiB; each has an offset, a size and a digest as a chunk has. `outside` is 1 where there are
+blocks, and 0 in parts of earlier programs, which read over the blocks of later ones.
 """
 
 import struct
@@ -29,8 +34,24 @@ _FORMAT: Final = 1
 _KIB: Final = 1024
 _KIB_MAX: Final = 2**32 - 1
 _FIELDS: Final = struct.Struct("<4sHHIIII")
+_COUNT: Final = struct.Struct("<I")
 Int64s = npt.NDArray[np.int64]
 UInt64s = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The bytes outside chunks, ascending as they lie in the file.
+
+    Attributes:
+        offsets: Where each block begins.
+        sizes: How many bytes it has.
+        digests: The xxh3-64 of them.
+    """
+
+    offsets: Int64s
+    sizes: Int64s
+    digests: UInt64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +66,7 @@ class ChunkTable:
         bounds: The least and the largest value that each group has of some columns.
         schemas: The numbers of the schemas that wrote its values.
         decoded_bytes: What all its rows take in memory, in whole KiB; 0 where nobody told it.
+        outside: The bytes outside chunks and before the foot; None in parts of earlier programs.
     """
 
     groups: int
@@ -54,17 +76,28 @@ class ChunkTable:
     bounds: Mapping[str, tuple[Int64s, Int64s]]
     schemas: tuple[int, ...]
     decoded_bytes: int = 0
+    outside: Blocks | None = None
 
 
 def encode_chunk_table(table: ChunkTable) -> bytes:
     """Return the bytes of a table."""
     columns = len(table.offsets) // table.groups if table.groups else 0
     decoded = min(-(-table.decoded_bytes // _KIB), _KIB_MAX)
-    fields = _FIELDS.pack(_MAGIC, _FORMAT, 0, table.groups, columns, len(table.schemas), decoded)
+    has_blocks = int(table.outside is not None)
+    counts = table.groups, columns, len(table.schemas), decoded
+    fields = _FIELDS.pack(_MAGIC, _FORMAT, has_blocks, *counts)
     bounds = [some.astype("<i8") for name in BOUNDED for some in table.bounds[name]]
-    chunks = table.offsets.astype("<i8"), table.sizes.astype("<i8"), table.digests.astype("<u8")
-    numbers = np.array(table.schemas, "<i4")
-    return fields + b"".join(some.tobytes() for some in (*chunks, *bounds, numbers))
+    chunks = _encode_places(table)
+    numbers = np.array(table.schemas, "<i4").tobytes()
+    encoded = fields + chunks + b"".join(some.tobytes() for some in bounds) + numbers
+    if table.outside is None:
+        return encoded
+    return encoded + _COUNT.pack(len(table.outside.offsets)) + _encode_places(table.outside)
+
+
+def _encode_places(table: ChunkTable | Blocks) -> bytes:
+    offsets, sizes = table.offsets.astype("<i8"), table.sizes.astype("<i8")
+    return offsets.tobytes() + sizes.tobytes() + table.digests.astype("<u8").tobytes()
 
 
 def decode_chunk_table(foot: bytes) -> ChunkTable:
@@ -74,7 +107,7 @@ def decode_chunk_table(foot: bytes) -> ChunkTable:
         CorruptionError: It begins with none that this version knows.
     """
     try:
-        magic, version, _, groups, columns, count, decoded = _FIELDS.unpack_from(foot)
+        magic, version, outside, groups, columns, count, decoded = _FIELDS.unpack_from(foot)
         chunks = groups * columns
         longs = 3 * chunks + 2 * len(BOUNDED) * groups
         size = _FIELDS.size + 8 * longs + 4 * count
@@ -82,6 +115,7 @@ def decode_chunk_table(foot: bytes) -> ChunkTable:
             raise ValueError  # noqa: TRY301 - told below, with the others
         numbers = np.frombuffer(foot, "<i4", count, _FIELDS.size + 8 * longs)
         values = np.frombuffer(foot, "<i8", longs, _FIELDS.size)
+        blocks = _decode_blocks(foot, size) if outside else None
     except (struct.error, ValueError) as error:
         message = "the file of a part has no table of its chunks before its footer"
         raise CorruptionError(message) from error
@@ -93,4 +127,12 @@ def decode_chunk_table(foot: bytes) -> ChunkTable:
         {name: (least, most) for name, (least, most) in zip(BOUNDED, bounds, strict=True)},
         tuple(numbers.tolist()),
         decoded * _KIB,
+        blocks,
     )
+
+
+def _decode_blocks(foot: bytes, begin: int) -> Blocks:
+    (count,) = _COUNT.unpack_from(foot, begin)
+    places = np.frombuffer(foot, "<i8", 3 * count, begin + _COUNT.size)
+    offsets, sizes, digests = places.reshape(3, count)
+    return Blocks(offsets, sizes, digests.view("<u8"))

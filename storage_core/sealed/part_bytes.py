@@ -21,6 +21,7 @@ import xxhash
 from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.format.chunk_table import (
     BOUNDED,
+    Blocks,
     ChunkTable,
     Int64s,
     decode_chunk_table,
@@ -33,6 +34,7 @@ from storage_core.ground.durable_file import lacking_right
 
 SCHEMA: Final = "schema"
 _READ_BYTES: Final = 2**20
+_BLOCK_BYTES: Final = 2**16
 # Something else stands in a file's place.
 _NO_FILE: Final = frozenset({EISDIR, ELOOP, ENOTDIR})
 # Behind a footer of Parquet: how many bytes it has, and four that tell the format.
@@ -157,7 +159,9 @@ def put_chunk_table(file: BinaryIO, decoded_bytes: int) -> FileProof:
     file.seek(size - footer_bytes)
     footer = file.read()
     table = table_of(file, metadata_in(footer), schemas_of(file))
-    foot = encode_chunk_table(replace(table, decoded_bytes=decoded_bytes)) + footer
+    outside = _blocks_outside(file, table, size - footer_bytes)
+    table = replace(table, decoded_bytes=decoded_bytes, outside=outside)
+    foot = encode_chunk_table(table) + footer
     file.seek(size - footer_bytes)
     file.write(foot)
     file.flush()
@@ -209,6 +213,23 @@ def table_of(file: BinaryIO, metadata: Any, schemas: tuple[int, ...]) -> ChunkTa
     return ChunkTable(
         metadata.num_row_groups, offsets, sizes, np.array(digests, np.uint64), bounds, schemas
     )
+
+
+def _blocks_outside(file: BinaryIO, table: ChunkTable, end: int) -> Blocks:
+    """Return the bytes before an end that are in no chunk, in blocks."""
+    begins = np.append(0, table.offsets + table.sizes)
+    ends = np.append(table.offsets, end)
+    places = [
+        (place, min(_BLOCK_BYTES, int(stop) - place))
+        for begin, stop in zip(begins, ends, strict=True)
+        for place in range(int(begin), int(stop), _BLOCK_BYTES)
+    ]
+    digests = []
+    for offset, size in places:
+        file.seek(offset)
+        digests.append(xxhash.xxh3_64_intdigest(file.read(size)))
+    offsets, sizes = (np.array(some, np.int64) for some in zip(*places, strict=True))
+    return Blocks(offsets, sizes, np.array(digests, np.uint64))
 
 
 def _places(metadata: Any) -> Iterator[tuple[int, int]]:  # noqa: ANN401 - the library's

@@ -1,7 +1,8 @@
 """Golden stores of format version 3 whose first rows are in parts alone tell all that they told.
 
-Of `v3-parts` the parts have no table of chunks, of `v3-chunks` they have, and of `v3-joined` one
-zone stands for several trimmed blocks. `write_v3_parts.py` says what is in them. Every test
+Of `v3-parts` the parts have no table of chunks, of `v3-chunks` they have. Of `v3-joined` one zone
+stands for several trimmed blocks, and of `v3-blocks` parts have digests of what lies outside chunks
+too. `write_v3_parts.py` says what is in them. Every test
 works on a copy.
 """
 
@@ -17,7 +18,7 @@ from tests.golden.write_v1 import COLUMNS, STREAM, open_later, plain
 from tests.golden.write_v3 import told_by
 
 
-@pytest.fixture(params=["v3-parts", "v3-chunks", "v3-joined"])
+@pytest.fixture(params=["v3-parts", "v3-chunks", "v3-joined", "v3-blocks"])
 def store(request, tmp_path):
     root = shutil.copytree(HERE / request.param, tmp_path / "root")
     return root, json.loads((HERE / f"{request.param}.json").read_text())

@@ -3,8 +3,8 @@
     python -m tests.golden.write_v3_parts FOLDER NAME
 
 Run once with programs that gave parts no table of chunks (`v3-parts`), once with those that do
-(`v3-chunks`), and once with those that join zones of trimmed blocks (`v3-joined`, of small
-commits).
+(`v3-chunks`), once with those that join zones of trimmed blocks (`v3-joined`, of small commits),
+and once with those whose table has blocks too (`v3-blocks`).
 It leaves two things in FOLDER, as `write_v3.py` does: a root as a killed process left it, of one
 shard with rows of a schema, raw ones and late ones, all of them sealed and trimmed but the last;
 and what a reader must find in it.

@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import xxhash
 
 from storage_core.errors import CorruptionError
-from storage_core.format.chunk_table import decode_chunk_table
+from storage_core.format.chunk_table import decode_chunk_table, encode_chunk_table
 from storage_core.parts import part_file
 from storage_core.parts.part_file import write_part
 from storage_core.sealed import part_groups
@@ -240,6 +241,33 @@ for _ in range(2):
         os._exit(1)
 """
     run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_table_has_each_byte_before_the_foot_in_a_chunk_or_a_block_once(part):
+    path, proof = part
+    table = foot_of(path, proof).table
+    assert table.outside is not None
+    places = sorted(
+        (offset, offset + size, digest)
+        for some in (table, table.outside)
+        for offset, size, digest in zip(
+            some.offsets.tolist(), some.sizes.tolist(), some.digests.tolist(), strict=True
+        )
+    )
+    ends = [0, *(end for _, end, _ in places)]
+    assert [begin for begin, _, _ in places] == ends[:-1]
+    assert ends[-1] == proof.size - proof.foot_bytes
+    whole = path.read_bytes()
+    assert all(xxhash.xxh3_64_intdigest(whole[begin:end]) == one for begin, end, one in places)
+
+
+def test_table_without_blocks_is_that_of_an_earlier_program(part):
+    path, proof = part
+    table = foot_of(path, proof).table
+    earlier = decode_chunk_table(encode_chunk_table(replace(table, outside=None)))
+    assert earlier.outside is None
+    assert earlier.schemas == table.schemas
+    assert (earlier.digests == table.digests).all()
 
 
 def test_table_of_another_form_is_told():
