@@ -8,11 +8,14 @@ committed rows behind, as Arrow, of each transaction all or none. Parts of sever
 schema are united by the names of their columns. What has expired or was given up is not shown.
 DuckDB skips row groups by the statistics and the bloom filters of parts: `EXPLAIN ANALYZE` tells
 how many it scanned.
+
+A query reads the streams that it names, proves what it reads of their parts, and reaches nothing
+else (engine.py, statements.py, part_files.py).
 """
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -21,31 +24,24 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from storage_core.catalog.root_file import list_streams
-from storage_core.cold.engine import (
-    PartUnreadError,
-    duckdb_here,
-    opened,
-    refusal,
-    telling,
-    told,
-)
+from storage_core.catalog.stream_file import read_stream
+from storage_core.cold.columns_told_apart import told_apart
+from storage_core.cold.engine import EngineOptions, duckdb_here, open_engine, open_parser
 from storage_core.cold.interruptible import Interruptible
 from storage_core.cold.json_of_bytes import refuse_json_of_bytes
 from storage_core.cold.missing import refuse_damaged, told_missing
-from storage_core.cold.moment import TRIES_MAX, PartGoneError, look
+from storage_core.cold.moment import TRIES_MAX, Moment, PartGoneError, look
+from storage_core.cold.part_files import ListedPart, PartFiles
 from storage_core.cold.sql_casts import quoted
+from storage_core.cold.sql_errors import PartUnreadError, refusal, translated
+from storage_core.cold.statements import question_of
 from storage_core.cold.views import show
-from storage_core.errors import InvalidRequestError
+from storage_core.errors import InvalidRequestError, ShardlogError
+from storage_core.read.parts import parts_directory
 
-_ASKING: Final = ("SELECT", "FROM", "PIVOT", "UNPIVOT", "WITH", "EXPLAIN")
-# How views of DuckDB's begin that every query can name.
-_ITS_OWN: Final = ("duckdb_", "pg_", "pragma_", "sqlite_")
-# What few formats have.
-_AS_TEXT: Final = ("INTERVAL", "UNION", "BIT")
 _NO_TABLE: Final = "Catalog Error: Table with name"
 # So many streams are named to whoever has named none.
 _TOLD_MAX: Final = 10
-_FIRST_WORD: Final = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*([a-zA-Z]+)", re.DOTALL)
 
 
 def connect(
@@ -53,20 +49,27 @@ def connect(
     streams: Iterable[str] | None = None,
     *,
     memory_bytes_max: int | None = None,
+    verify_checksums: bool = True,
+    allow_external_access: bool = False,
 ) -> "Streams":
     """Return what answers SQL over some streams of a root, or over all.
 
     Args:
         root: The root.
-        streams: The streams' names; all if None.
+        streams: The streams' names, which are looked at once. If None all, each looked at by the
+            first query that names it.
         memory_bytes_max: What DuckDB may hold in memory, beside the rows that are not sealed; the
             rest lies on disk. If None a quarter of the memory, and no less than a GiB.
+        verify_checksums: Compare what is read of parts with their digests.
+        allow_external_access: Let DuckDB read and write other files, load extensions and take
+            settings; without it, it reads streams alone.
 
     Raises:
         InvalidRequestError: DuckDB is not installed, there is no such root or stream, or names
             of two differ only in case.
     """
-    return Streams(root, list_streams(root) if streams is None else streams, memory_bytes_max)
+    options = EngineOptions(memory_bytes_max, verify_checksums, allow_external_access)
+    return Streams(root, streams, options)
 
 
 class Streams:
@@ -75,17 +78,23 @@ class Streams:
     def __init__(
         self,
         root: str | PathLike[str],
-        streams: Iterable[str],
-        memory_bytes_max: int | None = None,
+        streams: Iterable[str] | None,
+        options: EngineOptions,
     ) -> None:
-        """Look at streams as they are now."""
+        """Look at the streams that were named, as they are now."""
         self._root = Path(root).absolute()
-        self._names = list(streams)
-        _refuse_alike(self._names)
-        self.connection = opened(memory_bytes_max)
+        self._options = options
+        self._is_of_all = streams is None
+        self._names = list_streams(root) if streams is None else list(streams)
+        # By their names as SQL tells them apart.
+        self._looked_at: dict[str, str] = {}
+        self._files = PartFiles(verify_checksums=options.verify_checksums)
+        self.connection = open_engine(options, self._files)
+        self._parser: Any = None
         try:
             refuse_json_of_bytes(self.connection)
-            self.refresh()
+            if not self._is_of_all:
+                self._look(self._names)
         except BaseException:
             self.close()
             raise
@@ -104,35 +113,109 @@ class Streams:
     def close(self) -> None:
         """Let go of the connection."""
         self.connection.close()
+        if self._parser is not None:
+            self._parser.close()
 
     def refresh(self) -> None:
-        """Look at the streams anew.
+        """Look anew at the streams that were looked at.
 
         Raises:
-            InvalidRequestError: One is not there any more.
+            InvalidRequestError: One that was named is not there any more.
             UnavailableError: A part went while it was looked at.
         """
-        for name in self._names:
-            with telling():
-                show(self.connection, name, look(self._root, name))
+        before = list(self._looked_at.values())
+        if self._is_of_all:
+            self._names = list_streams(self._root)
+            for name in {*before}.difference(self._names):
+                self._forget(name)
+            before = list(self._looked_at.values())
+        self._looked_at.clear()
+        self._look(before)
 
     def sql(self, query: str) -> Any:  # noqa: ANN401 - a relation of DuckDB's
         """Return the answer to a query, as DuckDB's relation; lazy, and of the last look.
 
         Raises:
-            InvalidRequestError: The query cannot be understood.
+            InvalidRequestError: The query cannot be understood, or does not only ask.
+            CorruptionError: What it begins with is damaged.
             UnavailableError: A part has gone since the last look.
         """
-        with telling():
-            return self.connection.sql(query)
+        with self.translated():
+            return self.connection.sql(self._text_of(query))
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Give an error of DuckDB's its kind, and what is known of it here."""
+        self._files.take_failure()
+        try:
+            with translated():
+                yield
+        except ShardlogError as error:
+            failure = self._files.take_failure()
+            if failure is not None and failure is not error:
+                raise failure from error
+            if isinstance(error, PartUnreadError) and not self._options.verify_checksums:
+                refuse_damaged(self._root, self._looked_at.values())
+            if error.message.startswith(_NO_TABLE):
+                raise InvalidRequestError(_not_there(error.message, self._names)) from error
+            raise
+
+    def failure_of(self, error: Exception) -> BaseException:
+        """Return what an error behind the first rows is to a caller."""
+        failure = self._files.take_failure() or refusal(error)
+        if isinstance(failure, PartUnreadError) and not self._options.verify_checksums:
+            refuse_damaged(self._root, self._looked_at.values())
+        return failure
+
+    def _text_of(self, query: str) -> str:
+        """Return what DuckDB is given; the streams that a query names are looked at."""
+        if self._parser is None:
+            allowed = self._options.allow_external_access
+            self._parser = open_parser(allow_external_access=allowed)
+        question = question_of(self._parser, query, self._names)
+        self._look(name for name in question.streams if not self._has_looked_at(name))
+        return question.text
+
+    def _has_looked_at(self, name: str) -> bool:
+        return self._looked_at.get(name.lower()) == name
+
+    def _look(self, names: Iterable[str]) -> None:
+        wanted = list(dict.fromkeys(names))
+        _refuse_alike([*self._looked_at.values(), *wanted])
+        for name in wanted:
+            moment = look(self._root, name)
+            parts = _parts_of(self._root, name, moment)
+            self._files.list_parts(name, parts.values())
+            with translated():
+                show(self.connection, name, moment, {path: one.url for path, one in parts.items()})
+            self._looked_at[name.lower()] = name
+
+    def _forget(self, name: str) -> None:
+        self.connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
+        self._files.list_parts(name, ())
+        del self._looked_at[name.lower()]
 
 
-def batches_of(
+def _parts_of(root: Path, name: str, moment: Moment) -> dict[str, ListedPart]:
+    """Return the parts of a stream by their paths."""
+    place = read_stream(root, name)
+    found = {}
+    for shard, parts in moment.looks.items():
+        directory = parts_directory(place.shard_directory(shard))
+        for entry in parts.entries:
+            path = directory / entry.file_name
+            found[str(path)] = ListedPart(name, shard, path, entry)
+    return found
+
+
+def batches_of(  # noqa: PLR0913 - one parameter an option
     root: str | PathLike[str],
     query: str,
     progress: Callable[[float], None] | None = None,
     *,
     memory_bytes_max: int | None = None,
+    verify_checksums: bool = True,
+    allow_external_access: bool = False,
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Return the answer to a query over a root, in bounded memory.
 
@@ -145,6 +228,8 @@ def batches_of(
         progress: Told some times a second how far it is, in percent; below 0 where that is not
             known.
         memory_bytes_max: As for `connect`.
+        verify_checksums: As for `connect`.
+        allow_external_access: As for `connect`.
 
     Raises:
         InvalidRequestError: The query cannot be understood, names what is not there, or needs
@@ -152,59 +237,47 @@ def batches_of(
         CorruptionError: A part is damaged, or not there.
         UnavailableError: Parts went on going before they could be opened.
     """
+    options = EngineOptions(memory_bytes_max, verify_checksums, allow_external_access)
     for _ in range(TRIES_MAX):
-        with suppress(PartGoneError), _damage_told(root, query):
-            schema, batches = _answer(root, query, progress, memory_bytes_max)
-            return schema, _told(batches, root, query)
-    raise told_missing(root, _named(root, query))
+        with suppress(PartGoneError):
+            return _answer(root, query, progress, options)
+    raise told_missing(root, _named(root, query, options))
 
 
-def _told(
-    batches: Iterator[pa.RecordBatch], root: str | PathLike[str], query: str
-) -> Iterator[pa.RecordBatch]:
-    with _damage_told(root, query):
-        yield from batches
+def _named(root: str | PathLike[str], query: str, options: EngineOptions) -> Collection[str]:
+    """Return the streams that a query names."""
+    with open_parser(allow_external_access=options.allow_external_access) as parser:
+        return question_of(parser, query, list_streams(root)).streams
 
 
-@contextmanager
-def _damage_told(root: str | PathLike[str], query: str) -> Iterator[None]:
-    """Where DuckDB cannot read a file, look whether it is a part that is damaged.
-
-    Where it knows no such table, tell which there are.
-    """
-    try:
-        yield
-    except PartUnreadError:
-        refuse_damaged(root, _named(root, query))
-        raise
-    except InvalidRequestError as error:
-        if not error.message.startswith(_NO_TABLE):
-            raise
-        message = f"{error.message}; there are: {_some(list_streams(root))}"
-        raise InvalidRequestError(message) from error
-
-
-def _some(names: Sequence[str]) -> str:
+def _not_there(message: str, names: Collection[str]) -> str:
+    """Return the text for a table that is not there: which is like it, and which there are."""
+    name = message.removeprefix(_NO_TABLE).split()[0].strip('"')
+    first = message.partition(";")[0].rstrip("!")
+    by_folded = {one.lower(): one for one in names}
+    like = get_close_matches(name.lower(), by_folded, 1)
+    meant = f'; did you mean "{by_folded[like[0]]}"?' if like else ""
+    listed = ", ".join(sorted(names)[:_TOLD_MAX]) or "none"
     more = f" and {len(names) - _TOLD_MAX} more" if len(names) > _TOLD_MAX else ""
-    return (", ".join(names[:_TOLD_MAX]) or "none") + more
+    return f"{first}{meant}; streams: {listed}{more}"
 
 
 def _answer(
     root: str | PathLike[str],
     query: str,
     progress: Callable[[float], None] | None,
-    memory_bytes_max: int | None,
+    options: EngineOptions,
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Look at the streams of a query, and return its answer; its first rows are there."""
     with ExitStack() as undo:
-        names = _named(root, query)
-        streams = undo.enter_context(connect(root, names, memory_bytes_max=memory_bytes_max))
+        streams = undo.enter_context(Streams(root, None, options))
         waits = Interruptible(streams.connection.interrupt, _teller(streams.connection, progress))
         undo.callback(waits.close)
-        with telling():
-            reader = waits.call(_told_apart(streams.sql(query)).to_arrow_reader)
-        first = _next(waits, reader)
-        return reader.schema, _while_open(undo.pop_all(), waits, first, reader)
+        relation = streams.sql(query)
+        with streams.translated():
+            reader = waits.call(told_apart(relation).to_arrow_reader)
+        first = _next(streams, waits, reader)
+        return reader.schema, _while_open(undo.pop_all(), streams, waits, first, reader)
 
 
 def _teller(
@@ -212,47 +285,12 @@ def _teller(
     progress: Callable[[float], None] | None,
 ) -> Callable[[], None] | None:
     """Return what tells how far a query is; None if nobody wants to know."""
-    if progress is None:
-        return None
-    # NOTE: DuckDB (2.0) counts only where it might draw a bar of its own.
-    connection.execute("SET enable_progress_bar = true")
-    connection.execute("SET enable_progress_bar_print = false")
-    return lambda: progress(connection.query_progress())
-
-
-def _told_apart(answer: Any) -> Any:  # noqa: ANN401 - a relation
-    """Return an answer that every format can have: names once each, spans and the like as texts.
-
-    Of two columns of one name, as a join of two streams has them, the second is `<name>_1`.
-    """
-    names = _once_each(answer.columns)
-    texts = [str(kind).startswith(_AS_TEXT) for kind in answer.types]
-    if names == list(answer.columns) and not any(texts):
-        return answer
-    shown = [
-        f"CAST({quoted(name)} AS VARCHAR) AS {quoted(name)}" if is_text else quoted(name)
-        for name, is_text in zip(names, texts, strict=True)
-    ]
-    named = ", ".join(map(quoted, names))
-    return answer.query("answer", f"SELECT {', '.join(shown)} FROM answer AS of_query({named})")  # noqa: S608 - quoted
-
-
-def _once_each(names: Iterable[str]) -> list[str]:
-    """Return names of which no two are one to SQL."""
-    given, taken, found = list(names), set[str](), []
-    whole = {name.lower() for name in given}
-    for name in given:
-        shown, count = name, 0
-        while shown.lower() in taken or (count and shown.lower() in whole):
-            count += 1
-            shown = f"{name}_{count}"
-        taken.add(shown.lower())
-        found.append(shown)
-    return found
+    return None if progress is None else lambda: progress(connection.query_progress())
 
 
 def _while_open(
     undo: ExitStack,
+    streams: Streams,
     waits: Interruptible,
     first: pa.RecordBatch | None,
     reader: Iterator[pa.RecordBatch],
@@ -261,38 +299,18 @@ def _while_open(
         batch = first
         while batch is not None:
             yield batch
-            batch = _next(waits, reader)
+            batch = _next(streams, waits, reader)
 
 
-def _next(waits: Interruptible, reader: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+def _next(
+    streams: Streams, waits: Interruptible, reader: Iterator[pa.RecordBatch]
+) -> pa.RecordBatch | None:
     """Return some more rows of an answer; None if there are no more."""
     try:
         return waits.call(lambda: next(reader, None))
     except (duckdb_here().Error, pa.ArrowException, OSError, UnicodeDecodeError) as error:
         # NOTE: what DuckDB (2.0) finds behind the first rows comes out of Arrow as an OSError.
-        raise refusal(error) from error
-
-
-def _named(root: str | PathLike[str], query: str) -> list[str]:
-    """Return the streams that a query names.
-
-    Raises:
-        InvalidRequestError: It is no query, or more than one.
-    """
-    duckdb = duckdb_here()
-    there = set(list_streams(root))
-    try:
-        with duckdb.connect() as connection:
-            statements = connection.extract_statements(query)
-            if len(statements) != 1 or not _asks(duckdb, statements[0].type, query):
-                message = "one query is answered at a time: SELECT, or EXPLAIN of one"
-                raise InvalidRequestError(message)
-            names = _tables(duckdb, connection, query, there)
-    except duckdb.Error as error:
-        raise InvalidRequestError(told(str(error))) from error
-    exact = there & names
-    folded = {name.lower() for name in names - exact}
-    return sorted(exact | {name for name in there if name.lower() in folded})
+        raise streams.failure_of(error) from error
 
 
 def _refuse_alike(names: Iterable[str]) -> None:
@@ -306,33 +324,3 @@ def _refuse_alike(names: Iterable[str]) -> None:
                 "apart: ask one of them at a time, by its name as it is written"
             )
             raise InvalidRequestError(message)
-
-
-def _asks(duckdb: Any, kind: object, query: str) -> bool:  # noqa: ANN401 - a module
-    """Tell whether a statement asks; others would write."""
-    kinds = duckdb.StatementType
-    if kind == kinds.MULTI:
-        # A PIVOT looks for its columns first.
-        return _first_word(query) in _ASKING
-    return kind in (kinds.SELECT, kinds.EXPLAIN)
-
-
-def _first_word(query: str) -> str:
-    found = _FIRST_WORD.match(query)
-    return "" if found is None else found[1].upper()
-
-
-def _tables(duckdb: Any, connection: Any, query: str, there: set[str]) -> set[str]:  # noqa: ANN401 - DuckDB's
-    """Return the tables that a query names, and perhaps more of the streams that are there."""
-    text = query.lower()
-    if _first_word(query) == "SHOW" or "information_schema" in text:
-        return there
-    written = {name for name in there if name.lower() in text}
-    try:
-        # NOTE: DuckDB (2.0) leaves out those that are called like views of its own; a stream
-        # hides them.
-        own = {name for name in written if name.lower().startswith(_ITS_OWN)}
-        return own | set(connection.get_table_names(query))
-    except duckdb.Error:
-        # NOTE: DuckDB (2.0) has none of a query with PIVOT, or with UNPIVOT of columns.
-        return written

@@ -1,6 +1,5 @@
 """A stream at one moment as a view of DuckDB's: its parts, and its other rows as Arrow."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -14,8 +13,6 @@ from storage_core.format.record import State
 
 # IMPORTANT: a directory above the root may be called `version=3`; that is no column of the rows.
 _AS_WRITTEN: Final = "hive_partitioning = false"
-# What DuckDB takes for a pattern, in a path as in any other.
-_PATTERN: Final = re.compile(r"[*?\[]")
 # Where views of streams are, and where the rows are that are not sealed.
 _TABLES: Final = 'memory."main"'
 _HOT: Final = 'memory."not sealed"'
@@ -36,15 +33,20 @@ def _shown(looks: Mapping[int, ShardParts]) -> str:
     return " AND ".join(terms)
 
 
-def show(connection: Any, name: str, moment: Moment) -> None:  # noqa: ANN401 - DuckDB's
-    """Make a stream a view of its name."""
+def show(
+    connection: Any,  # noqa: ANN401 - DuckDB's
+    name: str,
+    moment: Moment,
+    urls: Mapping[str, str],
+) -> None:
+    """Make a stream a view of its name; `urls` are what DuckDB knows the files of parts by."""
     shown = _shown(moment.looks)
     sources = []
     for columns, one in moment.files:
-        listed = ", ".join(f"'{_escaped(path)}'" for path in one.paths)
+        listed = ", ".join(f"'{urls[path]}'" for path in one.paths)
         names, shown_here = told_apart(one.schema.names, columns)
         source = (
-            f"SELECT {selected(shown_here)} FROM read_parquet([{listed}], {_AS_WRITTEN}){names}"  # noqa: S608 - escaped
+            f"SELECT {selected(shown_here)} FROM read_parquet([{listed}], {_AS_WRITTEN}){names}"  # noqa: S608 - names are of safe letters
         )
         sources.append(f"{source} WHERE {shown}" if one.has_hidden else source)
     for number, (columns, table) in enumerate(moment.hot):
@@ -64,8 +66,3 @@ def _keep(connection: Any, name: str, table: pa.Table) -> None:  # noqa: ANN401 
         connection.from_arrow(table).create_view(name)
     finally:
         connection.execute(f"USE {_TABLES}")
-
-
-def _escaped(text: str) -> str:
-    """Return a path in a literal, that stands for itself whatever characters it has."""
-    return _PATTERN.sub(r"[\g<0>]", text).replace("'", "''")

@@ -26,7 +26,7 @@ from tests.tidy.tree import ROOT, product_files
 
 # What works for verbs, and for no help of any.
 FOR_WORK = {
-    *("confluent_kafka", "duckdb", "fastavro", "numpy", "pandas", "pyarrow", "pydantic"),
+    *("confluent_kafka", "duckdb", "fastavro", "fsspec", "numpy", "pandas", "pyarrow", "pydantic"),
     *("pyspark", "rich", "rocksdict", "structlog", "xxhash"),
 }
 # Beside those that an interpreter begins with, which are its own: typer asks for 130; ours are 18.

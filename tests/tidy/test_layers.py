@@ -65,6 +65,7 @@ RANKS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 # Where a library may be imported; a folder ends in a slash.
 DOORS = {
     "duckdb": ("storage_core/cold/engine.py",),
+    "fsspec": ("storage_core/cold/part_file_system.py",),
     "confluent_kafka": ("connectors/kafka_client/",),
     "fastavro": ("storage_core/fields/avro_schema.py", "storage_core/fields/encoding.py"),
     "pyspark": ("streaming_jobs/", "pyspark_shardlog.py"),
@@ -74,6 +75,7 @@ DOORS = {
 BESIDE_THE_LOG = {
     "duckdb",
     "fastavro",
+    "fsspec",
     "numpy",
     "pyarrow",
     "pyroaring",

@@ -100,7 +100,7 @@ def test_part_that_went_is_told_and_looked_for_anew(tmp_path):
     for _ in range(5):
         lab.append(rng, 40)
         lab.stream.seal()
-    with connect(tmp_path) as streams:
+    with connect(tmp_path, [NAME]) as streams:
         # As if they had gone for good when they were joined.
         before = [part.path for part in lab.stream.parts()]
         lab.stream.compact()
@@ -251,7 +251,7 @@ def test_names_are_found_in_any_case_and_those_alike_are_refused(tmp_path):
     for ask in (
         lambda: answer(lab, f"SELECT * FROM {NAME}, {NAME.upper()}"),
         lambda: answer(lab, f"SELECT * FROM {NAME.title()}"),
-        lambda: connect(tmp_path),
+        lambda: connect(tmp_path, [NAME, NAME.upper()]),
     ):
         with pytest.raises(InvalidRequestError, match="differ only in case"):
             ask()

@@ -32,9 +32,7 @@ def test_what_does_not_fit_memory_lies_in_no_directory_of_the_caller(tmp_path, m
     (tmp_path / "there").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "there"))
-    with connect(tmp_path, []) as streams:
-        streams.connection.execute("SET memory_limit = '60MB'")
-        streams.connection.execute("SET threads = 1")
+    with connect(tmp_path, [], memory_bytes_max=60 * 10**6) as streams:
         many = "SELECT range, md5(range::VARCHAR) AS text FROM range(2_000_000) ORDER BY text"
         streams.connection.execute(f"CREATE TEMP TABLE sorted AS {many}")
         assert [len(list(each.iterdir())) for each in (tmp_path / "here", tmp_path / "there")] == [

@@ -1,0 +1,129 @@
+"""Which digest proves which bytes of a part's file, from its first byte to its last.
+
+The file is cut into pieces that leave nothing out: its chunks, the blocks outside of them and the
+foot. The foot is proven by the catalogue's entry, and has the digests of the others
+(storage_core/format/chunk_table.py). A part of an earlier program has no digests of what lies
+outside its chunks, or none at all: its file is read and proven whole, once, and from there on by
+blocks whose digests are made meanwhile.
+"""
+
+import os
+from array import array
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import xxhash
+
+from storage_core.errors import CorruptionError
+from storage_core.format.chunk_table import ChunkTable, decode_chunk_table
+from storage_core.format.part_entry import FileProof
+
+# The pieces of a file that had to be read whole.
+_BLOCK_BYTES: Final = 2**18
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The pieces of a file, each directly behind the one before.
+
+    Attributes:
+        offsets: Where each begins.
+        digests: The xxh3-64 of its bytes.
+        size: Where the last one ends.
+    """
+
+    offsets: "array[int]"
+    digests: "array[int]"
+    size: int
+
+    def between(self, begin: int, end: int) -> range:
+        """Return the numbers of the pieces that bytes lie in."""
+        return range(bisect_right(self.offsets, begin) - 1, bisect_left(self.offsets, end))
+
+    def end_of(self, piece: int) -> int:
+        """Return where a piece ends."""
+        return self.offsets[piece + 1] if piece + 1 < len(self.offsets) else self.size
+
+    @property
+    def bytes_kept(self) -> int:
+        """How many bytes it takes in memory, about."""
+        return 16 * len(self.offsets)
+
+
+def read_layout(file: int, proof: FileProof) -> Layout:
+    """Return the pieces of a file that was published with this proof.
+
+    Args:
+        file: Its descriptor.
+        proof: What proves it.
+
+    Raises:
+        CorruptionError: Its foot is not as it was published; of a part of an earlier program, any
+            byte of it.
+        OSError: The system does not let it be read.
+    """
+    begin = proof.size - proof.foot_bytes
+    if proof.foot_bytes:
+        foot = read_exactly(file, begin, proof.foot_bytes)
+        if xxhash.xxh3_128_digest(foot) != proof.foot_digest:
+            message = f"the last {proof.foot_bytes} bytes of a part are not as they were published"
+            raise CorruptionError(message)
+        layout = _of_table(decode_chunk_table(foot), begin, foot)
+        if layout is not None:
+            return layout
+    return _read_whole(file, proof)
+
+
+def read_exactly(file: int, offset: int, size: int) -> bytes:
+    """Return bytes of a file.
+
+    Raises:
+        CorruptionError: It ends before them.
+        OSError: The system does not let them be read.
+    """
+    data = os.pread(file, size, offset)
+    while len(data) < size:
+        more = os.pread(file, size - len(data), offset + len(data))
+        if not more:
+            message = f"a part ends at {offset + len(data)}, before its last bytes"
+            raise CorruptionError(message)
+        data += more
+    return data
+
+
+def _of_table(table: ChunkTable, end: int, foot: bytes) -> Layout | None:
+    """Return the pieces that a foot tells of; None where it does not tell of all bytes."""
+    if table.outside is None:
+        return None
+    offsets = np.concatenate([table.offsets, table.outside.offsets, [end]])
+    sizes = np.concatenate([table.sizes, table.outside.sizes, [len(foot)]])
+    of_foot = np.array([xxhash.xxh3_64_intdigest(foot)], np.uint64)
+    digests = np.concatenate([table.digests, table.outside.digests, of_foot])
+    # A chunk may be empty, and lies then where the next piece begins.
+    order = np.lexsort((sizes, offsets))
+    offsets, sizes, digests = offsets[order], sizes[order], digests[order]
+    if offsets[0] != 0 or (offsets[1:] != offsets[:-1] + sizes[:-1]).any():
+        return None
+    has_bytes = sizes > 0
+    return Layout(
+        array("q", offsets[has_bytes].astype(np.int64).tobytes()),
+        array("Q", digests[has_bytes].astype(np.uint64).tobytes()),
+        end + len(foot),
+    )
+
+
+def _read_whole(file: int, proof: FileProof) -> Layout:
+    """Compare a file with its digest, and make one of each of its blocks."""
+    whole = xxhash.xxh3_128()
+    offsets, digests = array("q"), array("Q")
+    for offset in range(0, proof.size, _BLOCK_BYTES):
+        block = read_exactly(file, offset, min(_BLOCK_BYTES, proof.size - offset))
+        whole.update(block)
+        offsets.append(offset)
+        digests.append(xxhash.xxh3_64_intdigest(block))
+    if whole.digest() != proof.digest:
+        message = "a part is not as it was published"
+        raise CorruptionError(message)
+    return Layout(offsets, digests, proof.size)

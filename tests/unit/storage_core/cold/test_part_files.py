@@ -1,0 +1,267 @@
+"""Goal: an answer of SQL over a damaged part is the right one, or an error that names the part.
+
+Method: a bit of a part differs, one place after the other: in each of its chunks, in bloom filters,
+page index, magic and foot. Queries that need all of it, or skip by bloom filters, then answer what
+they answered before, or tell the file and its addresses. So it is for parts of earlier programs,
+which prove less of themselves.
+"""
+
+import json
+import os
+import shutil
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from subprocess import run
+
+import numpy as np
+import pytest
+
+from storage_core import CorruptionError, InvalidRequestError, Stream, StreamReader
+from storage_core.cold import part_files
+from storage_core.cold.part_files import ListedPart, PartFiles
+from storage_core.cold.sql import batches_of, connect
+from storage_core.sealed.part_groups import foot_of
+from tests.log.cold.cold_lab import NAME, ColdLab
+from tests.thin import rounds
+
+GOLDEN = Path(__file__).parents[3] / "golden"
+PLACES = rounds("SHARDLOG_FAULT_COLD", few=8, many=60)
+# In three groups of rows.
+ORDERS = 20_000
+ALL = f'SELECT count(*), sum("primary"), sum(address), sum(hash(number) % 100003) FROM {NAME}'
+ONE = f"SELECT address FROM {NAME} WHERE number = 'order-13007'"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    lab = ColdLab(tmp_path_factory.mktemp("made"))
+    lab.append_orders(ORDERS)
+    lab.stream.seal()
+    lab.stream.trim()
+    lab.stream.close()
+    return lab.root
+
+
+@pytest.fixture
+def root(made, tmp_path):
+    return shutil.copytree(made, tmp_path / "root")
+
+
+def part_of(root):
+    with StreamReader.open(root, NAME) as reader:
+        (part,) = reader.parts()
+    return part
+
+
+def answers(root, *queries, **options):
+    with connect(root, **options) as streams:
+        return [streams.sql(query).fetchall() for query in queries]
+
+
+def other_bit(path, place):
+    with path.open("r+b", buffering=0) as file:
+        (before,) = os.pread(file.fileno(), 1, place)
+        os.pwrite(file.fileno(), bytes([before ^ (1 << place % 8)]), place)
+
+
+def regions(part):
+    """Return the places of what a part's file consists of."""
+    entry = part.entry
+    table = foot_of(part.path, entry.proof).table
+    in_chunks = [
+        at
+        for first, size in zip(table.offsets.tolist(), table.sizes.tolist(), strict=True)
+        for at in (first, first + size // 2, first + size - 1)
+    ]
+    assert table.outside is not None
+    outside = np.concatenate(
+        [
+            np.arange(first, first + size)
+            for first, size in zip(
+                table.outside.offsets.tolist(), table.outside.sizes.tolist(), strict=True
+            )
+        ]
+    ).tolist()
+    return {
+        "chunks": in_chunks,
+        "outside": outside,
+        "foot": range(entry.size - entry.foot_bytes, entry.size),
+    }
+
+
+def rows_or_error(root, query, **options):
+    try:
+        _, batches = batches_of(root, query, **options)
+        return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+    except CorruptionError as error:
+        return error
+
+
+@pytest.mark.parametrize("region", ["chunks", "outside", "foot"])
+def test_bit_that_differs_is_told_or_changes_no_answer(root, region):
+    part, right = part_of(root), answers(root, ALL, ONE)
+    rng = np.random.default_rng(len(region))
+    told = 0
+    for place in rng.choice(regions(part)[region], PLACES).tolist():
+        other_bit(part.path, place)
+        for query, expected in zip((ALL, ONE), right, strict=True):
+            found = rows_or_error(root, query)
+            if isinstance(found, CorruptionError):
+                told += 1
+                assert (found.stream, found.shard, found.path) == (NAME, part.shard, part.path)
+                assert (found.start, found.end) == (0, ORDERS)
+            else:
+                assert found == expected, place
+        other_bit(part.path, place)
+    assert told or region == "outside"
+
+
+def test_bit_of_a_bloom_filter_hides_no_row(root):
+    part, (right,) = part_of(root), answers(root, ONE)
+    assert right
+    outside = regions(part)["outside"]
+    # Whole blocks of filters, so that each query meets them.
+    for place in outside[100 : len(outside) : len(outside) // 4]:
+        other_bit(part.path, place)
+        found = rows_or_error(root, ONE)
+        assert isinstance(found, CorruptionError) or found == right, place
+        other_bit(part.path, place)
+
+
+def test_answers_may_differ_where_nothing_is_verified(root):
+    part, (right,) = part_of(root), answers(root, ALL)
+    assert answers(root, ALL, verify_checksums=False) == [right]
+    table = foot_of(part.path, part.entry.proof).table
+    other_bit(part.path, int(table.offsets[table.sizes.argmax()]) + 100)
+    with pytest.raises(CorruptionError):
+        batches_of(root, ALL)
+    # What DuckDB cannot decode is compared with its digest, and told.
+    found = rows_or_error(root, ALL, verify_checksums=False)
+    assert not isinstance(found, CorruptionError) or found.path == part.path
+
+
+def test_damage_that_comes_later_is_told_by_the_next_query(root):
+    part = part_of(root)
+    with connect(root) as streams:
+        assert streams.sql(ONE).fetchall()
+        part.path.write_bytes(bytes(part.entry.size))
+        for query in (ONE, ALL):
+            with pytest.raises(Exception, match=f"as they were published.*{part.path.name}"):
+                streams.sql(query).fetchall()
+
+
+def test_part_that_ends_early_or_is_longer_is_told_or_changes_nothing(root):
+    part, (right,) = part_of(root), answers(root, ALL)
+    whole = part.path.read_bytes()
+    part.path.write_bytes(whole + b"more")
+    # The columns of this part are known to this process, and it looks no further than its end.
+    assert answers(root, ALL) == [right]
+    part.path.write_bytes(whole[:-1])
+    with pytest.raises(CorruptionError, match=part.path.name):
+        batches_of(root, ALL)
+    part.path.write_bytes(whole)
+    assert answers(root, ALL) == [right]
+
+
+def test_what_is_kept_of_proven_bytes_is_bounded(root, monkeypatch):
+    right = answers(root, ALL, ONE)
+    monkeypatch.setattr(part_files, "CACHE_BYTES_MAX", 2**16)
+    with connect(root) as streams:
+        assert [streams.sql(query).fetchall() for query in (ALL, ONE)] == right
+        cache = streams._files._cache
+        assert cache._bytes == sum(size for _, size in cache._kept.values())
+        assert cache._bytes <= 2**16
+
+
+@pytest.mark.parametrize("store", ["v3-parts", "v3-chunks", "v3-blocks"])
+def test_part_of_an_earlier_program_is_proven_too(store, tmp_path):
+    root = shutil.copytree(GOLDEN / store, tmp_path / "root")
+    (name,) = (path.name for path in root.iterdir() if path.is_dir())
+    expected = json.loads((GOLDEN / f"{store}.json").read_text())["rows"]
+    query = f"SELECT address FROM {name} ORDER BY address"
+    assert answers(root, query)[0] == [(row["address"],) for row in expected]
+    with StreamReader.open(root, name) as reader:
+        part = reader.parts()[0]
+    for place in range(0, part.entry.size, part.entry.size // 12):
+        other_bit(part.path, place)
+        with pytest.raises(CorruptionError, match=part.path.name):
+            batches_of(root, query)
+        other_bit(part.path, place)
+
+
+def test_several_threads_read_many_parts_right(tmp_path):
+    lab = ColdLab(tmp_path, block_records=64)
+    rng = np.random.default_rng(9)
+    for _ in range(8):
+        lab.append(rng, 300)
+        lab.stream.seal()
+    query = f"SELECT shard, address, state FROM {NAME} ORDER BY ALL"
+    expected = [(row["shard"], row["address"], row["state"]) for row in lab.rows()]
+    with connect(tmp_path) as streams:
+        for _ in range(3):
+            assert streams.sql(query).fetchall() == sorted(expected)
+    lab.stream.close()
+
+
+def test_handle_that_threads_share_gives_each_what_it_sought(root):
+    part = part_of(root)
+    whole = part.path.read_bytes()
+    files = PartFiles(verify_checksums=True)
+    listed = ListedPart(NAME, part.shard, part.path, part.entry)
+    files.list_parts(NAME, [listed])
+    handle = files.open(listed.url, "rb")
+
+    def read(begin, size):
+        handle.seek(begin)
+        return handle.read(size)
+
+    with ThreadPoolExecutor(1) as another:
+        handle.seek(1000)
+        assert another.submit(read, 20_000, 30_000).result() == whole[20_000:50_000]
+        assert handle.read(100) == whole[1000:1100]
+    handle.close()
+
+
+def test_read_gives_all_that_it_is_asked_for_or_an_error(root):
+    part = part_of(root)
+    files = PartFiles(verify_checksums=True)
+    listed = ListedPart(NAME, part.shard, part.path, part.entry)
+    files.list_parts(NAME, [listed])
+    handle = files.open(listed.url, "rb")
+    handle.seek(part.entry.size - 10)
+    with pytest.raises(CorruptionError, match="behind the end"):
+        handle.read(11)
+    for mode in ("wb", "r+b", "ab", "w+b"):
+        with pytest.raises(InvalidRequestError, match="writes no file"):
+            files.open(listed.url, mode)
+    files.list_parts(NAME, [])
+    with pytest.raises(InvalidRequestError):
+        files.open(listed.url, "rb")
+    handle.close()
+
+
+def test_process_ends_though_nobody_closed_what_it_asked(root):
+    program = f"""
+from storage_core.cold.part_files import ListedPart, PartFiles
+from storage_core.cold.sql import connect
+streams = connect({str(root)!r})
+relation = streams.sql({ALL!r})
+print(relation.fetchall()[0][0])
+"""
+    ran = run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, f"{ORDERS}\n", "")
+
+
+def test_part_that_seal_mends_is_read_again(tmp_path):
+    lab = ColdLab(tmp_path)
+    lab.append_orders(100)
+    lab.stream.seal()
+    (part,) = lab.stream.parts()
+    other_bit(part.path, part.entry.size // 3)
+    with pytest.raises(CorruptionError):
+        batches_of(tmp_path, ALL)
+    lab.stream.close()
+    with Stream.open(tmp_path, NAME) as stream:
+        stream.seal(mend=True)
+    assert answers(tmp_path, f"SELECT count(*) FROM {NAME}") == [[(100,)]]
