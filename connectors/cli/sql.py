@@ -7,6 +7,7 @@ from connectors.cli.output import Output, OutputChoice
 from connectors.cli.printing import print_lines
 from connectors.cli.progress_bar import query_line
 from connectors.cli.second_interrupt import second_interrupt_ends
+from connectors.cli.sql_text import query_text
 from connectors.cli.verbs.options import OutputForm
 from storage_core.cold.sql import batches_of
 
@@ -17,17 +18,28 @@ _EXPLAINED: Final = ["explain_key", "explain_value"]
 def sql(  # noqa: PLR0913 - one parameter an option
     *,
     root: Path,
-    query: str,
+    query: str | None,
+    file: str | None,
     form: OutputForm | None,
     to: Path | None,
     overwrite: bool,
     memory_mib_max: int | None,
+    verify_checksums: bool,
+    allow_external_access: bool,
 ) -> None:
     """Ask streams in SQL: their parts and the rows that are not sealed yet, as of this moment."""
     choice = OutputChoice.of(form, to, overwrite=overwrite)
     bound = None if memory_mib_max is None else memory_mib_max * 2**20
+    text = query_text(query, file)
     with second_interrupt_ends(), query_line() as line:
-        schema, batches = batches_of(root, query, line.tell, memory_bytes_max=bound)
+        schema, batches = batches_of(
+            root,
+            text,
+            line.tell,
+            memory_bytes_max=bound,
+            verify_checksums=verify_checksums,
+            allow_external_access=allow_external_access,
+        )
         line.hide()
         if schema.names == _EXPLAINED and choice.form == "table" and to is None:
             for batch in batches:

@@ -8,11 +8,21 @@ from connectors.cli.verbs.options import OutputOption, Overwrite, Root, To
 from connectors.cli.verbs.work import done_in
 
 Query = Annotated[
-    str,
+    str | None,
     typer.Argument(
         metavar="QUERY",
-        help="SQL as DuckDB understands it; streams are tables.",
+        help="SQL as DuckDB understands it; streams are tables. Without it, or for -, standard "
+        "input has it.",
         show_default=False,
+    ),
+]
+QueryFile = Annotated[
+    str | None,
+    typer.Option(
+        "--file",
+        "-f",
+        metavar="FILE",
+        help="Read the query from this file, - for standard input.",
     ),
 ]
 MemoryMib = Annotated[
@@ -25,16 +35,31 @@ MemoryMib = Annotated[
         show_default=False,
     ),
 ]
+VerifyChecksums = Annotated[
+    bool,
+    typer.Option(help="Compare what is read of parts with their checksums."),
+]
+AllowExternalAccess = Annotated[
+    bool,
+    typer.Option(
+        "--allow-external-access",
+        help="Let the query read other files too, and DuckDB load extensions. Without it a query "
+        "reads streams and nothing else.",
+    ),
+]
 
 
 @done_in("connectors.cli.sql")
 def sql(  # noqa: PLR0913 - one parameter an option
     root: Root,
-    query: Query,
+    query: Query = None,
+    file: QueryFile = None,
     form: OutputOption = None,
     to: To = None,
     overwrite: Overwrite = False,
     memory_mib_max: MemoryMib = None,
+    verify_checksums: VerifyChecksums = True,
+    allow_external_access: AllowExternalAccess = False,
 ) -> None:
     """Ask streams in SQL: their parts and the rows that are not sealed yet, as of this moment.
 

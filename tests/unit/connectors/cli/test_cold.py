@@ -242,7 +242,7 @@ def test_what_is_no_query_is_one_line(shardlog, root):
 def test_stream_that_is_not_there_is_told_with_those_that_are(shardlog, root):
     ran = shardlog("sql", root, "SELECT * FROM ordres")
     assert ran.code == 2
-    assert ran.err.endswith("ordres does not exist!; there are: orders\n")
+    assert ran.err.endswith('does not exist; did you mean "orders"?; streams: orders\n')
 
 
 def test_field_of_json_is_asked_for_as_the_page_says(shardlog, tmp_path):
