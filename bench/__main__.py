@@ -25,6 +25,7 @@ from bench.log.expiring import EXPIRY
 from bench.log.indexed import INDEX, LOOKUP
 from bench.log.large import MEMORY, OPEN
 from bench.log.many import MANY
+from bench.log.proven import PROVEN
 from bench.log.reads import COMMITTED, RANGE, SCAN
 from bench.log.sealing import SEALING
 from bench.log.small import SMALL
@@ -56,6 +57,7 @@ EXPERIMENTS: Final = (
     SEALING,
     SMALL,
     ASKED,
+    PROVEN,
     MANY,
     AVRO,
     INGEST,

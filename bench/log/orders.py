@@ -68,7 +68,7 @@ def sealed_orders(workspace: Path) -> Path:
             stream.commit()
         assert stream.seal().rows == ORDER_ROWS
     await_compaction(root)
-    with connect(root) as streams:
+    with connect(root, [ORDERS], allow_external_access=True) as streams:
         streams.connection.execute(f"COPY (FROM {ORDERS}) TO '{plain_orders(root)}'")
     (place / "made").touch()
     return root
