@@ -37,7 +37,7 @@ from storage_core.cold.sql_errors import PartUnreadError, refusal, translated
 from storage_core.cold.statements import question_of
 from storage_core.cold.views import show
 from storage_core.errors import InvalidRequestError, ShardlogError
-from storage_core.read.parts import parts_directory
+from storage_core.read.parts import part_names, part_path, parts_directory
 
 _NO_TABLE: Final = "Catalog Error: Table with name"
 # So many streams are named to whoever has named none.
@@ -197,14 +197,14 @@ class Streams:
 
 
 def _parts_of(root: Path, name: str, moment: Moment) -> dict[str, ListedPart]:
-    """Return the parts of a stream by their paths."""
+    """Return the parts of a stream by the paths that a look may have found them under."""
     place = read_stream(root, name)
-    found = {}
+    found: dict[str, ListedPart] = {}
     for shard, parts in moment.looks.items():
         directory = parts_directory(place.shard_directory(shard))
         for entry in parts.entries:
-            path = directory / entry.file_name
-            found[str(path)] = ListedPart(name, shard, path, entry)
+            one = ListedPart(name, shard, part_path(directory, entry), entry)
+            found |= {str(path): one for path in part_names(directory, entry)}
     return found
 
 

@@ -154,6 +154,11 @@ def part_path(directory: Path, part: PartEntry) -> Path:
 
     In a shard that no writer has opened since an earlier program left it, a file has one name only.
     """
-    if directory.exists():
-        return directory / part.file_name
-    return visible_directory(directory.parent) / visible_file_name(part.number)
+    own, visible = part_names(directory, part)
+    return own if directory.exists() else visible
+
+
+def part_names(directory: Path, part: PartEntry) -> tuple[Path, Path]:
+    """Return where a part's file lies for readers of ours, and where for other programs."""
+    visible = visible_directory(directory.parent) / visible_file_name(part.number)
+    return directory / part.file_name, visible
