@@ -50,7 +50,9 @@ def meeting(place: Path, last: int) -> Callable[[int], int]:
             context = TaskContext.get()
             assert context is not None
             (place / f"attempt-{context.attemptNumber()}").touch()
-            await_that((place / "attempt-1").exists, "the twin", TWIN_MAX_S)
+            # Either may be here first: the twin may be started while the first one is not done yet.
+            other = place / f"attempt-{1 - context.attemptNumber()}"
+            await_that(other.exists, "the twin", TWIN_MAX_S)
         return value
 
     return number
