@@ -92,10 +92,15 @@ class Lab:
     def reopen_while_parts_are_away(self) -> None:
         """Close the writer, and open it again where no file of a part is."""
         self.close()
-        moved = [path.rename(path.with_name("away")) for path in self.root.glob("*/*/parts")]
+        places = [path for name in ("sealed", "parts") for path in self.root.glob(f"*/*/{name}")]
+        for path in places:
+            path.rename(path.with_name(f"{path.name}-away"))
         self.open()
-        for path in moved:
-            path.rename(path.with_name("parts"))
+        for path in places:
+            # What an opening makes of nothing is empty.
+            with suppress(FileNotFoundError):
+                path.rmdir()
+            path.with_name(f"{path.name}-away").rename(path)
 
     def leave_by_exception(self) -> None:
         """Leave the writer's block by an exception, and open the stream again."""
