@@ -56,6 +56,8 @@ _WORDS: Final = (
     ('{"reason": "mapping: ', "mapping"),
 )
 _OTHER_WORD: Final = "other"
+# Each word that a reason may have.
+REASON_WORDS: Final = tuple(dict.fromkeys([*(word for _, word in _WORDS), _OTHER_WORD]))
 _REASON_BYTES_MAX: Final = 64
 
 

@@ -114,14 +114,16 @@ class Answers:
             return _health({"reason": "shards are being opened"}, is_well=False)
         if standing is None:
             return _health({"reason": "its loop does not answer"}, is_well=False)
-        if not standing.has_joined:
-            return _health({"reason": "no partitions were given out yet"}, is_well=False)
         if self._standings.silent_s > self._told.stalled_after_s:
             return _health({"reason": "the loop is silent"}, is_well=False)
-        has_none = standing.has_no_topic and not standing.shards
-        is_ready = not (standing.waiting or standing.set_aside or has_none)
+        reason = None
+        if standing.has_no_topic and not standing.shards:
+            reason = "none of its topics is there"
+        elif not standing.has_joined:
+            reason = "no partitions were given out yet, or the group has taken all away"
+        is_ready = not (standing.waiting or standing.set_aside or reason)
         figures = {
-            **({"reason": "none of its topics is there"} if has_none else {}),
+            **({"reason": reason} if reason else {}),
             "shards": len(standing.shards),
             "waiting": standing.waiting,
             "set_aside": standing.set_aside,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Final, Literal
 
+from connectors.dead_letters.record import REASON_WORDS
 from connectors.ingest.standing import ShardStanding, WorkerStanding
 from connectors.ingest.unfetched import Unfetched
 from connectors.kafka_client import Partition
@@ -54,15 +55,7 @@ def families_of(
     """
     for name, count in standing.totals.items():
         yield single(f"shardlog_worker_{name}_total", "counter", _TOTALS[name], count)
-    yield Family(
-        "shardlog_dead_letters_by_reason_total",
-        "counter",
-        "Records kept raw by this process, by why they were refused.",
-        tuple(
-            Sample({"stream": topic, "reason": reason}, count)
-            for (topic, reason), count in sorted(standing.dead_letters.items())
-        ),
-    )
+    yield _dead_letters(standing)
     gauges = {
         "owned_shards": ("Shards that are open.", len(standing.shards)),
         "waiting_shards": ("Partitions that wait for their shard.", standing.waiting),
@@ -82,6 +75,21 @@ def families_of(
     yield _faults(standing)
     yield from _of_shards(standing)
     yield from _lags(standing, group, cluster, lags)
+
+
+def _dead_letters(standing: WorkerStanding) -> Family:
+    # From 0 on: a series that begins with what is to be seen shows no increase.
+    streams = {each.partition.topic for each in standing.shards}
+    none = {(stream, word): 0 for stream in streams for word in REASON_WORDS}
+    return Family(
+        "shardlog_dead_letters_by_reason_total",
+        "counter",
+        "Records kept raw by this process, by why they were refused.",
+        tuple(
+            Sample({"stream": stream, "reason": word}, count)
+            for (stream, word), count in sorted({**none, **standing.dead_letters}.items())
+        ),
+    )
 
 
 def _of_shards(standing: WorkerStanding) -> Iterator[Family]:

@@ -10,7 +10,12 @@ import pyarrow as pa
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from connectors.dead_letters.record import DeadLetter, encode_dead_letter, reason_word
+from connectors.dead_letters.record import (
+    REASON_WORDS,
+    DeadLetter,
+    encode_dead_letter,
+    reason_word,
+)
 from connectors.ingest.counts import WorkerCounts
 from connectors.ingest.histograms import Histogram
 from connectors.ingest.standing import ShardStanding, Standings, WorkerStanding
@@ -289,3 +294,22 @@ def test_worker_that_lost_its_partitions_is_ready_again_once_it_is_given_some(tm
         assert not worker._standing(0.0).has_joined
         worker._assigned([])
         assert worker._standing(0.0).has_joined
+
+
+def test_worker_that_lost_the_partitions_of_topics_that_are_gone_says_what_is_wrong():
+    lost = {"shards": (), "has_joined": False, "set_aside": 1, "has_no_topic": True}
+    answer = Bench(**lost).ask("/health/ready")
+    told = json.loads(answer.body)
+    assert answer.status == 503
+    assert (told["reason"], told["set_aside"]) == ("none of its topics is there", 1)
+
+
+def test_dead_letters_of_a_stream_are_counted_from_0_on_for_every_reason():
+    found = samples(Bench().ask("/metrics"))
+    counts = {
+        (one.labels["stream"], one.labels["reason"]): one.value
+        for one in found
+        if one.name == "shardlog_dead_letters_by_reason_total"
+    }
+    assert counts.pop(("t", "key")) == 5
+    assert counts == {(AT.topic, word): 0 for word in REASON_WORDS}
