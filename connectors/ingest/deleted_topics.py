@@ -110,6 +110,8 @@ class DeletedTopics:
         }
         for topic in self._faulty - gone:
             self._aside.healed(Partition(topic, WHOLE_TOPIC))
+        for topic in self._faulty & gone:
+            self._aside.keep_noted(Partition(topic, WHOLE_TOPIC))
         fresh, self._faulty = gone - self._faulty, gone
         for topic in sorted(fresh):
             self._aside.add([Partition(topic, WHOLE_TOPIC)], topic_deleted(topic))

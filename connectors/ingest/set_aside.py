@@ -169,6 +169,23 @@ class SetAside:
             self._faults.pop(partition, None)
             self._failures.pop(partition, None)
 
+    def keep_noted(self, partition: Partition) -> None:
+        """Leave the note on what is set aside again, where somebody has taken it for settled."""
+        fault = self._faults.get(partition)
+        kind = None if fault is None else kind_of(fault.error)
+        if fault is not None and kind is not None and not self._notes.has(partition):
+            self._notes.write(SetAsideNote(*partition, fault.since_ms, kind, str(fault.error)))
+
+    def leave_topics_but(self, consumes: Callable[[str], bool]) -> None:
+        """Take the notes on whole topics away that nobody here consumes any more.
+
+        No shard of such a topic may be there, whose opening would do it. Where another worker
+        consumes it, that one leaves the note again.
+        """
+        for note in self._notes.read():
+            if note.shard == WHOLE_TOPIC and not consumes(note.stream):
+                self._notes.remove(Partition(note.stream, note.shard))
+
     def _since_ms(self, partition: Partition, error: ShardlogError) -> int:
         known = self._faults.get(partition)
         if known is not None and type(known.error) is type(error):

@@ -97,6 +97,10 @@ class SetAsideNotes:
         with suppress(OSError):
             self._place(partition).unlink()
 
+    def has(self, partition: Partition) -> bool:
+        """Tell whether there is a note."""
+        return self._place(partition).exists()
+
     def read(self) -> Iterator[SetAsideNote]:
         """Yield all notes by stream and shard; a file that holds none is passed over."""
         notes = []

@@ -190,6 +190,7 @@ class Worker:
 
     def _join(self) -> None:
         options = self._options
+        self._aside.leave_topics_but(options.consumes)
         there = self._admin.partitions()
         if options.start == "latest":
             group = str(options.kafka_settings[GROUP])

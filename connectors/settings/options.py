@@ -3,6 +3,7 @@
 What they are read from, and how, stands in loading.py.
 """
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -187,6 +188,12 @@ class WorkerOptions(Section):
     def subscription(self) -> tuple[str, ...]:
         """What the group subscribes to."""
         return self.topics if self.topic_pattern is None else (self.topic_pattern,)
+
+    def consumes(self, topic: str) -> bool:
+        """Tell whether a topic is one of those that are consumed, whether it is there or not."""
+        if self.topic_pattern is not None:
+            return re.search(self.topic_pattern, topic) is not None
+        return topic in self.topics or topic in self.partitions
 
     def start_ms(self) -> int | None:
         """Return the start as a time in milliseconds, None when it is not a time."""

@@ -163,6 +163,9 @@ def test_topic_that_is_deleted_is_a_fault_also_once_its_partitions_are_gone(lab:
     lab.produce(good, 500)
     lab.expect_ledger(good)
     expect_stop(worker, EXIT_FOREIGN, bad.name, "deleted")
+    without = lab.worker(good)
+    without.await_event("owned", 2)
+    assert noted(lab) == []
     # It has nothing else left.
     assert alone.exit_code() == EXIT_FOREIGN, alone.said()
 

@@ -5,9 +5,10 @@ from structlog.testing import CapturingLogger
 
 from connectors.ingest.deleted_topics import ASK_EVERY_S, DeletedTopics
 from connectors.ingest.set_aside import SetAside
-from connectors.ingest.set_aside_notes import WHOLE_TOPIC, SetAsideNotes
+from connectors.ingest.set_aside_notes import WHOLE_TOPIC, SetAsideNote, SetAsideNotes
 from connectors.ingest.topic_identity import GONE_AFTER_S
 from connectors.kafka_client import Partition
+from connectors.settings.loading import load_options
 from connectors.settings.options import FaultSettings
 from storage_core import BrokerUnavailableError, ForeignDataError
 from storage_core.testing import ManualClock
@@ -20,7 +21,7 @@ class Bench:
 
     def __init__(self, root, on_fault="set-aside"):
         self.there, self.streams, self.held = {"orders", "clicks"}, {"orders", "clicks"}, set()
-        self.is_silent = False
+        self.root, self.is_silent = root, False
         self.asked, self.now_s = 0, 0.0
         self.notes, self.log = SetAsideNotes(root), CapturingLogger()
         faults = FaultSettings.model_validate(on_fault)
@@ -121,3 +122,30 @@ def test_topic_that_is_gone_stops_a_worker_that_is_to_stop(tmp_path):
     bench.there.discard("orders")
     with pytest.raises(ForeignDataError, match="deleted"):
         bench.go_on(40)
+
+
+@pytest.mark.parametrize(
+    ("told", "is_noted"),
+    [
+        ('topics=["clicks"]', False),
+        ('topics=["clicks","orders"]', True),
+        ("topic_pattern=^cli", False),
+        ("topic_pattern=^ord", True),
+    ],
+)
+def test_topic_that_is_no_longer_consumed_is_no_longer_noted(bench, told, is_noted):
+    bench.there.discard("orders")
+    bench.go_on(40)
+    options = load_options(None, ["root=/r", told, "kafka.bootstrap.servers=b:1"], {})
+    next_one = Bench(bench.root)
+    next_one.aside.leave_topics_but(options.consumes)
+    assert [note.stream for note in bench.notes.read()] == ["orders"] * is_noted
+    # Whoever still consumes it says so again.
+    bench.go_on(5)
+    assert [note.stream for note in bench.notes.read()] == ["orders"]
+
+
+def test_partition_of_a_topic_of_others_stays_noted(bench):
+    bench.notes.write(SetAsideNote("orders", 3, 1, "damage", "why"))
+    bench.aside.leave_topics_but(lambda _: False)
+    assert [note.shard for note in bench.notes.read()] == [3]
