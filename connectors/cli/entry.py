@@ -10,6 +10,7 @@ handler for. SIGUSR1, which somebody may send to a worker at any time, is not to
 hear it yet. A package of others that is not installed is told in one line.
 """
 
+import atexit
 import os
 import signal
 import sys
@@ -50,7 +51,11 @@ def run() -> None:
             raise
         sys.stderr.write(f"shardlog: its installation lacks {lacking}; install shardlog again\n")
         code = EXIT_USAGE
-    _end_at_once(usual)
+    if is_worker:
+        # Behind the end of all threads: for as long as one hangs a second signal ends it.
+        atexit.register(_hear_no_more)
+    else:
+        _end_at_once(usual)
     sys.exit(code)
 
 
@@ -61,6 +66,12 @@ def _hear_early() -> None:
         if signal.getsignal(number) is not signal.SIG_IGN:
             # Not by an exception: a library would take it for its own, or the import for broken.
             signal.signal(number, lambda *_: os._exit(0))
+
+
+def _hear_no_more() -> None:
+    """Let no signal take the exit code: the interpreter would set its default action at the end."""
+    for number in (*_STOPS, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _end_at_once(usual: object) -> None:

@@ -128,6 +128,27 @@ def test_worker_that_is_stopped_while_it_starts_ends_well_and_without_a_word(nam
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
+SIGNALLED_LAST = """
+import os, signal, sys
+
+class Last:
+    def __del__(self, kill=os.kill, own=os.getpid(), number=signal.{signal}):
+        kill(own, number)
+
+# Goes once the interpreter has let go of all handlers.
+sys.modules["last"] = Last()
+from connectors.cli.entry import run
+run()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_worker_that_is_told_to_stop_as_it_ends_keeps_its_exit_code(number):
+    ran = run_entry(SIGNALLED_LAST.format(signal=number.name), "worker", "--set=root=")
+    assert ran.returncode == 2
+    assert "root: is empty" in ran.stderr
+
+
 INTERRUPTED_AT_FILE = """
 import os, signal, sys
 
