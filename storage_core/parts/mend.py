@@ -88,11 +88,12 @@ def _mended(shard: Shard) -> Iterator[Mended]:
             prepared_directory(shard)
             try:
                 made = _made_again(shard, part, rows_least=0 if damage else part.rows)  # 2
-            except LostRangeError:
+            except CorruptionError as error:
                 if not damage:
                     # What is damaged lies beside it, and is told as that. It stays as it is.
                     continue
-                _note_trimmed(shard, part)
+                if isinstance(error, LostRangeError):
+                    _note_trimmed(shard, part)
                 raise
             shard.take_away(partial(_replaced, part, made))  # 3
             show_parts(shard, [part], [] if made is None else [made])  # 4
