@@ -75,6 +75,9 @@ def open_engine(options: EngineOptions, files: PartFiles) -> Any:  # noqa: ANN40
         # NOTE: DuckDB (2.0) counts only where it might draw a bar of its own.
         connection.execute("SET enable_progress_bar = true")
         connection.execute("SET enable_progress_bar_print = false")
+        # Else it compares `time`, which has no zone, with times that have one by that of the
+        # process, and cuts their days by it.
+        connection.execute("SET TimeZone = 'UTC'")
         connection.register_filesystem(_file_system(files))
         if not options.allow_external_access:
             _close_to_the_outside(connection)

@@ -4,15 +4,17 @@ Method: real queries over real files, directories and signals.
 """
 
 import gc
+import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
 from storage_core import InvalidRequestError, Stream, StreamOptions
 from storage_core.cold.sql import batches_of, connect
-from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab
+from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab, schema_of
 
 
 @pytest.mark.parametrize("name", ["x[yz]w", "x?w", "x*", 'it\'s [a] "root"'])
@@ -118,6 +120,29 @@ def test_tables_are_streams_alone_and_keep_their_rows(tmp_path):
             assert streams.sql(f"SELECT count(*) FROM {NAME}").fetchall() == [(50,)]
             streams.refresh()
     lab.stream.close()
+
+
+_IN_A_ZONE = f"""
+import sys
+from storage_core.cold.sql import connect
+with connect(sys.argv[1]) as streams:
+    asked = "count(*) FILTER (time = moment), min(date_trunc('day', moment))::VARCHAR"
+    print(streams.sql(f"SELECT {{asked}} FROM {NAME}").fetchall())
+"""
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
+def test_answer_is_the_same_in_any_zone(root, zone):
+    lab = ColdLab(root)
+    moment = {"type": "long", "logicalType": "timestamp-millis"}
+    value = {"moment": datetime.fromtimestamp(FIRST_MS / 1000, UTC)}
+    lab.append_values(schema_of([{"name": "moment", "type": moment}]), [value], 1)
+    lab.stream.close()
+    child = [sys.executable, "-c", _IN_A_ZONE, str(root)]
+    said = subprocess.run(
+        child, env=os.environ | {"TZ": zone}, capture_output=True, text=True, check=True
+    )
+    assert said.stdout.strip() == "[(1, '2023-11-14 00:00:00+00')]"
 
 
 def test_json_in_a_payload_is_asked_as_a_text_and_never_as_bytes(root):
