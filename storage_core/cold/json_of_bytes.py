@@ -1,21 +1,39 @@
-"""Payloads of JSON: what asks bytes for a field of JSON is refused, and told how to ask.
+"""Payloads of JSON: what asks bytes for JSON is refused, and told how to ask.
 
 DuckDB (2.0) writes bytes as a text with escapes before it takes that for JSON, which answers null
-in each row. The type alone decides: what asks texts and JSON is planned as it was written.
+or false in each row. The type alone decides: what asks texts and JSON is planned as it was written.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
+# NOTE: of `->` and `json_extract` DuckDB (2.0) has one function for both, and takes no macro in the
+# place of it.
 _TOLD: Final = (
-    "->> asks bytes (BLOB), which are no JSON; decode() makes a text of them, as in "
+    "{} asks bytes (BLOB), which are no JSON; decode() makes a text of them, as in "
     "decode(payload) ->> ''name''"
 )
-_MACRO: Final = f"""
-CREATE OR REPLACE MACRO memory.main."->>"(given, path) AS
-CASE WHEN typeof(given) = 'BLOB' THEN error('{_TOLD}') ELSE json_extract_string(given, path) END
-"""
+# By how many arguments they take, the JSON first.
+_ASKING: Final[Mapping[str, tuple[int, ...]]] = {
+    **dict.fromkeys(("->>", "json_extract_string", "json_extract_path"), (2,)),
+    **dict.fromkeys(("json_extract_path_text", "json_value", "json_exists"), (2,)),
+    **dict.fromkeys(("json_contains", "from_json", "json_transform"), (2,)),
+    **dict.fromkeys(("from_json_strict", "json_transform_strict"), (2,)),
+    **dict.fromkeys(("json_keys", "json_type", "json_array_length"), (1, 2)),
+    **dict.fromkeys(("json", "json_structure", "json_valid"), (1,)),
+}
 
 
 def refuse_json_of_bytes(connection: Any) -> None:  # noqa: ANN401 - DuckDB's
-    """Let `->>` of bytes be an error of the query."""
-    connection.execute(_MACRO)
+    """Let functions of JSON be an error of the query where they are given bytes."""
+    for name, counts in _ASKING.items():
+        forms = ", ".join(_form(name, ("given", "other")[:count]) for count in counts)
+        connection.execute(f'CREATE OR REPLACE MACRO memory.main."{name}"{forms}')
+
+
+def _form(name: str, parameters: tuple[str, ...]) -> str:
+    listed = ", ".join(parameters)
+    return (
+        f"({listed}) AS CASE WHEN typeof(given) = 'BLOB' THEN error('{_TOLD.format(name)}') "
+        f'ELSE system.main."{name}"({listed}) END'
+    )

@@ -29,6 +29,8 @@ _OPENED_BY: Final = (
 )
 _OF_BYTES: Final = re.compile(r"\bBLOB\b")
 _HAS_DECODE: Final = "; bytes (BLOB) are made a text by decode(), as in decode(payload)"
+_NO_TEXT: Final = "Failure in decode:"
+_HAS_TRY: Final = "; TRY(decode(payload)) is null where bytes are no text"
 # What follows the first line, and helps.
 _CANDIDATES: Final = re.compile(r"^(Candidate bindings|Did you mean)\b[\s:]*(.+)", re.MULTILINE)
 _NO_FUNCTION: Final = "No function matches"
@@ -78,4 +80,6 @@ def one_line(message: str) -> str:
         helps = '; the column is written "primary", in quotes: SQL has that word itself'
     elif _NO_FUNCTION in first and _OF_BYTES.search(first):
         helps = _HAS_DECODE
+    elif _NO_TEXT in first:
+        first, helps = first.rstrip(" ."), _HAS_TRY
     return (first.rstrip("!") if helps else first) + where + helps

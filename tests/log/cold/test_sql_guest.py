@@ -153,3 +153,42 @@ def test_json_in_a_payload_is_asked_as_a_text_and_never_as_bytes(root):
         assert [batch.to_pylist() for batch in batches] == [[{"y": "5"}]]
     with pytest.raises(InvalidRequestError, match=r"as in decode\(payload\) ->> 'name'"):
         batches_of(root, f"SELECT payload ->> 'x' FROM {NAME}")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *("json_extract_string({}, 'x')", "json_extract_path({}, 'x')", "json_value({}, '$.x')"),
+        *("json_extract_path_text({}, 'x')", "json_exists({}, '$.x')", "json_contains({}, '1')"),
+        *("json_keys({})", "json_keys({}, '$.x')", "json_type({})", "json_type({}, '$.x')"),
+        *("json_array_length({})", "json_array_length({}, '$.x')", "json_structure({})"),
+        *(
+            "json_valid({})",
+            "json({})",
+            "from_json({}, '\"JSON\"')",
+            "json_transform({}, '\"JSON\"')",
+        ),
+    ],
+)
+def test_function_of_json_refuses_bytes_and_takes_texts(root, asked):
+    with Stream.create(root, NAME, StreamOptions(shards=1)) as stream:
+        stream.append(FIRST_MS, 1, b'{"x": [1]}')
+    name = asked.partition("(")[0]
+    with connect(root) as streams:
+        with pytest.raises(InvalidRequestError, match=rf"^[\w ]+: {name} asks bytes.*decode\("):
+            batches_of(root, f"SELECT {asked.format('payload')} FROM {NAME}")
+        answered = streams.sql(f"SELECT {asked.format('decode(payload)')} AS x FROM {NAME}")
+        plain = f"SELECT system.main.{asked.format('decode(payload)')} AS x FROM {NAME}"
+        assert answered.types == streams.sql(plain).types
+        assert answered.fetchall() == streams.sql(plain).fetchall()
+
+
+def test_bytes_that_are_no_text_are_told_with_what_passes_over_them(root):
+    with Stream.create(root, NAME, StreamOptions(shards=1)) as stream:
+        stream.append(FIRST_MS, 1, b"\xff{}")
+        stream.append(FIRST_MS + 1, 1, b'{"x": 1}')
+    with pytest.raises(InvalidRequestError, match=r"characters; TRY\(decode\(payload\)\) is null"):
+        batches_of(root, f"SELECT decode(payload) ->> 'x' AS x FROM {NAME}")
+    query = f"SELECT TRY(decode(payload)) ->> 'x' AS x FROM {NAME} ORDER BY address"
+    _, batches = batches_of(root, query)
+    assert [row["x"] for batch in batches for row in batch.to_pylist()] == [None, "1"]
