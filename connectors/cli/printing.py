@@ -24,7 +24,8 @@ def print_lines(lines: Sequence[str]) -> None:
     """
     if lines:
         with _to_standard_output():
-            typer.echo("\n".join(lines))
+            # As they are: typer would take codes of colours out of them, which are part of a text.
+            typer.echo("\n".join(lines), color=True)
 
 
 def print_line(line: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connectors.cli.printing import print_lines
 from connectors.cli.row_printer import RowPrinter, base64_columns
 from storage_core import StreamOrigin
 
@@ -121,3 +122,8 @@ def test_integer_keys_print_in_one_way(key):
 def test_keys_that_mean_nothing_are_text_where_they_are():
     of_none = StreamOrigin("kafka", "t", "id", "none", "timestamp")
     assert base64_columns(of_none) == base64_columns(None) == {"schema_fingerprint"}
+
+
+def test_texts_keep_their_codes_of_colours_where_no_terminal_shows_them(capsys):
+    print_lines(['"\x1b[31mred\x1b[0m"'])
+    assert capsys.readouterr().out == '"\x1b[31mred\x1b[0m"\n'
