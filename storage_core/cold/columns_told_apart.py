@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from storage_core.cold.sql_casts import quoted
 
-# What few formats have.
-_AS_TEXT: Final = ("INTERVAL", "UNION", "BIT")
+# What few formats have, or Arrow has without a part of it.
+_AS_TEXT: Final = ("INTERVAL", "UNION", "BIT", "BIGNUM", "VARIANT", "TIME WITH TIME ZONE")
 
 
 def told_apart(answer: Any) -> Any:  # noqa: ANN401 - a relation

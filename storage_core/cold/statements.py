@@ -38,6 +38,7 @@ _SHOWS_ALL: Final = re.compile(
     r"information_schema|\bduckdb_(?:tables|views|columns)\s*\(|\bSHOW\s+(?:ALL\s+)?TABLES\b",
     re.IGNORECASE,
 )
+_SHOWS_ALL_ALONE: Final = re.compile(rf"{_BEFORE}(?:SHOW|DESC|DESCRIBE)", re.DOTALL | re.IGNORECASE)
 # What takes the name of a table as a text.
 _BY_TEXT: Final = re.compile(r"\bquery(?:_table)?\s*\(", re.IGNORECASE)
 # How views of DuckDB's begin that every query can name.
@@ -152,7 +153,7 @@ def _streams(parser: Any, query: str, there: Collection[str]) -> set[str]:  # no
 
 def _tables(parser: Any, query: str, there: Collection[str]) -> set[str]:  # noqa: ANN401 - DuckDB's
     """Return the tables that a query names, and perhaps more of the streams that are there."""
-    if _SHOWS_ALL.search(query):
+    if _SHOWS_ALL.search(query) or _SHOWS_ALL_ALONE.fullmatch(_END.sub("", query)):
         return set(there)
     text = query.lower()
     written = {name for name in there if name.lower() in text}

@@ -483,6 +483,10 @@ def test_columns_of_one_name_are_told_apart(lab):
 def test_what_few_formats_have_is_text(lab):
     found = answer(lab, "SELECT '101'::BIT AS bits, union_value(x := 1) AS one")
     assert found == [{"bits": "101", "one": "1"}]
+    many = "170141183460469231731687303715884105728"
+    found = answer(lab, f"SELECT {many}::BIGNUM AS n, TIMETZ '10:00:00+02' AS t")
+    assert found == [{"n": many, "t": "10:00:00+02"}]
+    assert answer(lab, "SELECT {'a': 1}::VARIANT AS v") == [{"v": "{'a': 1}"}]
 
 
 def test_answer_keeps_the_order_that_was_asked_for(root):

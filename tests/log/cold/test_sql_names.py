@@ -110,3 +110,11 @@ def test_table_that_is_not_there_is_told_with_one_that_is_like_it(root):
         count(streams, "godo")
     said = 'godo does not exist; did you mean "good"?; streams: bad, good'
     assert str(raised.value).endswith(said)
+
+
+@pytest.mark.parametrize("query", ["SHOW", "DESCRIBE", "desc ;", "SHOW -- all\n", "SHOW ALL TABLES"])
+def test_what_shows_all_tables_shows_all_streams(root, query):
+    with connect(root) as streams:
+        shown = streams.sql(query)
+        names = shown.columns.index("name")
+        assert sorted(row[names] for row in shown.fetchall()) == ["bad", "good"]
