@@ -24,11 +24,26 @@ _ASKING: Final[Mapping[str, tuple[int, ...]]] = {
 }
 
 
-def refuse_json_of_bytes(connection: Any) -> None:  # noqa: ANN401 - DuckDB's
-    """Let functions of JSON be an error of the query where they are given bytes."""
-    for name, counts in _ASKING.items():
-        forms = ", ".join(_form(name, ("given", "other")[:count]) for count in counts)
-        connection.execute(f'CREATE OR REPLACE MACRO memory.main."{name}"{forms}')
+class JsonOfBytes:
+    """Lets functions of JSON be an error of the query where they are given bytes."""
+
+    def __init__(self, connection: Any) -> None:  # noqa: ANN401 - DuckDB's
+        """Refuse bytes before `->>`, whoever asks the connection."""
+        self._connection = connection
+        self._refused: set[str] = set()
+        self._refuse("->>")
+
+    def refuse_in(self, query: str) -> None:
+        """Refuse bytes in the functions that a query may name; each takes half a millisecond."""
+        text = query.lower()
+        for name in _ASKING.keys() - self._refused:
+            if name in text:
+                self._refuse(name)
+
+    def _refuse(self, name: str) -> None:
+        forms = ", ".join(_form(name, ("given", "other")[:count]) for count in _ASKING[name])
+        self._connection.execute(f'CREATE OR REPLACE MACRO memory.main."{name}"{forms}')
+        self._refused.add(name)
 
 
 def _form(name: str, parameters: tuple[str, ...]) -> str:

@@ -28,7 +28,7 @@ from storage_core.catalog.stream_file import read_stream
 from storage_core.cold.columns_told_apart import told_apart
 from storage_core.cold.engine import EngineOptions, duckdb_here, open_engine, open_parser
 from storage_core.cold.interruptible import Interruptible
-from storage_core.cold.json_of_bytes import refuse_json_of_bytes
+from storage_core.cold.json_of_bytes import JsonOfBytes
 from storage_core.cold.missing import refuse_damaged, told_missing
 from storage_core.cold.moment import TRIES_MAX, Moment, PartGoneError, look
 from storage_core.cold.part_files import ListedPart, PartFiles
@@ -92,7 +92,7 @@ class Streams:
         self.connection = open_engine(options, self._files)
         self._parser: Any = None
         try:
-            refuse_json_of_bytes(self.connection)
+            self._json = JsonOfBytes(self.connection)
             if not self._is_of_all:
                 self._look(self._names)
         except BaseException:
@@ -174,6 +174,7 @@ class Streams:
             self._parser = open_parser(allow_external_access=allowed)
         question = question_of(self._parser, query, self._names)
         self._look(name for name in question.streams if not self._has_looked_at(name))
+        self._json.refuse_in(question.text)
         return question.text
 
     def _has_looked_at(self, name: str) -> bool:
