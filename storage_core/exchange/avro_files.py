@@ -34,6 +34,9 @@ from storage_core.sealed.part_values import Writer
 _PLACE_BYTES: Final = 8
 # So many bytes of rows are decoded at once, or one row.
 _PIECE_BYTES: Final = 8 * 2**20
+# What is held of each row, and beside its rows of each block, which has some thousand rows.
+_ROW_BYTES: Final = 48
+_BLOCK_BYTES: Final = 2**16
 _NO_VALUE: Final = b"\x00"
 _VALUE: Final = b"\x02"
 _RAW: Final = -1
@@ -115,7 +118,8 @@ class AvroFiles:
         packed, room = Room(self._bytes_max), Room(self._bytes_max)
         found = [filled(pa.table({}), has_keys=self._has_keys)]
         for rows in blocks_in(data, self._codec, packed):
-            for edges in _pieces(_edges(rows)):
+            packed.take(_BLOCK_BYTES)
+            for edges in _pieces(_edges(rows, packed)):
                 if file.schema is None:
                     (whole,) = _parts(rows, edges)
                     table = _decoded(whole, self._raw, _PLACE_BYTES)
@@ -254,8 +258,13 @@ def _parts(data: npt.NDArray[np.uint8], edges: Places, *cuts: Places) -> list[An
     return [both.take(_untyped.array(np.arange(at, len(both), count))) for at in range(count)]
 
 
-def _edges(rows: npt.NDArray[np.uint8]) -> Places:
-    """Return where each row begins, and where the last one ends."""
+def _edges(rows: npt.NDArray[np.uint8], room: Room) -> Places:
+    """Return where each row begins, and where the last one ends.
+
+    Raises:
+        ValueError: They are no rows.
+        TooLargeError: They are more than there is room for.
+    """
     data, edges = rows.tobytes(), [0]
     while edges[-1] < len(data):
         at = edges[-1]
@@ -263,6 +272,7 @@ def _edges(rows: npt.NDArray[np.uint8]) -> Places:
         if not _PLACE_BYTES <= size <= len(data) - at:
             message = f"a row of {size} bytes at byte {at} of {len(data)}"
             raise ValueError(message)
+        room.take(_ROW_BYTES)
         edges.append(at + size)
     return np.array(edges, np.int64)
 

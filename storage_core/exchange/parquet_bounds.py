@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from storage_core.exchange.bounds import Room
+from storage_core.exchange.bounds import Room, TooLargeError
 from storage_core.exchange.thrift import Thrift
 
 _MAGIC: Final = b"PAR1"
@@ -17,6 +17,8 @@ _FOOTER_BYTES_MAX: Final = 16 * 2**20
 _LEAVES_MAX: Final = 20_000
 _DEPTH_MAX: Final = 200
 _PAGES_MAX: Final = 1_000_000
+# For the values in the head of one page, of which an export writes some thirty.
+_HEAD_BYTES_MAX: Final = 2**17
 # By physical type: boolean, int32, int64, int96, float, double; what has no fixed width is below.
 _WIDTHS: Final = (1, 4, 8, 12, 4, 8)
 _BYTE_ARRAY: Final = 6
@@ -51,7 +53,7 @@ def refuse_bloated(data: bytes, rows: int, bytes_max: int) -> list[str]:
         TooLargeError: One would.
         ValueError: It is no file that an export wrote.
     """
-    footer = _footer(data)
+    footer = _footer(data, Room(bytes_max))
     leaves = list(_leaves(footer[2]))
     groups: list[dict[int, Any]] = footer[4]
     Room(bytes_max).take(8 * (rows + len(groups)))
@@ -68,13 +70,13 @@ def refuse_bloated(data: bytes, rows: int, bytes_max: int) -> list[str]:
     return list(found)
 
 
-def _footer(data: bytes) -> dict[int, Any]:
+def _footer(data: bytes, room: Room) -> dict[int, Any]:
     size = int.from_bytes(data[-8:-4], "little")
     if data[:4] != _MAGIC or data[-4:] != _MAGIC or not 0 < size <= len(data) - 12:
         message = "it is no file of Parquet"
         raise ValueError(message)
     Room(_FOOTER_BYTES_MAX).take(size)
-    return Thrift(data, len(data) - 8 - size, len(data) - 8).fields()
+    return Thrift(data, len(data) - 8 - size, len(data) - 8, room).fields()
 
 
 def _leaves(elements: Sequence[dict[int, Any]]) -> Iterator[_Leaf]:
@@ -111,10 +113,9 @@ def _count(data: bytes, leaf: _Leaf, chunk: dict[int, Any], room: Room, pages: R
     values = largest = 0
     while at < end:
         pages.take(1)
-        reader = Thrift(data, at, end)
-        head = reader.fields()
-        at = reader.at + head[3]
-        if not (head[2] >= 0 and reader.at <= at <= end):
+        head, begin = page_head(data, at, end)
+        at = begin + head[3]
+        if not (head[2] >= 0 and begin <= at <= end):
             message = f"a page of column {'.'.join(leaf.path)} is larger than the column"
             raise ValueError(message)
         room.take(head[2])
@@ -134,3 +135,13 @@ def _count(data: bytes, leaf: _Leaf, chunk: dict[int, Any], room: Room, pages: R
     # Inside of records and lists values are taken to be as large as they can be.
     room.take(values * largest)
     return False
+
+
+def page_head(data: bytes, at: int, end: int) -> tuple[dict[int, Any], int]:
+    """Return what the head of a page says, and where it ends."""
+    reader = Thrift(data, at, end, Room(_HEAD_BYTES_MAX))
+    try:
+        return reader.fields(), reader.at
+    except TooLargeError as error:
+        message = f"the head of a page at byte {at} is larger than any that an export writes"
+        raise ValueError(message) from error

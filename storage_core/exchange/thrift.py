@@ -9,11 +9,15 @@ Only what is read here; numbers are varints, texts are a varint and bytes.
 import struct
 from typing import Any, Final
 
+from storage_core.exchange.bounds import Room
+
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY = 1, 2, 3, 7, 8
 _LIST, _SET, _MAP, _STRUCT = 9, 10, 11, 12
 _WHOLE: Final = frozenset({4, 5, 6})
 _DEPTH_MAX: Final = 32
 _LONG_BITS: Final = 63
+# What a value of a byte takes at most: an empty list or struct, and where it is held.
+_VALUE_BYTES: Final = 72
 
 
 class Thrift:
@@ -23,9 +27,10 @@ class Thrift:
         at: Where the next one begins.
     """
 
-    def __init__(self, data: bytes, at: int, end: int) -> None:
-        """Read from one place on, and not behind another."""
+    def __init__(self, data: bytes, at: int, end: int, room: Room) -> None:
+        """Read from one place on, and not behind another, as long as there is room for values."""
         self.at = at
+        self._room = room
         self._data = data
         self._end = min(end, len(data))
 
@@ -34,6 +39,7 @@ class Thrift:
 
         Raises:
             ValueError: The bytes are none.
+            TooLargeError: They are more values than there is room for.
         """
         found: dict[int, Any] = {}
         number = 0
@@ -43,6 +49,7 @@ class Thrift:
         while head := self._byte():
             delta, kind = head >> 4, head & 15
             number = number + delta if delta else self._zigzag()
+            self._room.take(_VALUE_BYTES)
             found[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, depth)
         return found
 
@@ -63,6 +70,7 @@ class Thrift:
             count = self._varint()
             kinds = self._byte() if count else 0
             for _ in range(count):
+                self._room.take(2 * _VALUE_BYTES)
                 self._value(kinds >> 4, depth + 1)
                 self._value(kinds & 15, depth + 1)
             return None
@@ -74,7 +82,7 @@ class Thrift:
         count, kind = head >> 4, head & 15
         if count == 15:  # noqa: PLR2004 - four bits say no more
             count = self._varint()
-        # Each takes a byte at least, so there are no more than the bytes.
+        self._room.take(count * _VALUE_BYTES)
         return [self._value(kind, depth + 1) for _ in range(count)]
 
     def _zigzag(self) -> int:
