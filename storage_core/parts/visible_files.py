@@ -16,6 +16,7 @@ One thread at a time, which is alone with the shard; under the shard's append lo
 that was closed changes no name of the next one.
 """
 
+import errno
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -43,6 +44,11 @@ from storage_core.write.shard import Shard
 
 # Shards whose names the system refused to change: the next sweep changes them.
 _UNSETTLED: Final[WeakSet[Shard]] = WeakSet()
+# What file systems say that have no hard links, as FAT and some of networks, or no more of a file.
+_NO_LINKS: Final = (
+    *(errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS),
+    *(errno.EMLINK, errno.EXDEV),
+)
 
 
 def prepared_directory(shard: Shard) -> Path:
@@ -145,7 +151,7 @@ def _take_over(shard: Shard) -> None:
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir()
     for file in visible_directory(shard.context.directory).glob(VISIBLE_FILES):
-        os.link(file, draft / part_file_name(number_of_file(file.name)))
+        _link(file, draft / part_file_name(number_of_file(file.name)))
     sync_directory(draft)
     draft.rename(sealed)
     sync_directory(sealed.parent)
@@ -159,5 +165,21 @@ def _inodes(directory: Path) -> dict[str, int]:
 
 
 def _link(file: Path, name: Path) -> None:
-    with suppress(FileExistsError):
+    """Give a file a second name.
+
+    Raises:
+        UnavailableError: The file system has no such names, or not another one.
+        OSError: The system refuses it for something else.
+    """
+    try:
         os.link(file, name)
+    except FileExistsError:
+        return
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        message = (
+            f"parts need hard links, and the file system does not give one: {error.strerror}; "
+            "move the root to one that does, such as ext4 or XFS"
+        )
+        raise UnavailableError(message, path=name) from error

@@ -5,6 +5,7 @@ and expire, and after a process is killed between any two changes of names. List
 good. Roots of earlier programs, which gave a file one name, are made by taking the other one away.
 """
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,30 @@ def test_name_that_the_system_does_not_let_go_goes_with_the_next_turn(lab, monke
     assert rows_seen(lab.root) < ROWS
     lab.stream.maintain()
     assert rows_seen(lab.root) == ROWS
+
+
+@pytest.mark.parametrize(("code", "is_earlier"), [(errno.EPERM, False), (errno.EXDEV, True)])
+def test_file_system_without_hard_links_is_told(root, monkeypatch, code, is_earlier):
+    lab = sealed_often(root)
+    lab.append(np.random.default_rng(36), 60)
+    lab.stream.close()
+    if is_earlier:
+        with_one_name(root)
+
+    def refused(*_args, **_options):
+        raise OSError(code, os.strerror(code))
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(os, "link", refused)
+        with Stream.open(root, NAME) as stream:
+            rows = stream.read().num_rows
+            for _ in range(2):
+                with pytest.raises(UnavailableError, match="parts need hard links"):
+                    stream.seal()
+            assert stream.read().num_rows == rows
+    with Stream.open(root, NAME) as stream:
+        stream.seal()
+        assert rows_seen(root) == ROWS + 60
 
 
 def test_what_others_put_beside_the_parts_stays(lab):
