@@ -156,6 +156,20 @@ def test_a_cap_keeps_the_newest_records_though_blocks_were_joined_since(tmp_path
     shard.stream.close()
 
 
+def test_a_cap_counts_each_row_once_where_one_zone_has_rows_it_counted_and_later_ones(tmp_path):
+    shard = OneByOne(tmp_path, records_max=30)
+    for _ in range(8):
+        shard.append(3)
+        shard.stream.expire()
+        shard.append(3)
+        shard.trim()
+        shard.stream.expire()
+        kept = [b"%d" % at for at in range(max(0, shard.count - 30), shard.count)]
+        rows = shard.stream.read(columns=["address", "payload"]).sort_by("address")
+        assert rows.column("payload").to_pylist() == kept
+    shard.stream.close()
+
+
 def test_rows_that_are_lost_with_their_part_stay_apart(shard):
     shard.append(20)
     shard.trim()
@@ -170,6 +184,21 @@ def test_rows_that_are_lost_with_their_part_stay_apart(shard):
     assert shard.trim().rows == 10
     assert [row["address"] for row in rows_of(shard.stream)] == list(range(20, 30))
     assert shard.blocks == 1
+
+
+def test_rows_are_joined_with_none_that_were_lost_before_them(shard):
+    shard.append(20)
+    shard.trim()
+    for part in shard.stream.parts():
+        part.path.unlink()
+    with pytest.raises(CorruptionError):
+        shard.stream.seal(mend=True)
+    shard.append(5)
+    assert shard.trim().rows == 5
+    assert [row["address"] for row in rows_of(shard.stream, 20)] == list(range(20, 25))
+    for start, end in shard.facts.lost:
+        shard.stream.accept_loss(0, start, end)
+    assert [row["address"] for row in rows_of(shard.stream)] == list(range(20, 25))
 
 
 def test_program_that_knows_nothing_of_it_refuses_the_stream(shard):

@@ -7,6 +7,7 @@ good. Roots of earlier programs, which gave a file one name, are made by taking 
 
 import errno
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from storage_core.testing import ManualClock
 from tests.log.cold.cold_lab import NAME, ColdLab
 from tests.log.cold.interrupting import killed_before
 
+GOLDEN = Path(__file__).parents[2] / "golden"
 ROWS = 300
 
 
@@ -248,6 +250,16 @@ def test_earlier_root_is_taken_over_by_the_first_opening(earlier):
         stream.alter(keep_replaced=stream.options.keep_replaced * 0)
         stream.maintain()
         assert {file.stem for file in root.rglob("*.rows")} == names_of(stream)
+
+
+def test_earlier_root_that_is_taken_over_is_refused_by_earlier_programs(tmp_path):
+    root = shutil.copytree(GOLDEN / "v3-parts", tmp_path / "root")
+    (options,) = root.glob("*/options.json")
+    assert "sealed_files" not in options.read_text()
+    name = options.parent.name
+    Stream.open(root, name).close()
+    assert list(root.glob(f"{name}/shard-*/sealed"))
+    assert "sealed_files" in options.read_text()
 
 
 def test_earlier_root_that_was_taken_over_by_half_is_taken_over_by_the_next_opening(earlier):
