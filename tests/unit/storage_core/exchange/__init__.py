@@ -1,0 +1,1 @@
+"""Files of exports, and what is refused of them."""
