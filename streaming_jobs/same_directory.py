@@ -5,10 +5,12 @@ and the same rows up to some address, and then goes its own way or stays behind.
 
 * the directory's inode on its file system. Of a directory, since a copy may share files by hard
   links;
-* where the inode happens to be the same, the time at which a file was made that is never written
-  again: the kernel sets it, and no program can.
+* on another machine, where the inode happens to be the same, the time at which a file was made that
+  is never written again: the kernel sets it, and no program can.
 
-On one machine, whatever containers it runs, the inode and its device are compared. On another
+On one machine, whatever containers it runs, the inode and its device are compared, and no time: a
+change of owner would be taken for a copy. So a root that was removed and restored while a job runs
+may have its inodes again; a log behind what the driver saw is refused then as anywhere. On another
 machine a local file system is another disk, and what it holds a copy. Devices of network file
 systems have other numbers on each machine, so there inode and time are compared.
 """
