@@ -36,8 +36,9 @@ def main(arguments: list[str] | None = None) -> int:
     counts = dict.fromkeys(("caught", "survived", "broken"), 0)
     for one in verdicts:
         counts[one.word] += 1
-    told = ", ".join(f"{count} {word}" for word, count in counts.items())
-    _tell(f"{len(verdicts)} mutants in {perf_counter() - began_s:.0f} s: {told}")
+    told = ", ".join(f"{number} {word}" for word, number in counts.items())
+    count = f"{len(verdicts)} mutant{'s' if len(verdicts) > 1 else ''}"
+    _tell(f"{count} in {perf_counter() - began_s:.0f} s: {told}")
     return int(counts["caught"] != len(mutants))
 
 
