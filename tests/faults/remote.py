@@ -8,6 +8,7 @@ returns `STOPPED`.
 
 import os
 import signal
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -35,7 +36,10 @@ class RemotePlan:
 
 
 class StoppingStore:
-    """A store that has its process stopped before a chosen write."""
+    """A store that has its process stopped before a chosen write of the thread that obeys.
+
+    The thread that writes the index writes when it likes: its writes are not counted.
+    """
 
     def __init__(self, store: KeyValueStore, parent: Connection) -> None:
         self._store = store
@@ -43,12 +47,16 @@ class StoppingStore:
         self.writes_left = 0
 
     def write(self, batch: Batch) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self._count_write()
+        self._store.write(batch)
+
+    def _count_write(self) -> None:
         self.writes_left -= 1
         if self.writes_left == 0:
             # The parent stops the process while it waits here.
             self._parent.send(STOPPED)
             self._parent.recv()
-        self._store.write(batch)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
