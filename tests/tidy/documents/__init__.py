@@ -1,0 +1,1 @@
+"""Whether documents have their form: the list of modules, steps and failures, lengths."""
