@@ -1,7 +1,7 @@
 """The list of modules, docs/MODULES.md, from their docstrings.
 
-Every room, a folder of a package, is a table: a module and the first line of its docstring. The line
-of a room's own `__init__.py` stands above the table.
+Every room, a folder of a package, is a table: a module and the first line of its docstring. The
+line of a room's own `__init__.py` stands above the table.
 
     make docs                                     writes docs/MODULES.md
     python -m tests.tidy.documents.module_list    the same
@@ -18,9 +18,9 @@ LIST = ROOT / "docs/MODULES.md"
 _HEAD = """\
 # Modules
 
-What each module is for: the first line of its docstring. `make docs` writes this page, so change the
-docstring and not the page. [ARCHITECTURE.md](ARCHITECTURE.md) says what the rooms are and which may
-import which.
+What each module is for: the first line of its docstring. `make docs` writes this page, so change
+the docstring and not the page. [ARCHITECTURE.md](ARCHITECTURE.md) says what the rooms are and which
+may import which.
 """
 
 
@@ -40,7 +40,7 @@ def _room(path: str) -> str:
 
 
 def _place(path: str) -> tuple[int, str, str]:
-    package = path.split("/")[0]
+    package = path.split("/", maxsplit=1)[0]
     return PACKAGES.index(package) if package in PACKAGES else len(PACKAGES), _room(path), path
 
 
