@@ -155,8 +155,8 @@ faults: $(STAMP) ## Run the fault tests: N=500 sets every count, KIND=damage run
 mutants: $(STAMP) ## Put one-line bugs into a copy one at a time, and see each caught; NAME=… runs one.
 	$(BIN)/python -m tests.mutants --jobs $(CORES) $(if $(TREE),--tree $(TREE)) $(NAME)
 
-docs: $(STAMP) ## Write docs/MODULES.md, the list of modules, from their docstrings.
-	$(BIN)/python -m tests.tidy.documents.module_list
+docs: $(STAMP) ## Write what documents take from docstrings: the list of modules, numbered steps.
+	$(BIN)/python -m tests.tidy.documents
 
 bench: $(STAMP) ## Measure against plain RocksDB and raw files; fails when a row misses its limit.
 	$(BIN)/python -m bench

@@ -1,10 +1,7 @@
 """The list of modules, docs/MODULES.md, from their docstrings.
 
 Every room, a folder of a package, is a table: a module and the first line of its docstring. The
-line of a room's own `__init__.py` stands above the table.
-
-    make docs                                     writes docs/MODULES.md
-    python -m tests.tidy.documents.module_list    the same
+line of a room's own `__init__.py` stands above the table. `make docs` writes it.
 """
 
 import ast
@@ -12,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import PurePosixPath
 
-from tests.tidy.tree import PACKAGES, ROOT, product_files
+from tests.tidy.tree import PACKAGES, ROOT
 
 LIST = ROOT / "docs/MODULES.md"
 _HEAD = """\
@@ -55,7 +52,3 @@ def _section(room: str, paths: list[str], sources: Mapping[str, str]) -> Iterato
             text = first_line(sources[path]).replace("|", "\\|")
             yield f"| `{PurePosixPath(path).name}` | {text} |"
         yield ""
-
-
-if __name__ == "__main__":
-    LIST.write_text(module_list(product_files()), encoding="utf-8")

@@ -1,7 +1,6 @@
 """docs/FAILURES.md numbers steps as the code does, and names a test for each failure.
 
-A list of steps stands below the line "Steps of `path:function`:" and is the list in that function's
-docstring, or without a function in the module's. A failure is an item of any other list.
+A failure is an item of a list that is not numbered.
 """
 
 import ast
@@ -9,6 +8,13 @@ import re
 
 import pytest
 
+from tests.tidy.documents.numbered_steps import (
+    STEPS_OF,
+    node_of,
+    numbered,
+    steps_in_code,
+    with_steps,
+)
 from tests.tidy.tree import ROOT
 
 PAGE = (ROOT / "docs/FAILURES.md").read_text(encoding="utf-8")
@@ -28,36 +34,14 @@ NUMBERED = {
     "streaming_jobs/source/task.py:read_range",
     "streaming_jobs/sink/commit.py",
 }
-STEPS_OF = re.compile(r"^Steps of `([^`]+)`:\n\n((?:.+\n)+)", re.MULTILINE)
-STEP = re.compile(r"^ *(\d+)\. (.+(?:\n +\S.*)*)", re.MULTILINE)
+STEP = re.compile(r"^(\d+)\. ", re.MULTILINE)
 FAILURE = re.compile(r"^\* .+(?:\n  .+)*", re.MULTILINE)
 TEST = re.compile(r"`test_\w+`")
 
 
-def steps(text: str) -> list[str]:
-    """Return numbered steps, their lines joined."""
-    found = STEP.findall(text)
-    assert [int(number) for number, _ in found] == list(range(1, len(found) + 1))
-    return [" ".join(step.split()) for _, step in found]
-
-
-def first_list(docstring: str) -> list[str]:
-    """Return the steps of the paragraph that begins with the first."""
-    return steps(next(one for one in docstring.split("\n\n") if one.startswith("1. ")))
-
-
-def node_of(place: str) -> ast.Module | ast.FunctionDef:
-    """Return the function, or the module, of a place."""
-    path, _, name = place.partition(":")
-    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-    if not name:
-        return tree
-    function = name.rpartition(".")[2]
-    return next(
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and node.name == function
-    )
+def numbers(text: str) -> list[int]:
+    """Return the numbers of steps, as they stand."""
+    return [int(number) for number in STEP.findall(text)]
 
 
 def failures_without_test(text: str) -> list[str]:
@@ -72,7 +56,9 @@ def test_every_numbered_path_stands_in_the_document() -> None:
 @pytest.mark.parametrize("place", sorted(NUMBERED))
 def test_document_numbers_the_steps_as_the_docstring_does(place: str) -> None:
     (written,) = (text for found, text in STEPS_OF.findall(PAGE) if found == place)
-    assert steps(written) == first_list(ast.get_docstring(node_of(place)) or "")
+    assert written == f"{steps_in_code(place)}\n", "a docstring has changed: run `make docs`"
+    found = numbers(written)
+    assert found == list(range(1, len(found) + 1))
 
 
 def test_body_of_the_commit_path_carries_each_number_in_order() -> None:
@@ -81,8 +67,8 @@ def test_body_of_the_commit_path_carries_each_number_in_order() -> None:
     node = node_of(COMMIT_PATH)
     assert isinstance(node, ast.FunctionDef)
     body = "\n".join(source[node.lineno : node.end_lineno])
-    numbers = [int(number) for number in re.findall(r"  # (\d)$", body, re.MULTILINE)]
-    assert numbers == list(range(1, len(first_list(ast.get_docstring(node) or "")) + 1))
+    marks = [int(number) for number in re.findall(r"  # (\d)$", body, re.MULTILINE)]
+    assert marks == numbers(steps_in_code(COMMIT_PATH))
 
 
 def test_every_failure_names_its_test() -> None:
@@ -90,9 +76,12 @@ def test_every_failure_names_its_test() -> None:
     assert failures_without_test(PAGE) == []
 
 
-def test_steps_are_joined_over_their_lines() -> None:
-    assert steps("1. One: a,\n   b.\n2. Two.") == ["One: a, b.", "Two."]
-    assert first_list("Do.\n\n1. One: a,\n   b.\n2. Two.\n\nNo 3. here.") == ["One: a, b.", "Two."]
+def test_steps_of_a_docstring_take_the_place_of_others() -> None:
+    docstring = "Do.\n\n1. One: a,\n   b.\n2. Two.\n\nNo 3. here."
+    assert numbers(numbered(docstring)) == [1, 2]
+    page = "Steps of `a.py:do`:\n\n1. Another.\n\nBehind.\n"
+    written = "Steps of `a.py:do`:\n\n1. One: a,\n   b.\n2. Two.\n\nBehind.\n"
+    assert with_steps(page, lambda _place: numbered(docstring)) == written
 
 
 def test_failure_without_a_test_is_found() -> None:
