@@ -43,7 +43,7 @@ export OPENBLAS_NUM_THREADS := 1
 
 BIN := .venv/bin
 STAMP := .venv/.made-from-lock
-SOURCES := $(wildcard storage_core connectors streaming_jobs pyspark_shardlog.py hatch_build.py demo tests bench)
+SOURCES := $(wildcard storage_core connectors streaming_jobs pyspark_shardlog.py hatch_build.py demo examples tests bench)
 # The compiled library: what it is made of, and whether it can be. Without a compiler all works too.
 NATIVE := connectors/kafka_client/native
 CC_FOUND := $(shell command -v $(CC))

@@ -29,7 +29,7 @@ PROMISED = [
     "docs/SPARK.md",
     "docs/TESTING.md",
 ]
-_TOP = "|".join([*PACKAGES, r"\.ci", "bench", "demo", "docs", "schemas", "tests"])
+_TOP = "|".join([*PACKAGES, r"\.ci", "bench", "demo", "docs", "examples", "schemas", "tests"])
 _IN_FILE = r"(?::{1,2}([A-Za-z_][\w.]*\w))?"
 PATH = re.compile(rf"(?<![\w./-])((?:{_TOP})(?:/[\w.-]*\w)+)/?{_IN_FILE}(?![\w*<{{])")
 FILE = re.compile(rf"(?<![\w./*-])(\w+\.py)\b{_IN_FILE}")

@@ -1,0 +1,1 @@
+"""The programs of examples/ over a log alone."""

@@ -1,0 +1,48 @@
+"""The programs of examples/ are short, say how they are run, and use public names alone."""
+
+import ast
+
+import pytest
+
+from tests.example_programs import EXAMPLES, OF_KAFKA, OF_SPARK, PLAIN, lines_promised
+from tests.tidy.test_layers import OPEN_TO_SIBLINGS, imported
+from tests.tidy.tree import python_files
+
+LINES_MAX = 60
+CELL_MAX = 200
+COMMAND = "\n\nRun it: {}python examples/{}\n"
+BROKER = 'eval "$(shardlog dev up)" && '
+# What of the rest of the packages the documents name for programs.
+NAMED = ("streaming_jobs.jobs.roll_up", "streaming_jobs.parts", "pyspark_shardlog")
+PACKAGES = ("storage_core", "connectors", "streaming_jobs", "pyspark_shardlog")
+PROGRAMS = sorted([*PLAIN, *OF_SPARK, *OF_KAFKA])
+
+
+def source(program: str) -> str:
+    return python_files("examples")[f"examples/{program}"]
+
+
+def test_each_program_is_run_by_a_test_and_stands_in_the_table() -> None:
+    programs = sorted(path.name for path in EXAMPLES.glob("*.py"))
+    assert programs == PROGRAMS
+    assert sorted(lines_promised()) == PROGRAMS
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_program_is_short_and_says_how_it_is_run(program: str) -> None:
+    text = source(program)
+    assert len(text.splitlines()) <= LINES_MAX
+    command = COMMAND.format(BROKER if program in OF_KAFKA else "", program)
+    assert (ast.get_docstring(ast.parse(text), clean=False) or "").endswith(command)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_program_uses_public_names_alone(program: str) -> None:
+    ours = [name for name in imported(source(program)) if name.split(".")[0] in PACKAGES]
+    assert [name for name in ours if name not in (*OPEN_TO_SIBLINGS, *NAMED)] == []
+
+
+def test_cells_of_the_table_are_short() -> None:
+    page = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    cells = [cell for line in page.splitlines() if line.startswith("|") for cell in line.split("|")]
+    assert [cell for cell in cells if len(cell) > CELL_MAX] == []
