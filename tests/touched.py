@@ -32,6 +32,9 @@ from tests.times import PROCESSOR_TIMES
 ROOT: Final = Path(__file__).parents[1]
 FOLDERS: Final = ("tests/unit", "tests/log")
 TIDY: Final = "tests/tidy"
+PROGRAMS: Final = "examples/"
+# What runs them, by their paths.
+PROGRAMS_RUN_BY: Final = "tests/example_programs.py"
 PRODUCT: Final = ("storage_core", "connectors", "streaming_jobs")
 # No test is begun later, counted from the start; the rest is for those that run then.
 BEGUN_WITHIN_S: Final = 48
@@ -101,6 +104,8 @@ def reached(
 
 def modules_of(path: str, sources: Mapping[str, str]) -> list[str]:
     """Return the modules that a changed file is: itself, those that name it, else its folder's."""
+    if path.startswith(PROGRAMS):
+        return [PROGRAMS_RUN_BY]
     if path.endswith(".py"):
         return [path]
     naming = [name for name, source in sources.items() if PurePosixPath(path).name in source]

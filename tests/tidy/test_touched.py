@@ -97,6 +97,7 @@ def test_file_that_is_no_module_is_of_those_that_name_it_or_lie_beside_it() -> N
         "connectors/cli/status.py",
     ]
     assert modules_of("README.md", sources) == []
+    assert modules_of("examples/read.py", sources) == ["tests/example_programs.py"]
 
 
 def test_nearest_are_picked_first_and_of_those_the_cheapest_as_long_as_they_fit() -> None:
