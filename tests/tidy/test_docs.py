@@ -25,9 +25,11 @@ PROMISED = [
     "docs/GUARANTEES.md",
     "docs/MODULES.md",
     "docs/OPERATIONS.md",
+    "docs/PYTHON.md",
     "docs/SCHEMAS.md",
     "docs/SPARK.md",
     "docs/TESTING.md",
+    "examples/README.md",
 ]
 _TOP = "|".join([*PACKAGES, r"\.ci", "bench", "demo", "docs", "examples", "schemas", "tests"])
 _IN_FILE = r"(?::{1,2}([A-Za-z_][\w.]*\w))?"

@@ -4,12 +4,11 @@ import ast
 
 import pytest
 
-from tests.example_programs import EXAMPLES, OF_KAFKA, OF_SPARK, PLAIN, lines_promised
+from tests.example_programs import EXAMPLES, OF_KAFKA, OF_SPARK, PLAIN, expect, lines_promised
 from tests.tidy.test_layers import OPEN_TO_SIBLINGS, imported
 from tests.tidy.tree import python_files
 
 LINES_MAX = 60
-CELL_MAX = 200
 COMMAND = "\n\nRun it: {}python examples/{}\n"
 BROKER = 'eval "$(shardlog dev up)" && '
 # What of the rest of the packages the documents name for programs.
@@ -42,7 +41,8 @@ def test_program_uses_public_names_alone(program: str) -> None:
     assert [name for name in ours if name not in (*OPEN_TO_SIBLINGS, *NAMED)] == []
 
 
-def test_cells_of_the_table_are_short() -> None:
-    page = (EXAMPLES / "README.md").read_text(encoding="utf-8")
-    cells = [cell for line in page.splitlines() if line.startswith("|") for cell in line.split("|")]
-    assert [cell for cell in cells if len(cell) > CELL_MAX] == []
+def test_line_that_is_not_printed_is_found() -> None:
+    printed = "\n".join(lines_promised()["read.py"])
+    expect("read.py", printed)
+    with pytest.raises(AssertionError, match="did not print"):
+        expect("read.py", printed.replace("7", "8"))
