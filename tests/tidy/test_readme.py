@@ -20,7 +20,6 @@ from connectors.cli.main import app
 from connectors.cli.verbs.table import Verb
 from tests.tidy.tree import ROOT
 
-LINES_MAX = 150
 PROGRAM_LINES_MAX = 15
 FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"\$\(shardlog ([^)]*)\)|(?:^|\s)shardlog (.*)")
@@ -72,10 +71,6 @@ def commands(path: str) -> list[list[str]]:
     lines = [line for body in fenced(page(path), "sh") for line in body.splitlines()]
     found = [match.group(1) or match.group(2) for line in lines if (match := COMMAND.search(line))]
     return [shlex.split(each, comments=True) for each in found]
-
-
-def test_readme_is_short() -> None:
-    assert len(readme().splitlines()) <= LINES_MAX
 
 
 def test_program_prints_what_the_readme_says(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 from tests.tidy.tree import ROOT, files, text_of
 
 CELL_CHARACTERS_MAX = 200
-# How a record travels is read at one sitting, and what is promised is one page.
-LINES_MAX = {"docs/ARCHITECTURE.md": 250, "docs/GUARANTEES.md": 120}
+# What it is for is one page, as is what is promised; how a record travels is read at one sitting.
+LINES_MAX = {"README.md": 150, "docs/ARCHITECTURE.md": 250, "docs/GUARANTEES.md": 120}
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 BETWEEN_CELLS = re.compile(r"(?<!\\)\|")
 
