@@ -23,11 +23,12 @@ from connectors.kafka_client import (
     Place,
     TransactionalProducer,
 )
-from storage_core import InvalidRequestError
+from storage_core import BrokerUnavailableError, InvalidRequestError, SystemClock
 
 REPLAY_HEADER: Final = "shardlog.replay.origin"
 _FETCH_RECORDS: Final = 500
 _FETCH_WAIT_S: Final = 0.2
+_SILENT_S_MAX: Final = 60.0
 
 _Seen = set[tuple[str, str, int, int]]
 
@@ -60,19 +61,30 @@ class _Letter:
 class Replay:
     """One replay of a dead-letter topic. One thread; a second of the same group ends the first."""
 
-    def __init__(self, settings: Mapping[str, object], topic: str, *, is_dry_run: bool) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, object],
+        topic: str,
+        *,
+        is_dry_run: bool,
+        silent_s_max: float = _SILENT_S_MAX,
+    ) -> None:
         """Fence other replays, and find out how far they came.
 
         Args:
             settings: Settings of librdkafka, `group.id` among them: who has replayed.
             topic: The dead-letter topic.
             is_dry_run: Only tell what would be sent.
+            silent_s_max: How long Kafka may bring nothing of what is in the topic.
 
         Raises:
             InvalidRequestError: There is no such topic.
             ShardlogError: The cluster does not answer, or does not let us.
         """
         self._topic = topic
+        self._servers = settings.get("bootstrap.servers")
+        self._silent_s_max = silent_s_max
+        self._clock = SystemClock()
         self._there = Admin(settings).partitions()
         if topic not in self._there:
             message = f"there is no topic {topic!r} to replay"
@@ -196,6 +208,8 @@ class Replay:
             return
         left = set(asked)
         self._consumer.begin(asked)
+        reached: dict[Partition, int] = {}
+        heard_s = self._clock.monotonic_s()
         while left:
             for fetched, fault in self._consumer.fetch(_FETCH_RECORDS, _FETCH_WAIT_S):
                 if fault is not None:
@@ -205,9 +219,21 @@ class Replay:
                 if letters:
                     yield letters
             # Control records are passed too.
-            reached = self._consumer.positions(left)
+            before, reached = reached, self._consumer.positions(left)
             left = {at for at in left if reached.get(at, 0) < ends[at]}
+            now_s = self._clock.monotonic_s()
+            if reached != before:
+                heard_s = now_s
+            elif now_s - heard_s >= self._silent_s_max:
+                raise self._silence(now_s - heard_s)
         self._consumer.let_go(asked)
+
+    def _silence(self, silent_s: float) -> BrokerUnavailableError:
+        message = (
+            f"{self._topic}: Kafka at {self._servers} brought nothing for {silent_s:.0f} s; "
+            "what was committed is sent, replay again for the rest"
+        )
+        return BrokerUnavailableError(message)
 
 
 def _letters(fetched: Fetched) -> Iterator[_Letter]:

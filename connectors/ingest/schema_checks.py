@@ -6,6 +6,7 @@ It is tried by `--check`, on the latest schema of each topic's subject, before a
 from collections.abc import Iterator
 
 from connectors.ingest.avro_values import complaint_about
+from connectors.ingest.schema_waits import SILENT_S_MIN
 from connectors.registry import RegistryClient, RegistrySettings, SchemaNotFoundError
 from connectors.settings.options import WorkerOptions
 from connectors.settings.stream_settings import MappingRules
@@ -23,7 +24,10 @@ def untried_topics(options: WorkerOptions) -> Iterator[str]:
     stream = options.stream
     if stream.value_format == "raw":
         return
-    client = RegistryClient(RegistrySettings.parse(options.value_schemas.registry))
+    settings = RegistrySettings.parse(options.value_schemas.registry)
+    client = RegistryClient(
+        settings, question_s_max=max(options.value_schemas.wait_s, SILENT_S_MIN)
+    )
     rules = MappingRules(
         primary=stream.primary,
         key_mode=stream.origin_key_mode,

@@ -33,7 +33,7 @@ _WAIT_HERE_S: Final = 0.2
 _NAMES_MAX: Final = 256
 _NAMES_TOLD: Final = 10
 # How long a registry may say nothing at all, where a partition is to wait for less.
-_SILENT_MIN_S: Final = 2.0
+SILENT_S_MIN: Final = 2.0
 
 Feeds = Mapping[Partition, ShardFeed]
 
@@ -247,7 +247,7 @@ class SchemaWaits:
         if trouble is None:
             # A question ends after all its attempts, which may take longer than anybody waits here.
             silent_s = now_s - max(waits.since_s, self._lookup.heard_s)
-            if silent_s < max(wait_s, _SILENT_MIN_S):
+            if silent_s < max(wait_s, SILENT_S_MIN):
                 return None
             trouble = self._lookup.silence_of(lacking, silent_s)
         elif trouble.retriable and now_s < waits.since_s + wait_s:

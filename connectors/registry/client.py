@@ -32,14 +32,24 @@ _AVRO: Final = "AVRO"
 class RegistryClient:
     """One registry. Any thread may call; a schema may be asked for twice at once, no harm done."""
 
-    def __init__(self, settings: RegistrySettings, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        settings: RegistrySettings,
+        clock: Clock | None = None,
+        question_s_max: float | None = None,
+    ) -> None:
         """Speak to the registry of these settings; nothing is asked yet.
+
+        Args:
+            settings: How it is reached.
+            clock: Whose time it is.
+            question_s_max: How long a question may take, where that is less than by the settings.
 
         Raises:
             InvalidRequestError: A certificate or key cannot be used.
         """
         self._clock = SystemClock() if clock is None else clock
-        self._exchange = Exchange(settings, self._clock)
+        self._exchange = Exchange(settings, self._clock, question_s_max)
         self._kept = _Kept(self._clock)
         self._no_guids_until_s = float("-inf")
 

@@ -4,6 +4,10 @@ Every exception of the HTTP library, and every answer that is none, leaves here 
 Asked again is what no registry saw or none could answer then: no connection, no answer in time,
 408, 429, 502, 503, 504, 500. Everything else stays as it is, however often it is asked. All the
 questions are safe to ask twice: to register what is registered changes nothing.
+
+A question has one bound over all its attempts and addresses (`RegistrySettings.question_s_max`),
+and each address its share of what is left: one that accepts and says nothing keeps no other from
+its turn.
 """
 
 import base64
@@ -41,6 +45,8 @@ _HEADERS: Final = {"Accept": "application/vnd.schemaregistry.v1+json, applicatio
 _SENT: Final = "application/vnd.schemaregistry.v1+json"
 _ANSWER_BYTES_MAX: Final = 16 * 2**20
 _READ_BYTES: Final = 64 * 2**10
+# What an address has at least where those before it have used the time up.
+_ATTEMPT_S_MIN: Final = 0.001
 _SAID_MAX: Final = 300
 _AGAIN: Final = frozenset((408, 429, 500, 502, 503, 504))
 _REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
@@ -61,14 +67,26 @@ _CODES_OF_NOT_FOUND: Final = range(40_400, 40_500)
 class Exchange:
     """Asks a registry. Any thread may call."""
 
-    def __init__(self, settings: RegistrySettings, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        settings: RegistrySettings,
+        clock: Clock | None = None,
+        question_s_max: float | None = None,
+    ) -> None:
         """Ask the registry of these settings; nothing is asked yet.
+
+        Args:
+            settings: How it is reached.
+            clock: Whose time it is.
+            question_s_max: How long a question may take, where that is less than by the settings.
 
         Raises:
             InvalidRequestError: A certificate or key cannot be used.
         """
         self._settings = settings
         self._clock = SystemClock() if clock is None else clock
+        most_s = settings.question_s_max
+        self._question_s_max = most_s if question_s_max is None else min(question_s_max, most_s)
         context = _tls(settings)
         self._openers = {url: _opener(url, context) for url in settings.urls}
         self._authorization = _authorization(settings)
@@ -95,23 +113,38 @@ class Exchange:
             IncompatibleSchemaError: The schema is incompatible.
             RegistryRefusedError: The answer is another no.
         """
+        until_s = self._clock.monotonic_s() + self._question_s_max
         wait_s = self._settings.retry_wait_s
-        attempts = self._settings.retries_max + 1
-        failure: ShardlogError | None = None
-        for attempt in range(attempts):
-            if attempt:
-                self._clock.sleep(min(wait_s, self._settings.retry_wait_s_max))
+        failures: dict[str, ShardlogError] = {}
+        attempts = 0
+        while attempts <= self._settings.retries_max:
+            if attempts:
+                pause_s = min(wait_s, self._settings.retry_wait_s_max)
+                if self._clock.monotonic_s() + pause_s >= until_s:
+                    break
+                self._clock.sleep(pause_s)
                 wait_s *= 2
-            for url in self._settings.urls:
+            attempts += 1
+            for position, url in enumerate(self._settings.urls):
+                share_s = self._share_of(until_s, len(self._settings.urls) - position)
                 try:
                     with _translated(url, asked):
-                        return self._answer(url, path, body, method)
+                        return self._answer(url, path, body, method, share_s)
                 except RegistryUnavailableError as error:
-                    failure = error
-        message = f"{failure}; asked {attempts} times" if attempts > 1 else f"{failure}; asked once"
-        raise RegistryUnavailableError(message) from failure
+                    failures[url] = error
+        times = "once" if attempts == 1 else f"{attempts} times"
+        # Each address has its own reason.
+        message = f"{'; '.join(map(str, failures.values()))}; asked {times}"
+        raise RegistryUnavailableError(message) from next(reversed(failures.values()))
 
-    def _answer(self, url: str, path: str, body: object, method: Method | None) -> Any:  # noqa: ANN401 - as above
+    def _share_of(self, until_s: float, addresses: int) -> float:
+        """Return how long the next of so many addresses may take, so that each has its turn."""
+        left_s = (until_s - self._clock.monotonic_s()) / addresses
+        return max(min(self._settings.timeout_s, left_s), _ATTEMPT_S_MIN)
+
+    def _answer(
+        self, url: str, path: str, body: object, method: Method | None, within_s: float
+    ) -> Any:  # noqa: ANN401 - as above
         sent = None if body is None else json.dumps(body).encode()
         request = Request(f"{url}{path}", data=sent, headers=_HEADERS, method=method)  # noqa: S310 - settings let http and https in alone
         if sent is not None:
@@ -119,8 +152,8 @@ class Exchange:
         if self._authorization is not None:
             # Not for another place that an answer may lead to.
             request.add_unredirected_header("Authorization", self._authorization)
-        deadline_s = self._clock.monotonic_s() + self._settings.timeout_s
-        with self._openers[url].open(request, timeout=self._settings.timeout_s) as response:
+        deadline_s = self._clock.monotonic_s() + within_s
+        with self._openers[url].open(request, timeout=within_s) as response:
             parts: list[bytes] = []
             size = 0
             while part := response.read1(_READ_BYTES):

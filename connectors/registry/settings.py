@@ -12,6 +12,9 @@
     retries.wait.ms             before the first of them; twice as long before each next
     retries.max.wait.ms         but no longer
 
+One question, over all its attempts and addresses, takes 15 s at most, or `timeout` where that is
+longer, and the waits between the attempts.
+
 An unknown name is an error. What is secret is in no text that these settings give of themselves.
 """
 
@@ -46,6 +49,7 @@ _NUMBERS: Final[Mapping[str, tuple[float, float, float]]] = {
     _WAIT: (200, 0, 3_600_000),
     _WAIT_MAX: (5_000, 0, 3_600_000),
 }
+_QUESTION_S_MAX: Final = 15.0
 _MASK: Final = "***"
 # Of a configuration file: [schema.registry].
 _TABLE: Final = ("schema", "registry")
@@ -81,6 +85,13 @@ class RegistrySettings:
     retries_max: int = 3
     retry_wait_s: float = 0.2
     retry_wait_s_max: float = 5.0
+
+    @property
+    def question_s_max(self) -> float:
+        """How long one question may take, over all its attempts and addresses."""
+        waits_s = (self.retry_wait_s * 2**count for count in range(self.retries_max))
+        pauses_s = sum(min(one, self.retry_wait_s_max) for one in waits_s)
+        return max(_QUESTION_S_MAX, self.timeout_s) + pauses_s
 
     @classmethod
     def parse(cls, given: Mapping[str, object]) -> Self:

@@ -15,11 +15,13 @@ from typing import NamedTuple, Self
 import pytest
 
 from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_FOREIGN
+from connectors.dead_letters.replay import Replay
 from connectors.dev_stack.broker import BROKER
 from connectors.dev_stack.java import SHORT_LIVED
 from connectors.dev_stack.server import Server
 from connectors.ingest.log_lines import LIBRARY_TELL_EVERY_S
 from connectors.kafka_client import Consumer, Place
+from storage_core import BrokerUnavailableError
 from tests.broker.lab import CLOCK, Lab, Row, Topic, WorkerProcess
 from tests.broker.ways import ways_at_hand
 from tests.faults.campaign import campaigns, fault_seed
@@ -224,3 +226,20 @@ def test_records_that_cannot_be_read_are_told(own_broker: Server, labs: list[Lab
         worker.await_event("Kafka reports")
         assert worker.exit_code() == EXIT_DAMAGE, worker.said()
         assert lab.committed(topic)[0] < 30
+
+
+def test_replay_from_a_broker_that_falls_silent_ends_and_names_it(
+    own_broker: Server, labs: list[Lab]
+) -> None:
+    own_lab = labs[0]
+    dlq = own_lab.topic(partitions=1)
+    own_lab.produce(dlq, 5)
+    settings = {"bootstrap.servers": own_lab.bootstrap, "group.id": dlq.name}
+    replay = Replay(settings, dlq.name, is_dry_run=True, silent_s_max=0.5)
+    assert own_broker.running is not None
+    own_broker.running.program.send(signal.SIGSTOP)
+    await_that(partial(all_stand, own_broker.running.program.pid), "a broker that stands")
+    with pytest.raises(BrokerUnavailableError, match=f"{own_lab.bootstrap} brought nothing"):
+        replay.run(None, lambda _: None)
+    own_broker.kill()
+    replay.close()

@@ -70,6 +70,7 @@ def tls(tmp_path_factory):
 
 
 SYSTEM = SystemClock()
+USER = {"sasl_mechanism": "PLAIN", "sasl_username": "jo", "sasl_password": "x"}
 
 
 class Callers(ManualClock):
@@ -142,9 +143,18 @@ def test_listener_that_hangs_up_on_tls_takes_none():
         expect(said, address, "takes no TLS")
 
 
-def test_silence_is_told_as_silence():
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"security_protocol": "ssl"},
+        {"security_protocol": "sasl_plaintext", **USER},
+        {"security_protocol": "sasl_ssl", **USER},
+    ],
+)
+def test_silence_is_told_as_silence_whatever_the_protocol(settings):
     with listening(stay_silent) as address:
-        said = refusal(BrokerUnavailableError, address, wait_s=0.5)
+        said = refusal(BrokerUnavailableError, address, wait_s=0.5, **settings)
         expect(said, address, "no broker answers", "firewalls")
 
 

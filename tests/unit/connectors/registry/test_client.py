@@ -15,8 +15,10 @@ from connectors.registry import (
     RegistryUnavailableError,
     SchemaNotFoundError,
 )
+from storage_core import SystemClock
 from storage_core.testing import ManualClock
 from tests.unit.connectors.registry.scripted import Scripted, scripted
+from tests.unit.connectors.silent import silent_peer
 
 INT = '"int"'
 
@@ -226,3 +228,36 @@ def test_subject_without_a_level_of_its_own_has_that_of_all(script, clock) -> No
     script.answer("/config", {"compatibilityLevel": "BACKWARD"})
     found = client(script, clock).compatibility("s")
     assert (found.level, found.is_own, found.is_transitive) == ("BACKWARD", False, False)
+
+
+def test_silent_registry_has_one_bound_over_all_attempts_and_each_address_is_named() -> None:
+    clock = SystemClock()
+    with silent_peer() as one, silent_peer() as other:
+        settings = RegistrySettings.parse({"url": f"http://{one},http://{other}"})
+        there = RegistryClient(settings, question_s_max=0.2)
+        began_s = clock.monotonic_s()
+        with pytest.raises(RegistryUnavailableError, match="no answer in time") as told:
+            there.schema_by_id(7)
+        assert clock.monotonic_s() - began_s < settings.timeout_s
+    assert one in str(told.value)
+    assert other in str(told.value)
+
+
+def test_address_that_is_silent_leaves_the_next_its_share_of_the_time(script) -> None:
+    script.answer("/schemas/ids/7", {"schema": INT})
+    with silent_peer() as silent:
+        settings = RegistrySettings.parse({"url": f"http://{silent},{script.url}"})
+        assert RegistryClient(settings, question_s_max=2.0).schema_by_id(7).text == INT
+
+
+@pytest.mark.parametrize(
+    ("given", "bound_s"),
+    [
+        ({}, 15.0 + 0.2 + 0.4 + 0.8),
+        ({"timeout": 60, "max.retries": 0}, 60.0),
+        ({"timeout": 1, "max.retries": 2, "retries.wait.ms": 4000}, 15.0 + 4.0 + 5.0),
+    ],
+)
+def test_question_takes_as_long_as_the_settings_say_and_no_longer(given, bound_s) -> None:
+    settings = RegistrySettings.parse({"url": "http://a", **given})
+    assert settings.question_s_max == pytest.approx(bound_s)
