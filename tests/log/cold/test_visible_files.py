@@ -9,6 +9,7 @@ import errno
 import os
 import shutil
 from pathlib import Path
+from subprocess import run
 from typing import Any
 
 import duckdb
@@ -20,7 +21,7 @@ import pytest
 from storage_core import Environment, Stream, StreamReader, UnavailableError
 from storage_core.cold.sql import batches_of
 from storage_core.testing import ManualClock
-from tests.log.cold.cold_lab import NAME, ColdLab
+from tests.log.cold.cold_lab import COLUMNS, NAME, ColdLab, rows_in
 from tests.log.cold.interrupting import killed_before
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -283,3 +284,36 @@ def test_copy_that_made_two_files_of_one_has_one_again(lab):
         file.write_bytes(data)
     lab.stream = Stream.open(lab.root, NAME)
     assert all(file.stat().st_nlink == 2 for file in listed(lab.root))
+
+
+COPIERS = {
+    "cp -a": "cp -a --reflink=never {root}/. copy",
+    "cp -r": "cp -r {root}/. copy",
+    "tar": "tar -C {root} -cf all.tar . && tar -C copy -xf all.tar",
+    "rsync -aH": "rsync -aH {root}/ copy",
+    "rsync -a": "rsync -a {root}/ copy",
+}
+KEEP_ONE_FILE = {"cp -a", "tar", "rsync -aH"}
+
+
+@pytest.mark.parametrize("copier", COPIERS)
+def test_copy_by_whichever_tool_is_the_root(lab, tmp_path, copier):
+    """As docs/OPERATIONS.md says of copies."""
+    if shutil.which(copier.split()[0]) is None:
+        pytest.skip(f"there is no {copier.split()[0]}")
+    lab.stream.compact()
+    lab.stream.trim()
+    rows = lab.rows()
+    lab.stream.close()
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    command = COPIERS[copier].format(root=lab.root)
+    run(command, shell=True, cwd=tmp_path, check=True)  # noqa: S602 - as people write it
+    twice = [file for file in listed(copy) if file.stat().st_nlink == 1]
+    assert bool(twice) == (copier not in KEEP_ONE_FILE)
+    assert rows_in(copy, [*COLUMNS, "committed_at_ms", lab.who]) == rows
+    with Stream.open(copy, NAME) as stream:
+        assert stream.verify().is_clean
+        assert all(file.stat().st_nlink > 1 for file in listed(copy))
+        stream.append(1, 1, b"one more")
+    assert rows_seen(copy) == ROWS
