@@ -9,7 +9,7 @@ those from Python sources.
 import json
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from urllib.parse import unquote
 
 from storage_core import INT64_MAX, INT64_MIN, InvalidRequestError
+from storage_core.ground.likely_names import did_you_mean
 
 _T = TypeVar("_T", bound=str)
 _D = TypeVar("_D", list[Any], dict[str, Any])
@@ -99,7 +100,7 @@ class OptionValues:
         )
         if unknown:
             raise InvalidRequestError(
-                _unknown(sorted(unknown), instead or {}, there or listed(known))
+                _unknown(sorted(unknown), instead or {}, known, there or listed(known))
             )
 
     def has(self, name: str) -> bool:
@@ -286,12 +287,15 @@ def path_here(name: str, text: str, what: str) -> Path:
         refuse(name, text, f"{what}: there is no such home")
 
 
-def _unknown(names: Sequence[str], instead: Mapping[str, str], there: str) -> str:
+def _unknown(
+    names: Sequence[str], instead: Mapping[str, str], known: Collection[str], there: str
+) -> str:
     told = [f"unknown option {name}: {instead[name]}" for name in names if name in instead]
     if told:
         return "; ".join(told)
     options = "option" if len(names) == 1 else "options"
-    return f"unknown {options} {', '.join(names)}; there are {there}"
+    meant = did_you_mean(names, known)
+    return f"unknown {options} {', '.join(names)}{meant}; there are {there}"
 
 
 def _whole_wanted(number: int | None, least: int, most: int) -> str:

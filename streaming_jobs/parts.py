@@ -32,6 +32,7 @@ from storage_core.cold.moment import (
     look,
 )
 from storage_core.cold.united import SCHEMA_NUMBER, Shown
+from storage_core.ground.likely_names import told_unknown
 from streaming_jobs.field_types import shown_types
 from streaming_jobs.option_values import path_here
 from streaming_jobs.part_casts import named, value_of
@@ -206,10 +207,11 @@ def _united(
     sources: Sequence[DataFrame],
     wanted: Sequence[str] | None,
 ) -> DataFrame:
-    met = {name.lower() for rows in sources for name in rows.columns}
-    unknown = next((name for name in wanted or () if name.lower() not in met), None)
-    if unknown is not None:
-        message = f"there is no column {unknown!r}"
+    there = list(dict.fromkeys(name for rows in sources for name in rows.columns))
+    met = {name.lower() for name in there}
+    unknown = [name for name in wanted or () if name.lower() not in met]
+    if unknown:
+        message = told_unknown("columns", unknown, there)
         raise InvalidRequestError(message)
     try:
         rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), sources)

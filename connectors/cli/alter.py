@@ -11,6 +11,7 @@ from typing import Any, Final
 from connectors.cli.printing import print_line
 from connectors.cli.stream_settings import INDEX, NONE, SETTINGS
 from storage_core import InvalidRequestError, Stream, StreamOptions
+from storage_core.ground.likely_names import did_you_mean, listed_names
 
 _FIXED: Final = ("value_format", "primary", "secondary", "unit", "key_mode", "jitter_ms")
 # Beside them in the worker's file, but not kept with the stream.
@@ -55,8 +56,9 @@ def _chosen(text: str) -> tuple[str, object]:
         raise InvalidRequestError(message)
     setting = SETTINGS.get(name) or INDEX.get(name)
     if setting is None:
-        there = ", ".join([*SETTINGS, *INDEX])
-        message = f"{name}: no such setting of a stream; there are {there}"
+        there = [*SETTINGS, *INDEX]
+        meant = did_you_mean([name], there)
+        message = f"{name}: no such setting of a stream{meant}; there are {listed_names(there)}"
         raise InvalidRequestError(message)
     try:
         parsed: Any = setting.parsed(value)

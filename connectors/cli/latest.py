@@ -8,7 +8,7 @@ from connectors.cli.asked_rows import AskedRows
 from connectors.cli.output import OutputChoice
 from connectors.cli.read import show_newest, show_rows
 from connectors.cli.verbs.options import OutputForm
-from connectors.outputs.row_columns import default_columns
+from connectors.outputs.row_columns import chosen_columns
 from storage_core import InvalidRequestError, StreamReader
 
 
@@ -41,7 +41,7 @@ def latest(  # noqa: PLR0913 - one parameter an option
         if null_key and reader.options.key_mode != "dictionary":
             message = "--null-key goes with a key dictionary only"
             raise InvalidRequestError(message)
-        chosen = column_names(columns) or default_columns(reader)
+        chosen = chosen_columns(reader, column_names(columns))
         unit = reader.options.unit
         asked = AskedRows(
             ids,

@@ -14,7 +14,7 @@ from connectors.cli.output import OutputChoice, output_of
 from connectors.cli.printing import print_json
 from connectors.cli.verbs.options import OutputForm
 from connectors.ingest.mapping import NULL_KEY_ID
-from connectors.outputs.row_columns import default_columns
+from connectors.outputs.row_columns import chosen_columns
 from storage_core import InvalidRequestError, StreamReader
 
 
@@ -59,7 +59,7 @@ def read(  # noqa: PLR0913 - one parameter an option
                 "--null-key goes without --id, --latest and --latest-by: it names an id of its own"
             )
             raise InvalidRequestError(message)
-        chosen = column_names(columns) or default_columns(reader)
+        chosen = chosen_columns(reader, column_names(columns))
         unit = reader.options.unit
         least, largest = primary_bound("--start", start, unit), primary_bound("--end", end, unit)
         named = keys_of(keys, hex_keys, null_key=null_key and has_keys)

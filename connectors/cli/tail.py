@@ -12,9 +12,8 @@ from connectors.cli.arguments import column_names, keys_of
 from connectors.cli.asked_rows import AskedRows
 from connectors.cli.output import Output, OutputChoice, output_of
 from connectors.cli.verbs.options import OutputForm
-from connectors.outputs.row_columns import default_columns
+from connectors.outputs.row_columns import chosen_columns
 from storage_core import InvalidRequestError, ReadRequest, StreamReader
-from storage_core.cold.stream_columns import TIME
 
 # How long one turn of all shards waits, so that none of them is shown much later.
 _TURN_S: Final = 0.2
@@ -45,11 +44,10 @@ def tail(  # noqa: PLR0913 - one parameter an option
     named = column_names(columns)
     # All is refused at once that has no meaning: what is followed may stay silent for long.
     of_ids = None if ids is None else tuple(ids)
-    known = None if named is None else tuple(name for name in named if name != TIME)
-    request = ReadRequest(0, ids=of_ids, columns=known)
+    request = ReadRequest(0, ids=of_ids)
     asked = keys_of(keys, hex_keys)
     with StreamReader.open(root, stream) as reader:
-        chosen = named or default_columns(reader)
+        chosen = chosen_columns(reader, named)
         request = replace(request, keys=None if asked is None else tuple(asked))
         asked_rows = AskedRows(ids, asked, None, None, tombstones=False)
         with output_of(reader, asked_rows, chosen, choice, is_followed=follow) as output:

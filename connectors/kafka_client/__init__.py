@@ -31,7 +31,9 @@ if TYPE_CHECKING:
         BROKER_NAMES,
         LOGGER_NAME,
         FetchWay,
+        likely_setting,
         line_without_secrets,
+        setting_called,
         shown_consumer_settings,
     )
     from connectors.kafka_client.terms import Headers, Partition, Place
@@ -49,7 +51,9 @@ else:
                 "BROKER_NAMES",
                 "LOGGER_NAME",
                 "FetchWay",
+                "likely_setting",
                 "line_without_secrets",
+                "setting_called",
                 "shown_consumer_settings",
             ),
             "terms": ("Headers", "Partition", "Place"),
@@ -73,6 +77,8 @@ __all__ = [
     "Stretches",
     "TransactionalProducer",
     "check_settings",
+    "likely_setting",
     "line_without_secrets",
+    "setting_called",
     "shown_consumer_settings",
 ]

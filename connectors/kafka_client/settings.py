@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from storage_core import InvalidRequestError
+from storage_core.ground.likely_names import likely_name
 
 LOGGER_NAME: Final = "shardlog.librdkafka"
 # How records are fetched: natively is by the compiled library; auto, by it where it can be had.
@@ -36,11 +37,13 @@ _CONSUMER_DEFAULTS: Final[Mapping[str, object]] = {
     "topic.metadata.refresh.interval.ms": 10_000,
     "check.crcs": True,
 }
+_RESET: Final = "auto.offset.reset"
+_START_INSTEAD: Final = "where a shard begins that is not there yet is set by `start`"
 # Where a shard goes on is the shard's to say; what is not committed is not to be seen.
 _CONSUMER_FIXED: Final[Mapping[str, object]] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
-    "auto.offset.reset": "error",
+    _RESET: "error",
     "isolation.level": "read_committed",
     "enable.partition.eof": False,
 }
@@ -144,8 +147,58 @@ PRODUCER_OWN: Final = frozenset(
     )
 )
 
+# Beside them, of what every client has, the names that people write.
+_OF_EVERY_CLIENT: Final = (
+    *(
+        "bootstrap.servers",
+        "broker.address.family",
+        "client.dns.lookup",
+        "client.id",
+        "client.rack",
+    ),
+    *("debug", "message.max.bytes", "metadata.max.age.ms", "reconnect.backoff.max.ms"),
+    *("sasl.kerberos.keytab", "sasl.kerberos.principal", "sasl.kerberos.service.name"),
+    *("sasl.mechanism", "sasl.mechanisms", "sasl.oauthbearer.client.id", "sasl.password"),
+    *("sasl.oauthbearer.method", "sasl.oauthbearer.token.endpoint.url", "sasl.username"),
+    *("security.protocol", "socket.keepalive.enable", "socket.timeout.ms", "ssl.ca.location"),
+    *("ssl.certificate.location", "ssl.endpoint.identification.algorithm", "ssl.key.location"),
+    *(
+        "ssl.key.password",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "statistics.interval.ms",
+    ),
+)
+_NAMES: Final = CONSUMER_OWN | PRODUCER_OWN | {*_OF_EVERY_CLIENT}
+# What other clients, and people, call some of them.
+_CALLED: Final[Mapping[str, tuple[str, ...]]] = {
+    "bootstrap.servers": (
+        *("bootstrap", "bootstrap.server", "broker", "broker.list", "brokers", "hosts"),
+        *("kafka.bootstrap", "kafka.brokers", "server", "servers"),
+    ),
+    "group.id": ("consumer.group", "consumergroup", "group", "groupid", "kafka.group"),
+    "sasl.username": ("sasl.plain.username", "sasl.user", "username"),
+    "sasl.password": ("password", "sasl.plain.password"),
+    "ssl.ca.location": ("cafile", "ssl.cafile", "ssl.truststore.location"),
+    "ssl.certificate.location": ("certfile", "ssl.certfile"),
+    "ssl.key.location": ("keyfile", "ssl.keyfile"),
+}
+
 # What a pattern of topics leaves out. To a client with it, these topics do not exist.
 OF_PATTERNS: Final = frozenset(("topic.blacklist",))
+
+
+def setting_called(name: str) -> str | None:
+    """Return the setting of librdkafka's that a name stands for elsewhere; None if none is."""
+    plain = name.lower().replace("_", ".").replace("-", ".")
+    if plain in _NAMES:
+        return plain
+    return next((setting for setting, names in _CALLED.items() if plain in names), None)
+
+
+def likely_setting(name: str) -> str | None:
+    """Return the setting of librdkafka's that a name is likely meant for; None if none is."""
+    return setting_called(name) or likely_name(name, sorted(_NAMES))
 
 
 def consumer_settings(settings: Mapping[str, object]) -> dict[str, object]:
@@ -156,7 +209,8 @@ def consumer_settings(settings: Mapping[str, object]) -> dict[str, object]:
     """
     taken = sorted(set(settings) & set(_CONSUMER_FIXED))
     if taken:
-        message = f"kafka: {', '.join(taken)} cannot be set; shardlog needs its own values"
+        instead = f"; {_START_INSTEAD}" if _RESET in taken else ""
+        message = f"kafka: {', '.join(taken)} cannot be set; shardlog needs its own values{instead}"
         raise InvalidRequestError(message)
     strategy = settings.get(_STRATEGY, _STRATEGY_TAKEN)
     if strategy != _STRATEGY_TAKEN:

@@ -1,5 +1,6 @@
 """Every exception of librdkafka leaves through `translated`, by one table."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
+from connectors.kafka_client.settings import likely_setting
 from connectors.kafka_client.terms import Partition
 from storage_core import (
     BrokerUnavailableError,
@@ -67,6 +69,7 @@ _FORBIDDEN: Final = frozenset(
 )
 # How librdkafka (2.16) words that another member has the same identity, by either protocol.
 _OF_A_TWIN: Final = ("group.instance.id", "instance ID")
+_NO_SETTING: Final = re.compile(r'No such configuration property: "([^"]+)"')
 # Settings for which the broker takes no member; librdkafka asks again and again.
 _REFUSED_JOIN: Final = {
     KafkaError.INVALID_SESSION_TIMEOUT: "session.timeout.ms",
@@ -119,7 +122,14 @@ def our_error(error: KafkaException, doing: str) -> ShardlogError:
         return _client_failed(doing, cause.str())
     if code in _UNAVAILABLE:
         return BrokerUnavailableError(f"{doing}: Kafka does not answer: {text}")
-    return InvalidRequestError(f"{doing}: Kafka says: {text}")
+    return InvalidRequestError(f"{doing}: Kafka says: {text}{_meant(str(text))}")
+
+
+def _meant(text: str) -> str:
+    """Return which setting was likely meant, where librdkafka knows none of a name."""
+    unknown = _NO_SETTING.search(text)
+    likely = None if unknown is None else likely_setting(unknown[1])
+    return "" if likely is None else f"; did you mean {likely}?"
 
 
 def is_fatal(error: KafkaError) -> bool:

@@ -11,9 +11,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from storage_core import UNITS_PER_SECOND, StreamReader, Unit
-from storage_core.cold.stream_columns import TIME, row_columns
+from storage_core import UNITS_PER_SECOND, InvalidRequestError, StreamReader, Unit
+from storage_core.cold.stream_columns import TIME, readable_columns, row_columns
 from storage_core.cold.united import time_bounds
+from storage_core.ground.likely_names import told_unknown
 
 _BROUGHT: Final = frozenset(("key", "headers", "timestamp", "timestamp_type"))
 _untyped: Any = pa  # the stubs want to know what an array holds
@@ -29,6 +30,21 @@ def default_columns(reader: StreamReader) -> list[str]:
     if reader.options.unit != "sequence":
         names.insert(names.index("primary") + 1, TIME)
     return names
+
+
+def chosen_columns(reader: StreamReader, named: list[str] | None) -> list[str]:
+    """Return the columns that are shown: those named, or those of the stream.
+
+    Raises:
+        InvalidRequestError: There is no column of a name.
+    """
+    if named is None:
+        return default_columns(reader)
+    known = readable_columns(reader.options.unit)
+    unknown = [name for name in named if name not in known]
+    if unknown:
+        raise InvalidRequestError(told_unknown("columns", unknown, known))
+    return named
 
 
 def stored_columns(columns: Sequence[str], unit: Unit) -> list[str]:

@@ -136,7 +136,7 @@ def check_kafka(settings: object) -> object:
     """Refuse values that librdkafka has no form for, and emptiness that it does not survive."""
     for name, value in settings.items() if isinstance(settings, Mapping) else ():
         if isinstance(value, Mapping):
-            message = f'quote the name: "{_first_name(name, value)}" = ...'
+            message = f'quote the name: "{first_name(name, value)}" = ...'
             raise ValueError(message)  # noqa: TRY004 - as above
         if not isinstance(value, str | int | float):
             message = f'"{name}" takes text, a number or true or false'
@@ -165,7 +165,7 @@ def _is_text(given: str) -> bool:
     return "\0" not in given
 
 
-def _first_name(name: str, value: object) -> str:
+def first_name(name: str, value: object) -> str:
     """Return the name that was split at its dots, `a.b.c` of a = {b = {c = ...}}."""
     while isinstance(value, Mapping) and value:
         key, value = next(iter(value.items()))

@@ -32,15 +32,15 @@ import os
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from connectors.settings.checks import BOOTSTRAP, GROUP
+from connectors.settings.checks import BOOTSTRAP, first_name
 from connectors.settings.dead_letter_settings import DeadLetterSettings
+from connectors.settings.likely_keys import in_environment, in_file, likely_key
 from connectors.settings.operations_settings import LogSettings, MetricsSettings
 from connectors.settings.options import ENVIRONMENT_BOOTSTRAP, FaultSettings, WorkerOptions
 from connectors.settings.schema_settings import SchemaSettings
@@ -70,9 +70,6 @@ _MIXED: Final = (_ON_FAULT, "topics")
 # What is said of kinds of faults for which pydantic has words of its own.
 _EXTRA: Final = "extra_forbidden"
 _SAID: Final = {_EXTRA: "unknown key", "tuple_type": "write a list, such as [0, 1]"}
-
-# Of librdkafka's settings those that people know by less than their names.
-_OF_KAFKA: Final = (BOOTSTRAP, GROUP, "client.id", "security.protocol")
 
 _PREFIX: Final = "SHARDLOG_"
 _BETWEEN: Final = "__"
@@ -144,7 +141,7 @@ def load_options(
     try:
         return WorkerOptions.model_validate(given)
     except ValidationError as error:
-        raise InvalidRequestError(_one_line(error), path=path) from error
+        raise InvalidRequestError(_one_line(error, given), path=path) from error
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -189,24 +186,30 @@ def _known_keys() -> list[str]:
     return [*names, *inner]
 
 
-def _one_line(error: ValidationError) -> str:
+def _one_line(error: ValidationError, given: Mapping[str, Any]) -> str:
     """Return all complaints in one line, each with the key it is about."""
     complaints = []
     for item in error.errors(include_url=False, include_input=False):
         where = ".".join(str(part) for part in item["loc"])
         what = _SAID.get(item["type"], item["msg"].removeprefix("Value error, "))
         if item["type"] == _EXTRA:
-            what += _meant(where)
+            what += _meant(_whole_name(item["loc"], given))
         complaints.append(f"{where}: {what}" if where else what)
     return "; ".join(complaints)
 
 
 def _meant(key: str) -> str:
     """Return which setting an unknown key is likely meant for, as people write it."""
-    names = {name: name for name in _known_keys()}
-    names |= {name: f'kafka."{name}"' for name in _OF_KAFKA}
-    nearest = get_close_matches(key, names, n=1)
-    return f"; did you mean {names[nearest[0]]}?" if nearest else ""
+    likely = likely_key(key, _known_keys())
+    return f"; did you mean {in_file(likely)}?" if likely is not None else ""
+
+
+def _whole_name(keys: Sequence[object], given: Mapping[str, Any]) -> str:
+    """Return a key with what its dots were taken for: `auto.offset.reset` of a table `auto`."""
+    inner: object = given
+    for key in keys:
+        inner = inner.get(key) if isinstance(inner, Mapping) else None
+    return first_name(".".join(map(str, keys)), inner)
 
 
 def _settings_of(
@@ -241,12 +244,10 @@ def _keys(name: str) -> list[str]:
 
 
 def _no_setting(variable: str, known: Collection[str]) -> InvalidRequestError:
-    names = [key.replace(".", _BETWEEN).upper() for key in known]
-    message = f"{variable}: no such setting"
-    nearest = get_close_matches(variable.removeprefix(_PREFIX).upper(), names, n=1)
-    if nearest:
-        message += f"; did you mean {_PREFIX}{nearest[0]}?"
-    return InvalidRequestError(message)
+    key = variable.removeprefix(_PREFIX).lower().replace(_BETWEEN, ".")
+    likely = likely_key(key, known)
+    meant = "" if likely is None else f"; did you mean {_PREFIX}{in_environment(likely)}?"
+    return InvalidRequestError(f"{variable}: no such setting{meant}")
 
 
 def _parsed(keys: Sequence[str], text: str, where: str) -> object:

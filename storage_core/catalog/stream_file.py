@@ -1,5 +1,6 @@
 """A stream's files as they are read: any process may, beside any writer; nothing is changed."""
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Final, Self
 
 from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.origin import StreamOrigin, is_stream_name
-from storage_core.catalog.root_file import STREAM_FILE, check_root, read_root
+from storage_core.catalog.root_file import STREAM_FILE, check_root, list_streams, read_root
 from storage_core.catalog.stream_meta import (
     OPTIONS_FILE,
     StreamMeta,
@@ -15,10 +16,17 @@ from storage_core.catalog.stream_meta import (
     read_meta,
     read_settings,
 )
-from storage_core.errors import CorruptionError, ForeignDataError, InvalidRequestError
+from storage_core.errors import (
+    CorruptionError,
+    ForeignDataError,
+    InvalidRequestError,
+    ShardlogError,
+)
 from storage_core.ground.durable_file import reading_errors
+from storage_core.ground.likely_names import did_you_mean, listed_names
 
 STAGING_DIRECTORY: Final = "staging"
+_NAMES_TOLD: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +146,17 @@ def _read_files(root: Path, name: str) -> StreamFiles:
         if any(directory.glob("shard-*/db")):
             message = "stream.json is missing though there are shards; restore it from a backup"
             raise CorruptionError(message, stream=name, path=directory / STREAM_FILE) from error
-        message = "there is no such stream"
-        raise InvalidRequestError(message, stream=name, path=root) from error
+        raise InvalidRequestError(_not_there(root, name), stream=name, path=root) from error
     return StreamFiles(directory, meta, read_settings(directory, meta))
+
+
+def _not_there(root: Path, name: str) -> str:
+    """Return what to say of a stream that is not there: which is like it, and which there are."""
+    names: list[str] = []
+    with suppress(ShardlogError):
+        names = list_streams(root)
+    text = "there is no such stream" + did_you_mean([name], names)
+    return f"{text}; there are {listed_names(names, _NAMES_TOLD)}" if names else text
 
 
 def _check_shards(files: StreamFiles) -> None:

@@ -15,7 +15,6 @@ else (engine.py, statements.py, part_files.py).
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +36,7 @@ from storage_core.cold.sql_errors import PartUnreadError, refusal, translated
 from storage_core.cold.statements import question_of
 from storage_core.cold.views import show
 from storage_core.errors import InvalidRequestError, ShardlogError
+from storage_core.ground.likely_names import likely_name, listed_names
 from storage_core.read.parts import part_names, part_path, parts_directory
 
 _NO_TABLE: Final = "Catalog Error: Table with name"
@@ -255,12 +255,9 @@ def _not_there(message: str, names: Collection[str]) -> str:
     """Return the text for a table that is not there: which is like it, and which there are."""
     name = message.removeprefix(_NO_TABLE).split()[0].strip('"')
     first = message.partition(";")[0].rstrip("!")
-    by_folded = {one.lower(): one for one in names}
-    like = get_close_matches(name.lower(), by_folded, 1)
-    meant = f'; did you mean "{by_folded[like[0]]}"?' if like else ""
-    listed = ", ".join(sorted(names)[:_TOLD_MAX]) or "none"
-    more = f" and {len(names) - _TOLD_MAX} more" if len(names) > _TOLD_MAX else ""
-    return f"{first}{meant}; streams: {listed}{more}"
+    like = likely_name(name, names)
+    meant = "" if like is None else f'; did you mean "{like}"?'
+    return f"{first}{meant}; streams: {listed_names(sorted(names), _TOLD_MAX)}"
 
 
 def _answer(

@@ -12,7 +12,7 @@ import pyarrow as pa
 from storage_core.cold.field_columns import FieldColumns
 from storage_core.cold.united import Shown, Source
 from storage_core.format.window import Unit
-from storage_core.read.columns import read_schema
+from storage_core.read.columns import COLUMNS, read_schema
 
 # The primary as a time, in UTC, to the microsecond; null where there is no such time.
 TIME: Final = "time"
@@ -30,6 +30,14 @@ def row_columns(*, has_keys: bool) -> pa.Schema:
             *(*brought, "headers", "timestamp", "timestamp_type", "schema_id", "payload"),
         )
     )
+
+
+def readable_columns(unit: Unit) -> tuple[str, ...]:
+    """Return the columns that rows can be read by, the primary as a time among them."""
+    if unit == "sequence":
+        return COLUMNS
+    behind = COLUMNS.index("primary") + 1
+    return (*COLUMNS[:behind], TIME, *COLUMNS[behind:])
 
 
 class StreamColumns:

@@ -18,6 +18,7 @@ from storage_core.format.keys import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import ShardState
+from storage_core.ground.likely_names import told_unknown
 from storage_core.read.columns import COLUMNS
 
 _NO_INDEX: Final = IndexCounts()
@@ -94,7 +95,7 @@ class ReadRequest:
         self._check_latest_by()
         unknown = sorted(set(self.columns or ()) - set(COLUMNS))
         if unknown:
-            _refuse(f"unknown columns {', '.join(unknown)}; there are {', '.join(COLUMNS)}")
+            _refuse(told_unknown("columns", unknown, COLUMNS))
 
     def _check_latest_by(self) -> None:
         if self.latest_by is None and self.tombstones is False:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from storage_core import InvalidRequestError, SchemaEntry
 from storage_core.fields import AvroSchema, decode_batch, newest_schema
+from storage_core.ground.likely_names import did_you_mean
 from streaming_jobs.field_columns import CORRUPT_VALUE, columns_of
 from streaming_jobs.field_types import field_columns, parsed_schema
 from streaming_jobs.option_values import OptionValues, refuse
@@ -147,8 +148,9 @@ def _check_known(
         message = f"option columns: {CORRUPT_VALUE} is there with mode=PERMISSIVE only"
         raise InvalidRequestError(message)
     if unknown:
+        meant = did_you_mean(unknown, (*fields, *own))
         message = (
-            f"option columns: no {', '.join(unknown)}; the fields of {schema.full_name} are "
+            f"option columns: no {', '.join(unknown)}{meant}; the fields of {schema.full_name} are "
             f"{', '.join(fields)}, and beside them there are {', '.join(own)}"
         )
         raise InvalidRequestError(message)

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
 from storage_core import INT64_MAX, INT64_MIN, InvalidRequestError
+from storage_core.ground.likely_names import did_you_mean
 from streaming_jobs.option_values import (
     ENDING,
     FIELD_OPTIONS,
@@ -182,7 +183,9 @@ def _rules(values: OptionValues) -> RowRules:
     if columns is None or _is_typed(values):
         columns = default_columns(has_headers=has_headers)
     elif unknown := sorted(set(columns) - set(known_columns())):
-        message = f"option columns: no {', '.join(unknown)}; there are {', '.join(known_columns())}"
+        meant = did_you_mean(unknown, known_columns())
+        there = ", ".join(known_columns())
+        message = f"option columns: no {', '.join(unknown)}{meant}; there are {there}"
         raise InvalidRequestError(message)
     elif has_headers and HEADERS not in columns:
         columns = (*columns, HEADERS)

@@ -98,6 +98,7 @@ OPEN_TO_SIBLINGS = (
     "storage_core.exchange.importing",
     "storage_core.fields",
     "storage_core.ground.durable_file",
+    "storage_core.ground.likely_names",
     "storage_core.ground.names_on_demand",
     "storage_core.testing",
 )

@@ -34,7 +34,9 @@ def expect_one_line(ran, complaint):
     [
         ("kafka.group.id=", "group.id"),
         ("kafka.enable.auto.commit=true", "enable.auto.commit cannot be set"),
-        ("kafka.fetch.mim.bytes=3", "fetch.mim.bytes"),
+        ("kafka.fetch.mim.bytes=3", "did you mean fetch.min.bytes?"),
+        ("kafka.brokers=a:1", "did you mean bootstrap.servers?"),
+        ("kafka.auto.offset.reset=earliest", "is set by `start`"),
         ("kafka.partition.assignment.strategy=range", "takes cooperative-sticky alone"),
         ("kafka.partition.assignment.strategy=roundrobin", "leave it out"),
         ("kafka.fetch.min.bytes=abc", "fetch.min.bytes"),

@@ -55,8 +55,9 @@ def test_bad_name_is_refused_in_one_line_and_nothing_is_made(root, call, name):
 @pytest.mark.parametrize("call", [Stream.open, StreamReader.open])
 def test_unknown_stream_is_refused_in_one_line_and_nothing_is_made(stream, call):
     before = sorted(stream.parent.iterdir())
-    with pytest.raises(InvalidRequestError, match=r"^there is no such stream \(stream 'views'"):
-        call(stream.parent, "views")
+    there = r"^there is no such stream; did you mean clicks\?; there are clicks \(stream 'click'"
+    with pytest.raises(InvalidRequestError, match=there):
+        call(stream.parent, "click")
     assert sorted(stream.parent.iterdir()) == before
 
 

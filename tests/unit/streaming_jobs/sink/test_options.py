@@ -86,7 +86,9 @@ def test_what_does_not_fit_a_stream_is_refused(given, said):
 
 
 def test_unknown_option_is_named_before_what_is_missing_or_wrong():
-    with pytest.raises(InvalidRequestError, match="unknown option shard; there are checkpoint"):
+    with pytest.raises(
+        InvalidRequestError, match=r"option shard; did you mean shards\?; there are check"
+    ):
         parse_stream_options({"shard": "1", "lockWait": "x"})
 
 

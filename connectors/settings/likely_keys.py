@@ -1,0 +1,75 @@
+"""Which setting is meant by a key that is none: what other programs call it, or the nearest.
+
+Who comes from Kafka's tools writes `brokers`, `topic` or `auto.offset.reset`, and what is spelled
+most like it would lead elsewhere. Each such name is answered by the setting that does it.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from connectors.kafka_client import likely_setting, setting_called
+from storage_core.ground.likely_names import likely_name
+
+_KAFKA: Final = "kafka"
+# By setting: what it is called elsewhere, with underscores for dots and dashes.
+_CALLED: Final[Mapping[str, tuple[str, ...]]] = {
+    "topics": ("subscribe", "subscription", "topic", "topic_list", "topic_names"),
+    "topic_pattern": ("pattern", "subscribe_pattern", "subscribepattern", "topic_regex"),
+    "schema.registry.url": (
+        *("registry", "registry_url", "schema_registry", "schema_registry_url", "schema_url"),
+        "schemaregistry",
+    ),
+    "start": (
+        *("auto_offset_reset", "from_beginning", "kafka_auto_offset_reset", "offset_reset"),
+        *("starting_offsets", "startingoffsets", "starting_timestamp", "startingtimestamp"),
+    ),
+    "root": ("data_dir", "data_directory", "dir", "directory", "path"),
+    "dead_letters.topic": ("dead_letter_topic", "dlq", "dlq_topic"),
+    "metrics.listen": ("health_port", "listen", "metrics_port", "port"),
+    "log.levels": ("log_level", "loglevel"),
+    "log.file": ("log_file", "logfile"),
+    "stream.retention_hours": ("retention", "retention_ms", "stream_retention", "ttl"),
+    "stream.value_format": ("format", "stream_format", "value_deserializer"),
+}
+_BY_NAME: Final = {name: setting for setting, names in _CALLED.items() for name in names}
+
+
+def likely_key(key: str, known: Collection[str]) -> str | None:
+    """Return the setting that a key is likely meant for; None if none is.
+
+    Args:
+        key: What was written; dots lead into sections.
+        known: The settings there are.
+    """
+    plain = _plain(key)
+    by_plain = {_plain(name): name for name in known}
+    if plain in by_plain or plain in _BY_NAME:
+        return by_plain.get(plain) or _BY_NAME[plain]
+    within = [one for one in known if one.partition(".")[2] == key]
+    if len(within) == 1:
+        return within[0]
+    name = key.removeprefix(f"{_KAFKA}.")
+    called = setting_called(name)
+    nearest = None if called is not None else likely_name(key, known)
+    if nearest is not None:
+        return nearest
+    of_client = called or likely_setting(name)
+    return None if of_client is None else f"{_KAFKA}.{of_client}"
+
+
+def in_file(key: str) -> str:
+    """Return a setting as it is written in the file."""
+    section, _, name = key.partition(".")
+    return f'{section}."{name}"' if section == _KAFKA else key
+
+
+def in_environment(key: str) -> str:
+    """Return a setting as the environment has it, behind our prefix."""
+    section, dot, name = key.partition(".")
+    if section == _KAFKA:
+        name = name.replace(".", "_")
+    return f"{section}{dot}{name}".replace(".", "__").upper()
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace(".", "_").replace("-", "_")
