@@ -90,7 +90,7 @@ class RegistrySettings:
     def question_s_max(self) -> float:
         """How long one question may take, over all its attempts and addresses."""
         waits_s = (self.retry_wait_s * 2**count for count in range(self.retries_max))
-        pauses_s = sum(min(one, self.retry_wait_s_max) for one in waits_s)
+        pauses_s: float = sum(min(one, self.retry_wait_s_max) for one in waits_s)
         return max(_QUESTION_S_MAX, self.timeout_s) + pauses_s
 
     @classmethod
