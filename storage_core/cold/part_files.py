@@ -255,6 +255,9 @@ class _Cache:
 
     def put(self, key: tuple[str, int], value: Layout | bytes, size: int) -> None:
         """Keep something, and drop what was not asked for longest."""
+        if size > CACHE_BYTES_MAX:
+            # It would take the place of all that is kept, and not stay.
+            return
         with self._lock:
             if key not in self._kept:
                 self._kept[key] = value, size

@@ -11,13 +11,14 @@ import os
 import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import md5
 from pathlib import Path
 from subprocess import run
 
 import numpy as np
 import pytest
 
-from storage_core import CorruptionError, InvalidRequestError, Stream, StreamReader
+from storage_core import CorruptionError, InvalidRequestError, Stream, StreamOptions, StreamReader
 from storage_core.cold import part_files
 from storage_core.cold.part_files import ListedPart, PartFiles
 from storage_core.cold.sql import batches_of, connect
@@ -172,6 +173,47 @@ def test_what_is_kept_of_proven_bytes_is_bounded(root, monkeypatch):
         cache = streams._files._cache
         assert cache._bytes == sum(size for _, size in cache._kept.values())
         assert cache._bytes <= 2**16
+
+
+@pytest.fixture
+def large(tmp_path):
+    """A part whose chunks of payloads are larger than what is kept of proven bytes."""
+    payloads = [os.urandom(2**20) for _ in range(4)]
+    with Stream.create(tmp_path, NAME, StreamOptions(shards=1)) as stream:
+        for number, payload in enumerate(payloads):
+            stream.append(number, number, payload)
+        stream.commit()
+        stream.seal()
+    return tmp_path, payloads
+
+
+def test_chunks_larger_than_what_is_kept_are_proven_and_read_a_bounded_number_of_times(
+    large, monkeypatch
+):
+    root, payloads = large
+    monkeypatch.setattr(part_files, "CACHE_BYTES_MAX", 2**18)
+    read, sizes = part_files.read_exactly, []
+    monkeypatch.setattr(
+        part_files,
+        "read_exactly",
+        lambda file, begin, size: sizes.append(size) or read(file, begin, size),
+    )
+    query = f"SELECT md5(payload) FROM {NAME} ORDER BY address"
+    (found,) = answers(root, query)
+    assert [one for (one,) in found] == [md5(one).hexdigest() for one in payloads]  # noqa: S324 - as DuckDB has it
+    assert sum(sizes) < 3 * part_of(root).entry.size
+    other_bit(part_of(root).path, 2**20)
+    assert isinstance(rows_or_error(root, query), CorruptionError)
+
+
+def test_what_is_too_large_to_be_kept_takes_the_place_of_nothing(monkeypatch):
+    monkeypatch.setattr(part_files, "CACHE_BYTES_MAX", 100)
+    cache = part_files._Cache()
+    cache.put(("small", 0), b"x" * 60, 60)
+    cache.put(("large", 0), b"x" * 101, 101)
+    assert cache.get(("small", 0)) is not None
+    cache.put(("as large as may be", 0), b"x" * 100, 100)
+    assert [*cache._kept] == [("as large as may be", 0)]
 
 
 @pytest.mark.parametrize("store", ["v3-parts", "v3-chunks", "v3-blocks"])
