@@ -45,9 +45,13 @@ def likely_key(key: str, known: Collection[str]) -> str | None:
     by_plain = {_plain(name): name for name in known}
     if plain in by_plain or plain in _BY_NAME:
         return by_plain.get(plain) or _BY_NAME[plain]
-    within = [one for one in known if one.partition(".")[2] == key]
-    if len(within) == 1:
-        return within[0]
+    inner = [one for one in known if one.partition(".")[2] == key]
+    if len(inner) == 1:
+        return inner[0]
+    if within := {one.partition(".")[2]: one for one in keys_beside(key, known)}:
+        # By what follows the section alone: all of them begin with it.
+        nearest = likely_name(key.partition(".")[2], within)
+        return None if nearest is None else within[nearest]
     name = key.removeprefix(f"{_KAFKA}.")
     called = setting_called(name)
     nearest = None if called is not None else likely_name(key, known)
@@ -55,6 +59,12 @@ def likely_key(key: str, known: Collection[str]) -> str | None:
         return nearest
     of_client = called or likely_setting(name)
     return None if of_client is None else f"{_KAFKA}.{of_client}"
+
+
+def keys_beside(key: str, known: Collection[str]) -> list[str]:
+    """Return the settings of the section that a key names; none if it names no section."""
+    section, dot, _ = key.partition(".")
+    return [one for one in known if dot and one.startswith(f"{section}.")]
 
 
 def in_file(key: str) -> str:

@@ -40,12 +40,13 @@ from pydantic import BaseModel, ValidationError
 
 from connectors.settings.checks import BOOTSTRAP, first_name
 from connectors.settings.dead_letter_settings import DeadLetterSettings
-from connectors.settings.likely_keys import in_environment, in_file, likely_key
+from connectors.settings.likely_keys import in_environment, in_file, keys_beside, likely_key
 from connectors.settings.operations_settings import LogSettings, MetricsSettings
 from connectors.settings.options import ENVIRONMENT_BOOTSTRAP, FaultSettings, WorkerOptions
 from connectors.settings.schema_settings import SchemaSettings
 from connectors.settings.stream_settings import StreamSettings
 from storage_core import InvalidRequestError
+from storage_core.ground.likely_names import listed_names
 
 _ON_FAULT: Final = "on_fault"
 # Sections whose keys come together from file, environment and command line.
@@ -200,8 +201,11 @@ def _one_line(error: ValidationError, given: Mapping[str, Any]) -> str:
 
 def _meant(key: str) -> str:
     """Return which setting an unknown key is likely meant for, as people write it."""
-    likely = likely_key(key, _known_keys())
-    return f"; did you mean {in_file(likely)}?" if likely is not None else ""
+    known = _known_keys()
+    likely = likely_key(key, known)
+    beside = keys_beside(key, known)
+    meant = f"; did you mean {in_file(likely)}?" if likely is not None else ""
+    return meant or (f"; there are {listed_names(beside)}" if beside else "")
 
 
 def _whole_name(keys: Sequence[object], given: Mapping[str, Any]) -> str:

@@ -213,6 +213,12 @@ def test_unknown_key_is_answered_with_the_one_it_is_likely_meant_for(load, key, 
     assert refused.value.message.endswith(f": unknown key; did you mean {meant}?")
 
 
+def test_unknown_key_of_a_section_that_is_like_none_is_answered_by_those_there_are(load):
+    said = refusal(load, overrides=["dead_letters.forward=true"])
+    assert "dead_letters.forward: unknown key; there are dead_letters." in said
+    assert "dead_letters.topic" in said
+
+
 def test_unknown_key_that_is_like_none_is_answered_plainly(load):
     assert "did you mean" not in refusal(load, text="xyzzy = 1\n" + WHOLE)
 
