@@ -11,8 +11,8 @@ from storage_core import Stream, StreamOptions, StreamOrigin, SystemClock
 from tests.unit.connectors.silent import silent_peer
 
 CLOCK = SystemClock()
-# What a check waits at least, 2 s, and what a slow machine adds.
-CHECK_MAX_S = 8.0
+# Below the 41 s of one question with all its attempts; a check takes 2 s on a machine at rest.
+CHECK_MAX_S = 30.0
 
 
 @pytest.fixture

@@ -247,7 +247,7 @@ def test_address_that_is_silent_leaves_the_next_its_share_of_the_time(script) ->
     script.answer("/schemas/ids/7", {"schema": INT})
     with silent_peer() as silent:
         settings = RegistrySettings.parse({"url": f"http://{silent},{script.url}"})
-        assert RegistryClient(settings, question_s_max=2.0).schema_by_id(7).text == INT
+        assert RegistryClient(settings, question_s_max=4.0).schema_by_id(7).text == INT
 
 
 @pytest.mark.parametrize(
