@@ -16,16 +16,22 @@ _COPY_MAX_S = 60.0
 _CLOCK = SystemClock()
 
 
-def snapshot(source: Path, to: Path, ignore: Callable[..., Any] | None = None) -> Path:
+def snapshot(
+    source: Path,
+    to: Path,
+    ignore: Callable[..., Any] | None = None,
+    copy: Callable[[str, str], object] = shutil.copy2,
+) -> Path:
     """Copy a directory whose owner waits, as it was at one moment; return the copy.
 
-    What RocksDB does behind ends by itself: files that changed meanwhile are copied once more.
+    What RocksDB and the thread of the index do behind ends by itself: files that changed meanwhile
+    are copied once more, each by `copy`.
     """
     deadline = _CLOCK.monotonic_s() + _COPY_MAX_S
     while True:
         before = _state(source)
         try:
-            shutil.copytree(source, to, ignore=ignore)
+            shutil.copytree(source, to, ignore=ignore, copy_function=copy)
         except (shutil.Error, FileNotFoundError) as error:
             changed: Exception | None = error
         else:

@@ -1,11 +1,10 @@
 """Loaded frames and views, used again and again while the stream grows."""
 
-import shutil
-
 import pytest
 from pyspark.errors import PythonException
 
 from pyspark_shardlog import snapshot
+from tests.snapshots import snapshot as snapshot_of
 from tests.spark.lab import NAME, numbers_of
 
 
@@ -54,7 +53,7 @@ def test_snapshot_is_one_moment_in_every_action(full, use, takes):
 def test_copy_of_the_root_is_refused_in_every_action(full, use):
     frame = use(full)
     copy, root = full.log.root.with_name("copy"), full.log.root.with_name("the root")
-    shutil.copytree(full.log.root, copy)
+    snapshot_of(full.log.root, copy)
     assert frame.count() == 10
     full.log.append(5, first=10)
     full.log.root.rename(root)

@@ -23,6 +23,7 @@ from streaming_jobs.sink.options import parse_batch_options
 from streaming_jobs.sink.target import find_or_make
 from streaming_jobs.sink.task import stage
 from streaming_jobs.sink.writer import ShardStreamWriter
+from tests.snapshots import snapshot
 from tests.unit.forks import in_fork
 from tests.unit.streaming_jobs.sink.sink_lab import MAPPING, SinkLab, batch_of
 from tests.waiting import WAIT_MAX_S, await_that
@@ -339,7 +340,7 @@ def test_task_that_finds_another_root_names_the_host(lab, tmp_path):
 def test_task_that_finds_a_copy_stages_nothing_there(lab, tmp_path):
     lab.run(0, [1])
     copy, root = tmp_path / "copy", tmp_path / "the root"
-    shutil.copytree(lab.root, copy)
+    snapshot(lab.root, copy)
     lab.root.rename(root)
     copy.rename(lab.root)
     with pytest.raises(ForeignDataError, match=r"host .* has a copy of stream 's' at"):

@@ -16,6 +16,7 @@ from streaming_jobs.source.options import parse_source_options
 from streaming_jobs.source.ranges import RangeReader
 from streaming_jobs.source.requests import RowRules
 from streaming_jobs.source.task import TaskRules, added_ranges, read_range
+from tests.snapshots import snapshot
 from tests.unit.streaming_jobs.source.source_lab import FIRST_MS, NAME, SourceLab
 
 RULES = TaskRules(RowRules(("offset",)), fails_on_loss=True, end_wait_s=0.05)
@@ -49,8 +50,7 @@ def count(ranges, readers: OpenReaders) -> int:
 def copy_of(lab: SourceLab, *, links: bool = False):
     """Copy the root as it stands."""
     copy = lab.root.with_name("copy")
-    shutil.copytree(lab.root, copy, copy_function=os.link if links else shutil.copy2)
-    return copy
+    return snapshot(lab.root, copy, copy=os.link if links else shutil.copy2)
 
 
 def swap(lab: SourceLab, copy) -> None:
