@@ -147,7 +147,7 @@ class PartFiles:
             data = read_exactly(file, first, last - first)
             pieces = _proven_pieces(data, layout, numbers)
             for number in {numbers[0], numbers[-1]} if is_portion else ():
-                self._cache.put((part.url, number), bytes(pieces[number]), len(pieces[number]))
+                self._cache.put_piece((part.url, number), pieces[number])
         return data[begin - first : end - first] if is_portion else data
 
     def _kept(self, url: str, numbers: range) -> bytes | None:
@@ -252,6 +252,11 @@ class _Cache:
                 return None
             self._kept.move_to_end(key)
             return self._kept[key][0]
+
+    def put_piece(self, key: tuple[str, int], piece: memoryview) -> None:
+        """Keep a copy of a piece, of one that fits."""
+        if len(piece) <= CACHE_BYTES_MAX:
+            self.put(key, bytes(piece), len(piece))
 
     def put(self, key: tuple[str, int], value: Layout | bytes, size: int) -> None:
         """Keep something, and drop what was not asked for longest."""
