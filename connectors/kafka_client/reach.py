@@ -19,7 +19,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import admin as rdadmin
 
-from connectors.kafka_client.settings import LOGGER_NAME, admin_settings
+from connectors.kafka_client.settings import LOGGER_NAME, admin_settings, line_without_secrets
 from connectors.kafka_client.translate import translated
 from storage_core import (
     BrokerUnavailableError,
@@ -33,6 +33,7 @@ _LOOK_EVERY_S: Final = 0.2
 # A broker that starts may refuse for a moment what it takes a moment later.
 _SURE_AFTER_S: Final = 3.0
 _LOOK_CLOSER_S: Final = 2.0
+_TOKENS_FROM: Final = "sasl.oauthbearer.token.endpoint.url"
 _CLOCK: Final = SystemClock()
 _library: Any = rdadmin
 
@@ -74,6 +75,17 @@ _CAUSES: Final = (
         (KafkaError._SSL,),  # noqa: SLF001 - librdkafka's own names begin so
         ("SSL handshake failed",),
         "check kafka.ssl.*: authorities, certificate, key and the host's name",
+    ),
+    _Cause(
+        (),
+        ("OAUTHBEARER token: Failed to connect", "OAUTHBEARER token: Could not resolve"),
+        "start what gives tokens, or mend kafka.sasl.oauthbearer.token.endpoint.url",
+        may_pass=True,
+    ),
+    _Cause(
+        (),
+        ("Failed to acquire SASL OAUTHBEARER token",),
+        "check kafka.sasl.oauthbearer.token.endpoint.url, client.id and client.secret",
     ),
     _Cause(
         (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED),  # noqa: SLF001
@@ -134,7 +146,7 @@ def await_broker(
         heard.look_closer(str(settings.get("security.protocol", "plaintext")))
         if waited_s >= timeout_s or heard.is_hopeless:
             servers = settings.get("bootstrap.servers") or settings.get("metadata.broker.list")
-            raise heard.verdict(str(servers), waited_s)
+            raise heard.verdict(str(servers), waited_s, settings.get(_TOKENS_FROM))
 
 
 class _Heard:
@@ -165,13 +177,16 @@ class _Heard:
                 if speaks_tls(address):
                     self._told[address] = (_TLS_LISTENER, text)
 
-    def verdict(self, servers: str, waited_s: float) -> ShardlogError:
+    def verdict(self, servers: str, waited_s: float, tokens_from: object = None) -> ShardlogError:
         """Return the error for what was heard; what will not pass comes first."""
         if not self._told:
             message = (
                 f"no broker answers at {servers} in {waited_s:.0f} s, and none refuses: check host "
                 "and port, firewalls, and that the listener speaks kafka.security.protocol"
             )
+            if tokens_from is not None:
+                # NOTE: librdkafka (2.16) waits 20 s for it, and says nothing meanwhile.
+                message += f"; or no token comes from {line_without_secrets(str(tokens_from))}"
             return BrokerUnavailableError(message)
         ranked = sorted(self._told.values(), key=lambda told: told[0].may_pass)
         (cause, text), others = ranked[0], len(ranked) - 1

@@ -181,3 +181,14 @@ def test_broker_serves_once_it_names_itself_and_a_controller():
     assert not Admin({"bootstrap.servers": "127.0.0.1:1"}).is_serving(0.1)
     with listening(stay_silent) as address:
         assert not Admin({"bootstrap.servers": address}).is_serving(0.1)
+
+
+def test_endpoint_that_gives_no_token_is_named():
+    with listening(stay_silent) as address:
+        oidc = {"sasl_mechanism": "OAUTHBEARER", "sasl_oauthbearer_method": "oidc"}
+        oidc |= {"security_protocol": "sasl_plaintext", "sasl_oauthbearer_client_id": "jo"}
+        oidc |= {"sasl_oauthbearer_client_secret": "canary"}
+        oidc |= {"sasl_oauthbearer_token_endpoint_url": "http://127.0.0.1:1/tokens"}
+        said = refusal(BrokerUnavailableError, address, wait_s=1.0, **oidc)
+    expect(said, "127.0.0.1:1", "token")
+    assert "canary" not in said
