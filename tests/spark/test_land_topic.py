@@ -160,7 +160,7 @@ def test_values_of_avro_land_as_typed_columns_of_every_version(lab, into):
     ("options", "told"),
     [
         ({"schema": "nowhere.avsc"}, "option schema: nowhere.avsc cannot be read"),
-        ({"columns": "timestamp,hate"}, r"no hate; did you mean heat\?; the fields of Heat are"),
+        ({"columns": "timestamp,hate"}, r"no hate; did you mean late\?; the fields of Heat are"),
         ({"columns": "heat"}, "columns must have timestamp"),
         ({"mode": "STRICT"}, "'STRICT' is not FAILFAST"),
         ({"max_rows": 0}, "'0' is not a whole number from 1"),
