@@ -21,6 +21,7 @@ import pytest
 from storage_core import CorruptionError, InvalidRequestError, Stream, StreamOptions, StreamReader
 from storage_core.cold import part_files
 from storage_core.cold.part_files import ListedPart, PartFiles
+from storage_core.cold.part_layout import read_exactly
 from storage_core.cold.sql import batches_of, connect
 from storage_core.sealed.part_groups import foot_of
 from tests.log.cold.cold_lab import NAME, ColdLab
@@ -192,12 +193,13 @@ def test_chunks_larger_than_what_is_kept_are_proven_and_read_a_bounded_number_of
 ):
     root, payloads = large
     monkeypatch.setattr(part_files, "CACHE_BYTES_MAX", 2**18)
-    read, sizes = part_files.read_exactly, []
-    monkeypatch.setattr(
-        part_files,
-        "read_exactly",
-        lambda file, begin, size: sizes.append(size) or read(file, begin, size),
-    )
+    read, sizes = read_exactly, []
+
+    def counted(file, begin, size):
+        sizes.append(size)
+        return read(file, begin, size)
+
+    monkeypatch.setattr(part_files, "read_exactly", counted)
     query = f"SELECT md5(payload) FROM {NAME} ORDER BY address"
     (found,) = answers(root, query)
     assert [one for (one,) in found] == [md5(one).hexdigest() for one in payloads]  # noqa: S324 - as DuckDB has it

@@ -314,7 +314,7 @@ def test_streams_of_several_versions_are_read_by_the_newest_of_all(lab):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"columns": "device,heet"}, "no heet; did you mean heat?; the fields of Reading are device"),
+        ({"columns": "device,heet"}, "no heet; did you mean heat?; the fields of Reading are"),
         ({"columns": "device,_corrupt_value"}, "_corrupt_value is there with mode=PERMISSIVE only"),
         ({"mode": "lenient"}, "'lenient' is not FAILFAST or PERMISSIVE or DROPMALFORMED"),
         ({"readerSchema": "reading-value"}, "as reading-value --version 1"),
