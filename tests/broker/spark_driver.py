@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 import demo.job
 from tests.broker.from_avro_driver import rows_of_both
 from tests.broker.kafka_format_driver import of_format
+from tests.spark.session import prepare_environment
 
 
 def of_the_demo(_spark: SparkSession, *, telemetry: str, root: str, place: str) -> dict[str, Any]:
@@ -35,7 +36,7 @@ def main(jars: str) -> None:
     # Spark's own programs write to the standard output too.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    prepare_environment()
     builder = SparkSession.Builder().master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.session.timeZone", "UTC")
     builder = builder.config("spark.driver.host", "127.0.0.1")

@@ -8,14 +8,15 @@ and answers with one (spark_driver.py).
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 from threading import Timer
 from typing import Any, Self
 
-from connectors.dev_stack.java import SHORT_LIVED
 from tests.broker.spark_kafka import avro_jars, connector_jars
+from tests.spark.session import JVM, python_path, quick_settings
 
 REPOSITORY = Path(__file__).parents[2]
 ANSWER_MAX_S = 600.0
@@ -23,11 +24,15 @@ _QUOTE_CHARS = 3000
 
 
 def spark_environment() -> dict[str, str]:
-    """Return the environment of a Spark program that ends soon."""
+    """Return the environment of a Spark program that makes a session of its own: quick settings."""
+    quick = shlex.join(
+        word for one in quick_settings().items() for word in ("--conf", "=".join(one))
+    )
     return {
         **os.environ,
-        "PYTHONPATH": os.fspath(REPOSITORY),
-        "JDK_JAVA_OPTIONS": " ".join(SHORT_LIVED),
+        "PYTHONPATH": python_path(),
+        "PYSPARK_SUBMIT_ARGS": f"{quick} pyspark-shell",
+        "SPARK_LAUNCHER_OPTS": JVM,
     }
 
 

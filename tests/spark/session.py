@@ -10,6 +10,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from tests.spark.shared_classes import class_archive
+from tests.spark.worker_forks import python_that_forks
 from tests.thin import EVERY_CASE
 from tests.tidy.tree import ROOT
 
@@ -17,8 +19,8 @@ LOCAL = "local[2,4]"
 _WORKER_PATH = Path(__file__).parent / "worker_path"
 # Sessions of tests are short and their data small: what Spark compiles, plans again and asks other
 # programs for costs more than it saves. Spark as it comes runs the source and the sink in
-# test_twins.py, a job's command in test_command_stops_at_a_signal_and_goes_on, what tests/broker
-# compares with Kafka's source, and all where every case is wanted (make faults KIND=spark).
+# test_twins.py, a command in test_roll_up.py, and all where every case is wanted (make faults
+# KIND=spark).
 _FILES = "org.apache.spark.sql.execution.streaming.checkpointing"
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _QUICK = {
@@ -32,8 +34,7 @@ _QUICK = {
         f"{_FILES}.FileSystemBasedCheckpointFileManager"
     ),
 }
-_WARM = {"spark.python.daemon.module": "tests.spark.warm_daemon"}
-QUICK, WARM = ({}, {}) if EVERY_CASE else (_QUICK, _WARM)
+QUICK = {} if EVERY_CASE else _QUICK
 SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -43,21 +44,50 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-# What is quick, for the command of a job.
-QUICK_ARGUMENTS = [word for pair in QUICK.items() for word in ("--conf", "=".join(pair))]
+
+
+def python_path() -> str:
+    """Return where Python processes find tests, and what they do first."""
+    paths = [str(ROOT), str(_WORKER_PATH), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return os.pathsep.join(dict.fromkeys(paths))
+
+
+def prepare_environment() -> None:
+    """Tell a JVM that starts what its Python processes run, and where they find tests."""
+    # Unset, workers run whatever python3 PATH has, and do not find what tests hand to them.
+    os.environ["PYTHONPATH"] = python_path()
+    python = sys.executable if EVERY_CASE else python_that_forks()
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python
+    os.environ["SPARK_LAUNCHER_OPTS"] = JVM
+
+
+def with_classes(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return settings whose JVMs have the classes of all others, unless one leaves its own."""
+    return {
+        name: f"{value} {' '.join(class_archive())}" if value == JVM else value
+        for name, value in settings.items()
+    }
+
+
+def quick_settings() -> dict[str, str]:
+    """Return what is quick, for a program that makes a session of its own."""
+    return with_classes(QUICK)
+
+
+def quick_arguments(*, of_spark: bool = True) -> list[str]:
+    """Return what is quick for the command of a job; its JVM alone, or Spark too."""
+    names = QUICK if of_spark else QUICK.keys() & {"spark.driver.extraJavaOptions"}
+    pairs = [f"{name}={value}" for name, value in quick_settings().items() if name in names]
+    return [word for pair in pairs for word in ("--conf", pair)]
 
 
 def make_session(
     place: Path, master: str = LOCAL, settings: Mapping[str, str] = QUICK
 ) -> SparkSession:
     """Start Spark with two task slots; what it leaves on disk goes to a place."""
-    # Unset, workers run whatever python3 PATH has, and do not find what tests hand to them.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    paths = [str(ROOT), str(_WORKER_PATH), *filter(None, [os.environ.get("PYTHONPATH")])]
-    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
-    os.environ["SPARK_LAUNCHER_OPTS"] = JVM
+    prepare_environment()
     builder = SparkSession.Builder().master(master).appName("shardlog-tests")
-    for name, value in {**SETTINGS, **WARM, **settings}.items():
+    for name, value in {**SETTINGS, **with_classes(settings)}.items():
         builder = builder.config(name, value)
     builder = builder.config("spark.local.dir", str(place / "local"))
     builder = builder.config("spark.sql.warehouse.dir", str(place / "warehouse"))

@@ -1,8 +1,6 @@
 """`land_topic`: a stream lands in Parquet, each record once, whoever reads it."""
 
-import os
 import re
-import signal
 import subprocess
 import sys
 from datetime import timedelta
@@ -15,15 +13,11 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from storage_core import ForeignDataError, InvalidRequestError, SystemClock
 from streaming_jobs.jobs.land_topic import land_topic
 from tests.spark.avro_rows import BROKEN, VERSIONS, append_heat
-from tests.spark.kills import kills
 from tests.spark.lab import NAME
-from tests.spark.session import QUICK_ARGUMENTS
-from tests.spark.source_driver import OFFSETS_A_BATCH
-from tests.spark.test_source_kill import driver, kill_when_reached
+from tests.spark.session import quick_arguments
 from tests.unit.streaming_jobs.source.source_lab import FIRST_MS, SourceLab
 
 REPOSITORY = Path(__file__).parents[2]
-PHASES = ("staged", "decided", "landed")
 SECONDS_MAX = 600
 DAY_MS = 86_400_000
 SMALLEST = 1
@@ -209,17 +203,6 @@ def test_value_that_cannot_be_read_is_treated_as_the_mode_says(lab, into):
     assert found == sorted([(1.0, None), (2.0, None), (3.0, None), (None, BROKEN)], key=str)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("_number", "phase", "batch"), kills(PHASES, few=1))
-def test_killed_driver_lands_every_row_once(lab, into, _number, phase, batch):
-    lab.log.create(shards=2)
-    lab.log.append(4 * OFFSETS_A_BATCH)
-    kill_when_reached(driver("landing_driver", into.parent, phase, batch))
-    lab.log.append(OFFSETS_A_BATCH, first=4 * OFFSETS_A_BATCH)
-    run(lab, into, max_rows=OFFSETS_A_BATCH)
-    assert landed(into) == list(range(5 * OFFSETS_A_BATCH))
-
-
 def test_command_tells_why_it_failed_in_one_line(tmp_path, into):
     log = SourceLab(tmp_path / "root")
     log.create(shards=2)
@@ -228,7 +211,7 @@ def test_command_tells_why_it_failed_in_one_line(tmp_path, into):
     module = "streaming_jobs.jobs.land_topic"
     arguments = [sys.executable, "-m", module, str(log.root), NAME, str(into), "--once"]
     job = subprocess.run(
-        [*arguments, "--master", "local[2]", *QUICK_ARGUMENTS],
+        [*arguments, "--master", "local[2]", *quick_arguments()],
         capture_output=True,
         text=True,
         cwd=REPOSITORY,
@@ -237,27 +220,3 @@ def test_command_tells_why_it_failed_in_one_line(tmp_path, into):
     assert job.returncode == 2
     assert job.stdout == ""
     assert re.fullmatch(r"land_topic: [^\n]*stream 'events'[^\n]*\n", job.stderr)
-
-
-def test_command_stops_at_a_signal_and_goes_on(tmp_path, into):
-    log = SourceLab(tmp_path / "root")
-    log.create(shards=2)
-    log.append(100)
-    module = "streaming_jobs.jobs.land_topic"
-    arguments = [sys.executable, "-m", module, str(log.root), NAME, str(into)]
-    with subprocess.Popen(
-        [*arguments, "--trigger", "1 second", "--master", "local[2]"],
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=REPOSITORY,
-        start_new_session=True,
-    ) as job:
-        assert job.stderr is not None
-        told = [next(line for line in job.stderr if "batch 0: 100 rows" in line)]
-        # To the whole group, as a terminal sends it.
-        os.killpg(job.pid, signal.SIGINT)
-        told += list(job.stderr)
-    assert job.returncode == 0, told
-    assert told[-1] == "land_topic: done, asked to stop: 100 rows in 1 batch\n"
-    assert landed(into) == list(range(100))
-    log.close()

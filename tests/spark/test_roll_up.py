@@ -1,7 +1,9 @@
 """`roll_up`: each level is what all rows come to at once, however late, in whatever runs."""
 
 import logging
+import os
 import random
+import signal
 import subprocess
 import sys
 from datetime import timedelta
@@ -14,12 +16,11 @@ from storage_core import InvalidRequestError, Stream, StreamReader, drop_stream,
 from streaming_jobs.jobs import roll_up as job
 from streaming_jobs.jobs.calendar import LEVELS
 from streaming_jobs.jobs.roll_up import roll_up
-from tests.spark.kills import kills
-from tests.spark.rollup_driver import PHASES, ROWS_A_BATCH, reporting_steps
+from tests.spark.rollup_driver import PHASES, reporting_steps
 from tests.spark.rollup_lab import FIELD, NAME, RollupLab, readings
-from tests.spark.session import QUICK_ARGUMENTS
-from tests.spark.test_source_kill import REPOSITORY, driver, kill_when_reached
+from tests.spark.session import quick_arguments
 from tests.thin import EVERY_CASE, thinned
+from tests.tidy.tree import ROOT
 
 HOUR_MS = 3_600_000
 FIRST_MS = 1_700_006_400_000
@@ -216,20 +217,6 @@ def test_one_level_is_whole_from_the_latest_row_on(spark, rolled):
     rolled.check(["day"])
 
 
-@pytest.mark.slow
-def test_killed_drivers_leave_what_all_rows_come_to(spark, rolled):
-    rolled.create()
-    given = readings(random.Random(3), 4 * ROWS_A_BATCH)
-    rolled.measure(given[: 2 * ROWS_A_BATCH])
-    for number, phase, batch in kills(PHASES, few=1):
-        kill_when_reached(driver("rollup_driver", rolled.place, phase, batch))
-        # What comes before the restart is behind the batch that comes again.
-        first = (2 + number % 2) * ROWS_A_BATCH
-        rolled.measure(given[first : first + ROWS_A_BATCH])
-    rolled.roll_up(spark)
-    rolled.check()
-
-
 # At the first of them a driver is killed.
 @pytest.mark.parametrize("phase", PHASES[1:])
 def test_batch_that_fails_at_any_step_comes_again_and_says_the_same(
@@ -254,19 +241,24 @@ def test_batch_that_fails_at_any_step_comes_again_and_says_the_same(
     rolled.check(("hour", "day"))
 
 
-def test_command_rolls_up_and_tells_each_batch(rolled):
+def test_command_rolls_up_and_tells_each_batch_until_a_signal_stops_it(rolled):
     rolled.create()
     rolled.measure([(1, FIRST_MS, 5), (1, FIRST_MS + 1, 7)])
     module = [sys.executable, "-m", "streaming_jobs.jobs.roll_up", str(rolled.root), NAME]
-    options = ["--value", FIELD, "--zone", rolled.zone, "--master", "local[2]", "--once"]
-    options += ["--checkpoint", str(rolled.place / "checkpoint")]
-    done = subprocess.run(
-        [*module, *options, *QUICK_ARGUMENTS],
-        capture_output=True,
+    options = ["--value", FIELD, "--zone", rolled.zone, "--trigger", "1 second"]
+    options += ["--checkpoint", str(rolled.place / "checkpoint"), "--master", "local[2]"]
+    with subprocess.Popen(
+        [*module, *options, *quick_arguments(of_spark=False)],
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
-        cwd=REPOSITORY,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.splitlines()[-1] == ("roll_up: done, all that was there: 2 rows in 1 batch")
+        cwd=ROOT,
+        start_new_session=True,
+    ) as command:
+        assert command.stderr is not None
+        told = [next(line for line in command.stderr if "batch 0: 2 rows" in line)]
+        # To the whole group, as a terminal sends it.
+        os.killpg(command.pid, signal.SIGINT)
+        told += list(command.stderr)
+    assert command.returncode == 0, told
+    assert told[-1] == "roll_up: done, asked to stop: 2 rows in 1 batch\n"
     rolled.check()

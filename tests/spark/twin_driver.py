@@ -5,31 +5,25 @@
 In one stage a query reads a stream's two shards and writes what it reads to another stream. The
 first attempt at shard 0 stops at its last row until its twin is there too; then both go on to
 their end. Spark speculates neither within one process nor on one host, so this is a standalone
-cluster of a master and two workers, on two addresses of the loopback. All end with the driver's
-process group.
+cluster of a master and two workers, on two addresses of the loopback. They share the driver's JVM;
+each executor has one of its own. All end with the driver's process group.
 """
 
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import pyspark
-from pyspark import TaskContext
+from pyspark import SparkConf, SparkContext, TaskContext
 from pyspark.sql.functions import udf
 
-from tests.spark.session import JVM, make_session
-from tests.tidy.tree import ROOT
+from tests.spark.session import JVM, SETTINGS, make_session, prepare_environment, with_classes
 from tests.unit.streaming_jobs.source.source_lab import NAME
 from tests.waiting import await_that
 
 SINK = "written"
 ROWS_A_SHARD = 3_000
 TWIN_MAX_S = 400.0
-_SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
-_MASTER = "org.apache.spark.deploy.master.Master"
-_WORKER = "org.apache.spark.deploy.worker.Worker"
 _SETTINGS = {
     "spark.driver.extraJavaOptions": JVM,
     "spark.executor.extraJavaOptions": JVM,
@@ -40,6 +34,7 @@ _SETTINGS = {
     "spark.speculation.multiplier": "1.1",
     "spark.speculation.quantile": "0.5",
 }
+_MEMORY_MB = 1024
 
 
 def meeting(place: Path, last: int) -> Callable[[int], int]:
@@ -59,26 +54,25 @@ def meeting(place: Path, last: int) -> Callable[[int], int]:
 
 
 def start_cluster(place: Path) -> str:
-    """Start a master and two workers; return where the master is."""
-    command = [str(_SPARK_CLASS), _MASTER, "--host", "127.0.0.1", "--port", "0"]
-    log = place / "master.log"
-    spawn([*command, "--webui-port", "0"], log)
-    await_that(lambda: "spark://" in log.read_text(), "the master")
-    words = log.read_text().split()
-    master = next(word for word in words if word.startswith("spark://")).rstrip(",")
+    """Start a master and two workers in the JVM that the session will have; return its address."""
+    prepare_environment()
+    conf = SparkConf().setAll([*SETTINGS.items(), *with_classes(_SETTINGS).items()])
+    SparkContext._ensure_initialized(conf=conf)
+    jvm: Any = SparkContext._jvm
+    gateway: Any = SparkContext._gateway
+    settings, none = jvm.org.apache.spark.SparkConf(), jvm.scala.Option.apply(None)
+    deploy = jvm.org.apache.spark.deploy
+    started = deploy.master.Master.startRpcEnvAndEndpoint("127.0.0.1", 0, 0, settings)
+    master = f"spark://127.0.0.1:{started._1().address().port()}"
+    masters = gateway.new_array(jvm.java.lang.String, 1)
+    masters[0] = master
     for number in (1, 2):
-        options = ["--host", f"127.0.0.{number}", "-c", "1", "-m", "1g", "--webui-port", "0"]
-        work = ["--work-dir", str(place / f"work-{number}")]
-        spawn([str(_SPARK_CLASS), _WORKER, *options, *work, master], place / f"worker-{number}.log")
+        work = str(place / f"work-{number}")
+        at = (f"127.0.0.{number}", 0, 0, 1, _MEMORY_MB, masters, work)
+        deploy.worker.Worker.startRpcEnvAndEndpoint(
+            *at, jvm.scala.Option.apply(number), settings, none
+        )
     return master
-
-
-def spawn(command: list[str], log: Path) -> None:
-    """Start a process of the cluster, which ends with the group."""
-    variables = {"PYTHONPATH": str(ROOT), "SPARK_DAEMON_MEMORY": "256m", "SPARK_NO_DAEMONIZE": "1"}
-    variables |= {"SPARK_DAEMON_JAVA_OPTS": JVM, "SPARK_LAUNCHER_OPTS": JVM}
-    with log.open("wb") as out:
-        subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, **variables})
 
 
 def main(place: Path) -> None:

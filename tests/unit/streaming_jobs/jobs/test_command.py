@@ -118,10 +118,11 @@ def test_signal_that_is_not_to_be_heard_is_not():
 
 
 class Query:
-    """A query whose batches take no time, and that ends with an error once it is stopped."""
+    """A query whose batches take no time; it ends by itself, with an error, or once stopped."""
 
-    def __init__(self, error=None):
+    def __init__(self, error=None, *, ends=False):
         self.error = error
+        self.ends = ends
         self.stopped = False
         self.status = {"isTriggerActive": False}
         self.recentProgress = ()
@@ -129,7 +130,7 @@ class Query:
     def awaitTermination(self, _seconds):  # noqa: N802 - Spark's
         if self.error is not None:
             raise self.error
-        return False
+        return self.ends
 
     def stop(self):
         self.stopped = True
@@ -164,6 +165,15 @@ def test_query_that_is_to_end_is_stopped_without_sparks_words():
     assert query.stopped
     assert spark.is_hushed
     assert told == ["done, asked to stop: no new rows"]
+
+
+def test_query_that_ends_by_itself_is_told_as_such():
+    query: Any = Query(ends=True)
+    spark: Any = Spark()
+    told: list[str] = []
+    command.await_end(lambda _session: query, spark, threading.Event(), told.append)
+    assert not query.stopped
+    assert told == ["done, all that was there: no new rows"]
 
 
 def test_job_that_was_asked_to_stop_before_its_query_begins_none():
