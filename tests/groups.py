@@ -13,7 +13,12 @@ from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
 
 SPARK: Final = "tests/spark"
 # The files of its second group.
-SECOND: Final = ("test_land_topic.py", "test_roll_up.py", "test_drain_late.py")
+SECOND: Final = (
+    "test_drain_late.py",
+    "test_killed_drivers.py",
+    "test_land_topic.py",
+    "test_roll_up.py",
+)
 # Twins and commands start Spark by themselves.
 TWINS, COMMAND = "test_twins.py", "test_command_"
 OF_FILES: Final = {

@@ -1,31 +1,25 @@
-"""A driver of its own, to be killed: it runs `land_topic`.
+"""`land_topic` in a driver that is about to die: what it does up to a moment of a batch.
 
-    python -m tests.spark.landing_driver PLACE PHASE BATCH
-
-At a phase of a batch (staged: not decided; decided: no file in place; landed: all are, not yet
-committed) it says so and waits for its end. The stream is in PLACE/root.
+The moments are: staged, nothing is decided; decided, no file is in place; landed, all files are,
+and the batch is not committed. The stream is in PLACE/root, the files are in PLACE/lake.
 """
 
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from pyspark.sql import SparkSession
 from typing_extensions import override
 
 from streaming_jobs.jobs import land_topic as job
 from streaming_jobs.jobs.landing import Landing
-from tests.spark.session import make_session
 from tests.spark.source_driver import OFFSETS_A_BATCH
 from tests.unit.streaming_jobs.source.source_lab import NAME
 
+PHASES = ("staged", "decided", "landed")
 
-def main(place: Path, phase: str, batch: int) -> None:
-    """Land all there is, up to the phase asked for."""
 
-    def reach(reached: str, number: int) -> None:
-        if (reached, number) == (phase, batch):
-            print("reached", flush=True)  # noqa: T201 - the test waits for it
-            sys.stdin.read()
+def land_until(spark: SparkSession, place: Path, reach: Callable[[str, int], None]) -> None:
+    """Land all there is; each phase of a batch is told as it is reached."""
 
     class Told(Landing):
         @property
@@ -47,10 +41,6 @@ def main(place: Path, phase: str, batch: int) -> None:
 
     # The job's own, told of its steps.
     setattr(job, "Landing", Told)  # noqa: B010 - its types do not export it
-    spark, root, into = make_session(place), place / "root", place / "lake"
+    root, into = place / "root", place / "lake"
     query = job.land_topic(spark, root, NAME, into, once=True, max_rows=OFFSETS_A_BATCH)
     query.awaitTermination()
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

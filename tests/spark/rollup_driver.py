@@ -1,13 +1,9 @@
-"""A driver of its own, to be killed: it runs `roll_up` over a lab's readings.
+"""`roll_up` in a driver that is about to die: what it does up to a moment of a batch.
 
-    python -m tests.spark.rollup_driver PLACE PHASE BATCH
-
-At a phase of a batch (measured: nothing kept yet; half kept: the lowest level is; kept: all are,
-not yet committed) it says so and waits for its end. It ends by itself once all is rolled up. A test
-may let its own session fail at a phase instead.
+The moments are: measured, nothing is kept yet; half kept, the lowest level is; kept, all are, and
+the batch is not committed. A test may let its own session fail at a moment instead.
 """
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +17,6 @@ from streaming_jobs.jobs.calendar import Level
 from streaming_jobs.jobs.cascade import Cascade
 from streaming_jobs.jobs.rollup_streams import RollupStreams
 from tests.spark.rollup_lab import RollupLab
-from tests.spark.session import make_session
 
 ROWS_A_BATCH = 150
 PHASES = ("half kept", "measured", "kept")
@@ -51,18 +46,8 @@ def reporting_steps(reach: Callable[[str, int], None]) -> dict[str, Any]:
     return {"RollupStreams": ToldStreams, "Cascade": ToldCascade}
 
 
-def main(place: Path, phase: str, batch: int) -> None:
-    """Roll up all there is, up to the phase asked for."""
-
-    def reach(reached: str, number: int) -> None:
-        if (reached, number) == (phase, batch):
-            print("reached", flush=True)  # noqa: T201 - the test waits for it
-            sys.stdin.read()
-
+def roll_up_until(spark: SparkSession, place: Path, reach: Callable[[str, int], None]) -> None:
+    """Roll up all there is; each phase of a batch is told as it is reached."""
     for name, reporting in reporting_steps(reach).items():
         setattr(job, name, reporting)
-    RollupLab(place).roll_up(make_session(place / "spark"), max_rows=ROWS_A_BATCH)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+    RollupLab(place).roll_up(spark, max_rows=ROWS_A_BATCH)

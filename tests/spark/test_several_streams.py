@@ -1,4 +1,4 @@
-"""Several streams in one source, through a real Spark; test_source_kill.py kills its driver."""
+"""Several streams in one source, through a real Spark; test_killed_drivers.py kills its driver."""
 
 from collections import Counter
 

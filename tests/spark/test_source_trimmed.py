@@ -3,7 +3,7 @@
 A query plans and sees batches of rows that are in blocks, or of which some are sealed. Then all
 rows are sealed, their parts joined and their blocks trimmed, and the batch comes again: after it
 failed, after its commit was forgotten, after the checkpoint was put back to an earlier one. Drivers
-that are killed in between are in test_source_kill.py.
+that are killed in between are in test_killed_drivers.py.
 """
 
 import shutil
