@@ -32,7 +32,6 @@ class PartFileSystem(AbstractFileSystem):
 
         Raises:
             InvalidRequestError: It was to be written.
-            PartGoneError: It has gone.
         """
         return self._files.open(path, mode)
 

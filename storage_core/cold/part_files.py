@@ -26,7 +26,7 @@ from storage_core.cold.moment import A_PART_HAS_GONE, PartGoneError
 from storage_core.cold.part_layout import Layout, read_exactly, read_layout
 from storage_core.errors import CorruptionError, InvalidRequestError, ShardlogError
 from storage_core.format.part_entry import PartEntry
-from storage_core.ground.descriptor import opened
+from storage_core.ground.descriptor import OwnedDescriptor, opened
 from storage_core.sealed.part_bytes import unread
 
 PROTOCOL: Final = "shardlog"
@@ -89,6 +89,7 @@ class PartFiles:
         self.verify_checksums = verify_checksums
         self._lists: dict[str, dict[str, ListedPart]] = {}
         self._cache = _Cache()
+        self._one_portion = Lock()
         self._failure: BaseException | None = None
 
     def list_parts(self, stream: str, parts: Iterable[ListedPart]) -> None:
@@ -105,7 +106,6 @@ class PartFiles:
 
         Raises:
             InvalidRequestError: It was to be written.
-            PartGoneError: It has gone.
         """
         with self.failing():
             part = self.listed(url)
@@ -141,14 +141,19 @@ class PartFiles:
         """Return bytes of a part, each piece that they lie in proven."""
         numbers = layout.between(begin, end)
         first, last = layout.offsets[numbers[0]], layout.end_of(numbers[-1])
-        is_portion = begin > first or end < last
-        data = self._kept(part.url, numbers) if is_portion else None
-        if data is None:
+        if begin == first and end == last:
             data = read_exactly(file, first, last - first)
-            pieces = _proven_pieces(data, layout, numbers)
-            for number in {numbers[0], numbers[-1]} if is_portion else ():
-                self._cache.put_piece((part.url, number), pieces[number])
-        return data[begin - first : end - first] if is_portion else data
+            _proven_pieces(data, layout, numbers)
+            return data
+        # One after the other: portions of one piece are asked for at once, and each would read it.
+        with self._one_portion:
+            kept = self._kept(part.url, numbers)
+            if kept is None:
+                kept = read_exactly(file, first, last - first)
+                pieces = _proven_pieces(kept, layout, numbers)
+                for number in {numbers[0], numbers[-1]}:
+                    self._cache.put_piece((part.url, number), pieces[number])
+        return kept[begin - first : end - first]
 
     def _kept(self, url: str, numbers: range) -> bytes | None:
         """Return pieces that are kept; None unless all of them are."""
@@ -176,24 +181,18 @@ class PartHandle:
     closed = False
 
     def __init__(self, files: PartFiles, part: ListedPart) -> None:
-        """Open its file.
-
-        Raises:
-            PartGoneError: It has gone.
-            ShardlogError: It cannot be opened, or its foot is damaged.
-        """
+        """Open its file once something is read: DuckDB may have all that it needs."""
         self._files = files
         self._part = part
         self._places: dict[int, int] = {}
-        try:
-            self._file = opened(part.path, O_RDONLY)
-        except OSError as error:
-            raise part.error(error) from error
+        self._file: OwnedDescriptor | None = None
+        self._lock = Lock()
         self._layout: Layout | None = None
 
     def close(self) -> None:
         """Let the file go."""
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
     def seek(self, offset: int, _whence: int = 0) -> int:
         """Read from another place of the file on."""
@@ -223,12 +222,15 @@ class PartHandle:
                 raise self._part.error(error) from error
 
     def _bytes(self, begin: int, end: int) -> bytes:
-        file = self._file.fileno()
         if begin == end:
             return b""
         if end > self._part.entry.size:
             message = f"bytes {begin} to {end} lie behind the end of a part"
             raise CorruptionError(message)
+        with self._lock:
+            if self._file is None:
+                self._file = opened(self._part.path, O_RDONLY)
+        file = self._file.fileno()
         if not self._files.verify_checksums:
             return read_exactly(file, begin, end - begin)
         layout = self._layout

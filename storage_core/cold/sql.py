@@ -238,7 +238,9 @@ def batches_of(  # noqa: PLR0913 - one parameter an option
         CorruptionError: A part is damaged, or not there.
         UnavailableError: Parts went on going before they could be opened.
     """
-    options = EngineOptions(memory_bytes_max, verify_checksums, allow_external_access)
+    options = EngineOptions(
+        memory_bytes_max, verify_checksums, allow_external_access, keeps_bytes=False
+    )
     for _ in range(TRIES_MAX):
         with suppress(PartGoneError):
             return _answer(root, query, progress, options)
