@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from storage_core.catalog.root_file import list_streams
 from storage_core.catalog.stream_file import read_stream
+from storage_core.cold.answer import Answer, next_batch
 from storage_core.cold.columns_told_apart import told_apart
 from storage_core.cold.engine import EngineOptions, duckdb_here, open_engine, open_parser
 from storage_core.cold.interruptible import Interruptible
@@ -132,14 +133,18 @@ class Streams:
         self._looked_at.clear()
         self._look(before)
 
-    def sql(self, query: str) -> Any:  # noqa: ANN401 - a relation of DuckDB's
-        """Return the answer to a query, as DuckDB's relation; lazy, and of the last look.
+    def sql(self, query: str) -> Answer:
+        """Return the answer to a query: DuckDB's relation, lazy, and of the last look.
 
-        Raises:
+        Raises, as its methods do:
             InvalidRequestError: The query cannot be understood, or does not only ask.
             CorruptionError: What it begins with is damaged.
             UnavailableError: A part has gone since the last look.
         """
+        return Answer(self.relation(query), self)
+
+    def relation(self, query: str) -> Any:  # noqa: ANN401 - DuckDB's
+        """Return the answer as DuckDB's own relation, whose methods raise its own errors."""
         with self.translated():
             return self.connection.sql(self._text_of(query))
 
@@ -273,7 +278,7 @@ def _answer(
         streams = undo.enter_context(Streams(root, None, options))
         waits = Interruptible(streams.connection.interrupt, _teller(streams.connection, progress))
         undo.callback(waits.close)
-        relation = streams.sql(query)
+        relation = streams.relation(query)
         with streams.translated():
             reader = waits.call(told_apart(relation).to_arrow_reader)
         first = _next(streams, waits, reader)
@@ -306,11 +311,7 @@ def _next(
     streams: Streams, waits: Interruptible, reader: Iterator[pa.RecordBatch]
 ) -> pa.RecordBatch | None:
     """Return some more rows of an answer; None if there are no more."""
-    try:
-        return waits.call(lambda: next(reader, None))
-    except (duckdb_here().Error, pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        # NOTE: what DuckDB (2.0) finds behind the first rows comes out of Arrow as an OSError.
-        raise streams.failure_of(error) from error
+    return waits.call(lambda: next_batch(reader, streams))
 
 
 def _refuse_alike(names: Iterable[str]) -> None:
