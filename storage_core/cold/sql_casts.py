@@ -37,12 +37,12 @@ _NAMES: Final[dict[pa.DataType, str]] = {
     pa.time32("ms"): "TIME",
     pa.time64("us"): "TIME",
 }
-# A number as a time of microseconds, by what it counts.
+# A number as a time in UTC, of microseconds, by what it counts.
 _TIMES: Final[dict[Unit, str]] = {
-    "s": "make_timestamp({0} * 1000000)",
-    "ms": "epoch_ms({0})",
-    "us": "make_timestamp({0})",
-    "ns": "make_timestamp({0} // 1000 - CAST({0} % 1000 < 0 AS BIGINT))",
+    "s": "make_timestamptz({0} * 1000000)",
+    "ms": "make_timestamptz({0} * 1000)",
+    "us": "make_timestamptz({0})",
+    "ns": "make_timestamptz({0} // 1000 - CAST({0} % 1000 < 0 AS BIGINT))",
 }
 _types: Any = pa.types
 

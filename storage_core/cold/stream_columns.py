@@ -65,7 +65,7 @@ class StreamColumns:
             yield Shown(one.name, sources, (one.type,))
             if one.name == "primary" and self._unit != "sequence":
                 time = Source(one.name, one.type, unit=self._unit)
-                yield Shown(TIME, (time,), (pa.timestamp("us"),))
+                yield Shown(TIME, (time,), (pa.timestamp("us", "UTC"),))
 
     def _values_in(self, table: pa.Schema, fields: Mapping[str, Fields]) -> Iterator[Shown]:
         sources: dict[str, list[Source]] = {}

@@ -74,7 +74,7 @@ def by_ten_minutes() -> list[Row]:
         found[row["primary"] // 600_000].append(row["temperature"])
     return [
         {
-            "bucket": datetime.fromtimestamp(bucket * 600, UTC).replace(tzinfo=None),
+            "bucket": datetime.fromtimestamp(bucket * 600, UTC),
             "records": len(values),
             "mean": pytest.approx(fmean(values)),
         }

@@ -108,3 +108,11 @@ def test_field_of_bytes_is_told_with_what_makes_it_a_text(shardlog, root):
     ran = shardlog("sql", root, f"SELECT * FROM {NAME} WHERE payload LIKE 'v%'")
     assert (ran.code, ran.err.count("\n")) == (2, 1)
     assert "decode(payload)" in ran.err
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "table"])
+def test_time_is_printed_as_by_reads(shardlog, root, form):
+    columns = ("--columns", "time,primary", "--output", form)
+    of_sql = shardlog("sql", root, f'SELECT time, "primary" FROM {NAME} ORDER BY 2', "-o", form)
+    assert of_sql.lines == shardlog("tail", root, NAME, *columns).lines
+    assert "1970-01-01" in of_sql.lines[1]
