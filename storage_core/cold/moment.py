@@ -26,6 +26,7 @@ from storage_core.fields import AvroSchema
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.record import SCHEMA
 from storage_core.format.schema_order import in_order_of_all
+from storage_core.format.window import Unit
 from storage_core.parts.part_rows import numbered, numbers_of, part_rows, stored_columns
 from storage_core.reader import StreamReader
 from storage_core.sealed.part_values import Writer, fields_in, shown_fields
@@ -47,11 +48,13 @@ class Moment:
         files: Those of the parts, by their columns, with what the stream's columns are in them.
         hot: The rows behind them; where there are neither, a table without rows.
         looks: What of both is not shown, by shard.
+        unit: What its primaries count.
     """
 
     files: list[tuple[tuple[Shown, ...], FilesAlike]]
     hot: list[tuple[tuple[Shown, ...], pa.Table]]
     looks: Mapping[int, ShardParts]
+    unit: Unit
 
 
 def look(root: str | PathLike[str], name: str) -> Moment:
@@ -102,6 +105,7 @@ def moment_of(reader: StreamReader, whole: StreamFiles) -> Moment:
         [(columns.in_table(one.schema, one.fields), one) for one in files],
         [(columns.in_table(rows.schema, _fields_in(rows, fields)), rows) for rows in tables],
         looks,
+        unit,
     )
 
 

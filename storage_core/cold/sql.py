@@ -34,13 +34,20 @@ from storage_core.cold.moment import TRIES_MAX, Moment, PartGoneError, look
 from storage_core.cold.part_files import ListedPart, PartFiles
 from storage_core.cold.sql_casts import quoted
 from storage_core.cold.sql_errors import PartUnreadError, refusal, translated
-from storage_core.cold.statements import question_of
+from storage_core.cold.statements import Question, question_of
+from storage_core.cold.time_conditions import with_bounds
 from storage_core.cold.views import show
 from storage_core.errors import InvalidRequestError, ShardlogError
+from storage_core.format.window import Unit
 from storage_core.ground.likely_names import likely_name, listed_names
 from storage_core.read.parts import part_names, part_path, parts_directory
 
 _NO_TABLE: Final = "Catalog Error: Table with name"
+# Names of tables that come before views of streams.
+_HIDING: Final = (
+    "SELECT lower(table_name) FROM duckdb_tables() WHERE temporary "
+    "UNION ALL SELECT lower(view_name) FROM duckdb_views() WHERE temporary AND NOT internal"
+)
 # So many streams are named to whoever has named none.
 _TOLD_MAX: Final = 10
 
@@ -89,6 +96,7 @@ class Streams:
         self._names = list_streams(root) if streams is None else list(streams)
         # By their names as SQL tells them apart.
         self._looked_at: dict[str, str] = {}
+        self._units: dict[str, Unit] = {}
         self._files = PartFiles(verify_checksums=options.verify_checksums)
         self.connection = open_engine(options, self._files)
         self._parser: Any = None
@@ -146,7 +154,13 @@ class Streams:
     def relation(self, query: str) -> Any:  # noqa: ANN401 - DuckDB's
         """Return the answer as DuckDB's own relation, whose methods raise its own errors."""
         with self.translated():
-            return self.connection.sql(self._text_of(query))
+            question = self._question(query)
+            bounded = with_bounds(self._parser, question.text, self._units)
+            if bounded != question.text and not self._is_hidden(question.streams):
+                # What is wrong is told of the query as it was written.
+                with suppress(duckdb_here().Error):
+                    return self.connection.sql(question.before + bounded)
+            return self.connection.sql(question.before + question.text)
 
     @contextmanager
     def translated(self) -> Iterator[None]:
@@ -172,15 +186,20 @@ class Streams:
             refuse_damaged(self._root, self._looked_at.values())
         return failure
 
-    def _text_of(self, query: str) -> str:
-        """Return what DuckDB is given; the streams that a query names are looked at."""
+    def _question(self, query: str) -> Question:
+        """Return what DuckDB is asked; the streams that a query names are looked at."""
         if self._parser is None:
             allowed = self._options.allow_external_access
             self._parser = open_parser(allow_external_access=allowed)
         question = question_of(self._parser, query, self._names)
         self._look(name for name in question.streams if not self._has_looked_at(name))
         self._json.refuse_in(question.text)
-        return question.text
+        return question
+
+    def _is_hidden(self, names: Iterable[str]) -> bool:
+        """Tell whether a table of the connection comes before a stream of its name."""
+        hiding = self.connection.execute(_HIDING).fetchall()
+        return any((name.lower(),) in hiding for name in names)
 
     def _has_looked_at(self, name: str) -> bool:
         return self._looked_at.get(name.lower()) == name
@@ -195,11 +214,13 @@ class Streams:
             with translated():
                 show(self.connection, name, moment, {path: one.url for path, one in parts.items()})
             self._looked_at[name.lower()] = name
+            self._units[name.lower()] = moment.unit
 
     def _forget(self, name: str) -> None:
         self.connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
         self._files.list_parts(name, ())
         del self._looked_at[name.lower()]
+        del self._units[name.lower()]
 
 
 def _parts_of(root: Path, name: str, moment: Moment) -> dict[str, ListedPart]:

@@ -33,12 +33,23 @@ _OPTIONS: Final = re.compile(
     rf"\s*(\(\s*{_OPTION}(?:\s*,\s*{_OPTION})*\s*\))(.*)", re.DOTALL | re.IGNORECASE
 )
 _SHOW_TABLES: Final = re.compile(r"\s*SHOW\s+TABLES\s*;?\s*", re.IGNORECASE)
+# NOTE: SHOW TABLES of DuckDB (2.0) reads views of its own, which a stream hides that is called so.
+_HERE: Final = "in_search_path(database_name, schema_name)"
+_OTHERS: Final = (
+    f"SELECT table_name FROM duckdb_tables() WHERE {_HERE} "  # noqa: S608 - its own words
+    f"UNION SELECT view_name FROM duckdb_views() WHERE NOT internal AND {_HERE}"
+)
 # What shows the columns of all tables.
 _SHOWS_ALL: Final = re.compile(
-    r"information_schema|\bduckdb_(?:tables|views|columns)\s*\(|\bSHOW\s+(?:ALL\s+)?TABLES\b",
-    re.IGNORECASE,
+    r"information_schema|\bduckdb_(?:tables|views|columns)\s*\("
+    rf"|\bSHOW\b{_BEFORE}(?:ALL\b{_BEFORE})?TABLES\b",
+    re.DOTALL | re.IGNORECASE,
 )
 _SHOWS_ALL_ALONE: Final = re.compile(rf"{_BEFORE}(?:SHOW|DESC|DESCRIBE)", re.DOTALL | re.IGNORECASE)
+_SHOW_ALL_TABLES: Final = re.compile(
+    rf"{_BEFORE}SHOW\b{_BEFORE}ALL\b{_BEFORE}TABLES", re.DOTALL | re.IGNORECASE
+)
+_SHOWN_BY: Final = ("duckdb_tables", "duckdb_views", "duckdb_columns")
 # What takes the name of a table as a text.
 _BY_TEXT: Final = re.compile(r"\bquery(?:_table)?\s*\(", re.IGNORECASE)
 # How views of DuckDB's begin that every query can name.
@@ -50,12 +61,14 @@ class Question:
     """A statement that asks.
 
     Attributes:
-        text: What DuckDB is given.
+        text: What DuckDB is asked.
         streams: Those that it names, and perhaps others whose names are in its text.
+        before: What stands before the text, such as EXPLAIN.
     """
 
     text: str
     streams: tuple[str, ...]
+    before: str = ""
 
 
 def question_of(parser: Any, query: str, there: Collection[str]) -> Question:  # noqa: ANN401 - DuckDB's
@@ -79,6 +92,7 @@ def question_of(parser: Any, query: str, there: Collection[str]) -> Question:  #
             raise InvalidRequestError(_ONE_QUESTION)
         if _SHOW_TABLES.fullmatch(query):
             return Question(_list_of(there), ())
+        _refuse_hidden(query, there)
         return Question(query, tuple(sorted(_streams(parser, query, there))))
 
 
@@ -114,7 +128,7 @@ def _explained(parser: Any, query: str, there: Collection[str]) -> Question:  # 
     asked = question_of(parser, rest, there)
     if _first_word(rest) == "EXPLAIN":
         raise InvalidRequestError(_ONE_QUESTION)
-    return Question(f"{begin} {asked.text}", asked.streams)
+    return Question(asked.text, asked.streams, f"{begin} ")
 
 
 def _parses(parser: Any, query: str) -> bool:  # noqa: ANN401 - DuckDB's
@@ -132,8 +146,23 @@ def _first_word(query: str) -> str:
 def _list_of(names: Collection[str]) -> str:
     """Return a query for names as SHOW TABLES has them: those of streams, and of other tables."""
     listed = ", ".join(_literal(name) for name in sorted(names))
-    others = "SELECT name FROM (SHOW TABLES)"
-    return f"SELECT unnest([{listed}]::VARCHAR[]) AS name UNION {others} ORDER BY name"
+    return f"SELECT unnest([{listed}]::VARCHAR[]) AS name UNION {_OTHERS} ORDER BY name"
+
+
+def _refuse_hidden(query: str, there: Collection[str]) -> None:
+    """Refuse to show all columns where a stream hides what DuckDB shows them by."""
+    hides = next((name for name in there if name.lower() in _SHOWN_BY), None)
+    if hides is not None and _shows_all(query):
+        message = (
+            f"stream {hides!r} is called as what DuckDB shows the columns of all by; SHOW TABLES "
+            "names the streams, and DESCRIBE the columns of one"
+        )
+        raise InvalidRequestError(message)
+
+
+def _shows_all(query: str) -> bool:
+    alone = _END.sub("", query)
+    return any(one.fullmatch(alone) for one in (_SHOWS_ALL_ALONE, _SHOW_ALL_TABLES))
 
 
 def _literal(text: str) -> str:
