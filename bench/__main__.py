@@ -30,6 +30,7 @@ from bench.log.reads import COMMITTED, RANGE, SCAN
 from bench.log.sealing import SEALING
 from bench.log.small import SMALL
 from bench.log.trimmed import TRIMMED
+from bench.log.warm import WARM
 from bench.log.writes import APPEND, DURABLE, SINGLE
 from bench.measure import Experiment, RowResult, VoidError, row_results, run_rounds
 from bench.report import aligned, json_text, machine, text_table
@@ -58,6 +59,7 @@ EXPERIMENTS: Final = (
     SMALL,
     ASKED,
     PROVEN,
+    WARM,
     MANY,
     AVRO,
     INGEST,
