@@ -258,54 +258,6 @@ def test_names_are_found_in_any_case_and_those_alike_are_refused(tmp_path):
     lab.stream.close()
 
 
-OF_DUCKDB = [
-    *("duckdb_tables", "duckdb_views", "duckdb_columns", "sqlite_master", "pragma_database_list"),
-]
-
-
-@pytest.mark.parametrize("name", ["order", "range", "main", "temp", *OF_DUCKDB])
-def test_stream_has_its_name_whatever_else_is_called_so(tmp_path, name):
-    with Stream.create(tmp_path, name, StreamOptions(shards=1)) as stream:
-        stream.append(FIRST_MS, 1, b"a")
-    _, batches = batches_of(tmp_path, f'SELECT payload FROM "{name}"')
-    assert [row for batch in batches for row in batch.to_pylist()] == [{"payload": b"a"}]
-
-
-def test_streams_are_listed_as_tables(tmp_path):
-    for name in ("one", "two"):
-        Stream.create(tmp_path, name).close()
-    for query in ("SHOW TABLES", "SELECT table_name AS name FROM information_schema.tables"):
-        _, batches = batches_of(tmp_path, query)
-        assert {"one", "two"} <= {row["name"] for batch in batches for row in batch.to_pylist()}
-
-
-@pytest.mark.parametrize("name", [*OF_DUCKDB, "tables", "columns", "information_schema.tables"])
-def test_stream_of_any_name_is_listed(tmp_path, name):
-    with Stream.create(tmp_path, name, StreamOptions(shards=1)) as stream:
-        stream.append(FIRST_MS, 1, b"a")
-    Stream.create(tmp_path, "other").close()
-    _, batches = batches_of(tmp_path, "SHOW TABLES")
-    found = [row["name"] for batch in batches for row in batch.to_pylist()]
-    assert found == sorted([name, "other"])
-    with connect(tmp_path, [name]) as streams:
-        streams.connection.execute("CREATE TEMP TABLE mine AS SELECT 1")
-        assert ("mine",) in streams.sql("SHOW TABLES").fetchall()
-
-
-@pytest.mark.parametrize("name", OF_DUCKDB)
-@pytest.mark.parametrize(
-    "shown", ["SHOW ALL TABLES", "SHOW -- all\n ALL TABLES;", "SHOW", "DESCRIBE"]
-)
-def test_name_that_hides_what_shows_columns_is_told_or_hides_none(tmp_path, name, shown):
-    Stream.create(tmp_path, name).close()
-    try:
-        _, batches = batches_of(tmp_path, shown)
-    except InvalidRequestError as error:
-        assert re.search(rf"stream '{name}' is called as .* SHOW TABLES", str(error))  # noqa: PT017
-    else:
-        assert name in [row["name"] for batch in batches for row in batch.to_pylist()]
-
-
 def test_rows_that_a_cap_takes_are_not_shown(tmp_path):
     lab = ColdLab(tmp_path)
     rng = np.random.default_rng(26)
