@@ -47,12 +47,14 @@ class EngineOptions:
         verify_checksums: Compare what it reads of parts with their digests.
         allow_external_access: Let it read and write other files, and load extensions.
         keeps_bytes: Keep what it read of parts for later queries, within its memory.
+        tells_progress: Count how far a query is.
     """
 
     memory_bytes_max: int | None = None
     verify_checksums: bool = True
     allow_external_access: bool = False
     keeps_bytes: bool = True
+    tells_progress: bool = False
 
 
 def open_engine(options: EngineOptions, files: PartFiles) -> Any:  # noqa: ANN401 - a connection
@@ -84,8 +86,9 @@ def open_engine(options: EngineOptions, files: PartFiles) -> Any:  # noqa: ANN40
         connection.execute("SET parquet_metadata_cache = true")
         if options.keeps_bytes:
             _keep_bytes(connection)
-        # NOTE: DuckDB (2.0) counts only where it might draw a bar of its own.
-        connection.execute("SET enable_progress_bar = true")
+        # NOTE: DuckDB (2.0) counts only where it might draw a bar of its own, which takes some
+        # milliseconds of a query.
+        connection.execute(f"SET enable_progress_bar = {str(options.tells_progress).lower()}")
         connection.execute("SET enable_progress_bar_print = false")
         # Else it compares `time`, which has no zone, with times that have one by that of the
         # process, and cuts their days by it.

@@ -265,7 +265,11 @@ def batches_of(  # noqa: PLR0913 - one parameter an option
         UnavailableError: Parts went on going before they could be opened.
     """
     options = EngineOptions(
-        memory_bytes_max, verify_checksums, allow_external_access, keeps_bytes=False
+        memory_bytes_max,
+        verify_checksums,
+        allow_external_access,
+        keeps_bytes=False,
+        tells_progress=progress is not None,
     )
     for _ in range(TRIES_MAX):
         with suppress(PartGoneError):
