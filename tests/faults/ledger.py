@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import xxhash
@@ -159,13 +159,19 @@ def check_sightings(path: Path, shards: dict[int, list[Stored]]) -> int:
 
 def _demand(is_kept: bool, broken: str) -> None:
     if not is_kept:
-        raise BrokenPromiseError(broken)
+        _break(broken)
+
+
+def _break(broken: str) -> NoReturn:
+    """Tell of a broken promise; no text is made of each row that keeps it."""
+    raise BrokenPromiseError(broken)
 
 
 def _check_addresses(shard: int, rows: list[Stored], committed: int) -> None:
     last = -1
     for stored in rows:
-        _demand(stored.address > last, f"shard {shard}: address {stored.address} after {last}")
+        if stored.address <= last:
+            _break(f"shard {shard}: address {stored.address} after {last}")
         last = stored.address
     _demand(last < committed, f"shard {shard}: row at {last}, committed is {committed}")
 
@@ -175,7 +181,8 @@ def _check_late(shard: int, rows: list[Stored]) -> None:
     for address, row, late in rows:
         head = heads.get(row.secondary, row.primary)
         expected = row.primary < head
-        _demand(late == expected, f"shard {shard}: late at {address} is {late}, not {expected}")
+        if late != expected:
+            _break(f"shard {shard}: late at {address} is {late}, not {expected}")
         heads[row.secondary] = max(head, row.primary)
 
 
@@ -185,7 +192,8 @@ def _check_feed(rows: list[Stored], committed: int) -> None:
     missing = sorted(set(expected) - set(found))
     _demand(found == expected, f"shard {FEED_SHARD}: of [0, {committed}) missing {missing[:5]}")
     for address, row, _ in rows:
-        _demand(row == feed_row(address), f"shard {FEED_SHARD}: altered row at {address}: {row}")
+        if row != feed_row(address):
+            _break(f"shard {FEED_SHARD}: altered row at {address}: {row}")
 
 
 def _by_source(shard: int, rows: list[Stored]) -> dict[int, list[int]]:
@@ -193,9 +201,10 @@ def _by_source(shard: int, rows: list[Stored]) -> dict[int, list[int]]:
     sources: dict[int, list[int]] = {}
     for address, row, _ in rows:
         lane, number = lane_of(row)
-        is_whole = lane >= 0 and number >= 0 and lane_row(lane, number) == row
-        _demand(is_whole, f"shard {shard}: nobody appended the row at {address}: {row}")
-        _demand(shard_of(row) == shard, f"shard {shard}: row at {address} is not its own: {row}")
+        if lane < 0 or number < 0 or lane_row(lane, number) != row:
+            _break(f"shard {shard}: nobody appended the row at {address}: {row}")
+        if shard_of(row) != shard:
+            _break(f"shard {shard}: row at {address} is not its own: {row}")
         sources.setdefault(lane, []).append(number)
     return sources
 
@@ -207,7 +216,8 @@ def _numbers_after(lane: int, shard: int, last: int) -> Iterator[int]:
 def _check_lane(shard: int, lane: int, found: list[int], promised: int) -> None:
     place = f"shard {shard}, lane {lane}"
     for number, expected in zip(found, _numbers_after(lane, shard, -1), strict=False):
-        _demand(number == expected, f"{place}: row {number} stands where {expected} belongs")
+        if number != expected:
+            _break(f"{place}: row {number} stands where {expected} belongs")
     following = next(_numbers_after(lane, shard, found[-1] if found else -1))
     _demand(following >= promised, f"{place}: row {following} is lost, {promised} were promised")
 
