@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.examples import examples
-from tests.groups import pytest_xdist_make_scheduler
+from tests.groups import group_of, pytest_xdist_make_scheduler
 from tests.times import (
     pytest_runtest_makereport,
     pytest_runtest_protocol,
@@ -38,17 +38,17 @@ settings.register_profile(
 settings.load_profile("shardlog")
 
 
-# What takes long, the longest first: Spark's tests are two units of work, each on one process.
-LONG = ("tests/spark/", "tests/model/", "tests/broker/", "tests/faults/")
+# What takes long, the longest first; of each folder the groups, such as the two of Spark's tests.
+LONG = ("tests/spark/", "tests/model/", "tests/broker/", "tests/faults/", "tests/log/cold/")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes long, so that no process works on it alone at the end."""
 
-    def rank(item: pytest.Item) -> int:
+    def rank(item: pytest.Item) -> tuple[int, bool]:
         folders = (place for place, folder in enumerate(LONG) if item.nodeid.startswith(folder))
-        return next(folders, len(LONG))
+        return next(folders, len(LONG)), group_of(item.nodeid) == item.nodeid
 
     items.sort(key=rank)
 

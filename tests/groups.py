@@ -1,4 +1,4 @@
-"""Which tests one process runs: those that share what starts slowly, a JVM most of all.
+"""Which tests one process runs: those that share what is made slowly, a JVM most of all.
 
 Spark's tests are two groups that take about as long as each other, each of one session.
 """
@@ -26,7 +26,18 @@ OF_FILES: Final = {
     "tests/broker/test_kafka_format.py": "Spark of Kafka",
     "tests/broker/test_typed_chain.py": "Spark of Kafka",
     "tests/broker/test_whole_chain.py": "Spark of Kafka",
+    "tests/faults/test_damage.py": "damage",
+    "tests/unit/connectors/cli/test_exit_codes.py": "exit codes",
+    "tests/unit/connectors/cli/test_read_only.py": "exit codes",
+    "tests/unit/mutants/test_verdicts.py": "verdicts",
+    "tests/unit/storage_core/cold/test_part_files.py": "parts",
+    "tests/unit/storage_core/parts/test_making.py": "parts",
+    "tests/unit/storage_core/read/test_parts.py": "parts",
 }
+
+
+# Each file of theirs is a group: its streams of many parts are made once, and copied.
+FILES_OF: Final = "tests/log/cold"
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -34,6 +45,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keep groups together where `--dist loadgroup` asks for groups."""
     if config.getvalue("dist") != "loadgroup":
         return None
+    # What takes long begins (tests/conftest.py), and not what has many tests.
+    config.option.loadscopereorder = False
     scheduler: Any = LoadGroupScheduling(config, log)
     scheduler._split_scope = group_of
     return scheduler
@@ -43,6 +56,8 @@ def group_of(nodeid: str) -> str:
     """Return the group of a test; one that shares nothing is a group of its own."""
     path, _, name = nodeid.partition("::")
     folder, file = PurePosixPath(path).parent.as_posix(), PurePosixPath(path).name
+    if folder == FILES_OF:
+        return path
     if folder != SPARK or file == TWINS or name.startswith(COMMAND):
         return OF_FILES.get(path, nodeid)
     return "spark-2" if file in SECOND else "spark-1"

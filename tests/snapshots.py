@@ -43,6 +43,22 @@ def snapshot(
         shutil.rmtree(to, ignore_errors=True)
 
 
+def copy_of(source: Path, to: Path) -> Path:
+    """Copy a directory that nobody changes, what has two names as one file; return the copy."""
+    copied: dict[tuple[int, int], str] = {}
+
+    def copy(one: str, other: str) -> str:
+        state = Path(one).stat()
+        if before := copied.get((state.st_dev, state.st_ino)):
+            os.link(before, other)
+        else:
+            shutil.copy2(one, other)
+            copied[state.st_dev, state.st_ino] = other
+        return other
+
+    return shutil.copytree(source, to, copy_function=copy, dirs_exist_ok=True)
+
+
 def bytes_of(paths: Iterable[Path]) -> int:
     """Return what files take that may be removed meanwhile."""
     return sum(state[0] for state in map(_state_of, paths) if state is not None)

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.fuse
 CHANGES_MAX = 600
 # With the variable set each change has its turn; else a few, spread over them.
 EACH = bool(os.environ.get("SHARDLOG_FAULT_COLD"))
-STEP = 1 if EACH else 31
+STEP = 1 if EACH else 61
 SURVIVORS = ["nothing", "some", "everything"] if EACH else ["any"]
 
 

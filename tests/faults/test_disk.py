@@ -23,7 +23,7 @@ from storage_core.store.segments import APART_BYTES_MIN
 from tests.faults.lossy_mount import LossyMount
 from tests.faults.scenario import STREAM, Scenario
 from tests.faults.workload import SHARDS
-from tests.thin import thinned
+from tests.thin import covering, thin
 from tests.waiting import WAIT_MAX_S
 
 pytestmark = pytest.mark.fuse
@@ -39,15 +39,15 @@ def scenario(disk: LossyMount) -> Scenario:
     return Scenario(disk)
 
 
-@pytest.fixture(params=[APART_BYTES_MIN, 1])
-def small_or_large(disk: LossyMount, request: pytest.FixtureRequest) -> Scenario:
-    """A scenario whose batches are all small, and one whose batches are all large."""
-    return Scenario(disk, request.param)
+# Of batches that are all small, and of such that are all large.
+SIZES = [APART_BYTES_MIN, 1]
 
 
-@thinned("syncs", SYNCS, count=5)
-def test_failing_sync_is_typed_and_loses_no_promise(small_or_large: Scenario, syncs: int) -> None:
-    scenario = small_or_large
+@covering(syncs=thin(SYNCS, 5), apart_bytes_min=SIZES)
+def test_failing_sync_is_typed_and_loses_no_promise(
+    disk: LossyMount, syncs: int, apart_bytes_min: int
+) -> None:
+    scenario = Scenario(disk, apart_bytes_min)
     scenario.disk.order(syncs_until_failure=syncs)
     with suppress(ShardlogError):
         scenario.run()
@@ -57,9 +57,11 @@ def test_failing_sync_is_typed_and_loses_no_promise(small_or_large: Scenario, sy
     scenario.expect_promises_kept()
 
 
-@thinned("left", BYTES, count=5)
-def test_full_disk_is_typed_and_loses_no_promise(small_or_large: Scenario, left: int) -> None:
-    scenario = small_or_large
+@covering(left=thin(BYTES, 5), apart_bytes_min=SIZES)
+def test_full_disk_is_typed_and_loses_no_promise(
+    disk: LossyMount, left: int, apart_bytes_min: int
+) -> None:
+    scenario = Scenario(disk, apart_bytes_min)
     scenario.disk.order(bytes_left=left)
     with suppress(ShardlogError):
         scenario.run()

@@ -12,7 +12,8 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 
-from storage_core import CorruptionError, StreamReader
+from storage_core import CorruptionError, Environment, StreamReader
+from storage_core.testing import ManualClock
 from tests.golden.conftest import HERE
 from tests.golden.write_v1 import COLUMNS, STREAM, open_later, plain
 from tests.golden.write_v3 import told_by
@@ -73,7 +74,7 @@ def _place_of_addresses(path):
 
 def test_damage_is_told(store):
     root, _ = store
-    with StreamReader.open(root, STREAM) as reader:
+    with StreamReader.open(root, STREAM, environment=Environment(ManualClock())) as reader:
         part = reader.parts()[0]
         data = bytearray(part.path.read_bytes())
         data[_place_of_addresses(part.path)] ^= 1

@@ -187,9 +187,9 @@ class Workbench:
         store: Any = self.shard._store
         return _held_beside(store._lock)
 
-    def read_beside(self) -> StreamReader:
+    def read_beside(self, environment: Environment | None = None) -> StreamReader:
         """Return a reader as another process has it."""
-        return StreamReader.open(self.root, self.name)
+        return StreamReader.open(self.root, self.name, environment=environment)
 
     def flush(self) -> None:
         """Let what the store of shard 0 has in memory go to files."""

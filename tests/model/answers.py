@@ -30,8 +30,13 @@ def check_rows(reads: StreamReads, plain: PlainStream) -> None:
 
 
 def check_everything(reads: StreamReads, plain: PlainStream, question: Question) -> None:
-    """Put a question in every way there is."""
+    """Compare all rows, and put a question in every way there is."""
     check_rows(reads, plain)
+    check_question(reads, plain, question)
+
+
+def check_question(reads: StreamReads, plain: PlainStream, question: Question) -> None:
+    """Put a question in every way there is."""
     for check in (_read, _scan, _for_each, _latest, _earliest, _available, _tail):
         check(reads, plain, question)
 

@@ -1,6 +1,6 @@
 """Tests that share a session or a broker run on one process: each group's files are there."""
 
-from tests.groups import OF_FILES, SECOND, SPARK, TWINS, group_of
+from tests.groups import FILES_OF, OF_FILES, SECOND, SPARK, TWINS, group_of
 from tests.tidy.tree import ROOT, python_files
 
 
@@ -14,6 +14,7 @@ def test_tests_that_share_are_of_one_group_and_others_of_none() -> None:
     assert group_of(f"{first}::test_one[a::b]") == "spark-1"
     assert group_of(f"{second}::test_one") == "spark-2"
     assert group_of("tests/broker/test_broker_faults.py::test_one") == "own broker"
+    assert group_of(f"{FILES_OF}/test_trim.py::test_one") == f"{FILES_OF}/test_trim.py"
     alone = f"{second}::test_command_rolls_up", f"{SPARK}/{TWINS}::test_one", "tests/log/test_a.py"
     assert tuple(map(group_of, alone)) == alone
 

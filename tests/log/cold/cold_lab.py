@@ -7,10 +7,11 @@ lab.rows_of_parts()       the same from the parts: read by pyarrow, payloads mad
 
 import json
 from collections.abc import Callable
+from copy import copy
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,7 @@ from storage_core.read.parts import Part, _kept_parts
 from storage_core.sealed.part_values import Writer, columns_in, payloads_of, reader_of
 from storage_core.store import rocks
 from storage_core.store.key_value import Batch
+from tests.snapshots import copy_of
 
 NAME = "telemetry"
 FORMS = ["parquet", "avro", "jsonl"]
@@ -75,6 +77,13 @@ class ColdLab:
     @property
     def who(self) -> str:
         return "key" if self.has_keys else "secondary"
+
+    def copied_to(self, root: Path, environment: Environment | None = None) -> Self:
+        """Return a lab over a copy of this one, whose stream is closed."""
+        other = copy(self)
+        other.root = copy_of(self.root, root)
+        other.stream = Stream.open(root, NAME, environment=environment)
+        return other
 
     def reopen(self) -> None:
         self.stream.close()

@@ -13,6 +13,7 @@ byte of all parts has its turn.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -76,13 +77,35 @@ WAYS: dict[str, Callable[[Data, int], None]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], ColdLab]:
+    """Return a lab of so many parts of each kind, with a closed stream; each is made once."""
+
+    @cache
+    def made(key_mode: str, times: int) -> ColdLab:
+        lab = ColdLab(tmp_path_factory.mktemp(key_mode), key_mode=key_mode, block_records=16)
+        rng = np.random.default_rng(71)
+        for _ in range(times):
+            lab.append(rng, 60)
+            lab.stream.seal()
+        lab.stream.close()
+        return lab
+
+    return made
+
+
 @pytest.fixture
-def lab(key_mode: str, root: Path) -> Iterator[ColdLab]:
-    lab = ColdLab(root, key_mode=key_mode, block_records=16)
-    rng = np.random.default_rng(71)
-    for _ in range(6):
-        lab.append(rng, 60)
-        lab.stream.seal()
+def lab(sealed: Callable[[str, int], ColdLab], key_mode: str, root: Path) -> Iterator[ColdLab]:
+    """A copy with few parts."""
+    lab = sealed(key_mode, 2).copied_to(root)
+    yield lab
+    lab.stream.close()
+
+
+@pytest.fixture
+def joinable(sealed: Callable[[str, int], ColdLab], key_mode: str, root: Path) -> Iterator[ColdLab]:
+    """A copy with so many parts that some are joined."""
+    lab = sealed(key_mode, 6).copied_to(root)
     yield lab
     lab.stream.close()
 
@@ -210,7 +233,8 @@ def test_reads_of_a_part_that_was_read_before_tell_damage_at_any_place(lab: Cold
         assert rows_by_shard(lab, reader) == rows
 
 
-def test_upkeep_tells_damage_at_any_place_and_it_is_mended(lab: ColdLab) -> None:
+def test_upkeep_tells_damage_at_any_place_and_it_is_mended(joinable: ColdLab) -> None:
+    lab = joinable
     rows, seals = lab.rows(), 0
     for damage in damages(lab, seed=3, some=4):
         parts = lab.stream.parts()

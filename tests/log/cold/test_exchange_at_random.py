@@ -19,7 +19,7 @@ from tests.log.cold.strange_rows import append_strange, damaged
 from tests.thin import rounds
 
 ROUNDS = rounds("SHARDLOG_FAULT_EXPORT", few=1, many=2)
-FORGERIES = 10
+FORGERIES = 5
 JITTERS = (0, 3_000, 60_000)
 
 

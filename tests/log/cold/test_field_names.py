@@ -16,6 +16,7 @@ import pytest
 from storage_core import Stream, StreamOptions
 from storage_core.cold.sql import batches_of
 from tests.log.cold.cold_lab import NAME, ColdLab, Row, forge, schema_of
+from tests.thin import covering
 
 _compute: Any = pc
 MEETING: list[list[list[str]]] = [
@@ -73,8 +74,7 @@ def append_version(lab: ColdLab, names: list[str], number: int) -> list[int]:
     return list(values.values())
 
 
-@pytest.mark.parametrize("schemas", MEETING, ids=str)
-@pytest.mark.parametrize("sealed", ["none", "first", "each", "all"])
+@covering(schemas=MEETING, sealed=["none", "first", "each", "all"])
 def test_each_field_is_a_column_with_its_own_values(lab, schemas, sealed):
     given = []
     for number, names in enumerate(schemas, 1):

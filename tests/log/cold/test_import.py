@@ -24,6 +24,7 @@ from storage_core.exchange.importing import import_stream
 from tests.log.cold.cold_lab import FIRST_MS, FORMS, NAME, ColdLab, facts_of, whole_rows
 from tests.log.cold.forging import moved_out
 from tests.log.cold.interrupting import CALLS_MAX, STEP, StopError, killed, stopped_at
+from tests.thin import covering
 
 ROWS = 300
 
@@ -63,8 +64,7 @@ def flipped(path: Path) -> None:
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("damage", [cut, flipped, Path.unlink])
+@covering("SHARDLOG_FAULT_EXPORT", form=FORMS, damage=[cut, flipped, Path.unlink])
 def test_damaged_file_gives_the_rows_before_it_and_an_error_that_names_it(lab, root, form, damage):
     exported(lab, root / "x", form=form)
     whole = sorted(path for path in (root / "x").iterdir() if path.name.startswith("0001-"))

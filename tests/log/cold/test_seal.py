@@ -5,7 +5,6 @@ alone and compared with what the log tells.
 """
 
 import json
-import os
 import resource
 from datetime import timedelta
 from typing import Any
@@ -25,7 +24,7 @@ from storage_core import (
 )
 from storage_core.fields import frame_of
 from tests.log.cold.cold_lab import BROKEN, FIRST_MS, NAME, ColdLab, schema_of
-from tests.log.cold.interrupting import killed_before
+from tests.log.cold.interrupting import CALLS_MAX, STEP, killed_before
 
 
 @pytest.fixture
@@ -172,11 +171,6 @@ def test_parts_of_expired_rows_go_with_their_files(tmp_path):
     assert not any(part.path.exists() for part in before)
     assert lab.stream.verify().problems == ()
     lab.stream.close()
-
-
-# With the variable set each call has its turn; else few, spread over them.
-STEP = 1 if os.environ.get("SHARDLOG_FAULT_COLD") else 12
-CALLS_MAX = 100
 
 
 @pytest.mark.parametrize("call", ["fsync", "write", "sync", "unlink"])

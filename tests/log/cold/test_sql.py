@@ -26,16 +26,30 @@ from storage_core.fields import frame_of
 from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab, give_up_a_block, schema_of
 
 
+@pytest.fixture(scope="module")
+def labs(tmp_path_factory):
+    """Return of each kind of ids a lab of rows that are sealed but for the last, which stay."""
+    made = {}
+
+    def lab_of(key_mode):
+        if key_mode not in made:
+            lab = made[key_mode] = ColdLab(tmp_path_factory.mktemp(key_mode), key_mode=key_mode)
+            rng = np.random.default_rng(21)
+            for _ in range(3):
+                lab.append(rng, 200)
+                lab.stream.seal()
+            lab.append(rng, 100)
+        return made[key_mode]
+
+    yield lab_of
+    for lab in made.values():
+        lab.stream.close()
+
+
 @pytest.fixture
-def lab(key_mode, root):
-    lab = ColdLab(root, key_mode=key_mode)
-    rng = np.random.default_rng(21)
-    for _ in range(3):
-        lab.append(rng, 200)
-        lab.stream.seal()
-    lab.append(rng, 100)
-    yield lab
-    lab.stream.close()
+def lab(labs, key_mode):
+    """A lab that is asked, and not changed."""
+    return labs(key_mode)
 
 
 def answer(lab, query):
@@ -71,15 +85,19 @@ def test_fields_of_versions_and_kinds_are_united_by_name(lab):
     assert found["raw"] > 0
 
 
-def test_moment_stays_until_it_is_looked_at_anew(lab):
+def test_moment_stays_until_it_is_looked_at_anew(root):
+    lab, rng = ColdLab(root), np.random.default_rng(22)
+    lab.append(rng, 70)
+    lab.stream.seal()
     with connect(lab.root) as streams:
         count = f"SELECT count(*) FROM {NAME}"
         before = streams.sql(count).fetchall()
-        lab.append(np.random.default_rng(22), 50)
+        lab.append(rng, 50)
         lab.stream.seal()
-        assert streams.sql(count).fetchall() == before == [(700,)]
+        assert streams.sql(count).fetchall() == before == [(70,)]
         streams.refresh()
-        assert streams.sql(count).fetchall() == [(750,)]
+        assert streams.sql(count).fetchall() == [(120,)]
+    lab.stream.close()
 
 
 def test_root_is_where_it_was_when_it_was_named(tmp_path, monkeypatch):

@@ -71,9 +71,9 @@ def append_ahead(lab, rng, count):
     lab.stream.commit()
 
 
-def fill(lab, rng):
+def fill(lab, rng, times=4):
     """Append rows of every kind in small commits, sealed now and then, the last ones not."""
-    for _ in range(7):
+    for _ in range(times):
         for _ in range(3):
             lab.append(rng, int(rng.integers(1, 4)))
         lab.append(rng, int(rng.integers(1, 150)))
@@ -131,7 +131,7 @@ class Sides:
     """All that a stream answers: its writer, and a reader that stays open."""
 
     def __init__(self, lab, rng):
-        self.lab, self.requests = lab, some_requests(lab, rng, 12)
+        self.lab, self.requests = lab, some_requests(lab, rng, 10)
         self.reader = StreamReader.open(lab.root, NAME)
 
     def answers(self):
@@ -209,7 +209,7 @@ def test_parts_stay_as_long_as_a_row_of_a_block_they_stand_for(root, key_mode):
     retention = timedelta(minutes=15)
     environment = Environment(clock=ManualClock())
     lab = ColdLab(root, environment, key_mode=key_mode, block_records=64, retention=retention)
-    fill(lab, np.random.default_rng(11))
+    fill(lab, np.random.default_rng(11), times=7)
     lab.stream.trim()
     parts = []
     for minutes in (0, 3, 15, 30, 33):
@@ -294,7 +294,7 @@ def test_damaged_part_of_trimmed_rows_is_told_and_rows_of_others_are_read(lab, d
     for part in (one for one in lab.stream.parts() if one.shard == 0):
         if part.entry.first < ends[0]:
             damage(part.path)
-    with StreamReader.open(lab.root, NAME) as reader:
+    with StreamReader.open(lab.root, NAME, environment=Environment(ManualClock())) as reader:
         for reads in (reader, lab.stream):
             with pytest.raises(CorruptionError, match="it was trimmed, part-"):
                 list(reads.tail(0, 0))
@@ -380,7 +380,7 @@ def test_wrong_rows_that_the_catalogue_proves_do_not_pass_for_a_block(lab, chang
     for part in lab.stream.parts():
         if change is of_one_id or not part.entry.kind:
             forge(lab.stream, part, change)
-    with StreamReader.open(lab.root, NAME) as reader:
+    with StreamReader.open(lab.root, NAME, environment=Environment(ManualClock())) as reader:
         for reads, shard in ((reader, 0), (lab.stream, 0), (lab.stream, 1)):
             with pytest.raises(CorruptionError, match="it was trimmed, and of its parts"):
                 list(reads.tail(shard, 0))

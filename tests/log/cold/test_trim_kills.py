@@ -33,7 +33,7 @@ COLUMNS = [
     "late",
 ]
 CALLS_MAX = 200
-SOME_MS = FIRST_MS + DAY_MS + 200_000
+SOME_MS = FIRST_MS + DAY_MS + 80_000
 
 
 def seal_and_trim(stream):
@@ -57,11 +57,11 @@ def prepared(root, keep_replaced):
     """Leave a stream whose rows are trimmed but for the last, and in many parts."""
     lab = ColdLab(root, block_records=20, retention=None, keep_replaced=keep_replaced)
     rng = np.random.default_rng(23)
-    for _ in range(6):
-        lab.append(rng, 50)
+    for _ in range(5):
+        lab.append(rng, 24)
         lab.stream.seal()
     lab.stream.trim()
-    lab.append(rng, 50)
+    lab.append(rng, 24)
     lab.stream.alter(retention=timedelta(days=1))
     lab.stream.close()
 

@@ -33,7 +33,7 @@ def rows_by_sql(lab: ColdLab) -> list[Row]:
     return rows
 
 
-@thinned("wrap", WRAPS, count=2)
+@thinned("wrap", WRAPS, count=1)
 def test_values_of_every_two_types_are_shown_as_they_are(root, wrap):
     pairs = pairs_of(KINDS | UNREAD)
     lab = ColdLab(root)

@@ -23,6 +23,8 @@ from storage_core.cold.sql import batches_of
 from storage_core.testing import ManualClock
 from tests.log.cold.cold_lab import COLUMNS, NAME, ColdLab, rows_in
 from tests.log.cold.interrupting import killed_before
+from tests.snapshots import copy_of
+from tests.thin import covering, thinned
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 ROWS = 300
@@ -33,21 +35,24 @@ def clock():
     return ManualClock()
 
 
-@pytest.fixture
-def lab(root, clock):
-    lab = sealed_often(root, Environment(clock=clock, has_index_worker=False))
-    yield lab
-    lab.stream.close()
-
-
-def sealed_often(root, environment=None):
-    """Return a lab with parts that can be joined, in each shard and of each kind."""
-    lab = ColdLab(root, environment)
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory):
+    """A lab with parts that can be joined, in each shard and of each kind; its stream is closed."""
+    environment = Environment(clock=ManualClock(), has_index_worker=False)
+    lab = ColdLab(tmp_path_factory.mktemp("sealed"), environment)
     rng = np.random.default_rng(34)
     for _ in range(6):
         lab.append(rng, ROWS // 6)
         lab.stream.seal()
+    lab.stream.close()
     return lab
+
+
+@pytest.fixture
+def lab(sealed, root, clock):
+    lab = sealed.copied_to(root, Environment(clock=clock, has_index_worker=False))
+    yield lab
+    lab.stream.close()
 
 
 def listed(root: Path) -> list[Path]:
@@ -100,22 +105,20 @@ def test_no_row_is_seen_twice_while_parts_are_joined(lab, monkeypatch):
     assert max(seen) == seen[-1] == ROWS
 
 
-@pytest.mark.parametrize("call", ["link", "unlink"])
-@pytest.mark.parametrize("number", [0, 1, 3])
-def test_names_that_a_kill_left_are_corrected_by_the_next_opening(root, call, number):
-    lab = sealed_often(root)
-    lab.stream.close()
-    assert killed_before(lab.root, NAME, call, number, "stream.compact()")
-    assert rows_seen(lab.root) <= ROWS
-    with Stream.open(lab.root, NAME) as stream:
-        assert rows_seen(lab.root) == ROWS
-        assert {file.stem for file in listed(lab.root)} == names_of(stream)
+@covering("SHARDLOG_FAULT_COLD", number=[0, 1, 3], call=["link", "unlink"])
+def test_names_that_a_kill_left_are_corrected_by_the_next_opening(sealed, root, call, number):
+    copy_of(sealed.root, root)
+    assert killed_before(root, NAME, call, number, "stream.compact()")
+    assert rows_seen(root) <= ROWS
+    with Stream.open(root, NAME) as stream:
+        assert rows_seen(root) == ROWS
+        assert {file.stem for file in listed(root)} == names_of(stream)
         assert stream.verify().is_clean
 
 
-@pytest.mark.parametrize("number", range(3))
-def test_names_that_a_kill_left_of_a_seal_are_corrected_by_the_next_opening(root, number):
-    lab = sealed_often(root)
+@thinned("number", range(3), count=1, campaign="SHARDLOG_FAULT_COLD")
+def test_names_that_a_kill_left_of_a_seal_are_corrected_by_the_next_opening(sealed, root, number):
+    lab = sealed.copied_to(root)
     lab.append(np.random.default_rng(35), 60)
     lab.stream.close()
     assert killed_before(lab.root, NAME, "link", number, "stream.seal()")
@@ -165,8 +168,8 @@ def test_name_that_the_system_does_not_let_go_goes_with_the_next_turn(lab, monke
 
 
 @pytest.mark.parametrize(("code", "is_earlier"), [(errno.EPERM, False), (errno.EXDEV, True)])
-def test_file_system_without_hard_links_is_told(root, monkeypatch, code, is_earlier):
-    lab = sealed_often(root)
+def test_file_system_without_hard_links_is_told(sealed, root, monkeypatch, code, is_earlier):
+    lab = sealed.copied_to(root)
     lab.append(np.random.default_rng(36), 60)
     lab.stream.close()
     if is_earlier:
@@ -220,9 +223,9 @@ def with_one_name(root: Path) -> None:
 
 
 @pytest.fixture
-def earlier(root):
+def earlier(sealed, root):
     """A root in which replaced files lie beside the others, as an earlier program left it."""
-    lab = sealed_often(root)
+    lab = sealed.copied_to(root)
     lab.stream.compact()
     rows = lab.rows()
     lab.stream.close()

@@ -21,6 +21,7 @@ from tests.log.expiry.shelf import (
     tail_of,
 )
 from tests.log.workbench import column_of, rows_of, transact
+from tests.thin import covering
 
 YEAR_2100 = 4_102_444_800
 
@@ -28,8 +29,7 @@ YEAR_2100 = 4_102_444_800
 # --- what goes and what stays -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("old", [0, 1, 14, 15, 16, 17, 30, 31, 32, 500, 5000])
-@pytest.mark.parametrize("way", ["batches", "single records"])
+@covering(old=[0, 1, 14, 15, 16, 17, 30, 31, 32, 500, 5000], way=["batches", "single records"])
 def test_exactly_the_recent_rows_stay(make_bench, old, way):
     shelf = Shelf(make_bench, block_records=16)
     rows = [NOW - 50 * HOUR + at for at in range(old)]
@@ -59,8 +59,7 @@ WIDTHS = {
 }
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@covering(width=[*WIDTHS], unit=["s", "ms", "us", "ns"])
 def test_windows_go_at_their_edges(make_bench, width, unit):
     retention, begin, seconds = WIDTHS[width]
     scale = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]

@@ -12,7 +12,7 @@ from storage_core import CorruptionError
 from tests.log.disks import ReinedDisk
 from tests.log.reading.test_corners import both
 from tests.log.workbench import Workbench, column_of, rows_of
-from tests.unit.storage_core.strategies import many
+from tests.unit.storage_core.strategies import some
 
 Row = dict[str, Any]
 
@@ -253,7 +253,7 @@ def rank(row: Row) -> tuple[int, int, int, int]:
 
 
 @pytest.mark.parametrize("side", ["writer", "reader"])
-@many
+@some
 @given(asked=questions)
 def test_newest_are_those_found_by_hand(scattered, side, asked):
     sides, rows = scattered

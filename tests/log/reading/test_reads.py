@@ -25,7 +25,7 @@ from tests.log.disks import ReinedDisk
 from tests.log.fixtures import MEMORY
 from tests.log.readers import scan_one
 from tests.log.workbench import Workbench, column_of
-from tests.model.answers import READ_COLUMNS, check_everything
+from tests.model.answers import READ_COLUMNS, check_question, check_rows
 from tests.model.plain_stream import PlainStream, question_about
 from tests.strategies import COLUMNS, Given, Question
 from tests.unit.storage_core.strategies import few, many
@@ -123,10 +123,14 @@ def test_the_rows_hold_each_state(plain):
     assert min(states.count(state) for state in (0, 1, 2)) > 20
 
 
+def test_all_rows_are_those_of_the_plain_lists(stream, plain):
+    check_rows(stream, plain)
+
+
 @many
 @given(questions)
 def test_every_read_answers_as_the_plain_lists_do(stream, plain, question):
-    check_everything(stream, plain, question)
+    check_question(stream, plain, question)
 
 
 @few

@@ -19,6 +19,8 @@ from tests.examples import examples
 few = settings(max_examples=examples(15))
 """Each run draws others, so that a property costs little and is searched again and again."""
 many = settings(max_examples=examples(80))
+some = settings(max_examples=examples(30))
+"""Of what is dear."""
 
 int64s = st.one_of(
     st.integers(INT64_MIN, INT64_MAX),

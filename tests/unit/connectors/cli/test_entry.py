@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from storage_core import Stream, StreamOptions
+from tests.thin import covering, thinned
 
 INTERRUPTED_AT = """
 import os, signal, sys
@@ -30,8 +31,8 @@ def run_entry(program, *arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
+@thinned(
+    "name, words",
     [
         ("connectors.cli.main", "--help"),
         ("connectors.cli.verbs.status", "status --help"),
@@ -40,6 +41,7 @@ def run_entry(program, *arguments):
         ("storage_core.exchange.export", "export /nowhere orders --to /nowhere"),
         ("storage_core.cold.sql", "sql /nowhere query"),
     ],
+    count=3,
 )
 def test_interrupt_while_the_command_is_imported_ends_it_without_a_word(name, words):
     ran = run_entry(INTERRUPTED_AT.format(name=name), *words.split())
@@ -66,13 +68,14 @@ run()
 """
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
+@thinned(
+    "name, words",
     [
         ("typer", "--help"),
         ("rocksdict", "streams /nowhere"),
         ("confluent_kafka", "dlq replay letters"),
     ],
+    count=2,
 )
 def test_package_that_is_not_installed_is_told_in_one_line(name, words):
     ran = run_entry(LACKING.format(name=name), *words.split())
@@ -98,31 +101,19 @@ sys.meta_path.insert(0, Signalling())
 from connectors.cli.entry import run
 run()
 """
+STOPS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 # Imported by the entry; with what the verb works with; while its settings are read.
 MOMENTS = ["connectors.cli.main", "confluent_kafka.cimpl", "rocksdict"]
 
 
-@pytest.mark.parametrize(
-    "name", [MOMENTS[0], *(pytest.param(name, marks=pytest.mark.slow) for name in MOMENTS[1:])]
-)
+@thinned("name", MOMENTS, count=1)
 def test_worker_that_starts_is_not_ended_by_who_asks_for_progress(name):
     ran = run_entry(SIGNALLED_AT.format(name=name, signal="SIGUSR1"), "worker", "--set=root=")
     assert ran.returncode == 2
     assert "root: is empty" in ran.stderr
 
 
-@pytest.mark.parametrize(
-    ("name", "number"),
-    [
-        *((name, signal.SIGTERM) for name in MOMENTS),
-        *((MOMENTS[0], number) for number in (signal.SIGHUP, signal.SIGINT)),
-        *(
-            pytest.param(name, number, marks=pytest.mark.slow)
-            for name in MOMENTS[1:]
-            for number in (signal.SIGHUP, signal.SIGINT)
-        ),
-    ],
-)
+@covering(name=MOMENTS, number=STOPS)
 def test_worker_that_is_stopped_while_it_starts_ends_well_and_without_a_word(name, number):
     ran = run_entry(SIGNALLED_AT.format(name=name, signal=number.name), "worker", "--set=root=")
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
@@ -142,7 +133,7 @@ run()
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@thinned("number", STOPS, count=1)
 def test_worker_that_is_told_to_stop_as_it_ends_keeps_its_exit_code(number):
     ran = run_entry(SIGNALLED_LAST.format(signal=number.name), "worker", "--set=root=")
     assert ran.returncode == 2
@@ -190,7 +181,7 @@ with open({os.fspath(tmp_path / "opened")!r}, "w") as opened:
     assert int((tmp_path / "opened").read_text()) > 2
 
 
-@pytest.mark.parametrize("closed", [(1,), (2,), (0, 1, 2)])
+@thinned("closed", [[1], [2], [0, 1, 2]], count=1)
 def test_command_that_is_started_without_standard_descriptors_fills_them(closed, tmp_path):
     program = f"""
 import os, sys
@@ -221,7 +212,7 @@ def run_into(words, output):
 SHOWING = ["--help", "--version", "status --help", "streams {root}"]
 
 
-@pytest.mark.parametrize("words", SHOWING)
+@thinned("words", SHOWING, count=2)
 def test_output_that_is_full_is_told_in_one_line_and_by_the_exit_code(words, tmp_path):
     Stream.create(tmp_path, "orders", StreamOptions()).close()
     with Path("/dev/full").open("w") as full:
@@ -232,7 +223,7 @@ def test_output_that_is_full_is_told_in_one_line_and_by_the_exit_code(words, tmp
     )
 
 
-@pytest.mark.parametrize("words", SHOWING)
+@thinned("words", SHOWING, count=2)
 def test_output_that_is_closed_is_told_in_one_line_and_by_the_exit_code(words, tmp_path):
     Stream.create(tmp_path, "orders", StreamOptions()).close()
     program = [sys.executable, "-c", "from connectors.cli.entry import run; run()"]
@@ -246,7 +237,7 @@ def test_output_that_is_closed_is_told_in_one_line_and_by_the_exit_code(words, t
     )
 
 
-@pytest.mark.parametrize("words", SHOWING)
+@thinned("words", SHOWING, count=2)
 def test_reader_that_has_enough_ends_a_command_without_a_word(words, tmp_path):
     Stream.create(tmp_path, "orders", StreamOptions()).close()
     reading, writing = os.pipe()

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from connectors.cli.made_up_records import TelemetryPlan, made_up_records
 from connectors.cli.record_lines import Outgoing
 from storage_core import InvalidRequestError
+from tests.unit.storage_core.strategies import some
 
 # More than one chunk, so that what is carried over its seam is drawn too.
-RECORDS_MAX = 10_000
+RECORDS_MAX = 5_000
 
 plans = st.builds(
     TelemetryPlan,
@@ -50,16 +51,19 @@ def late_records(records: list[Outgoing]) -> int:
     return late
 
 
+@some
 @given(plans)
 def test_the_same_plan_is_the_same_bytes(plan):
     assert everything(plan) == everything(plan)
 
 
+@some
 @given(plans)
 def test_a_plan_has_as_many_records_as_it_says(plan):
     assert len(everything(plan)) == plan.records
 
 
+@some
 @given(plans)
 def test_a_value_says_what_its_key_and_timestamp_say(plan):
     records = everything(plan)
@@ -69,23 +73,27 @@ def test_a_value_says_what_its_key_and_timestamp_say(plan):
     assert [one["seq"] for one in told] == list(range(plan.records))
 
 
+@some
 @given(plans, st.integers(0, RECORDS_MAX))
 def test_a_longer_plan_begins_with_the_records_of_a_shorter_one(plan, records):
     shorter = replace(plan, records=min(records, plan.records))
     assert everything(plan)[: shorter.records] == everything(shorter)
 
 
+@some
 @given(plans)
 def test_no_record_is_late_that_was_not_meant_to_be(plan):
     assert late_records(everything(replace(plan, late_share=0))) == 0
 
 
+@some
 @given(plans)
 def test_where_all_are_late_only_the_first_of_each_device_is_not(plan):
     records = everything(replace(plan, late_share=1))
     assert late_records(records) == len(records) - len(set(devices_of(records)))
 
 
+@some
 @given(plans)
 def test_a_late_record_is_late_by_no_more_than_the_plan_says(plan):
     latest: dict[int, int] = {}

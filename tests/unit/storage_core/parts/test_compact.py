@@ -25,6 +25,7 @@ from storage_core.parts.compact import (
 from storage_core.parts.making import made_here
 from storage_core.sealed.part_groups import passing_foot
 from tests.log.cold.cold_lab import FIRST_MS, ColdLab
+from tests.thin import thinned
 
 HOUR_MS = 3_600_000
 HOURS = WindowScheme("ms", "hour")
@@ -137,7 +138,7 @@ def test_there_are_few_parts_and_no_row_is_written_often(seed):
     assert written <= rows * levels
 
 
-@pytest.mark.parametrize("missing", [0, 2, -1])
+@thinned("missing", [0, 2, -1], count=1)
 def test_part_that_lacks_rows_of_those_that_it_is_made_of_is_not_published(root, missing):
     # Of trimmed rows nothing else would be left to tell.
     lab = ColdLab(root)

@@ -16,13 +16,20 @@ REFUSALS = (
 )
 
 
-@pytest.fixture
-def lab(root):
-    lab = ColdLab(root)
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory):
+    lab = ColdLab(tmp_path_factory.mktemp("sealed"))
     for seed in range(6):
         lab.append(np.random.default_rng(seed), 20)
         if seed < 5:
             lab.stream.seal()
+    lab.stream.close()
+    return lab
+
+
+@pytest.fixture
+def lab(sealed, root):
+    lab = sealed.copied_to(root)
     yield lab
     lab.stream.close()
 

@@ -22,6 +22,7 @@ from storage_core.read.cold_rows import ColdRows
 from storage_core.read.parts import parts_directory
 from storage_core.sealed.part_groups import PartFile, foot_of
 from tests.log.cold.cold_lab import FIRST_MS, ColdLab
+from tests.thin import covering, thinned
 from tests.unit.storage_core.read.test_cold_rows import fill
 
 ROWS = 20_000
@@ -102,7 +103,7 @@ def test_few_addresses_of_few_ids_read_few_groups(lab, read):
     assert len(read) <= GROUPS + 3 * (ROWS // 2048)
 
 
-@pytest.mark.parametrize("gap", [2048, 100_000, 2**40])
+@thinned("gap", [2048, 100_000, 2**40], count=2)
 def test_addresses_that_no_row_has_are_passed_over(lab, read, gap):
     # Each block has rows before a gap of several slices, and behind it.
     addresses = np.arange(ROWS) + (np.arange(ROWS) + 500) // 1000 * gap
@@ -247,12 +248,12 @@ def test_view_that_is_closed_holds_no_rows(lab):
     assert held() is None
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_tail_of_parts_of_every_kind_is_that_of_blocks(tmp_path, small, seed):
+@covering(seed=[0, 1], key_mode=["none", "dictionary"])
+def test_tail_of_parts_of_every_kind_is_that_of_blocks(tmp_path, small, seed, key_mode):
     rng = np.random.default_rng(seed)
     small.setattr(cold_slices, "ADDRESSES_FEW", 64)
     small.setattr(cold_pieces, "_SHOWN_ROWS", int(rng.integers(5, 90)))
-    lab = ColdLab(tmp_path, key_mode=["none", "dictionary"][seed % 2], block_records=64)
+    lab = ColdLab(tmp_path, key_mode=key_mode, block_records=64)
     fill(lab, rng)
     size = int(rng.integers(2000, 200_000))
     for name in (cold_slices, cold_pieces):

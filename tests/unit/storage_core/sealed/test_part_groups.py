@@ -25,6 +25,7 @@ from storage_core.parts.part_file import write_part
 from storage_core.sealed import part_groups
 from storage_core.sealed.part_bytes import digest_of
 from storage_core.sealed.part_groups import PartFile, foot_of
+from tests.thin import thinned
 
 ORDER = ("secondary", "primary", "address")
 COLUMNS = (*ORDER, "state", "payload", "tags")
@@ -77,9 +78,9 @@ def each_damage(path, places=None):
             os.pwrite(file.fileno(), whole[at : at + 1], at)
 
 
-def each_damage_by_name(path):
+def each_damage_by_name(path, places=None):
     """Yield the place of each byte while it differs, and a name of the file that nobody knows."""
-    for at in each_damage(path):
+    for at in each_damage(path, places):
         other = path.with_name(f"part-{at + 1:010}.parquet")
         os.link(path, other)
         yield at, other
@@ -101,10 +102,12 @@ def bytes_that_count(path, proof):
     return counted | set(range(proof.size - proof.foot_bytes, proof.size))
 
 
-def test_each_byte_that_differs_is_told_or_not_used(part):
+# A quarter of a file is a quarter of each of its chunks, and of its foot.
+@thinned("first", range(4), count=1)
+def test_each_byte_that_differs_is_told_or_not_used(part, first):
     path, proof = part
     counted = bytes_that_count(path, proof)
-    for at, other in each_damage_by_name(path):
+    for at, other in each_damage_by_name(path, range(first, proof.size, 4)):
         if at in counted:
             with pytest.raises(CorruptionError, match="not as they were published") as told:
                 read_all(other, proof)
@@ -113,11 +116,12 @@ def test_each_byte_that_differs_is_told_or_not_used(part):
             assert read_all(other, proof).equals(rows_from(0)), at
 
 
-def test_byte_that_differs_later_is_told_or_not_used(part):
+@thinned("first", range(5), count=1)
+def test_byte_that_differs_later_is_told_or_not_used(part, first):
     path, proof = part
     counted = bytes_that_count(path, proof)
     foot = range(proof.size - proof.foot_bytes, proof.size)
-    for at in each_damage(path, range(0, proof.size, 3)):
+    for at in each_damage(path, range(first, proof.size, 5)):
         # What is kept of a foot was proven.
         if at in counted and at not in foot:
             with pytest.raises(CorruptionError, match="not as they were published"):

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from storage_core import Environment
 from storage_core.errors import CorruptionError
 from storage_core.format.keys import (
     FAMILY_DEFAULT,
@@ -12,6 +13,7 @@ from storage_core.format.keys import (
 )
 from storage_core.format.record import rows_from_arrow
 from storage_core.format.shard_state import KEY_KEYS, encode_int
+from storage_core.testing import ManualClock
 from storage_core.upkeep import key_checks
 from storage_core.write.entry import Entry
 from tests.log.workbench import Workbench, batch_of
@@ -82,7 +84,8 @@ def test_entry_that_is_no_number_given_is_damage_to_who_reads_by_the_key(keyed, 
 
 def test_entry_that_is_no_number_given_is_damage_to_a_reader_too(keyed):
     put(keyed, b"c", encode_key_number(4))
-    with keyed.read_beside() as reader, pytest.raises(CorruptionError, match="number 4, and 4"):
+    reader = keyed.read_beside(Environment(ManualClock()))
+    with reader, pytest.raises(CorruptionError, match="number 4, and 4"):
         reader.read(keys=[b"c"])
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from storage_core import InvalidRequestError
 from streaming_jobs.jobs.calendar import LEVELS, YEARS, Calendar, Level, Times, years_ms
+from tests.thin import covering
 
 QUARTER = 900
 # Half-hour zones and changes, changes at midnight, and a date that was left out.
@@ -51,8 +52,7 @@ def quarters(year: int) -> Times:
     return np.arange(first, end, QUARTER, dtype=np.int64) * 1000
 
 
-@pytest.mark.parametrize("zone", ZONES)
-@pytest.mark.parametrize("year", [2012, 2025])
+@covering(zone=ZONES, year=[2012, 2025])
 def test_windows_of_a_year_are_those_that_clocks_show(zone, year):
     calendar, times = Calendar.of(zone), quarters(year)
     clocks = [local_of(time, zone) for time in times.tolist()]
