@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from copy import copy
 from dataclasses import asdict, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -166,15 +166,17 @@ class ColdLab:
 
     def rows_of_parts(self) -> list[Row]:
         """Return the rows of the parts, each with the payload that it came with."""
-        found: list[Row] = []
         writers = {
             number: Writer(AvroSchema.parse(one.text), one.registry_id)
             for number, one in enumerate(self.stream.schemas())
         }
+        # Each shard is opened once.
+        writers_of = cache(partial(self._writers_of, writers=writers))
+        found: list[Row] = []
         for part in self.stream.parts():
             table = pq.read_table(part.path)
             if part.entry.kind:
-                table = _with_payloads(table, self._writers_of(part.shard, writers))
+                table = _with_payloads(table, writers_of(part.shard))
             found += [
                 {name: row.get(name) for name in (*COLUMNS, "committed_at_ms", self.who)}
                 for row in table.to_pylist(maps_as_pydicts="strict")
