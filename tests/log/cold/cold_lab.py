@@ -174,7 +174,8 @@ class ColdLab:
         writers_of = cache(partial(self._writers_of, writers=writers))
         found: list[Row] = []
         for part in self.stream.parts():
-            table = pq.read_table(part.path)
+            # As a data set, which `read_table` takes it for, it takes four times as long.
+            table = pq.ParquetFile(part.path).read(use_threads=False)
             if part.entry.kind:
                 table = _with_payloads(table, writers_of(part.shard))
             found += [
