@@ -31,7 +31,7 @@ from tests.thin import rounds
 from tests.waiting import WAIT_MAX_S, await_that
 
 STREAM = "faults"
-CYCLES_A_STORE = 6
+CYCLES_A_STORE = 4
 STEPS = 15
 STEPS_WITH_PARTS = 60
 

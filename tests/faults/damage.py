@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import Literal
+from typing import Literal, get_args
 
 from tests.faults.file_formats import (
     Span,
@@ -38,7 +38,7 @@ FileKind = Literal[
 ]
 PAGE = 4096
 # Of the damages that one kind of file alone has, as cuts at each of its records.
-OF_KIND = 5
+OF_KIND = 3
 _SST_END_BYTES = 3000
 _SLOT_BYTES = 60
 
@@ -82,7 +82,12 @@ def plan_damages(root: Path, kind: FileKind, count: int, chance: Random) -> list
     """Choose what to do to the files of one kind: `count` damages, and some that it alone has."""
     files = sorted(path for path in files_of(root, kind) if path.stat().st_size)
     assert files, f"the known store has no {kind}"
-    damages = [_random_damage(root, chance.choice(files), i, chance) for i in range(count)]
+    # Where there are few of each, some kinds of file have the one half of ways, and some the other.
+    first = 2 * get_args(FileKind).index(kind)
+    damages = [
+        _random_damage(root, chance.choice(files), number, chance)
+        for number in range(first, first + count)
+    ]
     of_kind = [
         replace(damage, path=path.relative_to(root))
         for path in files

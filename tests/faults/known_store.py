@@ -29,9 +29,9 @@ from tests.faults.writer import table_of
 STREAM = "known"
 SHARDS = 2
 BLOCK_RECORDS = 64
-_EVEN_BLOCKS = 12
-_FEED_ROWS = 700
-_LANE_ROWS = 900
+_EVEN_BLOCKS = 6
+_FEED_ROWS = 500
+_LANE_ROWS = 500
 _ROUNDS = 5
 _APART_BYTES_MIN = 4096
 _IDS = (0, 2, 5, 9)
@@ -48,7 +48,7 @@ class BuildPlan:
 
 def build_known_store(plan: BuildPlan) -> None:
     """Write everything, commit, and die without closing."""
-    store = partial(open_store, write_buffer_bytes=64 * 1024, apart_bytes_min=_APART_BYTES_MIN)
+    store = partial(open_store, write_buffer_bytes=32 * 1024, apart_bytes_min=_APART_BYTES_MIN)
     environment = Environment(open_store=store)
     options = StreamOptions(shards=SHARDS, block_records=BLOCK_RECORDS)
     stream = Stream.create(plan.root, STREAM, options, environment=environment)

@@ -25,7 +25,7 @@ from tests.faults.ledger import read_notes
 from tests.thin import rounds
 
 KINDS: tuple[FileKind, ...] = get_args(FileKind)
-COUNT = max(1, rounds("SHARDLOG_FAULT_DAMAGE", few=27, many=80) // len(KINDS))
+COUNT = max(1, rounds("SHARDLOG_FAULT_DAMAGE", few=18, many=80) // len(KINDS))
 CHILD_DAMAGES = 25
 CHILD_MAX_S = 600
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of its own is made in it

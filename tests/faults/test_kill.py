@@ -12,7 +12,7 @@ import pytest
 
 from tests.faults.campaign import Campaign, campaigns, fault_seed, naming_seed
 
-MOMENT_MAX_S = 0.8
+MOMENT_MAX_S = 0.6
 
 
 def kill_at_random(campaign: Campaign, moment_max_s: float = MOMENT_MAX_S) -> None:
@@ -25,7 +25,7 @@ def kill_at_random(campaign: Campaign, moment_max_s: float = MOMENT_MAX_S) -> No
     assert not errors, errors
 
 
-@pytest.mark.parametrize("cycles", campaigns("SHARDLOG_FAULT_KILLS", few=12, many=40))
+@pytest.mark.parametrize("cycles", campaigns("SHARDLOG_FAULT_KILLS", few=8, many=40))
 def test_killed_writer_keeps_what_it_acknowledged(tmp_path: Path, cycles: int) -> None:
     seed = fault_seed()
     with naming_seed(seed):

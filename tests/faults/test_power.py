@@ -64,7 +64,7 @@ def settle_errors_of_the_disk(campaign: Campaign) -> None:
         assert {ShardlogError.__name__, OSError.__name__} & set(error["kinds"]), error
 
 
-@pytest.mark.parametrize("cycles", campaigns("SHARDLOG_FAULT_POWER", few=12, many=40))
+@pytest.mark.parametrize("cycles", campaigns("SHARDLOG_FAULT_POWER", few=8, many=40))
 def test_power_loss_keeps_what_was_acknowledged(
     tmp_path: Path, disk: LossyMount, cycles: int
 ) -> None:
@@ -103,7 +103,7 @@ def has_promises(notes: Path) -> bool:
     return any({"lane", "transaction", "committed"} & note.keys() for note in read_notes(notes))
 
 
-@pytest.mark.parametrize("cycles", campaigns("SHARDLOG_FAULT_POWER", few=12, many=40))
+@pytest.mark.parametrize("cycles", campaigns("SHARDLOG_FAULT_POWER", few=4, many=40))
 def test_control_without_syncs_is_caught(tmp_path: Path, disk: LossyMount, cycles: int) -> None:
     seed = fault_seed()
     with naming_seed(seed):
