@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -256,9 +256,22 @@ def join_more(lab):
     assert not all(file.exists() for file in before)
 
 
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory):
+    """Return such a lab with a closed stream, made once of ids and once of keys."""
+
+    @cache
+    def made(key_mode):
+        lab = sealed_bit_by_bit(tmp_path_factory.mktemp(key_mode), key_mode=key_mode)
+        lab.stream.close()
+        return lab
+
+    return made
+
+
 @pytest.fixture
-def lab(key_mode, root):
-    lab = sealed_bit_by_bit(root, key_mode=key_mode)
+def lab(sealed, key_mode, root):
+    lab = sealed(key_mode).copied_to(root)
     yield lab
     lab.stream.close()
 
