@@ -30,19 +30,26 @@ def processor_s_below() -> float:
     """Return the processor time of all processes below this one, and of those they waited for."""
     times: dict[str, int] = {}
     below: dict[str, list[str]] = defaultdict(list)
-    for folder in Path("/proc").iterdir():
+    for process in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - a path each is dear
         # It may end meanwhile.
         with suppress(OSError):
-            if folder.name.isdigit():
-                fields = (folder / "stat").read_text().rpartition(")")[2].split()
-                times[folder.name] = sum(map(int, fields[_TIMES]))
-                below[fields[_PARENT]].append(folder.name)
+            fields = _told_of(process).rpartition(b")")[2].split()
+            times[process] = sum(map(int, fields[_TIMES]))
+            below[fields[_PARENT].decode()].append(process)
     total, waiting = 0, below[str(os.getpid())]
     while waiting:
         process = waiting.pop()
         total += times[process]
         waiting += below[process]
     return total / _TICKS_PER_S
+
+
+def _told_of(process: str) -> bytes:
+    told = os.open(f"/proc/{process}/stat", os.O_RDONLY)
+    try:
+        return os.read(told, 4096)
+    finally:
+        os.close(told)
 
 
 def own_processor_s() -> float:
