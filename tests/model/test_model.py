@@ -49,7 +49,7 @@ from tests.model.side_by_side import NO_CRASH, SideBySide, step, steps_taken
 from tests.strategies import BatchForm, Crash, Given, GivenCaps, Places, Question
 from tests.thin import rounds
 
-EXAMPLES = rounds("SHARDLOG_MODEL_EXAMPLES", few=24, many=200)
+EXAMPLES = rounds("SHARDLOG_MODEL_EXAMPLES", few=18, many=200)
 STEPS = 50
 # Few examples leave out a kind of step once in some thousand runs: more of them are run then.
 RUNS_MAX = 10
