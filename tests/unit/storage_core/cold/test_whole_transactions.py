@@ -23,6 +23,7 @@ from storage_core.transactions.manifest import Staging, staged_transactions
 from tests.log.disks import BesideThread
 from tests.log.on_disk import flip_bit, manifest_of
 from tests.log.workbench import Workbench, batch_of, publish
+from tests.thin import covering
 
 SHARDS = 4
 EVERY_SHARD = range(SHARDS)
@@ -68,8 +69,7 @@ def land_in_some(bench: Workbench, primary: int, *, numbered: bool, shards=(0, 1
     bench.open(shards=shards)
 
 
-@pytest.mark.parametrize("numbered", [True, False])
-@pytest.mark.parametrize("then", ["hot", "sealed", "trimmed"])
+@covering(numbered=[True, False], then=["hot", "sealed", "trimmed"])
 def test_transaction_that_some_shards_lack_is_not_shown(bench, then, numbered):
     keep_in_every_shard(bench, 1)
     land_in_some(bench, 2, numbered=numbered)
