@@ -10,7 +10,6 @@ import shutil
 import struct
 import zlib
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from storage_core.exchange.export import export_stream
 from storage_core.exchange.importing import import_stream
 from storage_core.ground.durable_file import encode_document
 from tests.children import run_script
+from tests.log.cold.bombs import deflated, zstandard
 from tests.log.cold.cold_lab import FIRST_MS, FORMS, NAME
 
 ROWS = 100
@@ -51,18 +51,15 @@ def made(tmp_path_factory):
     }
     with Stream.create(place / "data", NAME, StreamOptions(shards=1)) as stream:
         stream.append_batch(pa.table(columns))
-    return cache(lambda form: _export(place / "data", place / form, form))
-
-
-def _export(root: Path, to: Path, form: Any) -> Path:
-    export_stream(root, NAME, to, form=form)
-    return to
+    for form in FORMS:
+        export_stream(place / "data", NAME, place / form, form=form)
+    return place
 
 
 @pytest.fixture
 def exported(made, root):
     """Copy such an export; return where to."""
-    return lambda form: shutil.copytree(made(form), root / "x")
+    return lambda form: shutil.copytree(made / form, root / "x")
 
 
 @pytest.fixture(params=FORMS)
@@ -386,21 +383,6 @@ def avro_block(rows: bytes, sync: bytes) -> bytes:
     deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = deflate.compress(rows) + deflate.flush()
     return avro_long(ROWS) + avro_long(len(packed)) + packed + sync
-
-
-def deflated(count: int) -> bytes:
-    deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
-    zeros = bytes(2**20)
-    return b"".join(deflate.compress(zeros) for _ in range(count >> 20)) + deflate.flush()
-
-
-def zstandard(count: int) -> bytes:
-    whole: Any = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(whole, "zstd") as packed:
-        for _ in range(count >> 20):
-            packed.write(bytes(2**20))
-    made: bytes = whole.getvalue().to_pybytes()
-    return made
 
 
 @pytest.mark.parametrize(("codec", "packed"), [("deflate", deflated), ("zstandard", zstandard)])

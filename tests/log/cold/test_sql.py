@@ -28,28 +28,22 @@ from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab, give_up_a_block, sc
 
 @pytest.fixture(scope="module")
 def labs(tmp_path_factory):
-    """Return of each kind of ids a lab of rows that are sealed but for the last, which stay."""
-    made = {}
-
-    def lab_of(key_mode):
-        if key_mode not in made:
-            lab = made[key_mode] = ColdLab(tmp_path_factory.mktemp(key_mode), key_mode=key_mode)
-            rng = np.random.default_rng(21)
-            for _ in range(3):
-                lab.append(rng, 200)
-                lab.stream.seal()
-            lab.append(rng, 100)
-        return made[key_mode]
-
-    yield lab_of
+    """Labs of rows that are sealed but for the last, of ids and of keys; they stay as they are."""
+    modes = ("none", "dictionary")
+    made = {one: ColdLab(tmp_path_factory.mktemp(one), key_mode=one) for one in modes}
     for lab in made.values():
+        rng = np.random.default_rng(21)
+        for _ in range(3):
+            lab.append(rng, 200)
+            lab.stream.seal()
+        lab.append(rng, 100)
         lab.stream.close()
+    return made
 
 
 @pytest.fixture
 def lab(labs, key_mode):
-    """A lab that is asked, and not changed."""
-    return labs(key_mode)
+    return labs[key_mode]
 
 
 def answer(lab, query):
@@ -163,12 +157,6 @@ def test_columns_are_there_before_the_first_row_and_behind_the_last(tmp_path, ke
     lab.stream.close()
 
 
-def test_stream_without_rows_is_an_empty_table(tmp_path):
-    lab = ColdLab(tmp_path)
-    assert answer(lab, f"SELECT count(*) AS n FROM {NAME}") == [{"n": 0}]
-    lab.stream.close()
-
-
 def test_groups_of_rows_are_skipped_by_id_and_by_bloom_filter(tmp_path):
     lab = ColdLab(tmp_path)
     lab.append_orders(40_000)
@@ -240,11 +228,6 @@ def test_what_is_no_query_is_told_in_a_line(lab, query, told):
         answer(lab, query)
     assert told in str(raised.value)
     assert "\n" not in str(raised.value)
-
-
-def test_span_of_time_is_a_text(lab):
-    found = answer(lab, "SELECT INTERVAL 1 DAY AS span, 1 AS n")
-    assert found == [{"span": "1 day", "n": 1}]
 
 
 def test_directory_above_the_root_is_no_column(tmp_path):
