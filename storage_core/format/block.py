@@ -16,6 +16,7 @@ after that checksum matched.
 """
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal
@@ -48,6 +49,23 @@ _MAGIC: Final = b"SLBK"
 _HEADER: Final = struct.Struct("<4sHBBII16sIqqqI")
 _CHECKSUM: Final = struct.Struct("<Q")
 HEADER_BYTES: Final = _HEADER.size + _CHECKSUM.size
+_HEADER_DTYPE: Final = np.dtype(
+    [
+        ("magic", "S4"),
+        ("format", "<u2"),
+        ("codec", "u1"),
+        ("spare", "u1"),
+        ("mask", "<u4"),
+        ("shard", "<u4"),
+        ("lineage", "V16"),
+        ("count", "<u4"),
+        ("first", "<i8"),
+        ("last", "<i8"),
+        ("committed_at_ms", "<i8"),
+        ("schema", "<u4"),
+        ("checksum", "<u8"),
+    ]
+)
 _CODECS: Final[tuple[Codec, ...]] = ("none", "lz4", "zstd")
 
 
@@ -103,6 +121,12 @@ class Block:
         """Address of each row."""
         explicit = self._optional(MASK_ADDRESS, "address")
         return np.arange(self.first, self.last + 1) if explicit is None else explicit
+
+    @property
+    def committed_times(self) -> npt.NDArray[np.int64]:
+        """When each row was committed, in milliseconds."""
+        times: npt.NDArray[np.int64] | None = self._optional(MASK_COMMITTED, "committed_at_ms")
+        return np.full(len(self), self.committed_at_ms) if times is None else times
 
     @property
     def schemas(self) -> Array:
@@ -275,3 +299,17 @@ def decode_proven(data: bytes, place: BlockPlace, first: int) -> Block:
         message = "a block's count differs from its rows"
         raise CorruptionError(message, shard=place.shard, start=first, end=last + 1)
     return Block(head, last, committed_at_ms, mask, batch, schema)
+
+
+def decode_headers(blocks: Sequence[bytes], place: BlockPlace) -> npt.NDArray[np.void] | None:
+    """Return the headers of blocks that `prove_block` let pass, as columns.
+
+    None where one of them belongs to another place or format.
+    """
+    found = np.frombuffer(b"".join([data[:HEADER_BYTES] for data in blocks]), _HEADER_DTYPE)
+    is_ours = (found["magic"] == _MAGIC) & (found["format"] == BLOCK_FORMAT)
+    is_ours &= (found["codec"] < len(_CODECS)) & (found["mask"] & ~np.uint32(_MASK_ALL) == 0)
+    is_ours &= found["shard"] == place.shard
+    if not is_ours.all() or found["lineage"].tobytes() != place.lineage * len(blocks):
+        return None
+    return found

@@ -12,6 +12,7 @@ rows that were expired as they came, go by other rules and stay alone.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -53,6 +54,11 @@ def groups(
 
 def joined(zones: Sequence[Zone]) -> Zone:
     """Return one zone for neighbours, which counts what they count together."""
+    return replace(spanning(zones), sections=_ids_of(zones))
+
+
+def spanning(zones: Sequence[Zone]) -> Zone:
+    """Return a zone of what several span and count together, without their ids."""
     first, last = zones[0], zones[-1]
     return Zone(
         previous_end=first.previous_end,
@@ -70,7 +76,7 @@ def joined(zones: Sequence[Zone]) -> Zone:
         ahead=sum(zone.ahead for zone in zones),
         expired=sum(zone.expired for zone in zones),
         tombstones=sum(zone.tombstones for zone in zones),
-        sections=_ids_of(zones),
+        sections=b"",
     )
 
 

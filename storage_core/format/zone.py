@@ -62,6 +62,10 @@ _TAG_DELTAS: Final = 2
 _GENERATION: Final = struct.Struct("<BIq")
 _TAG_GENERATION: Final = 3
 _EMPTY_SPAN: Final = (INT64_MAX, INT64_MIN)
+# All of a zone whose rows are of one id, as of each commit of one record.
+_ONE_ID: Final = np.dtype(
+    [("fields", _FIELDS_DTYPE), ("tag", "u1"), ("length", "<u4"), ("id", "<i4"), ("width", "u1")]
+)
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
@@ -205,6 +209,17 @@ class ZoneChunk:
         fields: tuple[Any, ...] = (*_FIELDS.unpack_from(value), value[_FIELDS.size :])
         return Zone(*fields)
 
+    def may_hold_ids(self, ids: Int32s) -> npt.NDArray[np.bool_]:
+        """Tell which blocks can have a row of some ids, as far as zones of one id say it."""
+        found = np.ones(len(self.values), dtype=np.bool_)
+        sizes = np.fromiter(map(len, self.values), np.int64, len(self.values))
+        at = np.flatnonzero(sizes == _ONE_ID.itemsize)
+        if len(at):
+            ones = np.frombuffer(b"".join([self.values[one] for one in at.tolist()]), _ONE_ID)
+            is_one = (ones["tag"] == _TAG_DELTAS) & (ones["length"] == _DELTAS.size)
+            found[at] = ~is_one | np.isin(ones["id"], ids)
+        return found
+
 
 def decode_zones(items: Sequence[tuple[bytes, bytes]], shard: int) -> ZoneChunk:
     """Return zones from what lies under their keys.
@@ -234,12 +249,17 @@ def decode_zone(key_address: int, data: bytes, shard: int) -> Zone:
     return decode_zones([(b"z" + key_address.to_bytes(8, "big"), data)], shard).zone(0)
 
 
+def encode_one_secondary(secondary: int) -> bytes:
+    """Return the section of a block whose rows are all of one secondary."""
+    return _SECTION.pack(_TAG_DELTAS, _DELTAS.size) + _DELTAS.pack(secondary, 1)
+
+
 def encode_secondaries(secondaries: Int32s) -> bytes:
     """Return the set of secondaries as a section: the smaller of bitmap and sorted deltas."""
     first = int(secondaries.min())
     span = int(secondaries.max()) - first + 1
     if span == 1:
-        return _SECTION.pack(_TAG_DELTAS, _DELTAS.size) + _DELTAS.pack(first, 1)
+        return encode_one_secondary(first)
     if span <= 8 * len(secondaries):
         flags = np.zeros(span, dtype=np.uint8)
         flags[secondaries.astype(np.int64) - first] = 1

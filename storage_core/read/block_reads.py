@@ -3,10 +3,11 @@
 Those made again are compared with what zones say of them, since no checksum is of their bytes.
 
 Copying a block empties the processor's caches of the code that decodes it. So a scan reads and
-proves ever more neighbours one after the other, and then decodes them one after the other.
+proves ever more neighbours one after the other, and then decodes them one after the other, or
+small ones together.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -14,14 +15,22 @@ from typing import Final
 
 from storage_core.errors import CorruptionError, ShardlogError
 from storage_core.format.block import Block, BlockPlace, decode_proven, prove_block
+from storage_core.format.joined_zone import spanning
 from storage_core.format.keys import FAMILY_LOG, log_key
 from storage_core.format.shard_state import AddressRange
+from storage_core.format.small_blocks import decode_small_blocks, is_small
 from storage_core.format.zone import Zone
+from storage_core.ground.arrow import concat
 from storage_core.read.block_proof import disagreement
+from storage_core.read.columns import block_columns
+from storage_core.read.rows import in_order
+from storage_core.read.rows_as_block import BLOCK_COLUMNS, COMMITTED, rows_as_block
 from storage_core.store.key_value import Item, StoreView
 
 _RUN_BLOCKS: Final = 8
 _RUN_BYTES: Final = 4 * 2**20
+_SMALL_BLOCKS: Final = 512
+_Run = list[tuple[Zone, bytes | None]]
 
 
 class BlockReads:
@@ -65,22 +74,78 @@ class BlockReads:
         Raises:
             CorruptionError: A block is missing or damaged; those before it have been yielded.
         """
+        for run in self._runs(zones, _RUN_BLOCKS):
+            while run:
+                yield self._next_of(run)
+
+    def each_or_joined(
+        self, zones: Iterator[Zone], expired_end: int
+    ) -> Iterator[tuple[Zone, Block]]:
+        """Yield what `each` does, of small neighbours one zone and one block for all.
+
+        The zone spans theirs, and has no ids. Below `expired_end` only blocks are joined between
+        which none has expired: a scan has ahead records to show in its place.
+
+        Raises:
+            CorruptionError: As `each` does.
+        """
+        for run in self._runs(zones, _SMALL_BLOCKS):
+            while run:
+                count = _small_neighbours(run, expired_end)
+                joined = self._joined(run[-count:][::-1]) if count > 1 else None
+                if joined is None:
+                    for _ in range(max(1, count)):
+                        yield self._next_of(run)
+                else:
+                    del run[-count:]
+                    yield joined
+
+    def several(self, zones: Sequence[Zone]) -> Block | None:
+        """Return the blocks of small zones, none of them trimmed, as one.
+
+        None where one is damaged or is not what its zone says: `one` tells which.
+        """
+        told = len(self.unreadable)
+        try:
+            joined = self._joined(list(self._proven_blocks(iter(zones))))
+        except CorruptionError:
+            del self.unreadable[told:]
+            return None
+        return None if joined is None else joined[1]
+
+    def _runs(self, zones: Iterator[Zone], blocks_most: int) -> Iterator[_Run]:
+        """Yield ever more blocks at a time, proven, the first of them last."""
         reading = self._proven_blocks(zones)
         most = 1
         failure: ShardlogError | None = None
         while failure is None:
-            run: list[tuple[Zone, bytes | None]] = []
+            run: _Run = []
             failure = _fill(run, reading, most)
             if not run:
                 break
-            most = min(2 * most, _RUN_BLOCKS)
+            most = min(2 * most, blocks_most)
             run.reverse()
-            while run:
-                # Taken out, so that a block handed on is not held until its run ends.
-                zone, data = run.pop()
-                yield zone, self._of_parts(zone) if data is None else self._decoded(zone, data)
+            yield run
         if failure is not None:
             raise failure
+
+    def _next_of(self, run: _Run) -> tuple[Zone, Block]:
+        # Taken out, so that a block handed on is not held until its run ends.
+        zone, data = run.pop()
+        return zone, self._of_parts(zone) if data is None else self._decoded(zone, data)
+
+    def _joined(self, run: _Run) -> tuple[Zone, Block] | None:
+        """Return small blocks as one; None where they are better told apart."""
+        zone = spanning([zone for zone, _ in run])
+        blocks = [data for _, data in run if data is not None]
+        found = decode_small_blocks([zone for zone, _ in run], blocks, self._place)
+        if found is None:
+            return None
+        if len(found) == 1:
+            return zone, found[0]
+        columns = (*BLOCK_COLUMNS, COMMITTED)
+        rows = concat([block_columns(one, self._place.shard, columns, None) for one in found])
+        return zone, rows_as_block(zone, in_order([rows], ("address",), columns))
 
     def _proven_blocks(self, zones: Iterator[Zone]) -> Iterator[tuple[Zone, bytes | None]]:
         """Yield zones with the bytes of their blocks, proven while they are in the caches.
@@ -164,18 +229,32 @@ def _refuse_other(zone: Zone, block: Block) -> None:
 
 
 def _fill(
-    run: list[tuple[Zone, bytes | None]],
+    run: _Run,
     reading: Iterator[tuple[Zone, bytes | None]],
     most: int,
 ) -> ShardlogError | None:
     """Add blocks to a run; return what ended it, if it was a failure."""
-    size = 0
+    size = large = 0
     try:
         for zone, data in islice(reading, most):
             run.append((zone, data))
             size += 0 if data is None else len(data)
-            if size >= _RUN_BYTES:
+            large += data is None or not is_small(zone, data)
+            if size >= _RUN_BYTES or large >= _RUN_BLOCKS:
                 break
     except ShardlogError as error:
         return error
     return None
+
+
+def _small_neighbours(run: _Run, expired_end: int) -> int:
+    """Return how many blocks at the end of a run may be joined."""
+    before: Zone | None = None
+    for count, (zone, data) in enumerate(reversed(run)):
+        if data is None or not is_small(zone, data):
+            return count
+        is_apart = before is not None and zone.previous_end != before.end
+        if is_apart and zone.previous_end <= expired_end:
+            return count
+        before = zone
+    return len(run)

@@ -9,7 +9,7 @@ it is not, or where the head's row was given up, the row is looked for (latest_w
 where a head names a row that its block does not hold: blocks decide, and verify tells.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from storage_core.format.block import Block
 from storage_core.format.shard_state import AddressRange
+from storage_core.format.zone import Zone
 from storage_core.read.ahead_places import RowPlaces, newest_ahead
 from storage_core.read.columns import block_columns
 from storage_core.read.kept_ahead import rows_at, without_blocks
@@ -27,6 +28,8 @@ from storage_core.read.rows import Gathered, in_order
 from storage_core.read.view import ShardView
 
 Mask = npt.NDArray[np.bool_]
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
 
 
 def scan_newest(view: ShardView, asked: RowFilter, bytes_max: int) -> Iterator[pa.RecordBatch]:
@@ -40,12 +43,11 @@ def scan_newest(view: ShardView, asked: RowFilter, bytes_max: int) -> Iterator[p
     view.refuse_lost(wanted.address_start, wanted.address_end)
     newest = _newest_of_all(view, wanted)
     gathered = Gathered(bytes_max)
-    is_open = np.ones(len(newest), dtype=np.bool_)
     for rows in _rows_at(view, wanted, newest.where(_is_inside(view, wanted, newest))):
         gathered.add(rows)
-        is_open &= ~np.isin(newest.ids, rows.column("secondary").to_numpy())
-    if is_open.any():
-        found = newest_within(view, wanted, newest.ids[is_open])
+    open_ids = _without(newest.ids, gathered.batches)
+    if len(open_ids):
+        found = newest_within(view, wanted, open_ids)
         for rows in _rows_at(view, wanted, found):
             gathered.add(rows)
     if gathered.batches:
@@ -80,22 +82,34 @@ def _rows_at(view: ShardView, wanted: RowFilter, places: RowPlaces) -> Iterator[
         yield from rows_at(view, wanted, places.where(gone))
         places = places.where(~gone)
     if view.state.trimmed and not view.meta.has_keys:
-        is_open = np.ones(len(places), dtype=np.bool_)
+        answered = [np.empty(0, dtype=np.int64)]
         for rows, found in _trimmed_rows(view, wanted, places):
             yield rows
-            is_open &= ~np.isin(places.address, found)
-        places = places.where(is_open)
-    begin = 0
-    while begin < len(places):
-        zone = view.zone_at(int(places.address[begin]))
-        end = int(places.address.searchsorted(zone.end))
-        block = view.block(zone)
-        chosen = _positions(block, places.where(slice(begin, end)))
-        begin = end
+            answered.append(found)
+        places = places.where(~np.isin(places.address, np.concatenate(answered)))
+    for zone, block in view.blocks_or_joined(_zones_of(view, places.address)):
+        first, end = places.address.searchsorted([zone.first, zone.end]).tolist()
+        chosen = _positions(block, places.where(slice(first, end)))
         if wanted.versions is not None:
             chosen = chosen[wanted.has_version(block)[chosen]]
         if len(chosen):
             yield block_columns(block, view.shard, wanted.columns, chosen)
+
+
+def _zones_of(view: ShardView, addresses: Int64s) -> Iterator[Zone]:
+    """Yield the zones of the blocks that span ascending addresses."""
+    at = 0
+    while at < len(addresses):
+        zone = view.zone_at(int(addresses[at]))
+        yield zone
+        at = int(addresses.searchsorted(zone.end))
+
+
+def _without(ids: Int32s, batches: Sequence[pa.RecordBatch]) -> Int32s:
+    """Return the ids that no row of some batches has."""
+    found = [rows.column("secondary").to_numpy() for rows in batches]
+    left: Int32s = ids[~np.isin(ids, np.concatenate(found))] if found else ids
+    return left
 
 
 def _trimmed_rows(

@@ -44,13 +44,17 @@ class RowFilter:
         return self.start == INT64_MIN and self.end == INT64_MAX
 
     def wants_zones(self, chunk: ZoneChunk, *, flagged: bool) -> Mask:
-        """Tell which blocks can hold a wanted primary."""
+        """Tell which blocks can hold a wanted primary, and a wanted id where they have one id."""
         fields = chunk.fields
-        if self.is_all_primaries:
-            return np.ones(len(fields), dtype=np.bool_)
-        wanted: Mask = (fields["primary_min"] <= self.end) & (fields["primary_max"] >= self.start)
-        if flagged:
-            wanted |= (fields["flagged_min"] <= self.end) & (fields["flagged_max"] >= self.start)
+        wanted: Mask = np.ones(len(fields), dtype=np.bool_)
+        if not self.is_all_primaries:
+            wanted = (fields["primary_min"] <= self.end) & (fields["primary_max"] >= self.start)
+            if flagged:
+                wanted |= (fields["flagged_min"] <= self.end) & (
+                    fields["flagged_max"] >= self.start
+                )
+        if self.ids is not None:
+            wanted &= chunk.may_hold_ids(self.ids)
         return wanted
 
     def wants_ids_of(self, zone: Zone) -> bool:

@@ -74,7 +74,7 @@ def _scan_blocks(
     if is_replay:
         found = _none_expired(view, found, wanted.expired_until)
     zones = found if wanted.ids is None else (zone for zone in found if wanted.wants_ids_of(zone))
-    for zone, block in view.blocks(zones):
+    for zone, block in view.blocks_or_joined(zones):
         states = block.states if zone.expired and not is_replay else None
         kept = None if states is None else states != State.EXPIRED
         chosen = wanted.choose(zone, block, states=kept)
@@ -224,7 +224,7 @@ def _normal_rows(
         # blocks made of them, and whoever does not spares the making.
         runs, zones = _trimmed_runs(zones, view.state.trimmed)
         yield from view.trimmed.normal(wanted, runs)
-    for zone, block in view.blocks(zones):
+    for zone, block in view.blocks_or_joined(zones):
         states = block.states
         chosen = wanted.choose(zone, block, states=None if states is None else states == 0)
         if chosen is None or len(chosen):

@@ -246,6 +246,14 @@ class ShardView:
         """Yield zones with their blocks, reading neighbours in one pass."""
         return self._blocks.each(zones)
 
+    def blocks_or_joined(self, zones: Iterator[Zone]) -> Iterator[tuple[Zone, Block]]:
+        """Yield what `blocks` does, of small neighbours one zone and one block for all."""
+        return self._blocks.each_or_joined(zones, self.state.expired_end)
+
+    def block_of_several(self, zones: Sequence[Zone]) -> Block | None:
+        """Return the small blocks of some zones as one; None where one is amiss."""
+        return self._blocks.several(zones)
+
     @property
     def trimmed(self) -> TrimmedRows:
         """What answers for blocks that were trimmed."""

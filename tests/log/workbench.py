@@ -53,6 +53,7 @@ from storage_core.format.shard_state import (
     encode_range_end,
     lost_key,
 )
+from storage_core.read.columns import block_columns
 from storage_core.store.key_value import Batch
 from storage_core.store.rocks import RocksStore, open_store
 from storage_core.write.ledger import NUMBERED_KEPT
@@ -173,6 +174,14 @@ class Workbench:
     def tail(self, name: str, start: int = 0, end: int | None = None) -> list[Any]:
         """Return one column of what `tail` shows of shard 0."""
         return column_of(self.stream.tail(0, start, end), name)
+
+    def rows_block_by_block(self, columns: tuple[str, ...]) -> list[dict[str, Any]]:
+        """Return all rows of shard 0, each block read by itself."""
+        view = self.shard.views.committed()
+        blocks = [view.block(zone) for zone in view.zones(0, view.committed)]
+        rows = rows_of(block_columns(one, 0, columns, None) for one in blocks)
+        view.close()
+        return rows
 
     def held_by_another_thread(self, shard: int = 0) -> AbstractContextManager[None]:
         """Let another thread be inside a shard, where only one can append."""

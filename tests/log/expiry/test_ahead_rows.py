@@ -145,3 +145,12 @@ def test_rows_ahead_that_a_cap_of_bytes_takes_without_blocks_are_told(make_bench
     shelf.stream.alter(bytes_max=0)
     assert shelf.expire().rows == 3
     shelf.expect(kept[1:])
+
+
+def test_rows_ahead_are_shown_between_small_blocks_that_are_read_together(make_bench):
+    shelf = Shelf(make_bench)
+    stragglers = [one for at in range(4) for one in shelf.put(9, secondary=20 + at)]
+    shelf.bench.keep([NOW - 9 * HOUR, YEAR_2100], secondary=[1, 7])
+    kept = [one for at in range(3) for one in shelf.put(-1, secondary=30 + at)]
+    assert shelf.expire().blocks == 1
+    assert shelf.bench.arrivals() == [*stragglers, YEAR_2100, *kept]

@@ -165,10 +165,6 @@ def test_newest_inside_bounds_is_the_largest_primary_there(
     assert found == [largest[secondary] for secondary in sorted(largest)]
 
 
-def test_batches_of_a_scan_are_bounded_by_the_blocks(stream):
-    assert max(batch.num_rows for batch in stream.scan()) <= 9
-
-
 def test_for_each_stops_once_told(stream, plain):
     seen: list[int] = []
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from storage_core.format.small_blocks import SMALL_BYTES
 from storage_core.read.answer import resumed, scan_view
 from storage_core.read.request import ReadRequest
 from storage_core.read.view import ShardView
@@ -20,12 +21,14 @@ COLUMNS = ("primary", "secondary", "address")
 
 @pytest.fixture(scope="module")
 def view(lasting_bench):
-    """Small blocks: primaries that repeat within and across them, some rows late."""
+    """Blocks, small ones among them: primaries that repeat within and across, some rows late."""
     bench = lasting_bench
     chance = random.Random(3)
     for block in range(36):
         primaries = [block + chance.randrange(-6, 3) for _ in range(4)]
-        bench.append(primaries, secondary=[chance.randrange(3) for _ in primaries])
+        payload = bytes(SMALL_BYTES if 0 < block < 30 else 1)
+        ids = [chance.randrange(3) for _ in primaries]
+        bench.append(primaries, secondary=ids, payload=payload)
     bench.commit()
     view = bench.shard.views.committed()
     yield view
