@@ -33,6 +33,7 @@ from storage_core.heads.grouping import Int32s
 from storage_core.read.block_proof import disagreement
 from storage_core.read.view import ShardView
 from storage_core.upkeep.block_checks import CopyCheck
+from storage_core.upkeep.blocks_together import blocks_together
 from storage_core.upkeep.findings import PROBLEMS_MAX, Findings, Problem
 from storage_core.upkeep.index_checks import check_index
 from storage_core.upkeep.key_checks import DictionaryCheck
@@ -235,13 +236,15 @@ class _ShardCheck:
         view, end = self._view, self._state.tail.next
         reached = self._state.start
         try:
-            for number, zone in enumerate(view.zones(reached, end)):
-                if progress is not None and number % _BLOCKS_PER_PROGRESS == 0:
+            for number, (zone, blocks, joined) in enumerate(
+                blocks_together(view, view.zones(reached, end), heads.marks)
+            ):
+                if progress is not None and (blocks > 1 or number % _BLOCKS_PER_PROGRESS == 0):
                     progress(view.shard, zone.first, end)
                 # A zone that is given up is not shown; the next one names its end all the same.
                 self._is_whole &= zone.previous_end <= reached
                 reached = zone.end
-                block = self._read(zone, is_first=is_first)
+                block = self._read(zone, is_first=is_first) if joined is None else joined
                 if block is None:
                     self._is_whole = False
                     continue
@@ -249,7 +252,7 @@ class _ShardCheck:
                 windows.add(block)
                 if is_first:
                     self._made_again += zone.end <= self._state.trimmed
-                    self._compare_block(zone, block)
+                    self._compare_block(zone if joined is None else None, block, blocks)
                 if self._is_whole and strange:
                     what = f"{len(strange)} rows are late, or not, against the heads before them"
                     self._findings.tell("block", what, strange[0], strange[-1] + 1)
@@ -269,16 +272,17 @@ class _ShardCheck:
                 self._findings.tell("block", error.message, zone.first, zone.end)
             return None
 
-    def _compare_block(self, zone: Zone, block: Block) -> None:
+    def _compare_block(self, zone: Zone | None, block: Block, blocks: int) -> None:
+        """Compare a block with its zone, unless it was, and with what is kept beside it."""
         view = self._view
-        what = disagreement(zone, block)
-        if what is not None:
+        if zone is not None and (what := disagreement(zone, block)) is not None:
             self._findings.tell("zone", what, zone.first, zone.end)
         self._copies.compare(block)
         self._dead.compare(block)
         self._dictionary.compare(block)
         self._schemas.compare(block)
-        self._counts = self._counts.plus(counts_of(block, view.shard, view.route_mask))
+        counts = counts_of(block, view.shard, view.route_mask)
+        self._counts = self._counts.plus(counts._replace(blocks=blocks))
 
     def _compare_stored_heads(self, tally: HeadTally) -> None:
         """Compare the heads on disk with those of the blocks below where they stand."""

@@ -1,0 +1,62 @@
+"""Zones agree with one block of all their rows only where each agrees with its own.
+
+It reaches inside: a zone that says too much or too little of one row makes reads pass over others.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from storage_core.format.keys import INT64_MAX, INT64_MIN
+from storage_core.format.zone import encode_one_secondary
+from storage_core.read.block_proof import all_agree
+
+FIELDS = (
+    *("first", "last", "primary_min", "primary_max", "flagged_min", "flagged_max"),
+    *("committed_at_ms", "count", "late", "ahead", "expired", "tombstones"),
+)
+
+
+@pytest.fixture(scope="module")
+def small(lasting_bench):
+    """Zones of small blocks of every kind, and the block of all their rows."""
+    bench = lasting_bench
+    for number in range(40):
+        late = number - 20 * (number % 5 == 4)
+        payload = None if number % 7 == 0 else b"x"
+        bench.keep([late], secondary=number % 3, payload=payload)
+        bench.keep([number, number], secondary=[1, 2], addresses=[4 * number + 2, 4 * number + 3])
+        bench.keep([number + 1], addresses=[4 * number + 4])
+    view = bench.shard.views.committed()
+    zones = list(view.zones(0, view.committed))
+    yield zones, view.block_of_several(zones)
+    view.close()
+
+
+def test_zones_agree_with_the_block_of_all_their_rows(small):
+    assert all_agree(*small)
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_one_zone_that_says_another_number_is_noticed(small, field):
+    zones, block = small
+    for at in range(0, len(zones), 7):
+        value = getattr(zones[at], field)
+        for other in (value + 1 if value < INT64_MAX else 5, value - 1 if value > INT64_MIN else 5):
+            assert not all_agree(
+                [*zones[:at], replace(zones[at], **{field: other}), *zones[at + 1 :]], block
+            )
+
+
+def test_one_zone_that_says_another_id_is_noticed(small):
+    zones, block = small
+    for at in range(0, len(zones), 7):
+        other = replace(zones[at], sections=encode_one_secondary(99))
+        assert not all_agree([*zones[:at], other, *zones[at + 1 :]], block)
+    assert all_agree([replace(zone, sections=b"") for zone in zones], block)
+
+
+def test_zones_of_one_row_more_or_less_are_noticed(small):
+    zones, block = small
+    assert not all_agree(zones[1:], block)
+    assert not all_agree([*zones, zones[-1]], block)
