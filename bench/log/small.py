@@ -1,7 +1,8 @@
 """Small commits: what rows cost that came one by one, against the same rows of one commit.
 
-Both are sealed, compacted and trimmed, and opened anew; then all of one id, all by address, and
-what the files take. SHARDLOG_BENCH_SMALL_ROWS says how many rows there are.
+All of one id, all by address, `latest`, `verify`, and what the files take: while the log has their
+blocks (hot), and once both are sealed, compacted, trimmed and opened anew.
+SHARDLOG_BENCH_SMALL_ROWS says how many rows there are.
 """
 
 import os
@@ -50,18 +51,24 @@ def _at_once(stream: Stream) -> None:
 
 def _measured(root: Path, name: str, write: Callable[[Stream], None]) -> Measured:
     with Stream.create(root, name, StreamOptions(shards=1)) as stream:
-        hot = _seconds(lambda: write(stream))
+        written = _seconds(lambda: write(stream))
+    hot = {f"hot_{what}": one for what, one in _asked(root, name).items()}
+    with Stream.open(root, name) as stream:
         upkeep = _seconds(lambda: (stream.seal(), stream.compact(), stream.trim()))
+    found = _asked(root, name)
+    return {**hot, **found, "write_seconds": written, "upkeep_seconds": upkeep}
+
+
+def _asked(root: Path, name: str) -> dict[str, float]:
     with Stream.open(root, name) as stream:
         found = {
-            "write_seconds": hot,
-            "upkeep_seconds": upkeep,
             "id_seconds": min(_seconds(lambda: stream.read(3)) for _ in range(_TIMES)),
             "tail_seconds": min(_seconds(lambda: list(stream.tail(0))) for _ in range(_TIMES)),
+            "latest_seconds": min(_seconds(stream.latest) for _ in range(_TIMES)),
             "verify_seconds": _seconds(stream.verify),
         }
     size = sum(one.stat().st_size for one in (root / name).rglob("*") if one.is_file())
-    return {**found, "bytes": size / _ROWS}
+    return {**found, "bytes": size / _ROWS, "tail_rate": _ROWS / found["tail_seconds"]}
 
 
 def _seconds(do: Callable[[], object]) -> float:
@@ -90,6 +97,29 @@ SMALL: Final = Experiment(
         _row("verify_seconds", "`verify` of rows", 5, 2),
         _row("bytes", "bytes a record of rows", 3, 1.5),
         _row("upkeep_seconds", "seal, compaction and trim of rows", None),
+        *(
+            Row(
+                f"small/hot_{what}",
+                f"{text} that came in commits of one and have their blocks, against one commit",
+                ("one by one", f"hot_{what}"),
+                ("at once", f"hot_{what}"),
+                sense="at most",
+            )
+            for what, text in (
+                ("id_seconds", "`read` of one id of rows"),
+                ("tail_seconds", "`tail` of rows"),
+                ("latest_seconds", "`latest` of rows"),
+                ("verify_seconds", "`verify` of rows"),
+                ("bytes", "bytes a record of rows"),
+            )
+        ),
+        Row(
+            "small/hot_tail_rate",
+            "rows a second of `tail`, that came in commits of one and have their blocks",
+            ("one by one", "hot_tail_rate"),
+            limit=20_000,
+            wanted=80_000,
+        ),
     ),
     _small,
     rounds_max=3,
