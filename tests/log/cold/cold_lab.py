@@ -11,13 +11,14 @@ from copy import copy
 from dataclasses import asdict, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from storage_core import Environment, SchemaEntry, Stream, StreamOptions, StreamReader
+from storage_core.exchange.manifest import FormName
 from storage_core.fields import AvroSchema, encode_batch, frame_of
 from storage_core.format.keys import PREFIX_PART
 from storage_core.format.shard_state import KEY_CATALOGUE, AddressRange, ShardState
@@ -31,7 +32,7 @@ from storage_core.store.key_value import Batch
 from tests.snapshots import copy_of
 
 NAME = "telemetry"
-FORMS = ["parquet", "avro", "jsonl"]
+FORMS: Final[list[FormName]] = ["parquet", "avro", "jsonl"]
 FIRST_MS = 1_700_000_000_000
 IDS = 5
 _FIELDS: list[dict[str, Any]] = [

@@ -90,7 +90,7 @@ def test_options_of_a_table_of_the_catalog_are_refused_with_what_works():
         ({"startingoffsetsbytimestamp": '{"events":{"x":1}}'}, "JSON like"),
         ({"startingoffsetsbytimestampstrategy": "guess"}, "error or latest"),
         ({"columns": "key,nothing"}, "no nothing; there are"),
-        ({"columns": "key,valeu"}, r"no valeu; did you mean value\?; there are"),
+        ({"columns": "key,values"}, r"no values; did you mean value\?; there are"),
         ({"startingOfsets": "earliest"}, r"did you mean startingOffsets\?"),
         ({"columns": "key,,value"}, "different names"),
         ({"columns": "key,key"}, "different names"),
