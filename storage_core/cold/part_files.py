@@ -10,7 +10,8 @@ DuckDB calls from threads of its own, several at a time. What goes wrong in them
 as a text; so the error itself is kept here for whoever asked.
 """
 
-from collections import OrderedDict
+import os
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -96,6 +97,10 @@ class PartFiles:
         """Let DuckDB read these parts of a stream, and no others of it."""
         self._lists[stream] = {one.url: one for one in parts}
 
+    def drop_large(self) -> None:
+        """Drop what the query before was given of pieces larger than `CACHE_BYTES_MAX`."""
+        self._cache.drop_large()
+
     def listed(self, url: str) -> ListedPart | None:
         """Return the part that has a name; None if there is none."""
         stream = url.removeprefix(f"{PROTOCOL}://").partition("/")[0]
@@ -151,8 +156,9 @@ class PartFiles:
             if kept is None:
                 kept = read_exactly(file, first, last - first)
                 pieces = _proven_pieces(kept, layout, numbers)
-                for number in {numbers[0], numbers[-1]}:
-                    self._cache.put_piece((part.url, number), pieces[number])
+                for number in sorted({numbers[0], numbers[-1]}):
+                    one = kept if len(numbers) == 1 else bytes(pieces[number])
+                    self._cache.put((part.url, number), one, len(one))
         return kept[begin - first : end - first]
 
     def _kept(self, url: str, numbers: range) -> bytes | None:
@@ -240,9 +246,14 @@ class PartHandle:
 
 
 class _Cache:
-    """What was proven last, within `CACHE_BYTES_MAX`."""
+    """What was proven last, within `CACHE_BYTES_MAX`; and the last pieces that are larger.
+
+    Of those there are as many as DuckDB has threads, each of which asks for one in portions: every
+    portion would read the whole piece. They go when the next query begins.
+    """
 
     def __init__(self) -> None:
+        self._large: deque[tuple[tuple[str, int], Layout | bytes]] = deque(maxlen=os.cpu_count())
         self._kept: OrderedDict[tuple[str, int], tuple[Any, int]] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
@@ -251,21 +262,22 @@ class _Cache:
         """Return what is kept under a key; None if nothing is."""
         with self._lock:
             if key not in self._kept:
-                return None
+                return next((value for one, value in self._large if one == key), None)
             self._kept.move_to_end(key)
             return self._kept[key][0]
 
-    def put_piece(self, key: tuple[str, int], piece: memoryview) -> None:
-        """Keep a copy of a piece, of one that fits."""
-        if len(piece) <= CACHE_BYTES_MAX:
-            self.put(key, bytes(piece), len(piece))
+    def drop_large(self) -> None:
+        """Drop the pieces that are larger than all that is kept otherwise."""
+        with self._lock:
+            self._large.clear()
 
     def put(self, key: tuple[str, int], value: Layout | bytes, size: int) -> None:
         """Keep something, and drop what was not asked for longest."""
-        if size > CACHE_BYTES_MAX:
-            # It would take the place of all that is kept, and not stay.
-            return
         with self._lock:
+            if size > CACHE_BYTES_MAX:
+                # Among the others it would take the place of all of them, and not stay.
+                self._large.append((key, value))
+                return
             if key not in self._kept:
                 self._kept[key] = value, size
                 self._bytes += size

@@ -100,10 +100,10 @@ def test_single_records_and_batches_keep_the_order_of_their_calls(bench):
 
 
 def test_large_batch_is_cut_into_even_blocks(make_bench):
-    bench = make_bench(block_records=100)
-    bench.keep(range(1010))
+    bench = make_bench(block_records=300)
+    bench.keep(range(3030))
     rows = [batch.num_rows for batch in bench.stream.tail(0)]
-    assert rows == [112, 112, 112, 112, 113, 112, 112, 112, 113]
+    assert rows == [336, 337, 337, 336, 337, 337, 336, 337, 337]
 
 
 @pytest.mark.parametrize(
