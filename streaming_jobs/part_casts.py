@@ -12,7 +12,6 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import DataType
 
 from storage_core.cold.united import (
-    SCHEMA_NUMBER,
     Kinds,
     Shown,
     Source,
@@ -49,10 +48,7 @@ def _of_rows(source: Source, kinds: Kinds) -> Column:
     if source.unit is not None:
         column, most = named(source.column), time_bounds(source.unit)
         return F.when(column.between(-most, most), _TIMES[source.unit](column))
-    value = _as_shown(named(source.column), source.kind, kinds)
-    if source.schemas is None:
-        return value
-    return F.when(F.col(SCHEMA_NUMBER).isin(*sorted(source.schemas)), value)
+    return _as_shown(named(source.column), source.kind, kinds)
 
 
 def named(name: str) -> Column:

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
-from pyspark.sql.types import DataType, IntegerType, StructField, StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
 from storage_core import InvalidRequestError
 from storage_core.cold.missing import told_missing
@@ -31,7 +31,7 @@ from storage_core.cold.moment import (
     PartGoneError,
     look,
 )
-from storage_core.cold.united import SCHEMA_NUMBER, Shown
+from storage_core.cold.united import Shown
 from storage_core.ground.likely_names import told_unknown
 from streaming_jobs.field_types import shown_types
 from streaming_jobs.option_values import path_here
@@ -154,8 +154,6 @@ def _as_spark(columns: Iterable[Shown]) -> StructType:
             if other is not None and other.name != column:
                 _refuse_alike(other.name, column)
             told[column.lower()] = StructField(column, _type_of(one.name, source.kind))
-            if source.schemas is not None:
-                told[SCHEMA_NUMBER] = StructField(SCHEMA_NUMBER, IntegerType())
     return StructType(list(told.values()))
 
 

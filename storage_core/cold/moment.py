@@ -7,16 +7,16 @@ the look, as one that has expired, or some time after it was joined with others:
 it gone looks anew.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from storage_core.catalog.stream_file import StreamFiles, read_stream
-from storage_core.cold.alike import Fields, FilesAlike, files_alike
+from storage_core.cold.alike import FilesAlike, files_alike
 from storage_core.cold.field_columns import field_columns
 from storage_core.cold.stream_columns import StreamColumns, row_columns
 from storage_core.cold.united import Shown
@@ -24,12 +24,11 @@ from storage_core.cold.whole_transactions import ShardSnapshot, snapshot_of_shar
 from storage_core.errors import UnavailableError
 from storage_core.fields import AvroSchema
 from storage_core.format.part_entry import ShardParts
-from storage_core.format.record import SCHEMA
 from storage_core.format.schema_order import in_order_of_all
 from storage_core.format.window import Unit
 from storage_core.parts.part_rows import numbered, numbers_of, part_rows, stored_columns
 from storage_core.reader import StreamReader
-from storage_core.sealed.part_values import Writer, fields_in, shown_fields
+from storage_core.sealed.part_values import Writer
 
 # How often is looked anew for parts that have gone.
 TRIES_MAX: Final = 5
@@ -92,34 +91,19 @@ def moment_of(reader: StreamReader, whole: StreamFiles) -> Moment:
     writers = [Writer(AvroSchema.stored(one.text), one.registry_id) for one in entries]
     tables = [one.rows for one in part_rows(hot, has_keys=has_keys, writers=writers)] if hot else []
     own = row_columns(has_keys=has_keys)
-    fields = [shown_fields(one.schema) for one in writers]
-    by_identity = {one.identity: some for one, some in zip(entries, fields, strict=True)}
-    files = _alike(
-        (whole.shard_directory(shard), parts, [by_identity[one.identity] for one in orders[shard]])
-        for shard, parts in looks.items()
-    )
+    files = _alike((whole.shard_directory(shard), parts) for shard, parts in looks.items())
     if not files and not tables:
         tables = [own.empty_table()]
     columns = StreamColumns(own, field_columns(one.schema for one in writers), unit)
     return Moment(
-        [(columns.in_table(one.schema, one.fields), one) for one in files],
-        [(columns.in_table(rows.schema, _fields_in(rows, fields)), rows) for rows in tables],
+        [(columns.in_table(one.schema), one) for one in files],
+        [(columns.in_table(rows.schema), rows) for rows in tables],
         looks,
         unit,
     )
 
 
-def _fields_in(rows: pa.Table, fields: Sequence[Sequence[str]]) -> Fields:
-    """Return the fields that the columns of rows show, of those of each schema by number."""
-    if SCHEMA not in rows.schema.names:
-        return {}
-    numbers: list[Any] = rows.column(SCHEMA).unique().to_pylist()
-    return fields_in(rows.schema.names, {number: fields[number] for number in numbers})
-
-
-def _alike(
-    shards: Iterable[tuple[Path, ShardParts, Sequence[Sequence[str]]]],
-) -> list[FilesAlike]:
+def _alike(shards: Iterable[tuple[Path, ShardParts]]) -> list[FilesAlike]:
     """Return files by their columns; one that has gone is told."""
     try:
         return files_alike(shards)

@@ -8,7 +8,6 @@ from typing import Any, Final
 import pyarrow as pa
 
 from storage_core.cold.united import (
-    SCHEMA_NUMBER,
     Kinds,
     Shown,
     Source,
@@ -94,11 +93,7 @@ def _of_rows(source: Source, kinds: Kinds) -> str:
         column, most = quoted(source.column), time_bounds(source.unit)
         time = _TIMES[source.unit].format(column)
         return f"CASE WHEN {column} BETWEEN -{most} AND {most} THEN {time} END"
-    value = _cast(quoted(source.column), source.kind, kinds, 0)
-    if source.schemas is None:
-        return value
-    numbers = ", ".join(map(str, sorted(source.schemas)))
-    return f"CASE WHEN {quoted(SCHEMA_NUMBER)} IN ({numbers}) THEN {value} END"
+    return _cast(quoted(source.column), source.kind, kinds, 0)
 
 
 def quoted(name: str) -> str:

@@ -4,7 +4,7 @@ They follow from the stream's options and its schemas alone: first what the log 
 whatever rows brought, then the value's fields (field_columns.py). What a table lacks is null in it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 import pyarrow as pa
@@ -13,11 +13,10 @@ from storage_core.cold.field_columns import FieldColumns
 from storage_core.cold.united import Shown, Source
 from storage_core.format.window import Unit
 from storage_core.read.columns import COLUMNS, read_schema
+from storage_core.sealed.part_values import fields_in
 
 # The primary as a time, in UTC, to the microsecond; null where there is no such time.
 TIME: Final = "time"
-# By schemas, in whose rows a column is a field; None for all rows.
-Fields = Mapping[str, frozenset[int] | None]
 
 
 def row_columns(*, has_keys: bool) -> pa.Schema:
@@ -49,14 +48,9 @@ class StreamColumns:
         self._values = values
         self._unit = unit
 
-    def in_table(self, table: pa.Schema, fields: Mapping[str, Fields]) -> tuple[Shown, ...]:
-        """Return what the columns are in a table.
-
-        Args:
-            table: The table's columns.
-            fields: The fields that each of them shows (`fields_in`).
-        """
-        return (*self._own_in(table), *self._values_in(table, fields))
+    def in_table(self, table: pa.Schema) -> tuple[Shown, ...]:
+        """Return what the columns are in a table."""
+        return (*self._own_in(table), *self._values_in(table))
 
     def _own_in(self, table: pa.Schema) -> Iterator[Shown]:
         for one in self._own:
@@ -67,13 +61,12 @@ class StreamColumns:
                 time = Source(one.name, one.type, unit=self._unit)
                 yield Shown(TIME, (time,), (pa.timestamp("us", "UTC"),))
 
-    def _values_in(self, table: pa.Schema, fields: Mapping[str, Fields]) -> Iterator[Shown]:
+    def _values_in(self, table: pa.Schema) -> Iterator[Shown]:
         sources: dict[str, list[Source]] = {}
-        for one in table:
-            for name, schemas in fields.get(one.name, {}).items():
-                column = self._values.column_of(name, one.type)
-                if column is not None:
-                    source = Source(one.name, one.type, schemas)
-                    sources.setdefault(column.name, []).append(source)
+        for name, field in fields_in(table.names).items():
+            kind = table.field(name).type
+            column = self._values.column_of(field, kind)
+            if column is not None:
+                sources.setdefault(column.name, []).append(Source(name, kind))
         for column in self._values:
             yield Shown(column.name, tuple(sources.get(column.name, ())), column.kinds)

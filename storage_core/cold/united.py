@@ -22,13 +22,10 @@ import pyarrow as pa
 from storage_core.cold.field_columns import FieldColumn, FieldColumns
 from storage_core.cold.shapes import plain, shape_of
 from storage_core.format.keys import INT64_MAX
-from storage_core.format.record import SCHEMA
 from storage_core.format.window import UNITS_PER_SECOND, Unit
 
 # The times that both engines have, by how many microseconds they are from the epoch.
 TIME_US_MAX: Final = 9_223_372_022_400_000_000
-# The column of tables that says by number which schema wrote a row's value.
-SCHEMA_NUMBER: Final = SCHEMA
 _DIGITS_MAX: Final = 38
 # So many a double has of each decimal.
 _DOUBLE_DIGITS: Final = 15
@@ -46,13 +43,11 @@ class Source:
     Attributes:
         column: Its name.
         kind: Its type.
-        schemas: The numbers of the schemas in whose rows it is; None for all rows.
         unit: What it counts, of numbers that are shown as times.
     """
 
     column: str
     kind: pa.DataType
-    schemas: frozenset[int] | None = None
     unit: Unit | None = None
 
 
@@ -77,8 +72,7 @@ class Shown:
         if len(self.sources) != 1:
             return False
         (one,) = self.sources
-        is_whole = self.name == one.column and one.schemas is None
-        return is_whole and is_one_to_engines(one.kind, self.kinds)
+        return self.name == one.column and is_one_to_engines(one.kind, self.kinds)
 
 
 def time_bounds(unit: Unit) -> int:

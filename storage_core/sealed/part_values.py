@@ -9,12 +9,10 @@ of fields that it does not have, or has of other types (`<column>~2`), only show
 
 A column is of one field. It is called as the field (`column_of`), and `<column>~2` and so on where
 the part has that name already: of the field by another type, or of one that differs only in case,
-which many readers of Parquet do not tell apart. Where this was not so yet, fields of which one had
-the name of the other were one column, each in the rows of the schemas that have it; `fields_in`
-tells both.
+which many readers of Parquet do not tell apart.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -68,11 +66,6 @@ def base_of(column: str) -> str:
     return column.partition(VARIANT)[0]
 
 
-def _column_before(field: str) -> str:
-    """Return the column that a field had where two fields could be one column."""
-    return f"value_{field}" if field.lower() in ENVELOPE else field
-
-
 def columns_in(reader: AvroSchema, there: Collection[str]) -> dict[str, str]:
     """Return the column of each field of a part's schema, of those that its file has.
 
@@ -88,60 +81,15 @@ def columns_in(reader: AvroSchema, there: Collection[str]) -> dict[str, str]:
         # The columns of the newest schema are named before those of others.
         own = column_of(field)
         of_field = [own] if own in there else variants.get(own, [])
-        before = _column_before(field)
         if of_field:
-            column = min(of_field, key=lambda name: (len(name), name))
-        elif before in there:
-            column = before
-        else:
-            continue
-        if column not in found.values():
-            found[field] = column
+            found[field] = min(of_field, key=lambda name: (len(name), name))
     return found
 
 
-def fields_in(
-    columns: Iterable[str], written: Mapping[int, Sequence[str]]
-) -> dict[str, dict[str, frozenset[int] | None]]:
-    """Return which field each column of a part shows.
-
-    Args:
-        columns: The part's columns.
-        written: The fields that a part can show, of each schema that wrote rows of it, by number.
-
-    Returns:
-        For each column its fields: the numbers of the schemas in whose rows it is that field, None
-        for all. There is one field but in parts that were made where two could be one column.
-    """
-    bases = {one: base_of(one) for one in columns if one.lower() not in ENVELOPE}
-    own = {base: field_beside(base, ENVELOPE) for base in bases.values()}
-    with_column = set(own.values())
-    found: dict[str, dict[str, frozenset[int] | None]] = {}
-    for column, base in bases.items():
-        numbers: dict[str, set[int]] = {}
-        for number, names in written.items():
-            if with_column.issuperset(names):
-                shown = own[base] if own[base] in names else None
-            else:
-                shown = _shown_before(base, own[base], names, with_column)
-            if shown is not None:
-                numbers.setdefault(shown, set()).add(number)
-        if len(numbers) > 1:
-            found[column] = {name: frozenset(some) for name, some in numbers.items()}
-        else:
-            found[column] = dict.fromkeys(numbers or (own[base],))
-    return found
-
-
-def _shown_before(
-    base: str, own: str, names: Sequence[str], with_column: Collection[str]
-) -> str | None:
-    """Return which of a schema's fields a column shows, where some have none of their own."""
-    for name in names:
-        is_alike = _column_before(name).lower() == base.lower()
-        if name == own or (is_alike and name not in with_column):
-            return name
-    return None
+def fields_in(columns: Iterable[str]) -> dict[str, str]:
+    """Return which field each column of a part shows that is not of the log itself."""
+    own = (one for one in columns if one.lower() not in ENVELOPE)
+    return {one: field_beside(base_of(one), ENVELOPE) for one in own}
 
 
 def reader_of(writers: Mapping[int, Writer], numbers: Iterable[int]) -> AvroSchema:

@@ -15,7 +15,7 @@ import pytest
 
 from storage_core import Stream, StreamOptions
 from storage_core.cold.sql import batches_of
-from tests.log.cold.cold_lab import NAME, ColdLab, Row, forge, schema_of
+from tests.log.cold.cold_lab import NAME, ColdLab, Row, schema_of
 from tests.thin import covering
 
 _compute: Any = pc
@@ -207,52 +207,3 @@ def test_stream_of_a_sequence_has_no_time(root):
     Stream.create(root, NAME, StreamOptions(unit="sequence")).close()
     schema, _ = batches_of(root, f"SELECT * FROM {NAME}")
     assert "time" not in schema.names
-
-
-# --- parts as they were -----------------------------------------------------------------------
-
-
-def renamed(**names: str) -> Any:
-    """Return a change of a part's rows: columns by other names."""
-    return lambda rows: rows.rename_columns([names.get(one, one) for one in rows.schema.names])
-
-
-def test_earlier_part_shows_a_field_that_had_the_name_of_another(lab):
-    append_version(lab, ["value_shard"], 1)
-    lab.stream.seal()
-    (part,) = lab.stream.parts()
-    forge(lab.stream, part, renamed(value_value_shard="value_shard"))
-    append_version(lab, ["shard"], 2)
-    lab.stream.seal()
-    shown = fields_shown(lab, "value_value_shard", "value_shard")
-    assert shown == [(100, None), (None, 200)]
-    rows = lab.rows()
-    lab.stream.trim()
-    assert lab.rows() == rows
-
-
-def test_earlier_part_shows_two_fields_of_one_column_by_the_schemas_of_rows(lab):
-    append_version(lab, ["temp"], 1)
-    append_version(lab, ["Temp"], 2)
-    lab.stream.seal()
-    (part,) = lab.stream.parts()
-
-    def as_before(rows: pa.Table) -> pa.Table:
-        table: Any = rows
-        both = _compute.coalesce(table.column("Temp"), table.column("temp~2"))
-        place = table.schema.get_field_index("Temp")
-        return table.set_column(place, "Temp", both).drop_columns(["temp~2"])  # type: ignore[no-any-return]
-
-    forge(lab.stream, part, as_before)
-    assert fields_shown(lab, "temp", "Temp_2") == [(100, None), (None, 200)]
-
-
-def test_earlier_part_has_columns_that_differ_only_in_case(lab):
-    append_version(lab, ["temp", "Temp"], 1)
-    lab.stream.seal()
-    (part,) = lab.stream.parts()
-    forge(lab.stream, part, renamed(**{"Temp~2": "Temp"}))
-    assert fields_shown(lab, "temp", "Temp_2") == [(100, 101)]
-    rows = lab.rows()
-    lab.stream.trim()
-    assert lab.rows() == rows
