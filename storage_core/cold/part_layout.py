@@ -2,16 +2,13 @@
 
 The file is cut into pieces that leave nothing out: its chunks, the blocks outside of them and the
 foot. The foot is proven by the catalogue's entry, and has the digests of the others
-(storage_core/format/chunk_table.py). A part of an earlier program has no digests of what lies
-outside its chunks, or none at all: its file is read and proven whole, once, and from there on by
-blocks whose digests are made meanwhile.
+(storage_core/format/chunk_table.py).
 """
 
 import os
 from array import array
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import xxhash
@@ -19,9 +16,6 @@ import xxhash
 from storage_core.errors import CorruptionError
 from storage_core.format.chunk_table import ChunkTable, decode_chunk_table
 from storage_core.format.part_entry import FileProof
-
-# The pieces of a file that had to be read whole.
-_BLOCK_BYTES: Final = 2**18
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +54,15 @@ def read_layout(file: int, proof: FileProof) -> Layout:
         proof: What proves it.
 
     Raises:
-        CorruptionError: Its foot is not as it was published; of a part of an earlier program, any
-            byte of it.
+        CorruptionError: Its foot is not as it was published, or does not tell of all its bytes.
         OSError: The system does not let it be read.
     """
     begin = proof.size - proof.foot_bytes
-    if proof.foot_bytes:
-        foot = read_exactly(file, begin, proof.foot_bytes)
-        if xxhash.xxh3_128_digest(foot) != proof.foot_digest:
-            message = f"the last {proof.foot_bytes} bytes of a part are not as they were published"
-            raise CorruptionError(message)
-        layout = _of_table(decode_chunk_table(foot), begin, foot)
-        if layout is not None:
-            return layout
-    return _read_whole(file, proof)
+    foot = read_exactly(file, begin, proof.foot_bytes)
+    if xxhash.xxh3_128_digest(foot) != proof.foot_digest:
+        message = f"the last {proof.foot_bytes} bytes of a part are not as they were published"
+        raise CorruptionError(message)
+    return _of_table(decode_chunk_table(foot), begin, foot)
 
 
 def read_exactly(file: int, offset: int, size: int) -> bytes:
@@ -93,10 +82,8 @@ def read_exactly(file: int, offset: int, size: int) -> bytes:
     return data
 
 
-def _of_table(table: ChunkTable, end: int, foot: bytes) -> Layout | None:
-    """Return the pieces that a foot tells of; None where it does not tell of all bytes."""
-    if table.outside is None:
-        return None
+def _of_table(table: ChunkTable, end: int, foot: bytes) -> Layout:
+    """Return the pieces that a foot tells of."""
     offsets = np.concatenate([table.offsets, table.outside.offsets, [end]])
     sizes = np.concatenate([table.sizes, table.outside.sizes, [len(foot)]])
     of_foot = np.array([xxhash.xxh3_64_intdigest(foot)], np.uint64)
@@ -105,25 +92,11 @@ def _of_table(table: ChunkTable, end: int, foot: bytes) -> Layout | None:
     order = np.lexsort((sizes, offsets))
     offsets, sizes, digests = offsets[order], sizes[order], digests[order]
     if offsets[0] != 0 or (offsets[1:] != offsets[:-1] + sizes[:-1]).any():
-        return None
+        message = "the table of a part's chunks does not tell of all its bytes"
+        raise CorruptionError(message)
     has_bytes = sizes > 0
     return Layout(
         array("q", offsets[has_bytes].astype(np.int64).tobytes()),
         array("Q", digests[has_bytes].astype(np.uint64).tobytes()),
         end + len(foot),
     )
-
-
-def _read_whole(file: int, proof: FileProof) -> Layout:
-    """Compare a file with its digest, and make one of each of its blocks."""
-    whole = xxhash.xxh3_128()
-    offsets, digests = array("q"), array("Q")
-    for offset in range(0, proof.size, _BLOCK_BYTES):
-        block = read_exactly(file, offset, min(_BLOCK_BYTES, proof.size - offset))
-        whole.update(block)
-        offsets.append(offset)
-        digests.append(xxhash.xxh3_64_intdigest(block))
-    if whole.digest() != proof.digest:
-        message = "a part is not as it was published"
-        raise CorruptionError(message)
-    return Layout(offsets, digests, proof.size)

@@ -1,21 +1,19 @@
 """What a part's file says before its footer: where its columns lie, and what proves them.
 
-    table   magic "SLCT" | format u16 | outside u16 | groups u32 | columns u32 | schemas u32 |
+    table   magic "SLCT" | format u16 | spare u16 | groups u32 | columns u32 | schemas u32 |
             decoded u32 | offsets | sizes | digests | bounds | numbers of schemas | blocks
-    blocks  nothing, or count u32 | offsets | sizes | digests
+    blocks  count u32 | offsets | sizes | digests
     foot    the table, and behind it the footer of Parquet as its library wrote it
 
 A chunk is what a group of rows has of one column of Parquet; of each there is its offset in the
 file (i64), its size (i64) and the xxh3-64 of its bytes (u64), group after group. Bounds are, for
 each column of `BOUNDED`, the least value of each group and the largest one (i64); of a column that
 the file does not have they are those of all numbers. Numbers of schemas are i32: those of the
-schemas that wrote the values. `decoded` is how many KiB all its rows take in memory; 0 where that
-was not told, as in parts of earlier programs. To other readers of Parquet the table is a gap
-between two things.
+schemas that wrote the values. `decoded` is how many KiB all its rows take in memory. To other
+readers of Parquet the table is a gap between two things.
 
 Blocks are the bytes outside chunks and before the foot (magic, bloom filters, page index), cut at
-64 KiB; each has an offset, a size and a digest as a chunk has. `outside` is 1 where there are
-blocks, and 0 in parts of earlier programs, which read over the blocks of later ones.
+64 KiB; each has an offset, a size and a digest as a chunk has.
 """
 
 import struct
@@ -26,7 +24,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from storage_core.errors import CorruptionError
+from storage_core.errors import CorruptionError, UnsupportedFormatError
 
 BOUNDED: Final = ("secondary", "primary", "address", "version", "state", "committed_at_ms")
 _MAGIC: Final = b"SLCT"
@@ -65,8 +63,8 @@ class ChunkTable:
         digests: The xxh3-64 of them.
         bounds: The least and the largest value that each group has of some columns.
         schemas: The numbers of the schemas that wrote its values.
-        decoded_bytes: What all its rows take in memory, in whole KiB; 0 where nobody told it.
-        outside: The bytes outside chunks and before the foot; None in parts of earlier programs.
+        decoded_bytes: What all its rows take in memory, in whole KiB.
+        outside: The bytes outside chunks and before the foot.
     """
 
     groups: int
@@ -75,24 +73,21 @@ class ChunkTable:
     digests: UInt64s
     bounds: Mapping[str, tuple[Int64s, Int64s]]
     schemas: tuple[int, ...]
-    decoded_bytes: int = 0
-    outside: Blocks | None = None
+    decoded_bytes: int
+    outside: Blocks
 
 
 def encode_chunk_table(table: ChunkTable) -> bytes:
     """Return the bytes of a table."""
     columns = len(table.offsets) // table.groups if table.groups else 0
     decoded = min(-(-table.decoded_bytes // _KIB), _KIB_MAX)
-    has_blocks = int(table.outside is not None)
     counts = table.groups, columns, len(table.schemas), decoded
-    fields = _FIELDS.pack(_MAGIC, _FORMAT, has_blocks, *counts)
+    fields = _FIELDS.pack(_MAGIC, _FORMAT, 0, *counts)
     bounds = [some.astype("<i8") for name in BOUNDED for some in table.bounds[name]]
     chunks = _encode_places(table)
     numbers = np.array(table.schemas, "<i4").tobytes()
-    encoded = fields + chunks + b"".join(some.tobytes() for some in bounds) + numbers
-    if table.outside is None:
-        return encoded
-    return encoded + _COUNT.pack(len(table.outside.offsets)) + _encode_places(table.outside)
+    blocks = _COUNT.pack(len(table.outside.offsets)) + _encode_places(table.outside)
+    return fields + chunks + b"".join(some.tobytes() for some in bounds) + numbers + blocks
 
 
 def _encode_places(table: ChunkTable | Blocks) -> bytes:
@@ -104,18 +99,23 @@ def decode_chunk_table(foot: bytes) -> ChunkTable:
     """Return the table that a foot begins with.
 
     Raises:
-        CorruptionError: It begins with none that this version knows.
+        UnsupportedFormatError: It begins with one of another format.
+        CorruptionError: It begins with none.
     """
+    if foot.startswith(_MAGIC) and foot[4:6] != _FORMAT.to_bytes(2, "little"):
+        number = int.from_bytes(foot[4:6], "little")
+        message = f"format {number} of a part's table of chunks; this shardlog reads {_FORMAT}"
+        raise UnsupportedFormatError(message)
     try:
-        magic, version, outside, groups, columns, count, decoded = _FIELDS.unpack_from(foot)
+        magic, _, _, groups, columns, count, decoded = _FIELDS.unpack_from(foot)
         chunks = groups * columns
         longs = 3 * chunks + 2 * len(BOUNDED) * groups
         size = _FIELDS.size + 8 * longs + 4 * count
-        if magic != _MAGIC or version != _FORMAT or len(foot) < size:
+        if magic != _MAGIC or len(foot) < size:
             raise ValueError  # noqa: TRY301 - told below, with the others
         numbers = np.frombuffer(foot, "<i4", count, _FIELDS.size + 8 * longs)
         values = np.frombuffer(foot, "<i8", longs, _FIELDS.size)
-        blocks = _decode_blocks(foot, size) if outside else None
+        blocks = _decode_blocks(foot, size)
     except (struct.error, ValueError) as error:
         message = "the file of a part has no table of its chunks before its footer"
         raise CorruptionError(message) from error

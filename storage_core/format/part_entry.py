@@ -2,17 +2,16 @@
 
     p <first address u64> <number u32>      the entry
     entry   checksum u64 | last i64 | primary_min i64 | primary_max i64 | rows u64 | bytes u64 |
-            sealed_at_ms i64 | level u8 | bits u8 | digest, 16 bytes | foot | kind
-    foot    nothing, or bytes u32 | digest, 16 bytes
+            sealed_at_ms i64 | level u8 | bits u8 | digest, 16 bytes |
+            foot_bytes u32 | foot_digest, 16 bytes | kind
 
 The checksum is the xxh3-64 of all behind it. The number is the part's own, never given again; its
 file is named by it, `sealed/part-<number>.rows`, and `parts/part-<number>.parquet` for other
 programs (storage_core/parts/visible_files.py). `kind` is UTF-8: the full name of the schema of its
 values, empty for values that no schema wrote. A flagged part, which has bit 1, has the rows of its
 addresses that were late, ahead or expired when they came; the others have the rest, so that their
-times stay together. The digest is the xxh3-128 of the whole file. Bit 2 says that there is a foot:
-how many bytes at the end of the file are its table of chunks (chunk_table.py) and its footer, and
-their xxh3-128.
+times stay together. The digest is the xxh3-128 of the whole file. The foot of the file is its table
+of chunks (chunk_table.py) and its footer: so many bytes at its end, with this xxh3-128.
 """
 
 import struct
@@ -32,10 +31,8 @@ CATALOGUE_SUMS: Final = 2**63
 PART_FILES: Final = f"part-{'[0-9]' * 10}.rows"
 VISIBLE_FILES: Final = f"part-{'[0-9]' * 10}.parquet"
 _IS_FLAGGED: Final = 1
-_HAS_FOOT: Final = 2
 _CHECKSUM: Final = struct.Struct("<Q")
-_FOOT: Final = struct.Struct("<I16s")
-_FIELDS: Final = struct.Struct("<qqqQQqBB16s")
+_FIELDS: Final = struct.Struct("<qqqQQqBB16sI16s")
 _KEY_BYTES: Final = 13
 _ADDRESS_END: Final = 9
 
@@ -47,14 +44,14 @@ class FileProof:
     Attributes:
         size: How large it is.
         digest: The xxh3-128 of all of it.
-        foot_bytes: How many bytes at its end tell and prove the others; 0 where none do.
+        foot_bytes: How many bytes at its end tell and prove the others.
         foot_digest: The xxh3-128 of them.
     """
 
     size: int
     digest: bytes
-    foot_bytes: int = 0
-    foot_digest: bytes = b""
+    foot_bytes: int
+    foot_digest: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ class PartEntry:
         is_flagged: Whether its rows were late, ahead or expired when they came.
         digest: The xxh3-128 of its file.
         kind: The full name of its values' schema; empty for values that no schema wrote.
-        foot_bytes: How many bytes at the end of its file tell and prove the others; 0: none do.
+        foot_bytes: How many bytes at the end of its file tell and prove the others.
         foot_digest: The xxh3-128 of them.
     """
 
@@ -90,8 +87,8 @@ class PartEntry:
     is_flagged: bool
     digest: bytes
     kind: str
-    foot_bytes: int = 0
-    foot_digest: bytes = b""
+    foot_bytes: int
+    foot_digest: bytes
 
     @property
     def file_name(self) -> str:
@@ -129,11 +126,6 @@ def visible_file_name(number: int) -> str:
     return f"part-{number:010}.parquet"
 
 
-def number_of_file(name: str) -> int:
-    """Return the number of the part that has a file of this name, of either kind."""
-    return int(name.removeprefix("part-").partition(".")[0])
-
-
 def part_key(first: int, number: int) -> bytes:
     """Return where the entry of a part lies."""
     return PREFIX_PART + first.to_bytes(8, "big") + number.to_bytes(4, "big")
@@ -151,7 +143,6 @@ def entry_sum(key: bytes, entry: bytes) -> int:
 
 def encode_part(part: PartEntry) -> bytes:
     """Return the bytes of an entry."""
-    bits = (_IS_FLAGGED if part.is_flagged else 0) | (_HAS_FOOT if part.foot_bytes else 0)
     body = _FIELDS.pack(
         part.last,
         part.primary_min,
@@ -160,11 +151,11 @@ def encode_part(part: PartEntry) -> bytes:
         part.size,
         part.sealed_at_ms,
         part.level,
-        bits,
+        _IS_FLAGGED if part.is_flagged else 0,
         part.digest,
+        part.foot_bytes,
+        part.foot_digest,
     )
-    if part.foot_bytes:
-        body += _FOOT.pack(part.foot_bytes, part.foot_digest)
     body += part.kind.encode()
     return _CHECKSUM.pack(xxhash.xxh3_64_intdigest(body)) + body
 
@@ -180,13 +171,9 @@ def decode_part(key: bytes, data: bytes) -> PartEntry:
         (checksum,) = _CHECKSUM.unpack_from(data)
         if len(key) != _KEY_BYTES or checksum != xxhash.xxh3_64_intdigest(body):
             raise ValueError  # noqa: TRY301 - told below, with the others
-        last, least, most, rows, size, sealed_at_ms, level, bits, digest = _FIELDS.unpack_from(body)
-        at = _FIELDS.size
-        foot = (0, b"")
-        if bits & _HAS_FOOT:
-            foot = _FOOT.unpack_from(body, at)
-            at += _FOOT.size
-        kind = body[at:].decode()
+        last, least, most, rows, size, sealed_at_ms, level, bits, *proof = _FIELDS.unpack_from(body)
+        digest, foot_bytes, foot_digest = proof
+        kind = body[_FIELDS.size :].decode()
     except (struct.error, ValueError) as error:
         message = f"the catalogue's entry of a part, under {key.hex()}, is damaged"
         raise CorruptionError(message) from error
@@ -195,5 +182,5 @@ def decode_part(key: bytes, data: bytes) -> PartEntry:
         int.from_bytes(first, "big"),
         int.from_bytes(number, "big"),
         *(last, least, most, rows, size, sealed_at_ms, level, bool(bits & _IS_FLAGGED)),
-        *(digest, kind, *foot),
+        *(digest, kind, foot_bytes, foot_digest),
     )

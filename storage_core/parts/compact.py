@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from storage_core.catalog.stream_meta import CHUNK_TABLES
 from storage_core.errors import CorruptionError
 from storage_core.format.part_entry import PartEntry, part_file_name
 from storage_core.format.shard_state import (
@@ -144,7 +143,7 @@ def _decoded_in(shard: Shard, index: PartIndex, directory: Path) -> Decoded:
         if part.number not in known:
             try:
                 foot = passing_foot(part_path(directory, part), part.proof)
-                known[part.number] = foot.decoded_bytes
+                known[part.number] = foot.table.decoded_bytes
             except (CorruptionError, FileNotFoundError):
                 # Whoever is to join it with others tells what is wrong.
                 return 0
@@ -203,7 +202,6 @@ def _compact(shard: Shard, maker: Maker) -> Compacted | None:
             with cleared_on_failure(shard, view):
                 (joined,) = maker(shard.context, view, JoinWork(group, number, now_ms)).parts  # 2
                 _refuse_short(view, group, joined, directory)
-                shard.context.name_features({CHUNK_TABLES})
     finally:
         view.close()
     shard.take_away(partial(_replaced, group, joined))  # 3

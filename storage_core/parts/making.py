@@ -189,6 +189,8 @@ def written_part(
         is_flagged=made.is_flagged,
         digest=b"",
         kind=made.kind,
+        foot_bytes=0,
+        foot_digest=b"",
     )
     path = directory / part.file_name
     proof = write_part(path, rows, made.order, handled)

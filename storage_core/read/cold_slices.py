@@ -21,8 +21,7 @@ from storage_core.sealed.part_groups import Foot, foot_of
 
 # What the rows of a slice are meant to take in memory.
 SLICE_BYTES: Final = 192 * 2**20
-# So many addresses are read at once whatever groups they lie in; of parts whose files do not tell
-# what their rows take in memory, as those of earlier programs, no more.
+# So many addresses are read at once whatever groups they lie in.
 ADDRESSES_FEW: Final = 2**18
 # Of what these cost more addresses may cost so many times as much.
 _DEARER: Final = 1.5
@@ -89,7 +88,6 @@ class ColdSlices:
             _PartGroups(part, foot_of(part_path(self._directory, part), part.proof))
             for part in parts
         ]
-        are_told = all(one.is_told for one in some)
         size = found.end - found.start
         few = _about(address, found, -(-size // ADDRESSES_FEW))
         affordable = _DEARER * sum(one.read_bytes(few) for one in some)
@@ -99,8 +97,7 @@ class ColdSlices:
             held = sum(one.held_bytes(cut) for one in some)
             is_few = cut.end - cut.start <= ADDRESSES_FEW
             is_cheap = sum(one.read_bytes(cut) for one in some) <= affordable
-            may_be = is_few or (is_cheap and are_told)
-            if (may_be and held <= SLICE_BYTES) or count >= size:
+            if ((is_few or is_cheap) and held <= SLICE_BYTES) or count >= size:
                 return ColdSlice(cut, self.of(cut.start, cut.end).parts, int(held))
             count *= 2
 
@@ -117,12 +114,13 @@ class _PartGroups:
 
     def __init__(self, part: PartEntry, foot: Foot) -> None:
         least, most = foot.table.bounds["address"]
-        self.is_told: Final = foot.table.decoded_bytes > 0
         self._least: Final = np.clip(least, part.first, part.last)
         self._most: Final = np.clip(most, part.first, part.last)
         told: list[Any] = [foot.metadata.row_group(at).total_byte_size for at in range(foot.groups)]
         shares: Floats = np.array(told, np.float64)
-        self._bytes: Final[Floats] = shares * (foot.decoded_bytes / max(1.0, float(shares.sum())))
+        self._bytes: Final[Floats] = shares * (
+            foot.table.decoded_bytes / max(1.0, float(shares.sum()))
+        )
 
     def read_bytes(self, some: AddressRange) -> float:
         """Return what the groups take that can have one of some addresses."""

@@ -2,13 +2,11 @@
 
 The foot, which is the table of chunks (storage_core/format/chunk_table.py) and Parquet's footer, is
 proven by the catalogue's entry, each chunk by the table, whenever it is read. So a read costs what
-it asks for, however large the file. Parts of earlier programs have no table: their files are read
-whole, once, before anything is used of them, and from there on are proven by a table as well.
+it asks for, however large the file.
 """
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from errno import EISDIR, ELOOP, ENOENT, ENOTDIR
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -158,9 +156,7 @@ def put_chunk_table(file: BinaryIO, decoded_bytes: int) -> FileProof:
     footer_bytes = int.from_bytes(file.read(4), "little") + _BEHIND_FOOTER
     file.seek(size - footer_bytes)
     footer = file.read()
-    table = table_of(file, metadata_in(footer), schemas_of(file))
-    outside = _blocks_outside(file, table, size - footer_bytes)
-    table = replace(table, decoded_bytes=decoded_bytes, outside=outside)
+    table = _table_of(file, size - footer_bytes, metadata_in(footer), decoded_bytes)
     foot = encode_chunk_table(table) + footer
     file.seek(size - footer_bytes)
     file.write(foot)
@@ -174,12 +170,10 @@ def read_foot(path: Path, proof: FileProof) -> tuple[ChunkTable, Any]:
     """Return the chunks of a file that was published, and its metadata as Parquet's library has it.
 
     Raises:
-        CorruptionError: The foot is not as it was published, or the whole file where it has none.
+        CorruptionError: The foot is not as it was published.
         OSError: There is no file, or the system does not let it be read.
     """
     with path.open("rb") as file:
-        if not proof.foot_bytes:
-            return _read_whole(path, file, proof)
         file.seek(max(0, file.seek(0, os.SEEK_END) - proof.foot_bytes))
         foot = file.read()
     if xxhash.xxh3_128_digest(foot) != proof.foot_digest:
@@ -188,21 +182,13 @@ def read_foot(path: Path, proof: FileProof) -> tuple[ChunkTable, Any]:
     return decode_chunk_table(foot), metadata_in(foot)
 
 
-def _read_whole(path: Path, file: BinaryIO, proof: FileProof) -> tuple[ChunkTable, Any]:
-    if _digest(file) != proof.digest:
-        message = "a part is not as it was published"
-        raise CorruptionError(message, path=path)
-    metadata = _parquet.ParquetFile(path).metadata
-    return table_of(file, metadata, schemas_of(file)), metadata
-
-
 def metadata_in(foot: bytes) -> Any:  # noqa: ANN401 - the library's
     """Return what the end of a file tells Parquet's library."""
     return _parquet.read_metadata(_untyped.BufferReader(foot))
 
 
-def table_of(file: BinaryIO, metadata: Any, schemas: tuple[int, ...]) -> ChunkTable:  # noqa: ANN401 - the library's
-    """Return the chunks of a file, as they are in it."""
+def _table_of(file: BinaryIO, end: int, metadata: Any, decoded_bytes: int) -> ChunkTable:  # noqa: ANN401 - the library's
+    """Return the table of a file whose footer begins at an end."""
     offsets, sizes = map(np.array, zip(*_places(metadata), strict=True))
     digests = []
     for offset, size in zip(offsets.tolist(), sizes.tolist(), strict=True):
@@ -211,14 +197,19 @@ def table_of(file: BinaryIO, metadata: Any, schemas: tuple[int, ...]) -> ChunkTa
     assert (offsets[1:] >= offsets[:-1] + sizes[:-1]).all()
     bounds = {name: _bounds(metadata, name) for name in BOUNDED}
     return ChunkTable(
-        metadata.num_row_groups, offsets, sizes, np.array(digests, np.uint64), bounds, schemas
+        metadata.num_row_groups,
+        *(offsets, sizes, np.array(digests, np.uint64)),
+        bounds,
+        _schemas_of(file),
+        decoded_bytes,
+        _blocks_outside(file, offsets, sizes, end),
     )
 
 
-def _blocks_outside(file: BinaryIO, table: ChunkTable, end: int) -> Blocks:
+def _blocks_outside(file: BinaryIO, offsets: Int64s, sizes: Int64s, end: int) -> Blocks:
     """Return the bytes before an end that are in no chunk, in blocks."""
-    begins = np.append(0, table.offsets + table.sizes)
-    ends = np.append(table.offsets, end)
+    begins = np.append(0, offsets + sizes)
+    ends = np.append(offsets, end)
     places = [
         (place, min(_BLOCK_BYTES, int(stop) - place))
         for begin, stop in zip(begins, ends, strict=True)
@@ -228,8 +219,8 @@ def _blocks_outside(file: BinaryIO, table: ChunkTable, end: int) -> Blocks:
     for offset, size in places:
         file.seek(offset)
         digests.append(xxhash.xxh3_64_intdigest(file.read(size)))
-    offsets, sizes = (np.array(some, np.int64) for some in zip(*places, strict=True))
-    return Blocks(offsets, sizes, np.array(digests, np.uint64))
+    begun, long = (np.array(some, np.int64) for some in zip(*places, strict=True))
+    return Blocks(begun, long, np.array(digests, np.uint64))
 
 
 def _places(metadata: Any) -> Iterator[tuple[int, int]]:  # noqa: ANN401 - the library's
@@ -258,7 +249,7 @@ def _bounds(metadata: Any, column: str) -> tuple[Int64s, Int64s]:  # noqa: ANN40
     return least, most
 
 
-def schemas_of(file: BinaryIO) -> tuple[int, ...]:
+def _schemas_of(file: BinaryIO) -> tuple[int, ...]:
     """Return the numbers of the schemas that wrote the values of a file."""
     file.seek(0)
     parquet = _parquet.ParquetFile(file)

@@ -59,12 +59,6 @@ class Foot:
         return self.table.groups
 
     @property
-    def decoded_bytes(self) -> int:
-        """What its rows take in memory; where that was not told, packed but not compressed."""
-        told = self.table.decoded_bytes
-        return told or sum(self.metadata.row_group(at).total_byte_size for at in range(self.groups))
-
-    @property
     def bytes_kept(self) -> int:
         """How many bytes it takes in memory, about."""
         kept: int = self.metadata.serialized_size * _FOOTER_GROWS

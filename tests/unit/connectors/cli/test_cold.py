@@ -156,7 +156,8 @@ def test_parts_are_listed_with_their_files(shardlog, root):
 
 def test_files_of_the_largest_parts_are_not_cut_at_80_columns():
     ms, size = FIRST_MS, 64 * 2**20
-    entry = PartEntry(0, 10**10 - 1, 10**10, ms, ms, 10**6, size, ms, 1, False, b"", "a.Kind")
+    proof = (b"", "a.Kind", 0, b"")
+    entry = PartEntry(0, 10**10 - 1, 10**10, ms, ms, 10**6, size, ms, 1, False, *proof)
     row = row_of(Part(1023, Path(entry.file_name), entry), "ms")
     lines = AlignedTable(columns_of("ms")).lines([row])
     assert lines[1][:80].split()[1] == "part-9999999999.rows"

@@ -2,18 +2,15 @@
 
 Method: a bit of a part differs, one place after the other: in each of its chunks, in bloom filters,
 page index, magic and foot. Queries that need all of it, or skip by bloom filters, then answer what
-they answered before, or tell the file and its addresses. So it is for parts of earlier programs,
-which prove less of themselves.
+they answered before, or tell the file and its addresses.
 """
 
 import contextlib
-import json
 import os
 import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import md5
-from pathlib import Path
 from subprocess import run
 
 import numpy as np
@@ -28,7 +25,6 @@ from storage_core.sealed.part_groups import foot_of
 from tests.log.cold.cold_lab import NAME, ColdLab
 from tests.thin import rounds
 
-GOLDEN = Path(__file__).parents[3] / "golden"
 PLACES = rounds("SHARDLOG_FAULT_COLD", few=8, many=60)
 # In three groups of rows.
 ORDERS = 20_000
@@ -218,22 +214,6 @@ def test_what_is_too_large_to_be_kept_takes_the_place_of_nothing(monkeypatch):
     assert cache.get(("small", 0)) is not None
     cache.put(("as large as may be", 0), b"x" * 100, 100)
     assert [*cache._kept] == [("as large as may be", 0)]
-
-
-@pytest.mark.parametrize("store", ["v3-parts", "v3-chunks", "v3-blocks"])
-def test_part_of_an_earlier_program_is_proven_too(store, tmp_path):
-    root = shutil.copytree(GOLDEN / store, tmp_path / "root")
-    (name,) = (path.name for path in root.iterdir() if path.is_dir())
-    expected = json.loads((GOLDEN / f"{store}.json").read_text())["rows"]
-    query = f"SELECT address FROM {name} ORDER BY address"
-    assert answers(root, query)[0] == [(row["address"],) for row in expected]
-    with StreamReader.open(root, name) as reader:
-        part = reader.parts()[0]
-    for place in range(0, part.entry.size, part.entry.size // 12):
-        other_bit(part.path, place)
-        with pytest.raises(CorruptionError, match=part.path.name):
-            batches_of(root, query)
-        other_bit(part.path, place)
 
 
 def test_several_threads_read_many_parts_right(tmp_path):

@@ -36,7 +36,8 @@ def part(at, hours=(0, 0), **other):
     first, last = (hour * HOUR_MS for hour in hours)
     place = {"first": 1000 * at, "last": 1000 * at + 999, "number": at}
     usual: dict[str, Any] = {"rows": 100, "size": 1000, "level": 0, "kind": ""}
-    usual |= {"is_flagged": False, "sealed_at_ms": 0, "digest": bytes(16), **other}
+    usual |= {"is_flagged": False, "sealed_at_ms": 0, "digest": bytes(16)}
+    usual |= {"foot_bytes": 0, "foot_digest": bytes(16), **other}
     return PartEntry(primary_min=first, primary_max=last, **place, **usual)
 
 

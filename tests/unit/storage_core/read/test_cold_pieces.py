@@ -6,7 +6,6 @@ are read is counted, and the rows are compared with those that the blocks gave.
 
 import weakref
 from contextlib import closing
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -178,26 +177,6 @@ def test_rows_that_are_shown_are_let_go_as_others_are(lab):
         assert len(pieces._shown) <= 2
     assert pa.Table.from_batches(found).combine_chunks() == before.select(["address", "payload"])
     view.close()
-
-
-def test_of_files_that_do_not_tell_their_memory_few_addresses_are_read(lab, small):
-    before = trimmed(lab, in_turns())
-
-    def untold(path, proof):
-        foot = foot_of(path, proof)
-        return replace(foot, table=replace(foot.table, decoded_bytes=0))
-
-    small.setattr(cold_slices, "foot_of", untold)
-    sizes: list[int] = []
-    usual = ColdRows.decoded
-
-    def decoded(rows, some, columns):
-        sizes.append(some.range.end - some.range.start)
-        return usual(rows, some, columns)
-
-    small.setattr(ColdRows, "decoded", decoded)
-    assert tail(lab) == before
-    assert max(sizes) <= 2048
 
 
 def test_rows_beside_damaged_ones_are_read_and_the_damage_is_looked_for_once(lab, small):

@@ -26,6 +26,8 @@ def part_of(number, first, last, kind="", *, is_flagged=False):
         size=0,
         sealed_at_ms=0,
         level=0,
+        foot_bytes=0,
+        foot_digest=b"",
     )
 
 

@@ -8,7 +8,6 @@ is what was written. A byte of a footer that got through would end the process o
 import os
 import sys
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from subprocess import run
 
@@ -18,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 import xxhash
 
-from storage_core.errors import CorruptionError
-from storage_core.format.chunk_table import decode_chunk_table, encode_chunk_table
+from storage_core.errors import CorruptionError, UnsupportedFormatError
+from storage_core.format.chunk_table import decode_chunk_table
 from storage_core.parts import part_file
 from storage_core.parts.part_file import write_part
 from storage_core.sealed import part_groups
@@ -56,11 +55,6 @@ def rows_from(first):
             "tags": pa.array(tags, pa.map_(pa.string(), pa.int64())),
         }
     )
-
-
-def old(proof):
-    """Return what programs that gave parts no table of chunks knew of one."""
-    return replace(proof, foot_bytes=0, foot_digest=b"")
 
 
 def read_all(path, proof):
@@ -130,22 +124,6 @@ def test_byte_that_differs_later_is_told_or_not_used(part, first):
             assert read_all(path, proof).equals(rows_from(0)), at
 
 
-def test_each_byte_of_a_part_without_table_is_told(part):
-    path, proof = part
-    for _, other in each_damage_by_name(path):
-        with pytest.raises(CorruptionError, match="not as it was published"):
-            PartFile(other, old(proof))
-
-
-def test_each_chunk_of_a_part_without_table_is_told_later(part):
-    path, proof = part
-    assert read_all(path, old(proof)).equals(rows_from(0))
-    counted = bytes_that_count(path, proof)
-    for _ in each_damage(path, sorted(counted)[: -proof.foot_bytes]):
-        with pytest.raises(CorruptionError, match="not as they were published"):
-            read_all(path, old(proof))
-
-
 def test_file_that_ends_early_is_told(part):
     path, proof = part
     whole = path.read_bytes()
@@ -164,18 +142,16 @@ def test_file_of_another_part_is_told(part):
     path, proof = part
     path.unlink()
     write_part(path, rows_from(20), ORDER)
-    for known in (proof, old(proof)):
-        with pytest.raises(CorruptionError, match="not as"):
-            PartFile(path, known)
+    with pytest.raises(CorruptionError, match="not as"):
+        PartFile(path, proof)
 
 
 def test_file_that_is_gone_is_no_damage(part):
     path, proof = part
     foot_of(path, proof)
     path.unlink()
-    for known in (proof, old(proof)):
-        with pytest.raises(FileNotFoundError):
-            PartFile(path, known)
+    with pytest.raises(FileNotFoundError):
+        PartFile(path, proof)
 
 
 def test_read_takes_the_bytes_of_its_columns_once(part, monkeypatch):
@@ -265,19 +241,15 @@ def test_table_has_each_byte_before_the_foot_in_a_chunk_or_a_block_once(part):
     assert all(xxhash.xxh3_64_intdigest(whole[begin:end]) == one for begin, end, one in places)
 
 
-def test_table_without_blocks_is_that_of_an_earlier_program(part):
-    path, proof = part
-    table = foot_of(path, proof).table
-    earlier = decode_chunk_table(encode_chunk_table(replace(table, outside=None)))
-    assert earlier.outside is None
-    assert earlier.schemas == table.schemas
-    assert (earlier.digests == table.digests).all()
-
-
 def test_table_of_another_form_is_told():
-    for foot in (b"", b"PAR1" * 10, b"SLCT\x02" + bytes(40), b"SLCT\x01\0\0\0" + b"\xff" * 16):
+    for foot in (b"", b"PAR1" * 10, b"SLCT\x01\0\0\0" + b"\xff" * 16):
         with pytest.raises(CorruptionError, match="no table"):
             decode_chunk_table(foot)
+
+
+def test_table_of_a_later_format_is_refused_by_name():
+    with pytest.raises(UnsupportedFormatError, match="format 2 of a part's table"):
+        decode_chunk_table(b"SLCT\x02" + bytes(40))
 
 
 def test_file_is_let_go_when_it_cannot_be_read(part):
@@ -307,20 +279,13 @@ def test_groups_are_cut_by_bytes_too(tmp_path, monkeypatch):
     part_file.prove_part(path, rows)
     with PartFile(path, proof) as file:
         groups = [file.read(at, rows.schema.names) for at in range(file.foot.groups)]
-        assert rows.nbytes <= file.foot.decoded_bytes < rows.nbytes + 1024
+        assert rows.nbytes <= file.foot.table.decoded_bytes < rows.nbytes + 1024
     assert pa.concat_tables(groups).equals(rows)
     assert max(one.num_rows for one in groups) == 64
     assert [one.num_rows for one in groups if one.nbytes > 2**16] == [1]
     assert len(groups) < 20
     # What is read back to prove a part is no more at once.
     assert [one.num_rows for one in part_file.read_part(path)] == [one.num_rows for one in groups]
-
-
-def test_memory_of_a_part_without_table_is_that_of_its_packed_columns(part):
-    path, proof = part
-    packed = foot_of(path, old(proof)).decoded_bytes
-    assert 0 < packed < proof.size
-    assert foot_of(path, proof).decoded_bytes == 1024
 
 
 @pytest.mark.parametrize("seed", range(40))
