@@ -155,7 +155,7 @@ class StreamUpkeep(StreamReads[Shard]):
 
         Each block is first made again of its parts and compared. From then on parts alone have its
         rows: every read shows them as before, slower where it asks for few, and a part that is
-        damaged is a loss. Programs that know nothing of it refuse the stream.
+        damaged is a loss.
 
         Args:
             keep_hot: Blocks that were committed less long ago stay, and all behind them.

@@ -40,7 +40,7 @@ from storage_core.cold.views import show
 from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.format.window import Unit
 from storage_core.ground.likely_names import likely_name, listed_names
-from storage_core.read.parts import part_names, part_path, parts_directory
+from storage_core.read.parts import part_path, parts_directory
 
 _NO_TABLE: Final = "Catalog Error: Table with name"
 # Names of tables that come before views of streams.
@@ -225,14 +225,14 @@ class Streams:
 
 
 def _parts_of(root: Path, name: str, moment: Moment) -> dict[str, ListedPart]:
-    """Return the parts of a stream by the paths that a look may have found them under."""
+    """Return the parts of a stream by their paths."""
     place = read_stream(root, name)
     found: dict[str, ListedPart] = {}
     for shard, parts in moment.looks.items():
         directory = parts_directory(place.shard_directory(shard))
         for entry in parts.entries:
-            one = ListedPart(name, shard, part_path(directory, entry), entry)
-            found |= {str(path): one for path in part_names(directory, entry)}
+            path = part_path(directory, entry)
+            found[str(path)] = ListedPart(name, shard, path, entry)
     return found
 
 

@@ -32,14 +32,13 @@ def replace_parts(
     for part in gone:
         key = part_key(part.first, part.number)
         batch.delete(key)
-        total = None if total is None else total - entry_sum(key, encode_part(part))
+        total -= entry_sum(key, encode_part(part))
     for part in made:
         key, entry = part_key(part.first, part.number), encode_part(part)
         batch.put(key, entry)
-        total = None if total is None else total + entry_sum(key, entry)
+        total += entry_sum(key, entry)
     count = max([state.parts, *(part.number + 1 for part in made)])
     batch.put(KEY_PARTS, encode_int(count))
-    if total is not None:
-        total %= CATALOGUE_SUMS
-        batch.put(KEY_CATALOGUE, encode_int(total))
+    total %= CATALOGUE_SUMS
+    batch.put(KEY_CATALOGUE, encode_int(total))
     return replace(state, parts=count, catalogue=total)

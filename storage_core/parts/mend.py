@@ -1,20 +1,14 @@
-"""Mending: a part whose file is damaged or gone is made again of the log, which has its rows.
-
-So is one of an earlier program that keeps values whole: it may lack fields that reads by address
-show, of bodies without a frame that begin like one, and of two fields that had one column.
-"""
+"""Mending: a part whose file is damaged or gone is made again of the log, which has its rows."""
 
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from storage_core.catalog.stream_meta import CHUNK_TABLES
 from storage_core.errors import CorruptionError, LostRangeError
 from storage_core.fields import AvroSchema
 from storage_core.format.part_entry import PartEntry, part_file_name
@@ -32,14 +26,12 @@ from storage_core.read.parts import part_path, parts_directory, parts_in
 from storage_core.read.request import ReadRequest
 from storage_core.read.schema_columns import schemas_in
 from storage_core.read.view import ShardView
-from storage_core.sealed.part_bytes import read_foot
 from storage_core.sealed.part_values import Writer
 from storage_core.store.key_value import Batch
 from storage_core.upkeep.exclusive import alone
 from storage_core.upkeep.part_checks import difference
 from storage_core.write.shard import Shard
 
-_OF_EARLIER: Final = "was made by an earlier version, and may lack fields of its rows"
 _NS_A_MS: Final = 1_000_000
 _untyped: Any = pa
 
@@ -47,8 +39,7 @@ _untyped: Any = pa
 def mend_parts(shard: Shard) -> tuple[Mended, ...]:
     """Make the parts again whose files are not as they were published; durable on return.
 
-    1. Look: compare the file of each part with the digest that the catalogue has of it, and what
-       is well with what parts say today.
+    1. Look: compare the file of each part with the digest that the catalogue has of it.
     2. Make: of each that differs a new file, with a number of its own, of the rows that the log
        has of its kind between its addresses; the file is synced and proven as a seal's is.
     3. Publish: the new entry in the place of the old one, in one WriteBatch; sync; write the
@@ -79,42 +70,20 @@ def _mended(shard: Shard) -> Iterator[Mended]:
     finally:
         view.close()
     for part in entries:
-        path = part_path(directory, part)
-        damage = difference(path, part)  # 1
-        what = damage or (_OF_EARLIER if _keeps_values_of_before(path, part) else "")
+        what = difference(part_path(directory, part), part)  # 1
         if not what:
             continue
         with making_errors(directory):
             prepared_directory(shard)
             try:
-                made = _made_again(shard, part, rows_least=0 if damage else part.rows)  # 2
-            except CorruptionError as error:
-                if not damage:
-                    # What is damaged lies beside it, and is told as that. It stays as it is.
-                    continue
-                if isinstance(error, LostRangeError):
-                    _note_trimmed(shard, part)
+                made = _made_again(shard, part)  # 2
+            except LostRangeError:
+                _note_trimmed(shard, part)
                 raise
             shard.take_away(partial(_replaced, part, made))  # 3
             show_parts(shard, [part], [] if made is None else [made])  # 4
             let_go(shard, [directory / part.file_name])  # 5
         yield Mended(part, what, made)
-
-
-def _keeps_values_of_before(path: Path, part: PartEntry) -> bool:
-    """Tell whether an earlier program made a part, and left payloads in it beside the fields."""
-    if part.kind == RAW:
-        return False
-    table, metadata = read_foot(path, part.proof)
-    if table.outside is not None:
-        return False
-    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
-    columns = (group.column(at) for group in groups for at in range(group.num_columns))
-    return any(
-        one.path_in_schema == "payload"
-        and (one.statistics is None or one.statistics.null_count < one.num_values)
-        for one in columns
-    )
 
 
 def _note_trimmed(shard: Shard, part: PartEntry) -> None:
@@ -133,20 +102,17 @@ def _note_trimmed(shard: Shard, part: PartEntry) -> None:
     shard.note_lost(view.gone_with_parts, with_parts=True)
 
 
-def _made_again(shard: Shard, part: PartEntry, *, rows_least: int) -> PartEntry | None:
+def _made_again(shard: Shard, part: PartEntry) -> PartEntry | None:
     """Return a part's successor; None where all its rows have expired.
 
     Raises:
-        LostRangeError: The log has fewer rows of it, or has lost some.
+        LostRangeError: The log has lost some of its rows.
     """
     directory = parts_directory(shard.context.directory)
     view = shard.views.committed()
     try:
         schemas = list(schemas_in(view))
         rows = list(_rows_of(view, part))
-        if sum(map(len, rows)) < rows_least:
-            message = f"the log has not all rows of {part.file_name} any more"
-            raise LostRangeError(message, stream=view.stream, shard=view.shard)
         if not rows:
             return None
         writers = [Writer(AvroSchema.stored(one.text), one.registry_id) for one in schemas]
@@ -157,7 +123,6 @@ def _made_again(shard: Shard, part: PartEntry, *, rows_least: int) -> PartEntry 
         with cleared_on_failure(shard, view):
             found = written_part(made, number, directory, now_ms)
             sync_directory(directory)
-            shard.context.name_features({CHUNK_TABLES})
     finally:
         view.close()
     return replace(found, level=part.level)

@@ -60,13 +60,13 @@ class ProveWork:
         begin: The first address.
         end: The exclusive end; a block ends there.
         rows: How many rows the blocks have.
-        catalogue: What proves the entries of the parts whole; None where nothing does.
+        catalogue: What proves the entries of the parts whole.
     """
 
     begin: int
     end: int
     rows: int
-    catalogue: int | None
+    catalogue: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from storage_core.catalog.stream_meta import CHUNK_TABLES, PARTS
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.shard_state import (
     KEY_SEALED,
@@ -102,7 +101,6 @@ def _seal(shard: Shard, rows_min: int, maker: Maker) -> ShardSeal:
             work = SealWork(begin, end, view.state.generation, view.state.parts, now_ms)
             with cleared_on_failure(shard, view):
                 made = maker(shard.context, view, work)  # 3, 4
-                shard.context.name_features({PARTS, CHUNK_TABLES})
     finally:
         view.close()
     shard.take_away(partial(_published, made.parts, made.end))  # 5

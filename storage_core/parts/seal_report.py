@@ -31,7 +31,7 @@ class ShardSeal:
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """A part whose file was damaged, gone or of an earlier program, and was made again.
+    """A part whose file was damaged or gone, and was made again.
 
     Attributes:
         part: The part that it was.

@@ -12,7 +12,6 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from storage_core.catalog.stream_meta import JOINED_ZONES, TRIMMED
 from storage_core.errors import CorruptionError, LostRangeError
 from storage_core.format.joined_zone import groups, joined
 from storage_core.format.keys import log_key, zone_key
@@ -55,8 +54,7 @@ def trim_shard(shard: Shard, keep_hot_ms: int, maker: Maker = made_here) -> Shar
     3. Publish: up to where blocks are gone, and which segments, and one zone in the places of those
        of small neighbours, the last that was trimmed before among them; in one WriteBatch, with
        the heads, so that no opening makes blocks again to know them; sync; write the marker with a
-       new generation, so that readers in other processes look at parts too. With what a stream has
-       not had before it names the features, durably, first.
+       new generation, so that readers in other processes look at parts too.
     4. Free: the blocks, and the segments that have none left, as expiry does.
 
     A crash before 3 changes nothing; one behind it leaves bytes that nothing refers to, which the
@@ -111,7 +109,6 @@ def _trim(shard: Shard, keep_hot_ms: int, maker: Maker) -> ShardTrim:
         small = _small_neighbours(shard, view, zones)
     finally:
         view.close()
-    shard.context.name_features({TRIMMED, JOINED_ZONES} if small else {TRIMMED})
     change = partial(_published, view, AddressRange(begin, end), gone, small)
     shard.take_away(change)  # 3
     shard.free([(log_key(zones[0].first), log_key(end))], [number for number, _ in gone[0]])  # 4

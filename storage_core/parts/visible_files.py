@@ -18,7 +18,6 @@ that was closed changes no name of the next one.
 
 import errno
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
@@ -26,18 +25,16 @@ from pathlib import Path
 from typing import Final
 from weakref import WeakSet
 
-from storage_core.catalog.stream_meta import SEALED_FILES
 from storage_core.errors import UnavailableError
 from storage_core.format.keys import PREFIX_PART, prefix_end
 from storage_core.format.part_entry import (
     VISIBLE_FILES,
     PartEntry,
-    number_of_file,
     number_of_key,
     part_file_name,
     visible_file_name,
 )
-from storage_core.ground.durable_file import make_directories, sync_directory
+from storage_core.ground.durable_file import make_directories
 from storage_core.read.parts import parts_directory, visible_directory
 from storage_core.read.view import ShardView
 from storage_core.write.shard import Shard
@@ -59,7 +56,7 @@ def prepared_directory(shard: Shard) -> Path:
         ClosedError: The shard is closed.
     """
     with shard.guard.appending():
-        _take_over(shard)
+        make_directories(parts_directory(shard.context.directory))
         make_directories(visible_directory(shard.context.directory))
     return parts_directory(shard.context.directory)
 
@@ -100,7 +97,6 @@ def settle(shard: Shard, view: ShardView) -> None:
     if not view.state.parts:
         return
     _UNSETTLED.add(shard)
-    _take_over(shard)
     sealed = parts_directory(shard.context.directory)
     visible = visible_directory(shard.context.directory)
     entries = view.meta_items(PREFIX_PART, prefix_end(PREFIX_PART))
@@ -135,26 +131,6 @@ def settled(shards: Mapping[int, Shard]) -> Mapping[int, Shard]:
         finally:
             view.close()
     return shards
-
-
-def _take_over(shard: Shard) -> None:
-    """Make the directory of the files, with those of an earlier program, which had one name each.
-
-    It appears whole: a reader that finds it looks for no file elsewhere. Before it does, programs
-    that know the one name only are told to refuse the stream.
-    """
-    sealed = parts_directory(shard.context.directory)
-    if sealed.exists():
-        return
-    shard.context.name_features({SEALED_FILES})
-    draft = sealed.with_name(f"{sealed.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir()
-    for file in visible_directory(shard.context.directory).glob(VISIBLE_FILES):
-        _link(file, draft / part_file_name(number_of_file(file.name)))
-    sync_directory(draft)
-    draft.rename(sealed)
-    sync_directory(sealed.parent)
 
 
 def _inodes(directory: Path) -> dict[str, int]:

@@ -19,7 +19,6 @@ from storage_core.format.part_entry import (
     ShardParts,
     decode_part,
     entry_sum,
-    visible_file_name,
 )
 from storage_core.format.shard_state import KEY_CATALOGUE, KEY_PARTS, decode_int
 from storage_core.ground.forking import register
@@ -105,12 +104,8 @@ def index_of(view: ShardView) -> PartIndex:
         CorruptionError: An entry is damaged or missing.
     """
     # By the view itself: the state may be of a moment before it.
-    told = view.value_at(KEY_CATALOGUE)
-    if told is None:
-        # Nothing tells one such catalogue from another.
-        return read_index(view)
     place = view.place
-    key = (place.lineage, place.shard, decode_int(told), view.value_at(KEY_PARTS))
+    key = (place.lineage, place.shard, _sum_in(view), view.value_at(KEY_PARTS))
     found = _kept_parts().get(key)
     if found is None:
         found = read_index(view)
@@ -132,11 +127,15 @@ def read_index(view: ShardView) -> PartIndex:
         except CorruptionError as error:
             raise error.placed(view.stream, view.shard) from error
         total += entry_sum(key, data)
-    told = view.value_at(KEY_CATALOGUE)
-    if told is not None and decode_int(told) != total % CATALOGUE_SUMS:
+    if _sum_in(view) != total % CATALOGUE_SUMS:
         message = "the catalogue of parts is not whole"
         raise CorruptionError(message, stream=view.stream, shard=view.shard)
     return PartIndex(found)
+
+
+def _sum_in(view: ShardView) -> int:
+    noted = view.value_at(KEY_CATALOGUE)
+    return 0 if noted is None else decode_int(noted)
 
 
 def parts_directory(shard_directory: Path) -> Path:
@@ -150,15 +149,5 @@ def visible_directory(shard_directory: Path) -> Path:
 
 
 def part_path(directory: Path, part: PartEntry) -> Path:
-    """Return the file of a part, of a shard's directory of parts.
-
-    In a shard that no writer has opened since an earlier program left it, a file has one name only.
-    """
-    own, visible = part_names(directory, part)
-    return own if directory.exists() else visible
-
-
-def part_names(directory: Path, part: PartEntry) -> tuple[Path, Path]:
-    """Return where a part's file lies for readers of ours, and where for other programs."""
-    visible = visible_directory(directory.parent) / visible_file_name(part.number)
-    return directory / part.file_name, visible
+    """Return the file of a part, of a shard's directory of parts."""
+    return directory / part.file_name

@@ -70,8 +70,7 @@ def trim(
     """Free the log of blocks whose rows are in parts: from then on parts answer in their place.
 
     Each block is first made again of its parts and compared. Parts are the only copy of these rows
-    then: back them up. Refused while a writer holds the stream; programs of earlier versions refuse
-    the stream from then on.
+    then: back them up. Refused while a writer holds the stream.
 
     Example: shardlog trim ./data telemetry --keep-hot-hours 48
     """

@@ -2,7 +2,7 @@
 
 Method: files are listed by the patterns that other tools take, while parts are joined, made again
 and expire, and after a process is killed between any two changes of names. Lists of before stay
-good. Roots of earlier programs, which gave a file one name, are made by taking the other one away.
+good.
 """
 
 import errno
@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from storage_core import Environment, Stream, StreamReader, UnavailableError
+from storage_core import Environment, Stream, UnavailableError
 from storage_core.cold.sql import batches_of
 from storage_core.testing import ManualClock
 from tests.log.cold.cold_lab import COLUMNS, NAME, ColdLab, rows_in
@@ -26,7 +26,6 @@ from tests.log.cold.interrupting import killed_before
 from tests.snapshots import copy_of
 from tests.thin import covering, thinned
 
-GOLDEN = Path(__file__).parents[2] / "golden"
 ROWS = 300
 
 
@@ -167,13 +166,11 @@ def test_name_that_the_system_does_not_let_go_goes_with_the_next_turn(lab, monke
     assert rows_seen(lab.root) == ROWS
 
 
-@pytest.mark.parametrize(("code", "is_earlier"), [(errno.EPERM, False), (errno.EXDEV, True)])
-def test_file_system_without_hard_links_is_told(sealed, root, monkeypatch, code, is_earlier):
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EXDEV])
+def test_file_system_without_hard_links_is_told(sealed, root, monkeypatch, code):
     lab = sealed.copied_to(root)
     lab.append(np.random.default_rng(36), 60)
     lab.stream.close()
-    if is_earlier:
-        with_one_name(root)
 
     def refused(*_args, **_options):
         raise OSError(code, os.strerror(code))
@@ -207,76 +204,6 @@ def test_names_that_were_removed_by_hand_are_there_again_behind_an_opening(lab):
     lab.reopen()
     assert rows_seen(lab.root) == ROWS
     assert lab.stream.verify().is_clean
-
-
-# --- roots of earlier programs, and copies --------------------------------------------------
-
-
-def with_one_name(root: Path) -> None:
-    """Give the files of parts, and those that were replaced, the one name they had before."""
-    for directory in sorted(root.glob(f"{NAME}/shard-*/sealed")):
-        for name in directory.with_name("parts").iterdir():
-            name.unlink()
-        for file in directory.iterdir():
-            file.rename(directory.with_name("parts") / f"{file.stem}.parquet")
-        directory.rmdir()
-
-
-@pytest.fixture
-def earlier(sealed, root):
-    """A root in which replaced files lie beside the others, as an earlier program left it."""
-    lab = sealed.copied_to(root)
-    lab.stream.compact()
-    rows = lab.rows()
-    lab.stream.close()
-    with_one_name(root)
-    assert rows_seen(root) > ROWS
-    return root, rows
-
-
-def test_reader_of_an_earlier_root_finds_its_parts(earlier):
-    root, rows = earlier
-    with StreamReader.open(root, NAME) as reader:
-        assert all(part.path.exists() for part in reader.parts())
-        assert reader.read().num_rows == len(rows)
-    _, batches = batches_of(root, f"SELECT address FROM {NAME}")
-    assert sum(batch.num_rows for batch in batches) == ROWS
-
-
-def test_earlier_root_is_taken_over_by_the_first_opening(earlier):
-    root, rows = earlier
-    with StreamReader.open(root, NAME) as reader, Stream.open(root, NAME) as stream:
-        assert rows_seen(root) == ROWS
-        assert stream.verify().is_clean
-        stream.trim()
-        reader.refresh()
-        assert reader.read().num_rows == len(rows)
-        stream.alter(keep_replaced=stream.options.keep_replaced * 0)
-        stream.maintain()
-        assert {file.stem for file in root.rglob("*.rows")} == names_of(stream)
-
-
-def test_earlier_root_that_is_taken_over_is_refused_by_earlier_programs(tmp_path):
-    root = shutil.copytree(GOLDEN / "v3-parts", tmp_path / "root")
-    (options,) = root.glob("*/options.json")
-    assert "sealed_files" not in options.read_text()
-    name = options.parent.name
-    Stream.open(root, name).close()
-    assert list(root.glob(f"{name}/shard-*/sealed"))
-    assert "sealed_files" in options.read_text()
-
-
-def test_earlier_root_that_was_taken_over_by_half_is_taken_over_by_the_next_opening(earlier):
-    root, _ = earlier
-    for directory in sorted(root.glob(f"{NAME}/shard-*/parts")):
-        draft = directory.with_name("sealed.draft")
-        draft.mkdir()
-        os.link(min(directory.iterdir()), draft / "part-0000000000.rows")
-    with StreamReader.open(root, NAME) as reader:
-        assert all(part.path.exists() for part in reader.parts())
-    with Stream.open(root, NAME) as stream:
-        assert rows_seen(root) == ROWS
-        assert stream.verify().is_clean
 
 
 def test_copy_that_made_two_files_of_one_has_one_again(lab):
