@@ -4,8 +4,7 @@
     value  primary i64 | address i64 | last i64                (24 bytes)
 
     key    m heads most
-    value  through i64 | primary i64      no head on disk has a larger primary, if they are on
-                                          disk below just this address (`m heads`)
+    value  primary i64                    no head on disk has a larger one
 
 In memory the values of many are the rows of one array of three columns.
 """
@@ -27,7 +26,7 @@ _VALUE_BYTES: Final = 24
 _KEY_DTYPE: Final = np.dtype([("prefix", "S1"), ("secondary", ">u4")])
 _KEY_BYTES: Final = _KEY_DTYPE.itemsize
 _ITEM_DTYPE: Final = np.dtype([*_KEY_DTYPE.descr, ("value", "<i8", (3,))])
-_MOST: Final = struct.Struct("<qq")
+_MOST: Final = struct.Struct("<q")
 _SIGN: Final = np.uint32(1 << 31)
 
 
@@ -61,20 +60,17 @@ def decode_head_values(values: Sequence[bytes]) -> Int64s:
     return np.frombuffer(data, np.dtype("<i8")).reshape(-1, 3)
 
 
-def encode_most(through: int, primary: int) -> bytes:
+def encode_most(primary: int) -> bytes:
     """Return the bytes under `m heads most`."""
-    return _MOST.pack(through, primary)
+    return _MOST.pack(primary)
 
 
-def decode_most(data: bytes | None, through: int) -> int:
-    """Return a primary that no head on disk is above: int64's largest if none is noted.
-
-    A program that did not know of it may have written heads since, and with them their address.
-    """
+def decode_most(data: bytes | None) -> int:
+    """Return a primary that no head on disk is above: int64's largest if none is noted."""
     if data is None or len(data) != _MOST.size:
         return INT64_MAX
-    noted, primary = _MOST.unpack(data)
-    return primary if noted == through else INT64_MAX
+    primary: int = _MOST.unpack(data)[0]
+    return primary
 
 
 def _whole(data: bytes, count: int, key_bytes: int = _KEY_BYTES) -> bytes:

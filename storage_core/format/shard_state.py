@@ -8,14 +8,11 @@
                    primary; address up to which heads are on disk
     m expired      i64: exclusive end of the last zone that is marked expired
     m cut          i64: rows below this address are gone, whatever their primary (a cap)
-    m ahead        i64: how many ahead records have a key that says where they are. If it is
-                   not what the counter says, some lack theirs (ahead_places.py)
     m keys         i64: how many keys have a number, which are 0 to before it (dictionary)
     m schemas      i64: how many schemas have one
     m sealed       i64: all rows below this address are in parts too
     m parts        i64: how many parts have got a number
-    m catalogue    i64: the sum over the entries of all parts; missing where parts were made before
-                   there was one
+    m catalogue    i64: the sum over the entries of all parts; 0 where it is missing
     m trimmed      i64: the blocks below this address are gone, their zones are not: parts have
                    their rows
     m segments     number i64 and end i64 of the last segment; written by every batch with blocks
@@ -37,9 +34,7 @@ Of each segment there is `g` number: the address of its first block, big-endian,
 its file is gone, though not those of all segments before it.
 
 Of each transaction that is done there is `t` name, with the same numbers, and `o` kind place,
-which tells whose turn it is to be forgotten (ledger.py). A shard that an earlier
-version made has `m txn/`<name> of each in their stead. They lie behind all of the above, and
-are looked up by key alone.
+which tells whose turn it is to be forgotten (ledger.py).
 
 Readers in other processes look these up by iterator only: their `get` of a key that is
 ever overwritten goes stale.
@@ -52,11 +47,9 @@ from typing import Final, NamedTuple
 
 from storage_core.errors import CorruptionError
 from storage_core.format.counters import Counters, IndexCounts
-from storage_core.format.keys import INT64_MIN, PREFIX_META, meta_key
+from storage_core.format.keys import INT64_MIN, PREFIX_META, meta_key, prefix_end
 
 _TAIL: Final = struct.Struct("<qq12Q")
-# Dead letters and what was passed over came to be counted after the other nine.
-_TAIL_BYTES_OLDER: Final = frozenset((_TAIL.size - 24, _TAIL.size - 8))
 _INT: Final = struct.Struct("<q")
 _PROGRESS: Final = struct.Struct("<QQQq")
 _PLACES: Final = struct.Struct("<qqqq")
@@ -75,7 +68,6 @@ KEY_HEADS: Final = meta_key("heads")
 KEY_HEADS_MOST: Final = meta_key("heads most")
 KEY_EXPIRED: Final = meta_key("expired")
 KEY_CUT: Final = meta_key("cut")
-KEY_AHEAD: Final = meta_key("ahead")
 KEY_DROPPED: Final = meta_key("dropped")
 KEY_SOURCE: Final = meta_key("source")
 KEY_KEYS: Final = meta_key("keys")
@@ -92,11 +84,7 @@ KEY_SEGMENTS_BEGIN: Final = meta_key("segments begin")
 KEY_INDEX: Final = meta_key("index")
 KEY_REMOVED: Final = meta_key("removed")
 KEY_TRANSACTIONS: Final = meta_key("transactions")
-_PREFIX_TRANSACTION: Final = meta_key("txn/")
-
-# IMPORTANT: every name under `m` but those of transactions sorts before them, so that reading
-# the state does not walk what an earlier version left of each.
-STATE_RANGE: Final = (PREFIX_META, _PREFIX_TRANSACTION)
+STATE_RANGE: Final = (PREFIX_META, prefix_end(PREFIX_META))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +155,7 @@ class Ledger:
 class ShardState:
     """All that lies under `m`: a shard at one moment, as the last batch written left it.
 
-    Without a ledger if a version before there was one wrote it.
+    A writer goes on without `ledger`, which its transactions have (write/ledger.py).
     """
 
     tail: Tail = field(default_factory=lambda: Tail(0, 0, Counters()))
@@ -177,12 +165,11 @@ class ShardState:
     start: int = 0
     floor: int = INT64_MIN
     heads_through: int = 0
-    ahead_keys: int = 0
     source: dict[str, object] | None = None
     lost: tuple[AddressRange, ...] = ()
     gaps: tuple[AddressRange, ...] = ()
     passed: tuple[AddressRange, ...] = ()
-    ledger: Ledger | None = None
+    ledger: Ledger | None = Ledger()
     has_removed: bool = False
     keys: int = 0
     schemas: int = 0
@@ -191,7 +178,7 @@ class ShardState:
     cut: int = 0
     sealed: int = 0
     parts: int = 0
-    catalogue: int | None = 0
+    catalogue: int = 0
     trimmed: int = 0
     dead_letters_dropped: int = 0
 
@@ -207,9 +194,7 @@ def encode_tail(tail: Tail) -> bytes:
 
 
 def decode_tail(data: bytes) -> Tail:
-    """Return what `encode_tail` was given; counters that came later are 0 in older bytes."""
-    if len(data) in _TAIL_BYTES_OLDER:
-        data = data.ljust(_TAIL.size, b"\0")
+    """Return what `encode_tail` was given."""
     next_address, blocks_end, *counts = _TAIL.unpack(data)
     return Tail(next_address, blocks_end, Counters(*counts))
 
@@ -283,11 +268,6 @@ def encode_range_end(end: int, reason: str = "") -> bytes:
     return _INT.pack(end) + reason.encode()
 
 
-def transaction_key(name: str) -> bytes:
-    """Return the key of a transaction in a shard that has no ledger."""
-    return _PREFIX_TRANSACTION + name.encode()
-
-
 def encode_progress(progress: TransactionProgress) -> bytes:
     """Return the bytes under a transaction's key."""
     return _PROGRESS.pack(
@@ -347,12 +327,11 @@ def decode_state(entries: list[tuple[bytes, bytes]], shard: int, born: int = 0) 
             start=_int_or(single, KEY_START, born),
             floor=_int_or(single, KEY_FLOOR, INT64_MIN),
             heads_through=_int_or(single, KEY_HEADS, 0),
-            ahead_keys=_int_or(single, KEY_AHEAD, 0),
             source=json.loads(single[KEY_SOURCE]) if KEY_SOURCE in single else None,
             lost=_ranges(entries, _PREFIX_LOST),
             gaps=_ranges(entries, _PREFIX_GAP),
             passed=_ranges(entries, _PREFIX_PASS),
-            ledger=decode_ledger(single[KEY_TRANSACTIONS]) if KEY_TRANSACTIONS in single else None,
+            ledger=_ledger(single),
             has_removed=KEY_REMOVED in single,
             keys=_int_or(single, KEY_KEYS, 0),
             schemas=_int_or(single, KEY_SCHEMAS, 0),
@@ -361,11 +340,11 @@ def decode_state(entries: list[tuple[bytes, bytes]], shard: int, born: int = 0) 
             cut=_int_or(single, KEY_CUT, born),
             sealed=_int_or(single, KEY_SEALED, born),
             parts=_int_or(single, KEY_PARTS, 0),
-            catalogue=_catalogue(single),
+            catalogue=_int_or(single, KEY_CATALOGUE, 0),
             trimmed=_int_or(single, KEY_TRIMMED, 0),
             dead_letters_dropped=_int_or(single, KEY_DROPPED, 0),
         )
-    except (struct.error, ValueError) as error:
+    except (KeyError, struct.error, ValueError) as error:
         message = f"the shard's state under {PREFIX_META!r} cannot be read: {error}"
         raise CorruptionError(message, shard=shard) from error
 
@@ -377,10 +356,10 @@ def _int_or(single: dict[bytes, bytes], key: bytes, default: int) -> int:
     return value
 
 
-def _catalogue(single: dict[bytes, bytes]) -> int | None:
-    if KEY_CATALOGUE in single:
-        return decode_int(single[KEY_CATALOGUE])
-    return None if KEY_PARTS in single else 0
+def _ledger(single: dict[bytes, bytes]) -> Ledger:
+    if KEY_TRANSACTIONS not in single and KEY_NEXT not in single:
+        return Ledger()
+    return decode_ledger(single[KEY_TRANSACTIONS])
 
 
 def _ranges(entries: list[tuple[bytes, bytes]], prefix: bytes) -> tuple[AddressRange, ...]:

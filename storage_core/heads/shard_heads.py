@@ -152,7 +152,7 @@ class ShardHeads:
             fresh = self._committed.fresh(written_through)
         batch.put_many(*encode_heads(fresh.ids, fresh.values))
         batch.put(KEY_HEADS, encode_int(through))
-        batch.put(KEY_HEADS_MOST, encode_most(through, self._bounds.most))
+        batch.put(KEY_HEADS_MOST, encode_most(self._bounds.most))
         return through
 
     def snapshot_written(self, through: int) -> None:

@@ -5,9 +5,6 @@
 A head knows the largest primary of its id's normal records, and a late record is late because
 it lies below that. Only an ahead record, which moves no head, can lie above it. So each has a
 key by its id, written in the batch of the record itself, and `latest` looks at the last one.
-
-Stores in which records ahead were written without such keys have them all made by the next
-opening for writing. Until then a reader looks through the late records for them.
 """
 
 from collections.abc import Iterator
@@ -23,16 +20,10 @@ from storage_core.format.keys import (
     INT64_MAX,
     INT64_MIN,
     PREFIX_AHEAD,
-    PREFIX_LATE,
     ahead_key,
-    ahead_key_of,
     decode_ahead_key,
-    prefix_end,
 )
-from storage_core.format.record import State
-from storage_core.format.shard_state import KEY_AHEAD, encode_int
 from storage_core.read.view import ShardView
-from storage_core.store.key_value import Batch, KeyValueStore
 
 _KEYS_PER_BATCH: Final = 10_000
 
@@ -86,9 +77,6 @@ def newest_ahead(view: ShardView, ids: Int32s | None) -> RowPlaces:
     """Return the newest ahead record of each of these sorted ids (None: of all) that has one."""
     if not view.state.tail.counters.ahead:
         return RowPlaces.of([])
-    if not _is_listed(view):
-        found = _unlisted(view, ids)
-        return RowPlaces.of(found).newest()
     each = (_newest_of(view, secondary) for secondary in _ids_with_keys(view, ids))
     return RowPlaces.of([place for place in each if place is not None])
 
@@ -97,9 +85,6 @@ def ahead_between(view: ShardView, ids: Int32s | None, start: int, end: int) -> 
     """Return all ahead records of sorted ids (None: of all) in the closed range of primaries."""
     if not view.state.tail.counters.ahead:
         return RowPlaces.of([])
-    if not _is_listed(view):
-        found = _unlisted(view, ids)
-        return RowPlaces.of([place for place in found if start <= place[1] <= end])
     places: list[_Place] = []
     for secondary in _ids_with_keys(view, ids):
         first, last = ahead_key(secondary, start, 0), ahead_key(secondary, end, INT64_MAX)
@@ -119,37 +104,6 @@ def ids_with_ahead_below(view: ShardView, primary: int) -> Iterator[int]:
         if least < primary:
             yield found
         secondary = found + 1
-
-
-def write_ahead_keys(view: ShardView, store: KeyValueStore, count: int) -> None:
-    """Give all ahead records their keys, where some were written without; there are so many."""
-    batch = Batch()
-    for key in _keys_from_late_records(view):
-        batch.put(key, b"")
-        if len(batch.puts) >= _KEYS_PER_BATCH:
-            store.write(batch)
-            batch = Batch()
-    batch.put(KEY_AHEAD, encode_int(count))
-    store.write(batch)
-
-
-def _keys_from_late_records(view: ShardView) -> Iterator[bytes]:
-    for key, value in view.meta_items(PREFIX_LATE, prefix_end(PREFIX_LATE)):
-        if value[0] == State.AHEAD:
-            yield ahead_key_of(key)
-
-
-def _is_listed(view: ShardView) -> bool:
-    """Tell whether each ahead record has a key of its own."""
-    return view.state.ahead_keys == view.state.tail.counters.ahead
-
-
-def _unlisted(view: ShardView, ids: Int32s | None) -> list[_Place]:
-    wanted = None if ids is None else set(ids.tolist())
-    places = map(decode_ahead_key, _keys_from_late_records(view))
-    return [
-        place for place in places if (wanted is None or place[0] in wanted) and view.shows(place[2])
-    ]
 
 
 def _newest_of(view: ShardView, secondary: int) -> _Place | None:

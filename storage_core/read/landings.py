@@ -6,18 +6,10 @@ rows lie side by side. They are committed or not: whoever asks compares with an 
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from storage_core.format.keys import KIND_NAMED, KIND_NUMBERED, done_key, place_key
-from storage_core.format.shard_state import (
-    AddressRange,
-    Ledger,
-    decode_progress,
-    transaction_key,
-)
+from storage_core.format.shard_state import AddressRange, Ledger, decode_progress
 from storage_core.read.view import ShardView
-
-_NO_LEDGER: Final = Ledger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +56,7 @@ def landings_in(
         earlier: The ledger of an earlier view; None where nobody asks what landed since.
         names: Transactions to look up.
     """
-    ledger = view.state.ledger or _NO_LEDGER
+    ledger = view.state.ledger or Ledger()
     recent: set[str] = set()
     is_whole, has_forgotten = True, False
     if earlier is not None:
@@ -85,8 +77,7 @@ def landings_in(
 def _looked_up(view: ShardView, names: Collection[str]) -> dict[str, Landed]:
     found = {}
     for name in names:
-        # The second is where a shard that an earlier version made has it.
-        data = view.value_at(done_key(name)) or view.value_at(transaction_key(name))
+        data = view.value_at(done_key(name))
         progress = None if data is None else decode_progress(data)
         if progress is not None and progress.is_done:
             rows = AddressRange(progress.begin, progress.begin + progress.rows_total)

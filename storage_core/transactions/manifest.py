@@ -310,8 +310,4 @@ def _remove_done(directory: Path) -> None:
 
 
 def _decode_parts(parts: list[Any]) -> tuple[StagedPart, ...]:
-    """Return a shard's parts; where there was one file a shard it is [file, rows, size, check]."""
-    if parts and isinstance(parts[0], str):
-        file, rows, size, checksum = parts
-        return (StagedPart(file, 0, size, rows, checksum),)
     return tuple(StagedPart(*fields) for fields in parts)

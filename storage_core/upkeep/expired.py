@@ -297,7 +297,7 @@ def dead_segments(
     if listed and not kept:
         # Writing goes on in the last one.
         kept = listed[-1][0]
-    # Segments that earlier versions began are not listed.
+    # Segments that a lost store has left are not listed.
     is_begin = listed and kept > listed[0][0] and start >= listed[0][1]
     return tuple(gone), kept if is_begin else 0
 

@@ -19,7 +19,6 @@ from storage_core.format.keys import (
     prefix_end,
 )
 from storage_core.format.shard_state import (
-    KEY_AHEAD,
     KEY_DROPPED,
     KEY_HEADS_MOST,
     KEY_NEXT,
@@ -108,11 +107,9 @@ def check_counters(
         findings.tell("counter", what, key=KEY_DROPPED)
 
 
-def check_largest_of_heads(
-    view: ShardView, state: ShardState, largest: int, findings: Findings
-) -> None:
+def check_largest_of_heads(view: ShardView, largest: int, findings: Findings) -> None:
     """Compare what is noted as above all heads on disk with the largest primary of some."""
-    noted = decode_most(view.value_at(KEY_HEADS_MOST), state.heads_through)
+    noted = decode_most(view.value_at(KEY_HEADS_MOST))
     if noted < largest:
         what = f"no head is said to be above primary {noted}, and one is at {largest}"
         findings.tell("head", what, key=KEY_HEADS_MOST)
@@ -136,9 +133,6 @@ def check_tail(state: ShardState, lineage: bytes, dead_end: int, findings: Findi
     if type(source) is not int or not 0 <= source <= tail.next:
         what = f"the source goes on at {source!r}, and the tail is {tail.next}"
         findings.tell("tail", what, key=KEY_SOURCE)
-    if state.ahead_keys != tail.counters.ahead:
-        what = f"{state.ahead_keys} ahead rows have a key, of {tail.counters.ahead}"
-        findings.tell("ahead key", what, key=KEY_AHEAD)
     if state.lineage != lineage:
         findings.tell("tail", "the store names another lineage than the shard's")
 

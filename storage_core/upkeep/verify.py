@@ -69,8 +69,7 @@ UNCHECKED_SUMS: Final = (
     "counters, windows, heads and states only for what they must at least be: rows are gone"
 )
 UNCHECKED_COUNTS: Final = (
-    "counters and windows only for what they must at least be: rows of a transaction were given "
-    "up, or an earlier version did not note whether any were"
+    "counters and windows only for what they must at least be: rows of a transaction were given up"
 )
 UNCHECKED_CHAIN: Final = "all that follows from the blocks: the chain of zones is broken"
 _BLOCKS_PER_PROGRESS: Final = 64
@@ -294,7 +293,7 @@ class _ShardCheck:
             self._tell_head(one, address, is_behind=is_behind)
         if len(expected.ids):
             largest = int(expected.primary.max())
-            check_largest_of_heads(self._view, self._state, largest, self._findings)
+            check_largest_of_heads(self._view, largest, self._findings)
 
     def _compare_shown_heads(self, tally: HeadTally, shown: _Shown) -> None:
         """Compare the heads that answer `latest`; they may have moved on, and never go back."""

@@ -20,13 +20,11 @@ from storage_core.format.keys import (
 )
 from storage_core.format.marker_slot import MarkerState
 from storage_core.format.shard_state import (
-    KEY_AHEAD,
     KEY_NEXT,
     KEY_REMOVED,
     KEY_TRANSACTIONS,
     ShardState,
     Tail,
-    encode_int,
     encode_ledger,
     encode_tail,
 )
@@ -101,7 +99,6 @@ def remove_unfinished(
     batch.put(KEY_TRANSACTIONS, encode_ledger(ledger))
     batch.put(KEY_REMOVED, b"")
     batch.put(KEY_NEXT, encode_tail(tail))
-    batch.put(KEY_AHEAD, encode_int(tail.counters.ahead))
     store.write(batch)
     store.sync()
-    return replace(state, tail=tail, ahead_keys=tail.counters.ahead, ledger=ledger)
+    return replace(state, tail=tail, ledger=ledger)

@@ -22,7 +22,6 @@ from storage_core.format.shard_state import (
     decode_progress,
     encode_ledger,
     encode_progress,
-    transaction_key,
 )
 from storage_core.store.key_value import Batch
 
@@ -51,9 +50,8 @@ class ShardTransactions:
         begun = self._ledger.begun
         if begun is not None and begun[0] == transaction:
             return begun[1]
-        # The second is where a shard that an earlier version made has it.
-        found = self._load([done_key(transaction), transaction_key(transaction)])
-        return next((decode_progress(data) for data in found if data is not None), None)
+        (found,) = self._load([done_key(transaction)])
+        return None if found is None else decode_progress(found)
 
     def unfinished(self) -> str | None:
         """Return the transaction of which only a part is written."""

@@ -30,7 +30,6 @@ from storage_core.format.late_rows import encode_late_rows
 from storage_core.format.record import Rows, State, no_rows
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import (
-    KEY_AHEAD,
     KEY_DROPPED,
     KEY_FLOOR,
     KEY_NEXT,
@@ -186,8 +185,6 @@ class ShardWriting:
         if state.floor != self.floor_kept:
             # What was judged by a floor has it on disk beside it.
             batch.put(KEY_FLOOR, encode_int(state.floor))
-        if report.ahead:
-            batch.put(KEY_AHEAD, encode_int(counters.ahead))
         dropped = state.dead_letters_dropped
         if entry.are_dropped:
             dropped += len(entry.cleared)
@@ -197,7 +194,6 @@ class ShardWriting:
             tail=tail,
             keys=put_new_keys(batch, judged.new_keys, state.keys),
             schemas=put_new_schemas(batch, judged.new_schemas, state.schemas),
-            ahead_keys=counters.ahead,
             heads_through=state.heads_through if heads_through is None else heads_through,
             source=state.source if entry.source is None else entry.source.fields,
             passed=(*state.passed, *passed) if passed else state.passed,

@@ -49,7 +49,6 @@ from storage_core.format.shard_state import (
 )
 from storage_core.ground.durable_file import sync_directory, taking_errors
 from storage_core.heads.shard_heads import ShardHeads
-from storage_core.read.ahead_places import write_ahead_keys
 from storage_core.read.trimmed_blocks import blocks_of_parts
 from storage_core.read.view import ShardView
 from storage_core.store.key_value import Batch, KeyValueStore
@@ -65,7 +64,6 @@ from storage_core.write.guard import in_full
 from storage_core.write.head_recovery import replay_heads
 from storage_core.write.opened import OpenedShard, ShardContext
 from storage_core.write.shard import Shard
-from storage_core.write.upgrade import begun_in_version_1, sum_of_catalogue, upgrade_shard
 
 # What lets go of something that is open; a second call does what an interrupted one has left.
 LetGo = Callable[[], None]
@@ -149,12 +147,6 @@ def _recover(
     _refuse_foreign(context, state.lineage)
     if marker.state.generation <= state.generation:
         marker.write_both(next_generation(marker.state, state.generation))
-    if state.ledger is None:
-        state = replace(state, ledger=upgrade_shard(store, context.number))
-    if state.catalogue is None:
-        state = replace(state, catalogue=sum_of_catalogue(store))
-    # IMPORTANT: behind the upgrade, which takes such keys for a caller's.
-    state = _with_ahead_keys(context, store, state)
     if max(state.start, state.trimmed) > state.born:
         _free_expired(context, store, state)
     begun = _begun(state)
@@ -225,7 +217,7 @@ def _largest_of_heads(store: KeyValueStore, state: ShardState) -> int:
     if not state.heads_through:
         return INT64_MIN
     (noted,) = store.get_many([KEY_HEADS_MOST])
-    return decode_most(noted, state.heads_through)
+    return decode_most(noted)
 
 
 def _begun(state: ShardState) -> tuple[str, TransactionProgress] | None:
@@ -275,8 +267,7 @@ def _open_marker(context: ShardContext, give_up: GiveUp) -> MarkerWriter:
         state, is_new = _read_state(context, store)
         if not is_new:
             _refuse_foreign(context, state.lineage)
-        ledger = state.ledger or Ledger(begun_in_version_1(store, context.number))
-    return make_marker_anew(context, path, replace(state, ledger=ledger))
+    return make_marker_anew(context, path, state)
 
 
 def _open_store(context: ShardContext) -> KeyValueStore:
@@ -311,19 +302,10 @@ def _load_state(context: ShardContext, store: KeyValueStore, marker: MarkerWrite
     batch.put(KEY_TRANSACTIONS, encode_ledger(Ledger()))
     store.write(batch)
     store.sync()
-    return replace(state, lineage=context.lineage, ledger=Ledger())
+    return replace(state, lineage=context.lineage)
 
 
 def _view_of(context: ShardContext, store: KeyValueStore, state: ShardState) -> ShardView:
     """Return all that is written, committed or not."""
     blocks_for = blocks_of_parts(context.directory)
     return ShardView(context.place, context.meta, state, state.tail.next, store.view(), blocks_for)
-
-
-def _with_ahead_keys(context: ShardContext, store: KeyValueStore, state: ShardState) -> ShardState:
-    """Return the state of a store whose ahead records all have keys, made here where they lack."""
-    ahead = state.tail.counters.ahead
-    if state.ahead_keys != ahead:
-        with closing(_view_of(context, store, state)) as view:
-            write_ahead_keys(view, store, ahead)
-    return replace(state, ahead_keys=ahead)

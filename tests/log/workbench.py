@@ -357,7 +357,7 @@ class Workbench:
         return self.kept(head_key(secondary)) is not None
 
     def forget_largest_of_heads(self) -> None:
-        """Let nothing be known of all heads, as in a store that an earlier version wrote."""
+        """Let nothing be known of all heads together."""
         self.change(deletes=[KEY_HEADS_MOST])
 
     def rows_on_disk(self, first: int) -> bytes:

@@ -21,7 +21,7 @@ from storage_core import Environment, SchemaEntry, Stream, StreamOptions, Stream
 from storage_core.exchange.manifest import FormName
 from storage_core.fields import AvroSchema, encode_batch, frame_of
 from storage_core.format.keys import PREFIX_PART
-from storage_core.format.shard_state import KEY_CATALOGUE, AddressRange, ShardState
+from storage_core.format.shard_state import AddressRange, ShardState
 from storage_core.parts.catalogue import replace_parts
 from storage_core.parts.compact import next_group
 from storage_core.parts.part_file import write_part
@@ -229,14 +229,6 @@ def give_up_a_block(stream: Stream) -> None:
         view.close()
         shard.note_lost([AddressRange(zone.first, zone.end)], with_parts=True)
         stream.accept_loss(number, zone.first, zone.end)
-
-
-def forget_sum(stream: Stream) -> None:
-    """Let nothing prove the catalogue of parts, as where parts were made before there was a sum."""
-    for shard in stream._shards.values():
-        batch = Batch()
-        batch.delete(KEY_CATALOGUE)
-        shard._store.write(batch)
 
 
 def forge(stream: Stream, part: Part, change: Callable[[pa.Table], pa.Table]) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from storage_core import CorruptionError
-from tests.log.cold.cold_lab import ColdLab, forget_sum, take_entry_away
+from tests.log.cold.cold_lab import ColdLab, take_entry_away
 
 
 @pytest.fixture
@@ -28,18 +28,3 @@ def test_entry_that_is_missing_is_told_by_reads_of_few_ids(lab):
         lab.stream.read(**asked)
     assert rows
     assert "the catalogue of parts is not whole" in str(lab.stream.verify().problems)
-
-
-def test_catalogue_of_parts_without_a_sum_has_one_once_it_changes(lab):
-    rng = np.random.default_rng(22)
-    lab.append(rng, 400)
-    lab.stream.seal()
-    forget_sum(lab.stream)
-    lab.reopen()
-    assert lab.stream.verify().is_clean
-    lab.append(rng, 400)
-    lab.stream.seal()
-    assert lab.stream.verify().is_clean
-    take_entry_away(lab.stream)
-    with pytest.raises(CorruptionError, match="the catalogue of parts is not whole"):
-        lab.stream.parts()

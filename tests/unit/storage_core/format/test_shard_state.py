@@ -12,7 +12,6 @@ from storage_core.format.shard_state import (
     KEY_NEXT,
     KEY_SOURCE,
     KEY_TRANSACTIONS,
-    STATE_RANGE,
     AddressRange,
     Ledger,
     Places,
@@ -31,8 +30,6 @@ from storage_core.format.shard_state import (
     encode_tail,
     gap_key,
     lost_key,
-    pass_key,
-    transaction_key,
 )
 from tests.unit.storage_core.strategies import addresses_one, few
 
@@ -82,11 +79,9 @@ def test_ledger_comes_back(name, named, numbered, is_begun):
     assert decode_state([(KEY_TRANSACTIONS, encode_ledger(ledger))], 0).ledger == ledger
 
 
-@pytest.mark.parametrize("name", ["", "next", "\x00", "\U0010ffff"])
-def test_entries_of_transactions_lie_behind_the_rest_of_the_state(name):
-    others = [KEY_TRANSACTIONS, KEY_SOURCE, KEY_NEXT, lost_key(5), gap_key(5), pass_key(2**62)]
-    assert STATE_RANGE[0] < min(others)
-    assert max(others) < STATE_RANGE[1] <= transaction_key(name)
+def test_shard_without_a_ledger_is_told():
+    with pytest.raises(CorruptionError, match="transactions"):
+        decode_state([(KEY_NEXT, encode_tail(Tail(0, 0, Counters())))], 0)
 
 
 def test_source_comes_back_with_its_nesting():
@@ -130,31 +125,3 @@ def test_ranges_overlap_iff_an_address_lies_in_both(a, b):
 
 def test_number_comes_back_from_its_eight_bytes():
     assert decode_state([(KEY_GENERATION, encode_int(2**62))], 0).generation == 2**62
-
-
-@few
-@given(addresses_one, addresses_one, counters)
-def test_tail_written_before_dead_letters_were_counted_comes_back(
-    next_address, blocks_end, counted
-):
-    tail = Tail(
-        next_address,
-        blocks_end,
-        counted._replace(dead_letters=0, passed_over=0, dead_letters_cleared=0),
-    )
-    assert decode_tail(encode_tail(tail)[: 8 * 11]) == tail
-
-
-@few
-@given(addresses_one, addresses_one, counters)
-def test_tail_written_before_dead_letters_were_cleared_comes_back(
-    next_address, blocks_end, counted
-):
-    tail = Tail(next_address, blocks_end, counted._replace(dead_letters_cleared=0))
-    assert decode_tail(encode_tail(tail)[: 8 * 13]) == tail
-
-
-@pytest.mark.parametrize("size", [0, 8 * 10, 8 * 12, 8 * 13 - 1, 8 * 14 - 1, 8 * 15])
-def test_tail_of_another_size_is_refused(size):
-    with pytest.raises(CorruptionError, match="cannot be read"):
-        decode_state([(KEY_NEXT, bytes(size))], 0)

@@ -150,13 +150,11 @@ def test_row_that_is_not_below_any_before_it_asks_nothing_of_the_disk(heads, dis
     assert (largest(found), disk.asked) == ({1: 10}, 1)
 
 
-@pytest.mark.parametrize("through", [5, 4])
-def test_disk_says_what_no_head_is_above_unless_others_wrote_heads_since(heads, disk, through):
+def test_disk_says_what_no_head_is_above(heads, disk):
     write(heads, 5, _1=10, _2=-3)
     disk.publish(5)
     snapshot(heads, disk, 5)
-    most = decode_most(disk.values[KEY_HEADS_MOST], through)
-    assert most == (10 if through == 5 else INT64_MAX)
+    assert decode_most(disk.values[KEY_HEADS_MOST]) == 10
 
 
 def snapshot(heads: ShardHeads, disk: Disk, end: int) -> int | None:

@@ -11,7 +11,6 @@ import pytest
 
 from storage_core import ReadRequest, ShardPoisonedError, StreamReader
 from storage_core.format.keys import FAMILY_DEFAULT, FAMILY_LOG, PREFIX_AHEAD, head_key
-from storage_core.format.shard_state import KEY_AHEAD
 from storage_core.heads.shard_heads import BLOCKS_PER_SNAPSHOT
 from storage_core.read.answer import scan_view
 from storage_core.read.view import ShardView
@@ -203,6 +202,11 @@ def test_ahead_rows_above_committed_are_passed_over(clocked):
         assert {one: row.primary for one, row in reader.latest().items()} == {1: NOW + 30}
 
 
+def newest_below(reader: StreamReader, end: int) -> dict[int, int]:
+    rows = rows_of(reader.shard(0).scan(replace(ALL, end=end)))
+    return {row["secondary"]: row["primary"] for row in rows}
+
+
 def keys_of_ahead_rows(bench: Workbench) -> list[bytes]:
     """Return the keys by which ahead rows are found; the stream must be closed."""
     store = bench.store()
@@ -210,32 +214,6 @@ def keys_of_ahead_rows(bench: Workbench) -> list[bytes]:
     keys = [key for key, _ in view.items(FAMILY_DEFAULT, PREFIX_AHEAD, b"g")]
     store.close()
     return keys
-
-
-def test_store_without_keys_of_ahead_rows_answers_and_gets_them_when_opened(clocked):
-    clocked.append([NOW, NOW + 40, NOW + 30, NOW - 9], secondary=[1, 1, 1, 1])
-    clocked.keep([NOW + 80, NOW + 90, NOW], secondary=[2, -3, 5])
-    expected = {1: NOW + 40, 2: NOW + 80, -3: NOW + 90, 5: NOW}
-    clocked.close()
-    keys = keys_of_ahead_rows(clocked)
-    assert len(keys) == 4
-    clocked.change(deletes=[*keys, KEY_AHEAD])
-    with clocked.read_beside() as reader:
-        assert {one: row.primary for one, row in reader.latest().items()} == expected
-        assert {one: row.primary for one, row in reader.latest([2, 5]).items()} == {
-            2: NOW + 80,
-            5: NOW,
-        }
-        assert newest_below(reader, NOW + 39) == {1: NOW + 30, 5: NOW}
-    clocked.open()
-    assert newest(of_writer(clocked)) == expected
-    clocked.close()
-    assert keys_of_ahead_rows(clocked) == keys
-
-
-def newest_below(reader: StreamReader, end: int) -> dict[int, int]:
-    rows = rows_of(reader.shard(0).scan(replace(ALL, end=end)))
-    return {row["secondary"]: row["primary"] for row in rows}
 
 
 def test_ahead_rows_of_a_transaction_that_is_given_up_leave_nothing(make_bench, disk):

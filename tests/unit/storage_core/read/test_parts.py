@@ -18,7 +18,7 @@ from storage_core.parts.catalogue import replace_parts
 from storage_core.read import parts
 from storage_core.read.parts import _kept_parts, index_of, read_index
 from storage_core.store.key_value import Batch
-from tests.log.cold.cold_lab import NAME, ColdLab, forget_sum, take_entry_away
+from tests.log.cold.cold_lab import NAME, ColdLab
 from tests.unit.forks import in_fork
 
 FAR = 2**40
@@ -135,19 +135,6 @@ def test_kept_entries_are_those_of_the_catalogue_as_it_changes(lab):
         assert index_of(old).entries == read_index(old).entries == first
         view.close()
     old.close()
-
-
-def test_catalogue_without_a_sum_is_read_each_time(lab):
-    forget_sum(lab.stream)
-    shard = lab.stream._shards[0]
-    for _ in range(2):
-        view = shard.views.committed()
-        before = index_of(view).entries
-        view.close()
-        take_entry_away(lab.stream)
-        view = shard.views.committed()
-        assert index_of(view).entries == before[1:]
-        view.close()
 
 
 def test_damaged_entry_is_told_by_verify_whatever_is_kept(lab):

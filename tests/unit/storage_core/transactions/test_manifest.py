@@ -268,15 +268,6 @@ def test_attempt_that_is_still_written_to_is_not_abandoned(root, staging):
     assert sweep_abandoned(Staging(root, ManualClock(wall_ns=int(now_s * 10**9)))) == 0
 
 
-def test_manifest_of_one_file_a_shard_still_opens(staging):
-    manifest = staged(staging, "t", three_rows())
-    (part,) = manifest.shards[0]
-    path = manifest.directory / MANIFEST_FILE
-    older = {"0": [part.file, part.rows, part.size, part.checksum]}
-    replace_durably(path, encode_document({"transaction": "t", "shards": older}))
-    assert read_manifest(manifest.directory) == manifest
-
-
 def test_published_transaction_is_never_swept(staging):
     manifest = staged(staging, "t", three_rows())
     os.utime(manifest.directory, (0, 0))

@@ -11,7 +11,7 @@ def test_note_that_a_head_is_above_is_told(make_bench):
     bench.keep(range(40))
     bench.keep([50])
     bench.close()
-    bench.change((FAMILY_DEFAULT, KEY_HEADS_MOST, encode_most(40, 38)))
+    bench.change((FAMILY_DEFAULT, KEY_HEADS_MOST, encode_most(38)))
     bench.open()
     (problem,) = verify_shard(bench.shard).problems
     assert (problem.kind, problem.key) == ("head", KEY_HEADS_MOST)
