@@ -9,7 +9,7 @@ ShardlogError
 |- ForeignDataError         not ours to touch: another incarnation or lineage; stop
 |- CorruptionError          stop this shard and repair it
 |  |- LostRangeError        acknowledged addresses are gone, or expired
-|  `- UnsupportedFormatError  written by a newer shardlog
+|  `- UnsupportedFormatError  written by another version of shardlog
 |- ShardPoisonedError       an earlier durable write failed; reopen to recover
 `- ClientFailedError        the client of a source failed for good; end, begin with a new one
 
@@ -109,7 +109,7 @@ class LostRangeError(CorruptionError):
 
 
 class UnsupportedFormatError(CorruptionError):
-    """The data needs a newer shardlog; the message names what is missing."""
+    """Another version of shardlog wrote the data; the message says what to do."""
 
 
 class ShardPoisonedError(ShardlogError):

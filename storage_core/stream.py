@@ -9,7 +9,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from storage_core.catalog.births import add_shards, create_stream
-from storage_core.catalog.changes import altered, upgraded
+from storage_core.catalog.changes import altered
 from storage_core.catalog.options import StreamOptions, checked_options
 from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.stream_file import StreamFiles, read_stream
@@ -161,7 +161,6 @@ class Stream(StreamUpkeep):
         outside = environment or Environment()
         files = read_stream(Path(root).absolute(), name, is_whole=shards is None)
         numbers = shard_numbers(files, shards)
-        files = upgraded(files)
         if isinstance(give_up_transactions, str):
             give_up_transactions = (give_up_transactions,)
         given_up = GiveUp(give_up_marker, frozenset(give_up_transactions))

@@ -8,7 +8,6 @@ from typing import Final
 from storage_core.catalog.options import StreamOptions
 from storage_core.catalog.stream_file import StreamFiles
 from storage_core.catalog.stream_meta import (
-    FORMAT_VERSION,
     OPTIONS_FILE,
     StreamSettings,
     encode_settings,
@@ -51,18 +50,6 @@ def altered(files: StreamFiles, changes: dict[str, object]) -> StreamFiles:
         return rewritten(files, replace(files.settings, options=options))
 
 
-def upgraded(files: StreamFiles) -> StreamFiles:
-    """Make older versions refuse a stream that this one is about to write; durable on return.
-
-    stream.json never changes, so it is options.json that tells them.
-    """
-    if files.settings.format_version == FORMAT_VERSION:
-        return files
-    with taking_errors(files.directory, "upgrading the stream"), locked(files.directory):
-        files = files.reread()
-        return rewritten(files, files.settings)
-
-
 def name_features(files: StreamFiles, named: Collection[str]) -> None:
     """Make programs that do not know some features refuse a stream from now on, durably."""
     with (
@@ -77,6 +64,5 @@ def name_features(files: StreamFiles, named: Collection[str]) -> None:
 
 def rewritten(files: StreamFiles, settings: StreamSettings) -> StreamFiles:
     """Put settings in the place of those on disk; durable on return. Under `locked`."""
-    settings = replace(settings, format_version=FORMAT_VERSION)
     replace_durably(files.directory / OPTIONS_FILE, encode_settings(settings, files.meta))
     return replace(files, settings=settings)

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from storage_core.catalog.changes import locked
-from storage_core.catalog.root_file import DROPPED_DIRECTORY, FORMAT_VERSION, check_root
+from storage_core.catalog.document_format import check_format, format_field
+from storage_core.catalog.root_file import DROPPED_DIRECTORY, check_root
 from storage_core.catalog.stream_file import StreamFiles, check_name, read_stream
-from storage_core.errors import UnsupportedFormatError
 from storage_core.ground.clock import Clock
 from storage_core.ground.durable_file import (
     encode_document,
@@ -144,7 +144,7 @@ def _short(incarnation: str) -> str:
 
 
 def _write_drops(aside: Path, drops: Sequence[Drop]) -> None:
-    fields = {"format_version": FORMAT_VERSION, "drops": [asdict(drop) for drop in drops]}
+    fields = {**format_field("drops"), "drops": [asdict(drop) for drop in drops]}
     replace_durably(aside / _DROPS_FILE, encode_document(fields))
 
 
@@ -154,9 +154,7 @@ def _read_drops(aside: Path) -> list[Drop]:
         document: dict[str, Any] = read_document(path)
     except (FileNotFoundError, NotADirectoryError):
         return []
-    if document.get("format_version") != FORMAT_VERSION:
-        message = f"format version {document.get('format_version')} is not known"
-        raise UnsupportedFormatError(message, path=path)
+    check_format(document, "drops", path)
     return [
         Drop(drop["dropped_at_ms"], drop["incarnation"], tuple(drop["lineages"]))
         for drop in document["drops"]

@@ -10,7 +10,7 @@ The log never asks the origin anything; whoever feeds the stream compares it wit
 
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, Literal, TypeGuard, get_args
 
 from storage_core.catalog.options import check_choice
@@ -94,8 +94,7 @@ def field_of(source: object) -> str | None:
     return name if _FIELD_NAME.match(name) else None
 
 
-_FIELDS: Final = tuple(one.name for one in fields(StreamOrigin) if one.default is MISSING)
-_FIELDS_OF_VALUES: Final = ("value_format", "secondary")
+_FIELDS: Final = tuple(one.name for one in fields(StreamOrigin))
 
 
 def is_stream_name(name: object) -> TypeGuard[str]:
@@ -107,12 +106,7 @@ def encode_origin(origin: StreamOrigin | None) -> dict[str, object]:
     """Return the fields of stream.json that tell of an origin, or that there is none."""
     if origin is None:
         return dict.fromkeys(_FIELDS) | {"kind": KIND_PLAIN}
-    found = asdict(origin)
-    if origin.value_format == "raw":
-        # The document of a stream that was made before there were formats.
-        for name in _FIELDS_OF_VALUES:
-            del found[name]
-    return found
+    return asdict(origin)
 
 
 def decode_origin(document: Mapping[str, Any]) -> StreamOrigin | None:
@@ -123,5 +117,4 @@ def decode_origin(document: Mapping[str, Any]) -> StreamOrigin | None:
     """
     if document.get("kind") == KIND_PLAIN:
         return None
-    of_values = {name: document[name] for name in _FIELDS_OF_VALUES if name in document}
-    return StreamOrigin(*map(document.get, _FIELDS), **of_values)  # type: ignore[arg-type]  # __post_init__ checks the values
+    return StreamOrigin(*map(document.get, _FIELDS))  # type: ignore[arg-type]  # __post_init__ checks the values

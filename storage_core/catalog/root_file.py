@@ -10,8 +10,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Final
 
+from storage_core.catalog.document_format import check_format, format_field
 from storage_core.catalog.origin import is_stream_name
-from storage_core.errors import InvalidRequestError, UnsupportedFormatError
+from storage_core.errors import InvalidRequestError
 from storage_core.ground.durable_file import (
     encode_document,
     read_document,
@@ -19,7 +20,6 @@ from storage_core.ground.durable_file import (
     write_once,
 )
 
-FORMAT_VERSION: Final = 1
 STREAM_FILE: Final = "stream.json"
 # Where streams lie that were dropped. No stream has a tilde in its name.
 DROPPED_DIRECTORY: Final = "~dropped"
@@ -33,7 +33,7 @@ def root_id(root: str | PathLike[str]) -> str:
 
     Raises:
         InvalidRequestError: It is not a root.
-        UnsupportedFormatError: It was made by a newer shardlog.
+        UnsupportedFormatError: It was made by another version of shardlog.
         CorruptionError: Its file is damaged.
     """
     path = Path(root)
@@ -47,7 +47,7 @@ def list_streams(root: str | PathLike[str]) -> list[str]:
 
     Raises:
         InvalidRequestError: It is not a root.
-        UnsupportedFormatError: It was made by a newer shardlog.
+        UnsupportedFormatError: It was made by another version of shardlog.
         CorruptionError: Its file is damaged.
         UnavailableError: The disk does not tell.
     """
@@ -89,7 +89,7 @@ def check_root(root: Path) -> None:
 def make_root_file(root: Path) -> None:
     """Give a directory its id, if it has none."""
     if not (root / _ROOT_FILE).exists():
-        fields = {"format_version": FORMAT_VERSION, "root_id": secrets.token_hex(16)}
+        fields = {**format_field("root"), "root_id": secrets.token_hex(16)}
         write_once(root / _ROOT_FILE, encode_document(fields))
 
 
@@ -98,15 +98,12 @@ def read_root(root: Path) -> dict[str, object]:
 
     Raises:
         InvalidRequestError: There is none.
-        UnsupportedFormatError: A newer shardlog made it.
+        UnsupportedFormatError: Another version of shardlog made it.
     """
     try:
         document = read_document(root / _ROOT_FILE)
     except (FileNotFoundError, NotADirectoryError) as error:
         message = "not a shardlog root: it has no root.json"
         raise InvalidRequestError(message, path=root) from error
-    version = document.get("format_version")
-    if version != FORMAT_VERSION:
-        message = f"root format version {version}; this shardlog reads {FORMAT_VERSION}"
-        raise UnsupportedFormatError(message, path=root / _ROOT_FILE)
+    check_format(document, "root", root / _ROOT_FILE)
     return document

@@ -120,7 +120,7 @@ def read_stream(root: Path, name: str, *, is_whole: bool = True) -> StreamFiles:
 
     Raises:
         InvalidRequestError: There is no such root or stream.
-        UnsupportedFormatError: It was written by a newer shardlog.
+        UnsupportedFormatError: Another version of shardlog wrote it.
         CorruptionError: A file is damaged or missing.
         ForeignDataError: The files are of two streams.
     """
@@ -191,7 +191,7 @@ def describe_stream(root: str | PathLike[str], name: str) -> StreamDescription:
 
     Raises:
         InvalidRequestError: There is no such stream.
-        UnsupportedFormatError: It needs a newer shardlog.
+        UnsupportedFormatError: It needs another version of shardlog.
         CorruptionError: Its files are damaged.
     """
     files = read_stream(Path(root), name, is_whole=False)

@@ -18,6 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from storage_core.catalog.document_format import check_format, format_field
 from storage_core.catalog.index_options import (
     decode_index_options,
     encode_index_options,
@@ -35,23 +36,10 @@ from storage_core.errors import (
 from storage_core.format.window import Unit, WindowScheme, WindowWidth
 from storage_core.ground.durable_file import encode_document, read_document
 
-# A stream of an earlier version is read as it is, and made one of this when it is written.
-FORMAT_VERSION: Final = 3
-_FORMAT_VERSIONS: Final = (1, 2, FORMAT_VERSION)
 KEY_DICTIONARY: Final = "key_dictionary"
 SCHEMA_DICTIONARY: Final = "schema_dictionary"
 AVRO_VALUES: Final = "avro_values"
-PARTS: Final = "parts"
-TRIMMED: Final = "trimmed"
-CHUNK_TABLES: Final = "chunk_tables"
-JOINED_ZONES: Final = "joined_zones"
-SEALED_FILES: Final = "sealed_files"
-FEATURES: Final = frozenset(
-    {
-        *(KEY_DICTIONARY, SCHEMA_DICTIONARY, AVRO_VALUES, PARTS, TRIMMED, CHUNK_TABLES),
-        *(JOINED_ZONES, SEALED_FILES),
-    }
-)
+FEATURES: Final = frozenset({KEY_DICTIONARY, SCHEMA_DICTIONARY, AVRO_VALUES})
 
 OPTIONS_FILE: Final = "options.json"
 _META_FIELDS: Final = ("name", "incarnation", "unit", "window", "jitter", "shards")
@@ -106,15 +94,13 @@ class StreamMeta:
 class StreamSettings:
     """What may change, and the shards there are.
 
-    `births` holds the first address of the shards whose log does not begin at 0.
-    `format_version` is the earliest that may have written to it last. `features` came to be needed
-    since the stream was made.
+    `births` holds the first address of the shards whose log does not begin at 0. `features` came to
+    be needed since the stream was made.
     """
 
     options: StreamOptions
     lineages: Mapping[int, bytes]
     births: Mapping[int, int] = field(default_factory=dict)
-    format_version: int = FORMAT_VERSION
     features: frozenset[str] = frozenset()
 
 
@@ -127,11 +113,11 @@ def encode_meta(meta: StreamMeta) -> bytes:
         routing = {"by": "partition"}
     return encode_document(
         {
+            **format_field("stream"),
             **{name: getattr(meta, name) for name in _META_FIELDS},
             **encode_origin(meta.origin),
             # An origin has more modes of its own.
             **({"key_mode": meta.key_mode} if meta.has_keys else {}),
-            "format_version": FORMAT_VERSION,
             "required_to_read": list(meta.features),
             "required_to_write": list(meta.features),
             "routing": routing,
@@ -144,16 +130,13 @@ def read_meta(directory: Path) -> StreamMeta:
 
     Raises:
         FileNotFoundError: There is none.
-        UnsupportedFormatError: A newer shardlog made the stream.
+        UnsupportedFormatError: Another version of shardlog made the stream.
         CorruptionError: It is damaged, or of a stream of another name.
     """
     path = directory / STREAM_FILE
     document: dict[str, Any] = read_document(path)
-    version = document.get("format_version")
-    if version not in _FORMAT_VERSIONS:
-        message = f"format version {version}; this shardlog reads up to {FORMAT_VERSION}"
-        raise UnsupportedFormatError(message, stream=directory.name, path=path)
-    needed = [*document.get("required_to_read", ()), *document.get("required_to_write", ())]
+    check_format(document, "stream", path, directory.name)
+    needed = [*document["required_to_read"], *document["required_to_write"]]
     missing = sorted(set(needed) - FEATURES)
     if missing:
         message = f"the stream needs features this shardlog lacks: {', '.join(missing)}"
@@ -183,7 +166,7 @@ def encode_settings(settings: StreamSettings, meta: StreamMeta) -> bytes:
     births = {str(shard): born for shard, born in settings.births.items()}
     return encode_document(
         {
-            "format_version": settings.format_version,
+            **format_field("options"),
             "incarnation": meta.incarnation,
             "options": options,
             "shards": lineages,
@@ -223,7 +206,7 @@ def read_settings(directory: Path, meta: StreamMeta) -> StreamSettings:
     """Return what options.json says.
 
     Raises:
-        UnsupportedFormatError: A newer shardlog wrote it.
+        UnsupportedFormatError: Another version of shardlog wrote it.
         ForeignDataError: It is of another stream.
         CorruptionError: It is damaged or missing.
     """
@@ -233,6 +216,7 @@ def read_settings(directory: Path, meta: StreamMeta) -> StreamSettings:
     except FileNotFoundError as error:
         message = "the file is missing; restore it from a backup"
         raise CorruptionError(message, stream=meta.name, path=path) from error
+    check_format(document, "options", path, meta.name)
     options = document["options"]
     features = frozenset(options.pop(_FEATURES_FIELD, ()))
     if features - FEATURES:
@@ -240,18 +224,16 @@ def read_settings(directory: Path, meta: StreamMeta) -> StreamSettings:
         message = f"the stream needs features this shardlog lacks: {missing}"
         raise UnsupportedFormatError(message, stream=meta.name, path=path)
     unknown = unknown_options(options)
-    version = document["format_version"]
-    if version not in _FORMAT_VERSIONS or unknown:
-        message = f"written by a newer shardlog: {unknown or version}"
+    if unknown:
+        message = f"options that this shardlog does not have: {', '.join(unknown)}"
         raise UnsupportedFormatError(message, stream=meta.name, path=path)
     lineages = {int(shard): bytes.fromhex(text) for shard, text in document["shards"].items()}
     births = {int(shard): int(born) for shard, born in document.get("births", {}).items()}
-    # Older files do not name their stream; the shards they list must be its own all the same.
-    is_ours = document.get("incarnation", meta.incarnation) == meta.incarnation
+    is_ours = document["incarnation"] == meta.incarnation
     if not is_ours or (meta.origin is None and set(lineages) != set(range(meta.shards))):
         message = (
             "stream.json and options.json are of two streams, perhaps one is an older copy; "
             "restore both from one moment"
         )
         raise ForeignDataError(message, stream=meta.name, path=path)
-    return StreamSettings(decode_options(options), lineages, births, version, features)
+    return StreamSettings(decode_options(options), lineages, births, features)

@@ -14,7 +14,6 @@ from typing import Any, Final, NoReturn, get_args
 from storage_core.catalog.options import SHARDS_MAX
 from storage_core.errors import CorruptionError
 from storage_core.exchange.manifest import (
-    COVERED_SINCE,
     Chunk,
     Codec,
     ExportedFile,
@@ -26,8 +25,6 @@ from storage_core.format.keys import ADDRESS_MAX
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _EXPORT: Final = re.compile(r"[0-9a-f]{1,64}", re.ASCII)
-# Of exports that do not say that no row lies there: what had expired as it came, dead letters.
-_UNNAMED_MAX: Final = 2**32
 
 
 def refuse_false(manifest: Manifest, path: Path) -> None:
@@ -115,8 +112,7 @@ class _Check:
             unnamed += max(0, start - reached)
             reached = max(reached, end)
         unnamed += max(0, place.committed - reached)
-        is_all = self._manifest.version >= COVERED_SINCE
-        if unnamed > (0 if is_all else _UNNAMED_MAX):
+        if unnamed:
             what = f"the shard ends at {place.committed}, and chunks reach to {reached}"
             self._refuse(what, shard, place.born, place.committed)
 

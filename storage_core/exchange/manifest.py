@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
+from storage_core.catalog.document_format import check_format, format_field
 from storage_core.catalog.options import KeyMode, StreamOptions
 from storage_core.catalog.origin import StreamOrigin, decode_origin, encode_origin
 from storage_core.catalog.stream_meta import decode_options, encode_options, unknown_options
@@ -28,12 +29,7 @@ from storage_core.format.schema_entry import SchemaEntry
 from storage_core.ground.durable_file import decode_document, encode_document
 
 MANIFEST_FILE: Final = "manifest.json"
-FORMAT: Final = "shardlog-export"
-VERSION: Final = 2
-# Since then chunks have all addresses that are not lost, those without a row too.
-COVERED_SINCE: Final = 2
 _TEXT_TIMES: Final = 4
-_VERSIONS: Final = (1, VERSION)
 _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}", re.ASCII)
 FormName = Literal["parquet", "avro", "jsonl"]
 Codec = Literal["deflate", "zstandard"]
@@ -199,7 +195,6 @@ class Manifest:
     places: Mapping[int, ShardMoment]
     schemas: tuple[SchemaEntry, ...]
     chunks: tuple[Chunk, ...] = ()
-    version: int = VERSION
 
     @property
     def has_keys(self) -> bool:
@@ -241,8 +236,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
     names = ("export", "form", "codec", "stream", "incarnation", "jitter", "shards", "key_mode")
     return encode_document(
         {
-            "format": FORMAT,
-            "version": VERSION,
+            **format_field("export"),
             **{name: getattr(manifest, name) for name in (*names, "taken_at_ms")},
             "origin": encode_origin(manifest.origin),
             "options": encode_options(manifest.options),
@@ -269,13 +263,14 @@ def read_manifest(path: Path, bytes_max: int | None = None) -> Manifest:
     Raises:
         FileNotFoundError: There is none.
         InvalidRequestError: It is of something else, or takes more than it may.
-        UnsupportedFormatError: A newer shardlog wrote it.
+        UnsupportedFormatError: Another version of shardlog wrote it.
         CorruptionError: It is damaged.
     """
     document = decode_document(_bytes_of(path, bytes_max), path)
-    if document.get("format") != FORMAT:
+    if not str(document.get("format")).startswith("shardlog-export"):
         message = "that is no manifest of an export"
         raise InvalidRequestError(message, path=path)
+    check_format(document, "export", path)
     try:
         manifest = _decoded(document, path)
         sums = (manifest.rows, manifest.bytes)
@@ -305,8 +300,9 @@ def _bytes_of(path: Path, bytes_max: int | None) -> bytes:
 
 
 def _decoded(document: Mapping[str, Any], path: Path) -> Manifest:
-    if document["version"] not in _VERSIONS or unknown_options(document["options"]):
-        message = f"the export was written by a newer shardlog; this one reads version {VERSION}"
+    unknown = unknown_options(document["options"])
+    if unknown:
+        message = f"the export has options that this shardlog does not have: {', '.join(unknown)}"
         raise UnsupportedFormatError(message, path=path)
     names = ("export", "form", "codec", "stream", "incarnation", "jitter", "shards", "key_mode")
     return Manifest(
@@ -320,7 +316,6 @@ def _decoded(document: Mapping[str, Any], path: Path) -> Manifest:
             for one in document["schemas"]
         ),
         chunks=tuple(map(Chunk.of, document["chunks"])),
-        version=document["version"],
     )
 
 

@@ -26,6 +26,7 @@ from storage_core import (
     Stream,
     StreamOptions,
     StreamReader,
+    UnsupportedFormatError,
 )
 from storage_core.exchange.export import export_stream
 from storage_core.exchange.importing import import_stream
@@ -138,7 +139,7 @@ def test_number_that_is_a_little_false_is_refused(exported, path):
 
 TEXTS = [
     *((*FILE, name) for name in ("kind", "name")),
-    *((name,) for name in ("export", "form", "codec", "key_mode", "options", "asked", "version")),
+    *((name,) for name in ("export", "form", "codec", "key_mode", "options", "asked", "format")),
     *((name,) for name in ("places", "schemas", "chunks", "origin", "stream")),
     *((*PLACE, name) for name in ("gaps", "lost", "source", "lineage")),
     *((*FILE, "pieces"), (*FILE, "pieces", 0, 2), ("chunks", 0, "files")),
@@ -216,16 +217,18 @@ def test_addresses_without_rows_are_told_by_chunks_and_come_back(root):
         assert reader.committed() == {0: 9, 1: 0}
 
 
-def test_manifest_of_the_version_before_is_read(export):
-    document = manifest_of(export)
-    document["version"] = 1
-    put(document, (*PLACE, "committed"), ROWS + 3)
-    sign(export, document)
-    assert import_stream(export.parent / "back", NAME, export).rows == ROWS
-    put(document, (*PLACE, "committed"), MANY - 1)
-    sign(export, document)
-    with pytest.raises(CorruptionError, match="chunks reach to 100"):
-        import_stream(export.parent / "other", NAME, export)
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"format": "shardlog-export", "version": 1}, "a version before 0.1.0"),
+        ({"format": "shardlog-export", "version": 2}, "a version before 0.1.0"),
+        ({"format": "shardlog-export/2"}, "'shardlog-export/2'; this shardlog reads"),
+    ],
+)
+def test_export_of_another_version_is_refused_by_name(export, fields, told):
+    sign(export, manifest_of(export) | fields)
+    with pytest.raises(UnsupportedFormatError, match=rf"{told}.*manifest\.json"):
+        import_stream(export.parent / "back", NAME, export)
 
 
 @pytest.mark.parametrize(

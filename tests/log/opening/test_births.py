@@ -238,7 +238,7 @@ def test_lost_marker_of_an_unopened_shard_is_made_at_its_birth(copy):
     assert copy.stream.committed() == {3: 100}
 
 
-def test_options_of_an_older_stream_have_no_births(bench):
+def test_options_of_shards_born_at_0_have_no_births(bench):
     path = bench.directory / "options.json"
     assert "births" not in document(path)
     rewrite(path)

@@ -61,11 +61,9 @@ def test_plain_stream_has_no_origin(bench):
 
 def test_stream_file_tells_the_origin(copy):
     told = document(copy.directory / "stream.json")
-    of_raw_values = asdict(TOPIC)
-    assert (of_raw_values.pop("value_format"), of_raw_values.pop("secondary")) == ("raw", "key")
-    assert {**told, **of_raw_values} == told
+    assert {**told, **asdict(TOPIC)} == told
     assert told["required_to_read"] == []
-    assert (told["shards"], told["format_version"]) == (0, 3)
+    assert (told["shards"], told["format"]) == (0, "shardlog-stream/1")
 
 
 def test_origin_of_avro_values_is_kept_and_names_a_feature(root):

@@ -43,8 +43,8 @@ def test_what_is_no_root_is_refused_and_left_alone(root, call, place):
 def test_newer_root_is_refused_by_name(root):
     create_stream(root, "a", ONE_SHARD)
     path = root / "root.json"
-    rewrite(path, format_version=2)
-    with pytest.raises(UnsupportedFormatError, match="root format version 2"):
+    rewrite(path, format="shardlog-root/2")
+    with pytest.raises(UnsupportedFormatError, match="format 'shardlog-root/2'"):
         list_streams(root)
 
 

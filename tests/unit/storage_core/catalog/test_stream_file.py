@@ -179,11 +179,7 @@ def test_file_of_the_stream_that_was_there_before_is_foreign(stream, call, file)
         call(stream.parent, "clicks")
 
 
-def test_options_that_do_not_name_their_stream_must_list_its_shards(stream):
-    document = read_document(stream / "options.json")
-    assert document.pop("incarnation") == read_stream(stream.parent, "clicks").meta.incarnation
-    (stream / "options.json").write_bytes(encode_document(document))
-    read_stream(stream.parent, "clicks")
+def test_options_must_list_the_shards_of_their_stream(stream):
     rewrite(stream / "options.json", shards={"0": "00" * 16, "1": "11" * 16})
     with pytest.raises(ForeignDataError, match="of two streams"):
         read_stream(stream.parent, "clicks")
@@ -203,11 +199,11 @@ def test_altering_a_stream_that_was_made_anew_is_refused(bench):
 @pytest.mark.parametrize(
     ("file", "fields", "named"),
     [
-        ("stream.json", {"format_version": 4}, "format version 4"),
+        ("stream.json", {"format": "shardlog-stream/2"}, "'shardlog-stream/2'"),
         ("stream.json", {"required_to_read": ["cold-tier"]}, "cold-tier"),
         ("stream.json", {"required_to_write": ["merge", "ttl"]}, "merge, ttl"),
-        ("options.json", {"format_version": 4}, "4"),
-        ("../root.json", {"format_version": 2}, "version 2"),
+        ("options.json", {"format": "shardlog-options/2"}, "'shardlog-options/2'"),
+        ("../root.json", {"format": "shardlog-root/2"}, "'shardlog-root/2'"),
     ],
 )
 @pytest.mark.parametrize("call", [Stream.open, StreamReader.open])
@@ -215,6 +211,20 @@ def test_newer_format_is_refused_by_name(stream, call, file, fields, named):
     rewrite(stream / file, **fields)
     with pytest.raises(UnsupportedFormatError, match=rf"{named}.*{file.rpartition('/')[2]}"):
         call(stream.parent, "clicks")
+
+
+@pytest.mark.parametrize("file", ["stream.json", "options.json", "../root.json"])
+@pytest.mark.parametrize("call", [Stream.open, StreamReader.open])
+def test_store_of_before_the_first_release_is_refused_in_one_line(stream, call, file):
+    before = read_document(stream / file) | {"format_version": 1}
+    del before["format"]
+    (stream / file).write_bytes(encode_document(before))
+    with pytest.raises(
+        UnsupportedFormatError, match=r"^written by a version before 0\.1"
+    ) as refusal:
+        call(stream.parent, "clicks")
+    assert "append its rows to a new stream" in str(refusal.value)
+    assert "\n" not in str(refusal.value)
 
 
 def test_unknown_option_is_refused_by_name(stream):

@@ -1,1 +1,0 @@
-"""Committed stores: what an older shardlog wrote, this one reads row by row."""
