@@ -1,0 +1,1 @@
+"""One store, written once: what docs/FORMAT.md says is what lies there."""
