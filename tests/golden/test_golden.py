@@ -133,6 +133,14 @@ def test_reader_finds_all_but_what_the_killed_process_had_not_finished(root, sai
     assert len(later) == {DEVICES: LANDING_ROWS + STAGED_ROWS, READINGS: 2}[name]
 
 
+def test_lost_segment_is_told_with_its_name(root):
+    with open_later(root, DEVICES) as stream:
+        (segment,) = root.rglob("segments/00000001")
+        segment.unlink()
+        problems = [problem.what for problem in stream.verify().problems]
+        assert any("a segment is missing" in one and str(segment) in one for one in problems)
+
+
 def test_heads_are_in_force(root, said):
     normal = [row for row in said[DEVICES]["rows"] if row["state"] == 0]
     largest = max(row["primary"] for row in normal if row["secondary"] == 2)
