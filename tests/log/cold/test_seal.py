@@ -4,7 +4,6 @@ Method: random rows of every kind are appended and sealed step by step; parts ar
 alone and compared with what the log tells.
 """
 
-import json
 import resource
 from datetime import timedelta
 from typing import Any
@@ -124,13 +123,6 @@ def test_rows_that_are_not_committed_are_not_sealed(tmp_path):
         assert stream.seal().rows == 0
         stream.commit()
         assert stream.seal().rows == 10
-
-
-def test_program_that_knows_no_parts_refuses_the_stream(lab):
-    lab.append(np.random.default_rng(9), 10)
-    lab.stream.seal()
-    options = json.loads((lab.root / NAME / "options.json").read_text())
-    assert "parts" in options["options"]["features"]
 
 
 @pytest.mark.parametrize(

@@ -202,15 +202,6 @@ def test_rows_are_joined_with_none_that_were_lost_before_them(shard):
     assert [row["address"] for row in rows_of(shard.stream)] == list(range(20, 25))
 
 
-def test_program_that_knows_nothing_of_it_refuses_the_stream(shard):
-    shard.append(2)
-    shard.stream.seal()
-    named = (shard.root / NAME / "options.json").read_text
-    assert "joined_zones" not in named()
-    shard.stream.trim()
-    assert "joined_zones" in named()
-
-
 def test_small_commits_of_every_kind_of_row_are_shown_as_they_came(tmp_path):
     lab = ColdLab(tmp_path, Environment(clock=ManualClock()), block_records=64)
     rng = np.random.default_rng(3)

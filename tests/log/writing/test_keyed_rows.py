@@ -199,6 +199,6 @@ def test_program_that_knows_no_dictionaries_would_refuse_the_stream_by_name(keye
     assert document["required_to_read"] == document["required_to_write"] == ["key_dictionary"]
 
 
-def test_stream_without_one_asks_nothing_of_older_programs(bench):
+def test_stream_without_one_asks_nothing_of_programs(bench):
     document = json.loads((bench.directory / "stream.json").read_text())
     assert document["required_to_read"] == document["required_to_write"] == []
