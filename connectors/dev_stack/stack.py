@@ -156,11 +156,7 @@ def read_record(directory: Path) -> dict[str, Service]:
 
 def write_record(directory: Path, services: Mapping[str, Service]) -> None:
     """Put a record in the place of the last."""
-    recorded = {
-        # What an older `shardlog dev down` removes.
-        name: {**asdict(service), "directory": str(directory / name)}
-        for name, service in services.items()
-    }
+    recorded = {name: asdict(service) for name, service in services.items()}
     draft = directory / f"{_RECORD_FILE}.draft"
     draft.write_text(json.dumps(recorded, indent=1), encoding="utf-8")
     draft.replace(directory / _RECORD_FILE)

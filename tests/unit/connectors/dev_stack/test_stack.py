@@ -1,6 +1,5 @@
 """Who shares a directory shares its servers; those that the environment names come first."""
 
-import json
 import os
 import pwd
 import re
@@ -25,12 +24,6 @@ def test_record_is_read_as_it_was_written(tmp_path):
     write_record(tmp_path, services)
     assert read_record(tmp_path) == services
     assert read_record(tmp_path / "none") == {}
-
-
-def test_record_tells_where_each_server_lives_to_versions_that_look_there(tmp_path):
-    write_record(tmp_path, {"broker": Service("127.0.0.1:1", Process(2, 3))})
-    recorded = json.loads((tmp_path / "stack.json").read_text())
-    assert recorded["broker"]["directory"] == str(tmp_path / "broker")
 
 
 @pytest.mark.parametrize(
