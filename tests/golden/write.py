@@ -48,6 +48,7 @@ from storage_core import (
 )
 from storage_core.fields import AvroSchema, encode_batch
 from storage_core.testing import FaultyDisk, ManualClock, SimulatedCrash
+from tests.log.workbench import settle
 from tests.snapshots import snapshot
 
 DEVICES, READINGS, GONE = "devices", "readings", "gone"
@@ -132,6 +133,7 @@ def _write_devices(root: Path, disk: FaultyDisk, environment: Environment) -> No
                 stream.commit()
         stream.alter(block_records=4, records_max=64)
         stream.expire(NOW_MS)
+        settle(stream)
     disk.apart_bytes_min = 1_500
     stream = Stream.open(root, DEVICES, environment=environment)
     attachments = [("default", key, b"attached") for key in ATTACHED]
@@ -149,6 +151,7 @@ def _write_devices(root: Path, disk: FaultyDisk, environment: Environment) -> No
         stage(area, transaction, 6_000)
         stream.finish_transactions()
     stream.expire(NOW_MS)
+    settle(stream)
     stage(area, STAGED, 7_000)
     stream.alter(block_records=1)
     disk.crash_at = disk.calls + 2
@@ -205,6 +208,7 @@ def _write_readings(root: Path, environment: Environment) -> None:
         _feed(stream, 1200, 8)
         stream.seal()
         stream.trim()
+        settle(stream)
         stream.clear_dead_letters(0, [1098])
     stream = Stream.open(root, READINGS, [0], environment=environment)
     _feed(stream, 1500, 5)

@@ -106,6 +106,15 @@ def column_of(batches: pa.Table | Iterable[pa.RecordBatch], name: str) -> list[A
     return [row[name] for row in rows_of(batches)]
 
 
+def settle(stream: Stream) -> None:
+    """Let what is removed behind a stream's writes be removed."""
+    for shard in stream._shards.values():
+        store: Any = shard._store
+        while hasattr(store, "_store") or hasattr(store, "_behind"):
+            store = getattr(store, "_store", None) or store._behind
+        store._joiner.settle()
+
+
 @contextmanager
 def _held_beside(held: AbstractContextManager[object]) -> Iterator[None]:
     """Let another thread be inside a block of the log."""
@@ -237,11 +246,7 @@ class Workbench:
 
     def settle(self) -> None:
         """Let what is removed behind be removed."""
-        for shard in self.shards():
-            store: Any = shard._store
-            while hasattr(store, "_store") or hasattr(store, "_behind"):
-                store = getattr(store, "_store", None) or store._behind
-            store._joiner.settle()
+        settle(self.stream)
 
     def segments(self) -> list[int]:
         """Return the numbers of the segments that are there."""
