@@ -36,17 +36,22 @@ from storage_core.cold.sql_casts import quoted
 from storage_core.cold.sql_errors import PartUnreadError, refusal, translated
 from storage_core.cold.statements import Question, question_of
 from storage_core.cold.time_conditions import with_bounds
-from storage_core.cold.views import show
+from storage_core.cold.views import OF_A_STREAM, show
 from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.format.window import Unit
 from storage_core.ground.likely_names import likely_name, listed_names
 from storage_core.read.parts import part_path, parts_directory
 
 _NO_TABLE: Final = "Catalog Error: Table with name"
-# Names of tables that come before views of streams.
-_HIDING: Final = (
-    "SELECT lower(table_name) FROM duckdb_tables() WHERE temporary "
-    "UNION ALL SELECT lower(view_name) FROM duckdb_views() WHERE temporary AND NOT internal"
+# The streams that a name alone stands for: not where a table or view of the caller's is found first,
+# or has replaced a stream's view.
+_STREAMS: Final = (
+    "SELECT lower(view_name) FROM duckdb_views() "
+    "WHERE database_name = 'memory' AND schema_name = 'main' "
+    f"AND comment = '{OF_A_STREAM}' "
+    "AND current_database() = 'memory' AND current_schema() = 'main' "
+    "EXCEPT SELECT lower(table_name) FROM duckdb_tables() WHERE temporary "
+    "EXCEPT SELECT lower(view_name) FROM duckdb_views() WHERE temporary"
 )
 # So many streams are named to whoever has named none.
 _TOLD_MAX: Final = 10
@@ -156,7 +161,7 @@ class Streams:
         with self.translated():
             question = self._question(query)
             bounded = with_bounds(self._parser, question.text, self._units)
-            if bounded != question.text and not self._is_hidden(question.streams):
+            if bounded != question.text and self._are_streams(question.streams):
                 # What is wrong is told of the query as it was written.
                 with suppress(duckdb_here().Error):
                     return self.connection.sql(question.before + bounded)
@@ -197,10 +202,14 @@ class Streams:
         self._json.refuse_in(question.text)
         return question
 
-    def _is_hidden(self, names: Iterable[str]) -> bool:
-        """Tell whether a table of the connection comes before a stream of its name."""
-        hiding = self.connection.execute(_HIDING).fetchall()
-        return any((name.lower(),) in hiding for name in names)
+    def _are_streams(self, names: Iterable[str]) -> bool:
+        """Tell whether names stand for streams; no while rows of another query are fetched."""
+        try:
+            # IMPORTANT: not by `execute`, which ends what was executed before and not fetched.
+            streams = self.connection.sql(_STREAMS).fetchall()
+        except duckdb_here().Error:
+            return False
+        return all((name.lower(),) in streams for name in names)
 
     def _has_looked_at(self, name: str) -> bool:
         return self._looked_at.get(name.lower()) == name

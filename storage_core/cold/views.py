@@ -13,6 +13,8 @@ from storage_core.format.record import State
 
 # IMPORTANT: a directory above the root may be called `version=3`; that is no column of the rows.
 _AS_WRITTEN: Final = "hive_partitioning = false"
+# What tells the view of a stream from one that a caller has put in its place.
+OF_A_STREAM: Final = "the rows of a stream"
 # Where views of streams are, and where the rows are that are not sealed.
 _TABLES: Final = 'memory."main"'
 _HOT: Final = 'memory."not sealed"'
@@ -56,6 +58,7 @@ def show(
         sources.append(f"{source} WHERE {shown}")
     # Each has all columns, in the same order.
     connection.execute(f"CREATE OR REPLACE VIEW {quoted(name)} AS {' UNION ALL '.join(sources)}")
+    connection.execute(f"COMMENT ON VIEW {quoted(name)} IS '{OF_A_STREAM}'")
 
 
 def _keep(connection: Any, name: str, table: pa.Table) -> None:  # noqa: ANN401 - DuckDB's

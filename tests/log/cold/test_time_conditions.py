@@ -119,14 +119,41 @@ def test_query_with_a_condition_on_time_answers_as_without_bounds(orders, query)
     assert orders.sql(asked).fetchall() == orders.connection.sql(asked).fetchall()
 
 
-def test_table_that_hides_a_stream_keeps_its_own_times(orders):
-    made = f'CREATE TEMP TABLE {NAME} AS SELECT {FROM} AS time, 1 AS "primary"'
-    orders.connection.execute(made)
+OTHER = f'SELECT {FROM} AS time, 1 AS "primary"'
+
+
+@pytest.mark.parametrize(
+    ("hide", "undo"),
+    [
+        (f"CREATE TEMP TABLE {NAME} AS {OTHER}", f"DROP TABLE temp.{NAME}"),
+        (f"CREATE TEMP VIEW {NAME} AS {OTHER}", f"DROP VIEW temp.{NAME}"),
+        (f"CREATE SCHEMA s; CREATE TABLE s.{NAME} AS {OTHER}; USE s", "USE memory.main"),
+        (f"ATTACH ':memory:' AS other; CREATE TABLE other.{NAME} AS {OTHER}; USE other", "USE memory"),
+        (f"CREATE OR REPLACE VIEW {NAME} AS {OTHER}", ""),
+    ],
+)
+def test_table_that_hides_a_stream_keeps_its_own_times(orders, hide, undo):
+    asked = f"SELECT count(*) FROM {NAME} WHERE time >= {FROM}"
+    count = orders.sql(asked).fetchall()
+    orders.connection.execute(hide)
     try:
-        asked = f"SELECT count(*) FROM {NAME} WHERE time >= {FROM}"
         assert orders.sql(asked).fetchall() == [(1,)]
     finally:
-        orders.connection.execute(f"DROP TABLE temp.{NAME}")
+        orders.connection.execute(undo)
+        orders.refresh()
+    assert orders.sql(asked).fetchall() == count
+
+
+def test_condition_on_time_is_asked_while_rows_of_another_query_are_fetched(orders):
+    asked = f"SELECT count(*) FROM {NAME} WHERE time < {FROM}"
+    expected = orders.sql(asked).fetchall()
+    rows = orders.sql(f"FROM {NAME}").to_arrow_reader(100)
+    answer = orders.sql(asked)
+    assert rows.read_all().num_rows == ORDERS
+    assert answer.fetchall() == expected
+    orders.connection.execute("SELECT 1 UNION ALL SELECT 2")
+    orders.sql(asked)
+    assert orders.connection.fetchall() == [(1,), (2,)]
 
 
 def test_error_of_a_query_with_a_condition_on_time_is_of_the_query_as_written(orders):
