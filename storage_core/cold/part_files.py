@@ -101,6 +101,21 @@ class PartFiles:
         """Drop what the query before was given of pieces larger than `CACHE_BYTES_MAX`."""
         self._cache.drop_large()
 
+    @contextmanager
+    def listing(self, stream: str, parts: Iterable[ListedPart]) -> Iterator[None]:
+        """Let DuckDB read these parts of a stream too, and behind that no others of it.
+
+        After an error it reads what it did: rows of an earlier look may still be fetched.
+        """
+        before, new = self._lists.get(stream, {}), {one.url: one for one in parts}
+        self._lists[stream] = before | new
+        try:
+            yield
+        except BaseException:
+            self._lists[stream] = before
+            raise
+        self._lists[stream] = new
+
     def listed(self, url: str) -> ListedPart | None:
         """Return the part that has a name; None if there is none."""
         stream = url.removeprefix(f"{PROTOCOL}://").partition("/")[0]

@@ -101,6 +101,8 @@ class Streams:
         self._names = list_streams(root) if streams is None else list(streams)
         # By their names as SQL tells them apart.
         self._looked_at: dict[str, str] = {}
+        # Those that a `refresh` which failed has not come to.
+        self._behind: dict[str, str] = {}
         self._units: dict[str, Unit] = {}
         self._files = PartFiles(verify_checksums=options.verify_checksums)
         self.connection = open_engine(options, self._files)
@@ -137,14 +139,13 @@ class Streams:
             InvalidRequestError: One that was named is not there any more.
             UnavailableError: A part went while it was looked at.
         """
-        before = list(self._looked_at.values())
+        self._behind |= self._looked_at
+        self._looked_at.clear()
         if self._is_of_all:
             self._names = list_streams(self._root)
-            for name in {*before}.difference(self._names):
+            for name in {*self._behind.values()}.difference(self._names):
                 self._forget(name)
-            before = list(self._looked_at.values())
-        self._looked_at.clear()
-        self._look(before)
+        self._look(self._behind.values())
 
     def sql(self, query: str) -> Answer:
         """Return the answer to a query: DuckDB's relation, lazy, and of the last look.
@@ -220,16 +221,16 @@ class Streams:
         for name in wanted:
             moment = look(self._root, name)
             parts = _parts_of(self._root, name, moment)
-            self._files.list_parts(name, parts.values())
-            with translated():
+            with translated(), self._files.listing(name, parts.values()):
                 show(self.connection, name, moment, {path: one.url for path, one in parts.items()})
             self._looked_at[name.lower()] = name
+            self._behind.pop(name.lower(), None)
             self._units[name.lower()] = moment.unit
 
     def _forget(self, name: str) -> None:
         self.connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
         self._files.list_parts(name, ())
-        del self._looked_at[name.lower()]
+        del self._behind[name.lower()]
         del self._units[name.lower()]
 
 

@@ -120,3 +120,30 @@ def test_answer_is_rows_to_other_libraries(root):
         assert table.num_rows == ORDERS
         streams.connection.register("again", streams.sql(ALL).to_arrow_table())
         assert streams.connection.sql("SELECT count(*) FROM again").fetchall() == [(ORDERS,)]
+
+
+def test_refresh_is_refused_while_rows_are_fetched_and_can_be_made_up_for(tmp_path):
+    lab = ColdLab(tmp_path)
+    schema = schema_of([{"name": "number", "type": "string"}], "Order")
+
+    def add(count):
+        lab.append_values(schema, [{"number": f"{at:099}"} for at in range(count)], 30)
+        lab.stream.seal()
+
+    # So many that they are not all opened before the first row is fetched.
+    for _ in range(12):
+        add(8192)
+    rows = 12 * 8192
+    count = f"SELECT count(*) FROM {NAME}"
+    with connect(tmp_path, [NAME]) as streams:
+        reader = streams.sql(ALL).to_arrow_reader(1000)
+        # Parts of other names.
+        lab.stream.compact()
+        add(100)
+        with pytest.raises(InvalidRequestError, match="open result"):
+            streams.refresh()
+        assert reader.read_all().num_rows == rows
+        streams.refresh()
+        for ask in (streams.connection.sql, streams.sql):
+            assert ask(count).fetchall() == [(rows + 100,)]
+    lab.stream.close()
