@@ -45,18 +45,22 @@ class ListedPart:
         shard: Its shard.
         path: Its file.
         entry: What the catalogue says of it.
+        look: The number of the look that found it, where its bytes are not proven: what was read
+            before may have been damaged.
     """
 
     stream: str
     shard: int
     path: Path
     entry: PartEntry
+    look: int | None = None
 
     @property
     def url(self) -> str:
         """What DuckDB knows it by; no other part ever has this name."""
         digest = self.entry.digest.hex()
-        return f"{PROTOCOL}://{self.stream}/{self.shard}/{digest}/{self.entry.file_name}"
+        look = "" if self.look is None else f"-{self.look}"
+        return f"{PROTOCOL}://{self.stream}/{self.shard}/{digest}{look}/{self.entry.file_name}"
 
     def error(self, error: Exception) -> ShardlogError:
         """Return what went wrong with its file, with its place."""

@@ -43,12 +43,11 @@ from storage_core.ground.likely_names import likely_name, listed_names
 from storage_core.read.parts import part_path, parts_directory
 
 _NO_TABLE: Final = "Catalog Error: Table with name"
-# The streams that a name alone stands for: not where a table or view of the caller's is found first,
-# or has replaced a stream's view.
+# The streams that a name alone stands for: not where a table of the caller's is found first, or has
+# replaced a stream's view.
 _STREAMS: Final = (
-    "SELECT lower(view_name) FROM duckdb_views() "
-    "WHERE database_name = 'memory' AND schema_name = 'main' "
-    f"AND comment = '{OF_A_STREAM}' "
+    f"SELECT lower(view_name) FROM duckdb_views() WHERE comment = '{OF_A_STREAM}' "  # noqa: S608 - ours
+    "AND database_name = 'memory' AND schema_name = 'main' "
     "AND current_database() = 'memory' AND current_schema() = 'main' "
     "EXCEPT SELECT lower(table_name) FROM duckdb_tables() WHERE temporary "
     "EXCEPT SELECT lower(view_name) FROM duckdb_views() WHERE temporary"
@@ -103,6 +102,8 @@ class Streams:
         self._looked_at: dict[str, str] = {}
         # Those that a `refresh` which failed has not come to.
         self._behind: dict[str, str] = {}
+        # IMPORTANT: DuckDB keeps bytes by names, and only those that are proven are what they were.
+        self._look_number = None if options.verify_checksums else 0
         self._units: dict[str, Unit] = {}
         self._files = PartFiles(verify_checksums=options.verify_checksums)
         self.connection = open_engine(options, self._files)
@@ -140,6 +141,8 @@ class Streams:
             UnavailableError: A part went while it was looked at.
         """
         self._behind |= self._looked_at
+        if self._look_number is not None:
+            self._look_number += 1
         self._looked_at.clear()
         if self._is_of_all:
             self._names = list_streams(self._root)
@@ -220,7 +223,7 @@ class Streams:
         _refuse_alike([*self._looked_at.values(), *wanted])
         for name in wanted:
             moment = look(self._root, name)
-            parts = _parts_of(self._root, name, moment)
+            parts = _parts_of(self._root, name, moment, self._look_number)
             with translated(), self._files.listing(name, parts.values()):
                 show(self.connection, name, moment, {path: one.url for path, one in parts.items()})
             self._looked_at[name.lower()] = name
@@ -234,7 +237,9 @@ class Streams:
         del self._units[name.lower()]
 
 
-def _parts_of(root: Path, name: str, moment: Moment) -> dict[str, ListedPart]:
+def _parts_of(
+    root: Path, name: str, moment: Moment, look_number: int | None
+) -> dict[str, ListedPart]:
     """Return the parts of a stream by their paths."""
     place = read_stream(root, name)
     found: dict[str, ListedPart] = {}
@@ -242,7 +247,7 @@ def _parts_of(root: Path, name: str, moment: Moment) -> dict[str, ListedPart]:
         directory = parts_directory(place.shard_directory(shard))
         for entry in parts.entries:
             path = part_path(directory, entry)
-            found[str(path)] = ListedPart(name, shard, path, entry)
+            found[str(path)] = ListedPart(name, shard, path, entry, look_number)
     return found
 
 

@@ -128,7 +128,10 @@ OTHER = f'SELECT {FROM} AS time, 1 AS "primary"'
         (f"CREATE TEMP TABLE {NAME} AS {OTHER}", f"DROP TABLE temp.{NAME}"),
         (f"CREATE TEMP VIEW {NAME} AS {OTHER}", f"DROP VIEW temp.{NAME}"),
         (f"CREATE SCHEMA s; CREATE TABLE s.{NAME} AS {OTHER}; USE s", "USE memory.main"),
-        (f"ATTACH ':memory:' AS other; CREATE TABLE other.{NAME} AS {OTHER}; USE other", "USE memory"),
+        (
+            f"ATTACH ':memory:' AS other; CREATE TABLE other.{NAME} AS {OTHER}; USE other",
+            "USE memory",
+        ),
         (f"CREATE OR REPLACE VIEW {NAME} AS {OTHER}", ""),
     ],
 )

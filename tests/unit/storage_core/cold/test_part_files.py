@@ -151,6 +151,21 @@ def test_damage_that_comes_later_is_told_or_changes_no_answer(root):
             assert streams.sql(ALL).fetchall() == right_of_all
 
 
+@pytest.mark.parametrize("verify_checksums", [True, False])
+def test_part_that_was_damaged_is_read_anew_once_it_is_restored(root, verify_checksums):
+    part, (right,) = part_of(root), answers(root, ALL)
+    whole = part.path.read_bytes()
+    begin, end = len(whole) // 8, len(whole) // 2
+    with connect(root, verify_checksums=verify_checksums) as streams:
+        part.path.write_bytes(whole[:begin] + bytes(end - begin) + whole[end:])
+        with pytest.raises(CorruptionError):
+            streams.sql(ALL).fetchall()
+        part.path.write_bytes(whole)
+        if not verify_checksums:
+            streams.refresh()
+        assert streams.sql(ALL).fetchall() == right
+
+
 def test_part_that_ends_early_or_is_longer_is_told_or_changes_nothing(root):
     part, (right,) = part_of(root), answers(root, ALL)
     whole = part.path.read_bytes()
