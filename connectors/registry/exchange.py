@@ -6,8 +6,8 @@ Asked again is what no registry saw or none could answer then: no connection, no
 questions are safe to ask twice: to register what is registered changes nothing.
 
 A question has one bound over all its attempts and addresses (`RegistrySettings.question_s_max`),
-and each address its share of what is left: one that accepts and says nothing keeps no other from
-its turn.
+and each address its share of what is left: one that accepts and says nothing, or a byte now and
+then (timed_http.py), keeps no other from its turn.
 """
 
 import base64
@@ -15,19 +15,14 @@ import json
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPException
+from functools import partial
+from http.client import HTTPException, IncompleteRead
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import (
-    HTTPSHandler,
-    OpenerDirector,
-    ProxyHandler,
-    Request,
-    build_opener,
-)
+from urllib.request import ProxyHandler, Request
 
 from connectors.registry.errors import (
     IncompatibleSchemaError,
@@ -37,6 +32,7 @@ from connectors.registry.errors import (
     SchemaNotFoundError,
 )
 from connectors.registry.settings import RegistrySettings
+from connectors.registry.timed_http import timed_opener
 from storage_core import Clock, InvalidRequestError, ShardlogError, SystemClock
 
 Method = Literal["GET", "POST", "PUT"]
@@ -87,8 +83,7 @@ class Exchange:
         self._clock = SystemClock() if clock is None else clock
         most_s = settings.question_s_max
         self._question_s_max = most_s if question_s_max is None else min(question_s_max, most_s)
-        context = _tls(settings)
-        self._openers = {url: _opener(url, context) for url in settings.urls}
+        self._context = _tls(settings)
         self._authorization = _authorization(settings)
 
     @property
@@ -152,23 +147,29 @@ class Exchange:
         if self._authorization is not None:
             # Not for another place that an answer may lead to.
             request.add_unredirected_header("Authorization", self._authorization)
-        deadline_s = self._clock.monotonic_s() + within_s
-        with self._openers[url].open(request, timeout=within_s) as response:
-            parts: list[bytes] = []
-            size = 0
-            while part := response.read1(_READ_BYTES):
-                parts.append(part)
-                size += len(part)
-                if size > _ANSWER_BYTES_MAX:
-                    message = f"an answer of more than {_ANSWER_BYTES_MAX} bytes"
-                    raise _NoRegistryError(message)
-                if self._clock.monotonic_s() > deadline_s:
-                    raise TimeoutError
+        left_s = partial(self._left_until, self._clock.monotonic_s() + within_s)
+        # A proxy for what is far away must not be asked for what is near.
+        proxies = (ProxyHandler({}),) if _is_near(url) else ()
+        opener = timed_opener(self._context, left_s, *proxies)
+        with opener.open(request, timeout=within_s) as response:
+            answer = response.read(_ANSWER_BYTES_MAX + 1)
+            if len(answer) > _ANSWER_BYTES_MAX:
+                message = f"an answer of more than {_ANSWER_BYTES_MAX} bytes"
+                raise _NoRegistryError(message)
+            if response.length:
+                # NOTE: http.client (3.11) takes an answer that was cut short for a whole one.
+                raise IncompleteRead(answer, response.length)
         try:
-            return json.loads(b"".join(parts))
+            return json.loads(answer)
         except (ValueError, RecursionError) as error:
             message = "the answer is no JSON"
             raise _NoRegistryError(message) from error
+
+    def _left_until(self, until_s: float) -> float:
+        left_s = until_s - self._clock.monotonic_s()
+        if left_s <= 0:
+            raise TimeoutError
+        return left_s
 
 
 class _NoRegistryError(Exception):
@@ -247,12 +248,6 @@ def _one_line(text: object) -> str:
     """Return what others said as the one line that it is told in."""
     line = " ".join(str(text).split())
     return line if len(line) <= _SAID_MAX else f"{line[:_SAID_MAX]}..."
-
-
-def _opener(url: str, context: ssl.SSLContext) -> OpenerDirector:
-    handlers = [HTTPSHandler(context=context)]
-    # A proxy for what is far away must not be asked for what is near.
-    return build_opener(*handlers, *([ProxyHandler({})] if _is_near(url) else []))
 
 
 def _is_near(url: str) -> bool:

@@ -18,7 +18,7 @@ from connectors.registry import (
 from storage_core import SystemClock
 from storage_core.testing import ManualClock
 from tests.unit.connectors.registry.scripted import Scripted, scripted
-from tests.unit.connectors.silent import silent_peer
+from tests.unit.connectors.silent import dripping_peer, silent_peer
 
 INT = '"int"'
 
@@ -241,6 +241,52 @@ def test_silent_registry_has_one_bound_over_all_attempts_and_each_address_is_nam
         assert clock.monotonic_s() - began_s < settings.timeout_s
     assert one in str(told.value)
     assert other in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("first", "drip"),
+    [
+        (b"", b"H"),
+        (b"HTTP/1.1 200 OK\r\nX-Slow: ", b"a"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b" "),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"a"),
+        (b"HTTP/1.1 503 Busy\r\nContent-Length: 100000\r\n\r\n", b" "),
+    ],
+    ids=["status", "head", "continue", "body", "chunks", "chunk", "refusal"],
+)
+def test_registry_that_sends_a_little_now_and_then_has_the_same_bound(first, drip) -> None:
+    clock = SystemClock()
+    with dripping_peer(first, drip) as slow:
+        settings = RegistrySettings.parse({"url": f"http://{slow}"})
+        there = RegistryClient(settings, question_s_max=0.2)
+        began_s = clock.monotonic_s()
+        with pytest.raises(RegistryUnavailableError, match=r"no answer in time|HTTP 503"):
+            there.schema_by_id(7)
+        assert clock.monotonic_s() - began_s < settings.timeout_s
+
+
+def test_places_that_an_answer_leads_to_are_within_the_bound_of_the_question() -> None:
+    head = b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nConnection: close\r\nLocation: "
+    clock = SystemClock()
+    with (
+        silent_peer() as silent,
+        dripping_peer(head + b"http://%b/\r\n\r\n" % silent.encode()) as one,
+    ):
+        settings = RegistrySettings.parse({"url": f"http://{one}"})
+        began_s = clock.monotonic_s()
+        with pytest.raises(RegistryUnavailableError, match="no answer in time"):
+            RegistryClient(settings, question_s_max=0.2).schema_by_id(7)
+        assert clock.monotonic_s() - began_s < settings.timeout_s
+
+
+def test_answer_that_is_cut_short_is_none_and_the_registry_is_asked_again(clock) -> None:
+    cut = b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"schema"'
+    with dripping_peer(cut, None) as address:
+        settings = RegistrySettings.parse({"url": f"http://{address}", "max.retries": 1})
+        with pytest.raises(RegistryUnavailableError, match=r"schema id 7: .*asked 2 times"):
+            RegistryClient(settings, clock).schema_by_id(7)
 
 
 def test_address_that_is_silent_leaves_the_next_its_share_of_the_time(script) -> None:
