@@ -142,7 +142,7 @@ class ShardOpening:
         that is added later begins at its first record, and so does a topic that appears later.
         """
         if not is_new:
-            return {partition.number: self._consumer.watermarks(partition)[0]}
+            return {partition.number: self._first(partition, *self._consumer.watermarks(partition))}
         topic = partition.topic
         if self._options.mode == "static":
             numbers: Iterable[int] = self._options.partitions[topic]
@@ -157,7 +157,24 @@ class ShardOpening:
             found = self._consumer.offset_at(partition, start_ms)
             return end if found is None else max(low, found)
         is_new = self.first_topics is not None and partition.topic not in self.first_topics
-        return low if self._options.start == "earliest" or is_new else end
+        if self._options.start == "earliest" or is_new:
+            return self._first(partition, low, end)
+        return end
+
+    def _first(self, partition: Partition, low: int, end: int) -> int:
+        """Return the first offset that Kafka holds, and tell where that is not the very first."""
+        if low:
+            # Who just produced records that retention took at once would look for them in vain.
+            self._log.info(
+                "log begins later",
+                topic=partition.topic,
+                shard=partition.number,
+                offset=low,
+                end=end,
+                reason="Kafka's retention, or a deletion, took what was below"
+                + (", all there was" if low == end else ""),
+            )
+        return low
 
     def _feed(self, partition: Partition, stream: Stream, origin: StreamOrigin) -> ShardFeed:
         number = partition.number

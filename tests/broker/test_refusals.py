@@ -22,6 +22,8 @@ from tests.broker.raw_producer import produce_with_raw_header
 from tests.broker.ways import BY_BOTH_WAYS
 from tests.waiting import WAIT_MAX_S, await_that
 
+BEGINS_LATER = "log begins later"
+
 
 def recreate(lab: Lab, topic: Topic, partitions: int = 4) -> None:
     lab.cluster.delete_topic(topic.name)
@@ -90,6 +92,25 @@ def test_overtaken_range_is_passed_and_recorded_where_that_is_wanted(lab: Lab) -
     with StreamReader.open(lab.root, topic.name) as reader:
         assert reader.gaps() == {0: [(1000, 1200)]}
     assert [row[0] for row in lab.stored(topic)[0]] == [*range(1000), *range(1200, 1500)]
+
+
+def test_topic_whose_first_records_are_gone_is_told_to_begin_later(lab: Lab) -> None:
+    topic = lab.topic(partitions=3)
+    for number, end in ((0, 100), (1, 40)):
+        lab.produce(topic, 100, partition=number)
+        lab.cluster.delete_records(topic.partitions()[number], end)
+    worker = lab.worker(topic)
+    worker.await_event("owned", 3)
+    told = [(each["shard"], each["offset"], each["end"]) for each in worker.events(BEGINS_LATER)]
+    assert told == [(0, 100, 100), (1, 40, 100)]
+    all_gone, some_gone = (each["reason"] for each in worker.events(BEGINS_LATER))
+    assert "all there was" in all_gone
+    assert "all there was" not in some_gone
+    lab.await_no_lag(topic)
+    assert worker.stop() == 0, worker.said()
+    again = lab.worker(topic)
+    again.await_event("owned", 3)
+    assert again.events(BEGINS_LATER) == []
 
 
 def test_retention_that_overtakes_a_running_worker_is_told(lab: Lab) -> None:
