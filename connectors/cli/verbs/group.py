@@ -1,8 +1,35 @@
 """A group of verbs, whose help and that of its verbs loads no pydantic."""
 
-from typing import Any
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, Final
 
 from typer.core import TyperGroup
+
+# What people type who come from other programs, and the verbs that do it, of whichever group.
+_CALLED: Final[Mapping[str, tuple[str, ...]]] = {
+    "cat": ("tail",),
+    "consume": ("worker",),
+    "consumer": ("worker",),
+    "delete": ("drop",),
+    "describe": ("status",),
+    "head": ("read",),
+    "info": ("status",),
+    "ingest": ("worker",),
+    "lag": ("status",),
+    "list": ("streams",),
+    "ls": ("streams", "list"),
+    "query": ("sql",),
+    "remove": ("drop",),
+    "replay": ("dlq replay",),
+    "restore": ("import",),
+    "retry": ("replay",),
+    "rm": ("drop",),
+    "run": ("worker", "up"),
+    "start": ("worker", "up"),
+    "stop": ("down",),
+    "topics": ("streams",),
+}
 
 
 class Group(TyperGroup):
@@ -18,3 +45,15 @@ class Group(TyperGroup):
         if option is not None:
             option.default = False
         return option
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - as typer calls it
+        """Return the verb; one that is not there is answered by what does it, or where all are."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            called = _CALLED.get(name.lower(), ())
+            verb = next((one for one in called if one.split()[0] in self.commands), None)
+            if verb is not None:
+                ctx.fail(f"No such command {name!r}. Did you mean {verb!r}?")
+            if not get_close_matches(name, self.commands):
+                ctx.fail(f"No such command {name!r}; `{ctx.command_path} --help` lists them")
+        return super().resolve_command(ctx, args)

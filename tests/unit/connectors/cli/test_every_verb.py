@@ -54,6 +54,30 @@ def facts(root):
         return reader.options, reader.stats().records
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("stauts", "'status'"),
+        ("list", "'streams'"),
+        ("ls", "'streams'"),
+        ("query", "'sql'"),
+        ("replay", "'dlq replay'"),
+        ("start", "'worker'"),
+        ("dev start", "'up'"),
+        ("dev stop", "'down'"),
+        ("dlq ls", "'list'"),
+        ("dlq lst", "'list'"),
+        ("help", "`shardlog --help`"),
+        ("dlq frobnicate", "`shardlog dlq --help`"),
+    ],
+)
+def test_verb_that_is_not_there_is_answered_by_the_one_that_does_it(shardlog, typed, meant):
+    ran = shardlog(*typed.split())
+    assert (ran.code, ran.out) == (2, "")
+    assert meant in ran.err
+    assert ran.err.count("\n") == 1
+
+
 @pytest.mark.parametrize("verb", [*verbs_of(typer.main.get_command(app))], ids=" ".join)
 def test_help_has_an_example(shardlog, verb):
     ran = shardlog(*verb, "--help")
