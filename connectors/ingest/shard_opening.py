@@ -216,6 +216,17 @@ class ShardOpening:
         verdict = check_group_offset(
             partition, shard_next, committed, home, adopt=adopt, dropped=dropped
         )
+        if verdict == "go on" and home is not None and committed.offset > shard_next:
+            # A copy has the ids of its root: which of the two it is cannot be known here.
+            self._log.warning(
+                "the group stands ahead of this shard",
+                topic=partition.topic,
+                shard=partition.number,
+                group_offset=committed.offset,
+                shard_next=shard_next,
+                reason="this root was restored, or is a copy of one that went on; what it lacks is "
+                "fetched again, and a second root needs a group.id of its own",
+            )
         # Before the shard is there nothing can be said of where it will stand.
         if verdict == "ignored" and home is not None:
             self._log.warning(

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -194,9 +195,19 @@ def test_store_that_was_set_back_fetches_what_it_lacks(lab: Lab) -> None:
     lab.await_no_lag(topic)
     assert worker.stop() == 0
     shutil.rmtree(lab.root)
+    behind = stood_at(backup, topic)
     backup.rename(lab.root)
-    lab.worker(topic)
+    again = lab.worker(topic)
     lab.expect_ledger(topic)
+    told = again.events("the group stands ahead of this shard")
+    assert {each["shard"]: each["shard_next"] for each in told} == behind
+    assert all(each["group_offset"] > each["shard_next"] for each in told)
+    assert worker.events("the group stands ahead of this shard") == []
+
+
+def stood_at(root: Path, topic: Topic) -> dict[int, int]:
+    with StreamReader.open(root, topic.name) as reader:
+        return reader.committed()
 
 
 def test_group_offset_moved_by_others_is_ignored(lab: Lab) -> None:
