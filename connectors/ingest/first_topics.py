@@ -8,6 +8,7 @@ root is first, and is durable before that one asks for any partition; so a worke
 or was away while a topic came, judges as the first would have.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -16,10 +17,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from storage_core import CorruptionError, InvalidRequestError
+from storage_core import CorruptionError, InvalidRequestError, UnavailableError
 
 _DIRECTORY: Final = "~first-topics"
 _DIGEST_BYTES: Final = 12
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 def first_topics(
@@ -35,6 +37,7 @@ def first_topics(
 
     Raises:
         InvalidRequestError: The list cannot be written.
+        UnavailableError: It cannot for the moment, since the disk is full.
         CorruptionError: The list that is there cannot be read.
     """
     name = json.dumps([group, sorted(subscription)]).encode()
@@ -47,7 +50,9 @@ def first_topics(
         return frozenset(map(str, found["topics"]))
     except OSError as error:
         message = f"the list of the first topics cannot be kept: {error.strerror or error}"
-        raise InvalidRequestError(message, path=place) from error
+        # A disk that is full may have room later; all else stays as it is.
+        kind = UnavailableError if error.errno in _FULL else InvalidRequestError
+        raise kind(message, path=place) from error
     except (ValueError, KeyError, TypeError) as error:
         message = "cannot be read; remove it to have `latest` count for the topics there are"
         raise CorruptionError(message, path=place) from error

@@ -1,9 +1,11 @@
 """The topics a subscription began with: written once, whole, and read by all who come later."""
 
+import os
+
 import pytest
 
 from connectors.ingest.first_topics import first_topics
-from storage_core import CorruptionError, InvalidRequestError
+from storage_core import CorruptionError, InvalidRequestError, UnavailableError
 
 PATTERN = ["^telemetry.*"]
 
@@ -45,3 +47,14 @@ def test_list_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "~first-topics").write_text("in the way")
     with pytest.raises(InvalidRequestError, match="cannot be kept"):
         first_topics(tmp_path, "group", PATTERN, ["a"])
+
+
+def test_list_for_which_the_disk_has_no_room_may_be_written_later(tmp_path):
+    there, full = tmp_path / "there", tmp_path / "full"
+    first_topics(there, "group", PATTERN, ["a"])
+    (found,) = (there / "~first-topics").iterdir()
+    (full / "~first-topics").mkdir(parents=True)
+    # Whatever is written to it finds no space left.
+    (full / "~first-topics" / found.with_suffix(f".{os.getpid()}").name).symlink_to("/dev/full")
+    with pytest.raises(UnavailableError, match="cannot be kept: No space left"):
+        first_topics(full, "group", PATTERN, ["a"])
