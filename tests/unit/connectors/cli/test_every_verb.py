@@ -57,7 +57,7 @@ def facts(root):
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
-        ("stauts", "'status'"),
+        ("workr", "'worker'"),
         ("list", "'streams'"),
         ("ls", "'streams'"),
         ("query", "'sql'"),
