@@ -249,12 +249,12 @@ def _fill(
 
 def _small_neighbours(run: _Run, expired_end: int) -> int:
     """Return how many blocks at the end of a run may be joined."""
-    before: Zone | None = None
+    reached: int | None = None
     for count, (zone, data) in enumerate(reversed(run)):
         if data is None or not is_small(zone, data):
             return count
-        is_apart = before is not None and zone.previous_end != before.end
-        if is_apart and zone.previous_end <= expired_end:
+        if reached is not None and zone.previous_end != reached < expired_end:
+            # What lies between may have expired, and not end where this one begins.
             return count
-        before = zone
+        reached = zone.end
     return len(run)

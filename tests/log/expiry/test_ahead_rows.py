@@ -4,7 +4,7 @@ import pytest
 
 from storage_core import LostRangeError
 from tests.log.expiry.shelf import HOUR, NOW, Shelf, start_of, tail_of
-from tests.log.workbench import batch_of
+from tests.log.workbench import batch_of, column_of
 
 YEAR_2100 = 4_102_444_800
 
@@ -154,3 +154,16 @@ def test_rows_ahead_are_shown_between_small_blocks_that_are_read_together(make_b
     kept = [one for at in range(3) for one in shelf.put(-1, secondary=30 + at)]
     assert shelf.expire().blocks == 1
     assert shelf.bench.arrivals() == [*stragglers, YEAR_2100, *kept]
+
+
+def test_rows_ahead_are_shown_between_small_blocks_of_an_id_with_others_between(make_bench):
+    shelf = Shelf(make_bench)
+    first = [one for _ in range(2) for one in shelf.put(-1, secondary=1)]
+    shelf.bench.keep([NOW - 9 * HOUR, YEAR_2100], secondary=[5, 1])
+    # What is not asked for stays between what has expired and what is.
+    shelf.put(-1, secondary=2)
+    last = [one for _ in range(2) for one in shelf.put(-1, secondary=1)]
+    assert shelf.expire().blocks == 1
+    with shelf.bench.read_beside() as reader:
+        for reads in (shelf.stream, reader):
+            assert column_of(reads.scan(1), "primary") == [*first, YEAR_2100, *last]
