@@ -46,7 +46,8 @@ class EngineOptions:
             no less than a GiB.
         verify_checksums: Compare what it reads of parts with their digests.
         allow_external_access: Let it read and write other files, and load extensions.
-        keeps_bytes: Keep what it read of parts for later queries, within its memory.
+        keeps_bytes: Keep what it read of parts for later queries, within its memory; never where
+            it may reach other files, which change.
         tells_progress: Count how far a query is.
     """
 
@@ -82,10 +83,8 @@ def open_engine(options: EngineOptions, files: PartFiles) -> Any:  # noqa: ANN40
         # told of this beside the directory, at its opening.
         free = shutil.disk_usage(gettempdir()).free
         connection.execute(f"SET max_temp_directory_size = '{free // 2}B'")
-        # NOTE: DuckDB (2.0) would parse the footers of all files for each query.
-        connection.execute("SET parquet_metadata_cache = true")
-        if options.keeps_bytes:
-            _keep_bytes(connection)
+        if not options.allow_external_access:
+            _keep_what_stays(connection, keeps_bytes=options.keeps_bytes)
         # NOTE: DuckDB (2.0) counts only where it might draw a bar of its own, which takes some
         # milliseconds of a query.
         connection.execute(f"SET enable_progress_bar = {str(options.tells_progress).lower()}")
@@ -102,9 +101,15 @@ def open_engine(options: EngineOptions, files: PartFiles) -> Any:  # noqa: ANN40
     return connection
 
 
-def _keep_bytes(connection: Any) -> None:  # noqa: ANN401 - DuckDB's
-    """Let later queries find in memory what was read of parts, and proven; a part never changes."""
-    for statement in _KEPT_BYTES:
+def _keep_what_stays(connection: Any, *, keeps_bytes: bool) -> None:  # noqa: ANN401 - DuckDB's
+    """Let later queries find in memory what was read of parts, and proven; a part never changes.
+
+    IMPORTANT: other files do. DuckDB (2.0) keeps of one what of all, and takes one that was written
+    again within a second, of the same size, for the one it knows.
+    """
+    # NOTE: DuckDB (2.0) would parse the footers of all files for each query.
+    connection.execute("SET parquet_metadata_cache = true")
+    for statement in _KEPT_BYTES if keeps_bytes else ():
         try:
             connection.execute(statement)
         except duckdb_here().CatalogException:
