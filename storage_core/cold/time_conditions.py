@@ -9,7 +9,7 @@ What is added follows from what is there, which stays: a row that it leaves out 
 answer. Only what is plain is taken: a comparison, or BETWEEN, of a stream's own `time` with what
 names no column, joined by AND to whatever else the WHERE says. DuckDB tells the tree of a statement
 as JSON, and makes a text of a tree; where that text has another tree, the query is asked as it was
-written.
+written. So is one that is long, or deeper than Python follows a tree.
 """
 
 import json
@@ -51,6 +51,8 @@ _STEADY: Final = re.compile(
     r"|make_(?:date|timestamp|timestamptz)|epoch_ms"
 )
 _PLACES: Final = ("query_location", "query_location_length")
+# A tree takes hundreds of times as many bytes as its text.
+_TEXT_CHARS_MAX: Final = 2**14
 Tree = dict[str, Any]
 
 
@@ -62,8 +64,15 @@ def with_bounds(parser: Any, query: str, units: Mapping[str, Unit]) -> str:  # n
         query: One SELECT.
         units: What the primaries of streams count, by their names in small letters.
     """
-    if _NAMED.search(query) is None:
+    if len(query) > _TEXT_CHARS_MAX or _NAMED.search(query) is None:
         return query
+    try:
+        return _with_bounds(parser, query, units)
+    except RecursionError:
+        return query
+
+
+def _with_bounds(parser: Any, query: str, units: Mapping[str, Unit]) -> str:  # noqa: ANN401
     tree = _tree(parser, query)
     if tree is None:
         return query

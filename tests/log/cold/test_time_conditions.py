@@ -119,6 +119,21 @@ def test_query_with_a_condition_on_time_answers_as_without_bounds(orders, query)
     assert orders.sql(asked).fetchall() == orders.connection.sql(asked).fetchall()
 
 
+@pytest.mark.parametrize(
+    "long",
+    [
+        " + ".join(["1"] * 900) + " > 0",
+        "NOT " * 400 + "true",
+        f"address NOT IN ({', '.join(map(str, range(-30_000, 0)))})",
+        "length(" + " || ".join(["'time'"] * 500) + ") > 0",
+    ],
+    ids=["deep sum", "deep negation", "many values", "deep text"],
+)
+def test_query_that_is_large_or_deep_is_asked_as_it_was_written(orders, long):
+    asked = f"SELECT count(*) FROM {NAME} WHERE time < {FROM} AND {long}"
+    assert orders.sql(asked).fetchall() == [(20_000,)]
+
+
 OTHER = f'SELECT {FROM} AS time, 1 AS "primary"'
 
 
