@@ -2,16 +2,15 @@
 
 DuckDB knows a part by a name of ours, `shardlog://<stream>/<shard>/<digest>/part-0000000007.parquet`,
 and gets the bytes of no other file. Each piece of a part (storage_core/cold/part_layout.py) is read
-whole and compared with its digest before a byte of it is given out. DuckDB takes chunks whole, once
-a query. What it takes in portions, such as bloom filters, is kept within `CACHE_BYTES_MAX`; what
-was dropped is read and proven again.
+whole and compared with its digest before a byte of it is given out. What DuckDB takes in portions
+is kept within `CACHE_BYTES_MAX`; what was dropped is read and proven again. Of a large piece the
+digests of its blocks are kept instead, made as it was proven, and its portions are read once more.
 
 DuckDB calls from threads of its own, several at a time. What goes wrong in them comes out of DuckDB
 as a text; so the error itself is kept here for whoever asked.
 """
 
-import os
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ import pyarrow as pa
 import xxhash
 
 from storage_core.cold.moment import A_PART_HAS_GONE, PartGoneError
-from storage_core.cold.part_layout import Layout, read_exactly, read_layout
+from storage_core.cold.part_layout import Layout, blocks_of, read_exactly, read_layout
 from storage_core.errors import CorruptionError, InvalidRequestError, ShardlogError
 from storage_core.format.part_entry import PartEntry
 from storage_core.ground.descriptor import OwnedDescriptor, opened
@@ -34,6 +33,8 @@ PROTOCOL: Final = "shardlog"
 # What is kept of pieces that were proven, and of the layouts of files, beside what DuckDB keeps.
 CACHE_BYTES_MAX: Final = 64 * 2**20
 _LAYOUT: Final = -1
+# So many portions as DuckDB reads at a time are of pieces that all fit.
+_PIECES_KEPT: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +102,6 @@ class PartFiles:
         """Let DuckDB read these parts of a stream, and no others of it."""
         self._lists[stream] = {one.url: one for one in parts}
 
-    def drop_large(self) -> None:
-        """Drop what the query before was given of pieces larger than `CACHE_BYTES_MAX`."""
-        self._cache.drop_large()
-
     @contextmanager
     def listing(self, stream: str, parts: Iterable[ListedPart]) -> Iterator[None]:
         """Let DuckDB read these parts of a stream too, and behind that no others of it.
@@ -164,40 +161,52 @@ class PartFiles:
     def proven(self, part: ListedPart, layout: Layout, file: int, begin: int, end: int) -> bytes:
         """Return bytes of a part, each piece that they lie in proven."""
         numbers = layout.between(begin, end)
-        first, last = layout.offsets[numbers[0]], layout.end_of(numbers[-1])
-        if begin == first and end == last:
-            data = read_exactly(file, first, last - first)
-            _proven_pieces(data, layout, numbers)
-            return data
+        first, last = numbers[0], numbers[-1]
+        starts_inside, ends_inside = begin > layout.offsets[first], end < layout.end_of(last)
+        if first == last and (starts_inside or ends_inside):
+            return self._portion(part.url, layout, file, begin, end)
+        found = []
+        if starts_inside:
+            found.append(self._portion(part.url, layout, file, begin, layout.end_of(first)))
+        if whole := numbers[starts_inside : len(numbers) - ends_inside]:
+            found.append(_read_proven(file, layout, whole))
+        if ends_inside:
+            found.append(self._portion(part.url, layout, file, layout.offsets[last], end))
+        return found[0] if len(found) == 1 else b"".join(found)
+
+    def _portion(self, url: str, layout: Layout, file: int, begin: int, end: int) -> bytes:
+        """Return some bytes of one piece, which is read and proven once: of a large one its blocks.
+
+        Of large ones DuckDB reads several at a time, each in a hundred portions: all of them would
+        not fit what is kept, and each portion would read its piece.
+        """
+        (number,) = layout.between(begin, end)
+        first = layout.offsets[number]
         # One after the other: portions of one piece are asked for at once, and each would read it.
         with self._one_portion:
-            kept = self._kept(part.url, numbers)
+            kept = self._cache.get((url, number))
             if kept is None:
-                kept = read_exactly(file, first, last - first)
-                pieces = _proven_pieces(kept, layout, numbers)
-                for number in sorted({numbers[0], numbers[-1]}):
-                    one = kept if len(numbers) == 1 else bytes(pieces[number])
-                    self._cache.put((part.url, number), one, len(one))
-        return kept[begin - first : end - first]
-
-    def _kept(self, url: str, numbers: range) -> bytes | None:
-        """Return pieces that are kept; None unless all of them are."""
-        pieces = [self._cache.get((url, number)) for number in numbers]
-        if not all(isinstance(one, bytes) for one in pieces):
-            return None
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+                kept = _read_proven(file, layout, range(number, number + 1))
+                self._cache.put_piece((url, number), kept, first)
+        if isinstance(kept, Layout):
+            blocks = kept.between(begin, end)
+            first = kept.offsets[blocks[0]]
+            kept = _read_proven(file, kept, blocks)
+        found: bytes = kept[begin - first : end - first]
+        return found
 
 
-def _proven_pieces(data: bytes, layout: Layout, numbers: range) -> dict[int, memoryview]:
-    """Return the pieces that some bytes are, in their order."""
-    first, pieces = layout.offsets[numbers[0]], {}
+def _read_proven(file: int, layout: Layout, numbers: range) -> bytes:
+    """Return neighbouring pieces of a file, each as it was published."""
+    first, last = layout.offsets[numbers[0]], layout.end_of(numbers[-1])
+    data = read_exactly(file, first, last - first)
+    whole = memoryview(data)
     for number in numbers:
         begin, end = layout.offsets[number], layout.end_of(number)
-        piece = pieces[number] = memoryview(data)[begin - first : end - first]
-        if xxhash.xxh3_64_intdigest(piece) != layout.digests[number]:
+        if xxhash.xxh3_64_intdigest(whole[begin - first : end - first]) != layout.digests[number]:
             message = f"bytes {begin} to {end} of a part are not as they were published"
             raise CorruptionError(message)
-    return pieces
+    return data
 
 
 class PartHandle:
@@ -265,14 +274,9 @@ class PartHandle:
 
 
 class _Cache:
-    """What was proven last, within `CACHE_BYTES_MAX`; and the last pieces that are larger.
-
-    Of those there are as many as DuckDB has threads, each of which asks for one in portions: every
-    portion would read the whole piece. They go when the next query begins.
-    """
+    """What was proven last, within `CACHE_BYTES_MAX`."""
 
     def __init__(self) -> None:
-        self._large: deque[tuple[tuple[str, int], Layout | bytes]] = deque(maxlen=os.cpu_count())
         self._kept: OrderedDict[tuple[str, int], tuple[Any, int]] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
@@ -281,22 +285,24 @@ class _Cache:
         """Return what is kept under a key; None if nothing is."""
         with self._lock:
             if key not in self._kept:
-                return next((value for one, value in self._large if one == key), None)
+                return None
             self._kept.move_to_end(key)
             return self._kept[key][0]
 
-    def drop_large(self) -> None:
-        """Drop the pieces that are larger than all that is kept otherwise."""
-        with self._lock:
-            self._large.clear()
+    def put_piece(self, key: tuple[str, int], piece: bytes, offset: int) -> None:
+        """Keep a piece that was proven; of a large one the digests of its blocks."""
+        if len(piece) <= CACHE_BYTES_MAX // _PIECES_KEPT:
+            self.put(key, piece, len(piece))
+        else:
+            blocks = blocks_of(piece, offset)
+            self.put(key, blocks, blocks.bytes_kept)
 
     def put(self, key: tuple[str, int], value: Layout | bytes, size: int) -> None:
         """Keep something, and drop what was not asked for longest."""
+        if size > CACHE_BYTES_MAX:
+            # It would take the place of all that is kept, and not stay.
+            return
         with self._lock:
-            if size > CACHE_BYTES_MAX:
-                # Among the others it would take the place of all of them, and not stay.
-                self._large.append((key, value))
-                return
             if key not in self._kept:
                 self._kept[key] = value, size
                 self._bytes += size

@@ -9,6 +9,7 @@ import os
 from array import array
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import xxhash
@@ -16,6 +17,9 @@ import xxhash
 from storage_core.errors import CorruptionError
 from storage_core.format.chunk_table import ChunkTable, decode_chunk_table
 from storage_core.format.part_entry import FileProof
+
+# A piece that is proven whole and read in portions is cut at multiples of this.
+_BLOCK_BYTES: Final = 2**18
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,23 @@ def read_layout(file: int, proof: FileProof) -> Layout:
         message = f"the last {proof.foot_bytes} bytes of a part are not as they were published"
         raise CorruptionError(message)
     return _of_table(decode_chunk_table(foot), begin, foot)
+
+
+def blocks_of(data: bytes, offset: int) -> Layout:
+    """Return bytes of a file that were proven as smaller pieces, which end at even places.
+
+    Args:
+        data: The bytes.
+        offset: Where they begin in the file.
+    """
+    end = offset + len(data)
+    evens = range((offset // _BLOCK_BYTES + 1) * _BLOCK_BYTES, end, _BLOCK_BYTES)
+    offsets = array("q", [offset, *evens])
+    whole = memoryview(data)
+    digests = array("Q")
+    for begin, stop in zip(offsets, [*offsets[1:], end], strict=True):
+        digests.append(xxhash.xxh3_64_intdigest(whole[begin - offset : stop - offset]))
+    return Layout(offsets, digests, end)
 
 
 def read_exactly(file: int, offset: int, size: int) -> bytes:

@@ -201,7 +201,6 @@ class Streams:
             allowed = self._options.allow_external_access
             self._parser = open_parser(allow_external_access=allowed)
         question = question_of(self._parser, query, self._names)
-        self._files.drop_large()
         self._look(name for name in question.streams if not self._has_looked_at(name))
         self._json.refuse_in(question.text)
         return question

@@ -306,3 +306,23 @@ def test_part_that_seal_mends_is_read_again(tmp_path):
     with Stream.open(tmp_path, NAME) as stream:
         stream.seal(mend=True)
     assert answers(tmp_path, f"SELECT count(*) FROM {NAME}") == [[(100,)]]
+
+
+def test_large_chunk_that_is_damaged_between_two_portions_is_told(large, monkeypatch):
+    root, _ = large
+    monkeypatch.setattr(part_files, "CACHE_BYTES_MAX", 2**18)
+    part, files = part_of(root), PartFiles(verify_checksums=True)
+    listed = ListedPart(NAME, part.shard, part.path, part.entry)
+    files.list_parts(NAME, [listed])
+    handle = files.open(listed.url, "rb")
+    whole = part.path.read_bytes()
+    for place in (2**20 + 1, 3 * 2**20):
+        handle.seek(place)
+        assert handle.read(1000) == whole[place : place + 1000]
+    other_bit(part.path, 3 * 2**20)
+    handle.seek(2**20)
+    assert handle.read(1000) == whole[2**20 : 2**20 + 1000]
+    handle.seek(3 * 2**20 - 500)
+    with pytest.raises(CorruptionError, match="as they were published"):
+        handle.read(1000)
+    handle.close()
