@@ -102,6 +102,8 @@ def test_condition_skips_groups_wherever_the_stream_is_named(orders, query):
         'WITH {0} AS (SELECT {1} AS time, 1 AS "primary") FROM {0} WHERE time = {1}',
         'SELECT count(*) FROM (SELECT {1} AS time, 1 AS "primary") AS {0} WHERE {0}.time = {1}',
         'SELECT count(*) FROM {0} AS t(a, b, "primary", c) WHERE c < {1}',
+        'SELECT count(*) FROM {0} AS t(a, b, c, time, "primary") WHERE time < {1}',
+        'SELECT count(*) FROM {0} AS t(a, b, c, time, "primary") WHERE t.time >= {1}',
         "SELECT count(*) FROM {0} a LEFT JOIN {0} b ON a.address = -b.address WHERE b.time IS NULL",
         "SELECT count(*) FROM {0} a JOIN {0} b USING (address) WHERE a.time < {1} AND b.time < {2}",
         "SELECT count(*) FROM {0} o WHERE EXISTS (SELECT 1 FROM range(3) WHERE o.time < {1})",

@@ -161,6 +161,24 @@ def test_verify_tells_of_the_damaged_one_among_small_blocks(one_by_one):
     assert report.blocks == COMMITS - 1
 
 
+def test_verify_compares_the_small_blocks_that_are_read_before_a_zone_that_is_missing(one_by_one):
+    one_by_one.close()
+    one_by_one.remove_zone(300)
+    one_by_one.open()
+    seen: list[int] = []
+
+    def look():
+        for batch in one_by_one.stream.tail(0):
+            seen.extend(column_of([batch], "address"))
+
+    with pytest.raises(CorruptionError):
+        look()
+    assert len(seen) > 200
+    report = one_by_one.stream.verify()
+    assert report.blocks == len(seen)
+    assert not report.is_clean
+
+
 @pytest.mark.parametrize(
     ("codec", "payload_bytes", "commits"), [("none", 15_000, 400), ("zstd", 2**20, 64)]
 )
