@@ -239,6 +239,8 @@ def test_silent_registry_has_one_bound_over_all_attempts_and_each_address_is_nam
         with pytest.raises(RegistryUnavailableError, match="no answer in time") as told:
             there.schema_by_id(7)
         assert clock.monotonic_s() - began_s < settings.timeout_s
+    # No pause between two attempts leads over the bound.
+    assert str(told.value).endswith("asked once")
     assert one in str(told.value)
     assert other in str(told.value)
 

@@ -25,7 +25,9 @@ def small(lasting_bench):
 
 def test_small_blocks_are_decoded_as_one(small):
     zones, _, _ = small
-    (block,) = decode_small_blocks(*small)
+    found = decode_small_blocks(*small)
+    assert found is not None
+    (block,) = found
     assert (block.first, block.last, len(block)) == (0, zones[-1].last, 24)
 
 
