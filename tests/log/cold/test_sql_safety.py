@@ -6,6 +6,8 @@ the ways there are. All that lies beside the streams, and each part, is afterwar
 
 import re
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from storage_core import InvalidRequestError, ShardlogError, Stream, StreamOptions
@@ -171,3 +173,15 @@ def test_connection_that_was_opened_reads_and_writes_files_and_asks_by_sql(place
         with pytest.raises(ShardlogError, match="one query"):
             streams.sql(f"COPY st TO '{tmp_path}/again.csv'")
     assert not (tmp_path / "again.csv").exists()
+
+
+def test_file_that_was_written_anew_is_read_anew(tmp_path):
+    Stream.create(tmp_path / "root", "st", StreamOptions(shards=1)).close()
+    prices, found = tmp_path / "prices.parquet", []
+    with connect(tmp_path / "root", allow_external_access=True) as streams:
+        for value in (1111, 2222, 3333):
+            # Of the same size, and within a second of each other.
+            pq.write_table(pa.table({"price": [value] * 1000}), prices)
+            for asked in (streams.sql, streams.connection.sql):
+                found += asked(f"SELECT min(price), sum(price) FROM '{prices}'").fetchall()
+    assert found == [(value, 1000 * value) for value in (1111, 2222, 3333) for _ in range(2)]
