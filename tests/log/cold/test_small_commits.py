@@ -188,13 +188,14 @@ def test_rows_that_are_lost_with_their_part_stay_apart(shard):
 
 
 def test_rows_are_joined_with_none_that_were_lost_before_them(shard):
-    shard.append(20)
+    # Of one time: zones of several are not joined where a part is gone.
+    shard.append(20, step_s=0)
     shard.trim()
     for part in shard.stream.parts():
         part.path.unlink()
     with pytest.raises(CorruptionError):
         shard.stream.seal(mend=True)
-    shard.append(5)
+    shard.append(5, step_s=0)
     assert shard.trim().rows == 5
     assert [row["address"] for row in rows_of(shard.stream, 20)] == list(range(20, 25))
     for start, end in shard.facts.lost:
