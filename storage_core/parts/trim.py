@@ -23,12 +23,10 @@ from storage_core.format.shard_state import (
     encode_int,
 )
 from storage_core.format.zone import Zone, encode_zone
-from storage_core.parts.commit_times import with_times_kept
 from storage_core.parts.making import made_here
 from storage_core.parts.part_work import Made, Maker, ProveWork
 from storage_core.parts.rows_done import PROVING, RowsDone
 from storage_core.parts.seal_report import Sealed, ShardTrim
-from storage_core.read.parts import parts_directory
 from storage_core.read.view import ShardView
 from storage_core.store.key_value import Batch
 from storage_core.upkeep.exclusive import alone
@@ -150,8 +148,7 @@ def _small_neighbours(shard: Shard, view: ShardView, zones: Sequence[Zone]) -> l
     before = list(islice(view.zones_back(view.state.start, begin), 1))
     options = shard.options
     each = groups((*before, *zones), view.scheme, options.block_records, options.block_bytes)
-    directory = parts_directory(shard.context.directory)
-    return [group for group in with_times_kept(each, view, directory) if len(group) > 1]
+    return [group for group in each if len(group) > 1]
 
 
 def _refuse_unproven(view: ShardView, begin: int, end: int, proven: Made) -> None:

@@ -7,12 +7,11 @@ log tells of are few, and each read shows each row as before, with the time of i
 from datetime import timedelta
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from storage_core import CorruptionError, Environment, Stream, StreamOptions, StreamReader
 from storage_core.testing import ManualClock
-from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab, forge
+from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab
 
 COLUMNS = ["address", "primary", "secondary", "state", "payload", "committed_at_ms"]
 DAY_MS = 86_400_000
@@ -28,12 +27,12 @@ class OneByOne:
             root, NAME, StreamOptions(shards=1, **options), environment=environment
         )
 
-    def append(self, count, *, step_ms=1000, back_ms=0, step_s=5):
+    def append(self, count, *, step_ms=1000, back_ms=0):
         for _ in range(count):
             time = FIRST_MS + self.count * step_ms - back_ms
             self.stream.append(time, self.count % 7, b"%d" % self.count)
             self.stream.commit()
-            self.clock.advance(step_s)
+            self.clock.advance(5)
             self.count += 1
 
     def trim(self):
@@ -188,14 +187,13 @@ def test_rows_that_are_lost_with_their_part_stay_apart(shard):
 
 
 def test_rows_are_joined_with_none_that_were_lost_before_them(shard):
-    # Of one time: zones of several are not joined where a part is gone.
-    shard.append(20, step_s=0)
+    shard.append(20)
     shard.trim()
     for part in shard.stream.parts():
         part.path.unlink()
     with pytest.raises(CorruptionError):
         shard.stream.seal(mend=True)
-    shard.append(5, step_s=0)
+    shard.append(5)
     assert shard.trim().rows == 5
     assert [row["address"] for row in rows_of(shard.stream, 20)] == list(range(20, 25))
     for start, end in shard.facts.lost:
@@ -216,45 +214,3 @@ def test_small_commits_of_every_kind_of_row_are_shown_as_they_came(tmp_path):
     assert lab.rows() == rows
     assert lab.stream.verify().is_clean
     lab.stream.close()
-
-
-@pytest.mark.parametrize("times", [None, "of some"])
-def test_rows_of_earlier_parts_keep_the_time_of_their_own_commit(shard, times):
-    shard.append(10)
-    shard.stream.seal()
-    before = rows_of(shard.stream)
-    (part,) = shard.stream.parts()
-    forge(shard.stream, part, without_times if times is None else with_times_of_some)
-    assert shard.stream.trim().blocks == 10
-    assert rows_of(shard.stream) == before
-    shard.append(10)
-    after = rows_of(shard.stream)
-    shard.trim()
-    # Those of the later part are one, or joined to none of the earlier.
-    assert shard.blocks == 11
-    shard.reopen()
-    assert rows_of(shard.stream) == after
-    assert shard.stream.verify().is_clean
-
-
-def test_earlier_rows_of_one_commit_time_become_one_block(shard):
-    shard.append(5, step_s=0)
-    shard.stream.seal()
-    (part,) = shard.stream.parts()
-    forge(shard.stream, part, without_times)
-    before = rows_of(shard.stream)
-    shard.stream.trim()
-    assert shard.blocks == 1
-    assert rows_of(shard.stream) == before
-
-
-def without_times(rows):
-    return rows.drop_columns(["committed_at_ms"])
-
-
-def with_times_of_some(rows):
-    """Return rows as a part has them that an earlier one and a later one became."""
-    place = rows.schema.get_field_index("committed_at_ms")
-    times = rows.column(place).to_pylist()
-    column = pa.array([None if at % 2 else one for at, one in enumerate(times)], pa.int64())
-    return rows.set_column(place, "committed_at_ms", column)
