@@ -16,9 +16,9 @@ RECORDS = [
 ]
 
 
-def is_done(told: dict[str, int]) -> bool:
+def is_done(event: dict[str, int]) -> bool:
     """Tell whether the worker has handled all records."""
-    return told["appended"] + told["dead_letters"] == len(RECORDS)
+    return event["appended"] + event["dead_letters"] == len(RECORDS)
 
 
 # A topic of this run's own. The broker is the one that KAFKA_BOOTSTRAP names.
@@ -32,11 +32,11 @@ with TemporaryDirectory() as root:
     command = ["shardlog", "worker", *(f"--set={setting}" for setting in settings)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
         for line in worker.stdout or ():
-            told = json.loads(line)
-            if told["event"] == "progress" and is_done(told):
+            event = json.loads(line)
+            if event["event"] == "progress" and is_done(event):
                 worker.terminate()
-            elif told["event"] == "stopped":
-                print(f"stored {told['appended']}, dead letters {told['dead_letters']}")
+            elif event["event"] == "stopped":
+                print(f"stored {event['appended']}, dead letters {event['dead_letters']}")
 
     show = ["shardlog", "dlq", "show", root, topic, "--format=json"]
     shown = subprocess.run(show, capture_output=True, text=True, check=True)

@@ -22,11 +22,11 @@ with TemporaryDirectory() as root:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
         # A worker runs until it is told to stop. What it says is a JSON object a line.
         for line in worker.stdout or ():
-            told = json.loads(line)
-            if told["event"] == "progress" and told["appended"] == RECORDS:
+            event = json.loads(line)
+            if event["event"] == "progress" and event["appended"] == RECORDS:
                 worker.terminate()
-            elif told["event"] == "stopped":
-                print(f"stored {told['appended']} records, {told['late']} of them late")
+            elif event["event"] == "stopped":
+                print(f"stored {event['appended']} records, {event['late']} of them late")
 
     with StreamReader.open(root, topic) as reader:
         print(f"committed by shard: {reader.committed()}")

@@ -34,10 +34,10 @@ with TemporaryDirectory() as root:
     address = ""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
         for line in worker.stdout or ():
-            told = json.loads(line)
-            if told["event"] == "listening":
-                address = told["address"]
-            elif told["event"] == "progress" and told["appended"] == RECORDS:
+            event = json.loads(line)
+            if event["event"] == "listening":
+                address = event["address"]
+            elif event["event"] == "progress" and event["appended"] == RECORDS:
                 print(f"ready: {json.loads(ask(address, '/health/ready'))}")
                 for metric in ask(address, "/metrics").splitlines():
                     if metric.startswith(SHOWN):
