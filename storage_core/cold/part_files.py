@@ -98,9 +98,9 @@ class PartFiles:
         self._one_portion = Lock()
         self._failure: BaseException | None = None
 
-    def list_parts(self, stream: str, parts: Iterable[ListedPart]) -> None:
-        """Let DuckDB read these parts of a stream, and no others of it."""
-        self._lists[stream] = {one.url: one for one in parts}
+    def forget(self, stream: str) -> None:
+        """Let DuckDB read no part of a stream any more."""
+        self._lists.pop(stream, None)
 
     @contextmanager
     def listing(self, stream: str, parts: Iterable[ListedPart]) -> Iterator[None]:
@@ -165,14 +165,14 @@ class PartFiles:
         starts_inside, ends_inside = begin > layout.offsets[first], end < layout.end_of(last)
         if first == last and (starts_inside or ends_inside):
             return self._portion(part.url, layout, file, begin, end)
-        found = []
+        pieces = []
         if starts_inside:
-            found.append(self._portion(part.url, layout, file, begin, layout.end_of(first)))
+            pieces.append(self._portion(part.url, layout, file, begin, layout.end_of(first)))
         if whole := numbers[starts_inside : len(numbers) - ends_inside]:
-            found.append(_read_proven(file, layout, whole))
+            pieces.append(_read_proven(file, layout, whole))
         if ends_inside:
-            found.append(self._portion(part.url, layout, file, layout.offsets[last], end))
-        return found[0] if len(found) == 1 else b"".join(found)
+            pieces.append(self._portion(part.url, layout, file, layout.offsets[last], end))
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _portion(self, url: str, layout: Layout, file: int, begin: int, end: int) -> bytes:
         """Return some bytes of one piece, which is read and proven once: of a large one its blocks.
@@ -192,8 +192,8 @@ class PartFiles:
             blocks = kept.between(begin, end)
             first = kept.offsets[blocks[0]]
             kept = _read_proven(file, kept, blocks)
-        found: bytes = kept[begin - first : end - first]
-        return found
+        portion: bytes = kept[begin - first : end - first]
+        return portion
 
 
 def _read_proven(file: int, layout: Layout, numbers: range) -> bytes:

@@ -166,9 +166,14 @@ class Streams:
             question = self._question(query)
             bounded = with_bounds(self._parser, question.text, self._units)
             if bounded != question.text and self._are_streams(question.streams):
-                # What is wrong is told of the query as it was written.
-                with suppress(duckdb_here().Error):
+                try:
                     return self.connection.sql(question.before + bounded)
+                except duckdb_here().InterruptException:
+                    # `EXPLAIN ANALYZE` ran: whoever ended it does not want it once more.
+                    raise
+                except duckdb_here().Error:
+                    # What is wrong is told of the query as it was written.
+                    pass
             return self.connection.sql(question.before + question.text)
 
     @contextmanager
@@ -210,6 +215,8 @@ class Streams:
         try:
             # IMPORTANT: not by `execute`, which ends what was executed before and not fetched.
             streams = self.connection.sql(_STREAMS).fetchall()
+        except duckdb_here().InterruptException:
+            raise
         except duckdb_here().Error:
             return False
         return all((name.lower(),) in streams for name in names)
@@ -231,7 +238,7 @@ class Streams:
 
     def _forget(self, name: str) -> None:
         self.connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
-        self._files.list_parts(name, ())
+        self._files.forget(name)
         del self._behind[name.lower()]
         del self._units[name.lower()]
 

@@ -9,11 +9,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from storage_core import Stream, StreamOptions
+from storage_core import InvalidRequestError, Stream, StreamOptions
 from storage_core.cold.sql import connect
 from tests.log.cold.cold_lab import FIRST_MS, NAME, ColdLab
 
@@ -174,6 +175,29 @@ def test_condition_on_time_is_asked_while_rows_of_another_query_are_fetched(orde
     orders.connection.execute("SELECT 1 UNION ALL SELECT 2")
     orders.sql(asked)
     assert orders.connection.fetchall() == [(1,), (2,)]
+
+
+def test_query_that_is_interrupted_is_not_asked_again(orders, monkeypatch):
+    """`EXPLAIN ANALYZE` runs as soon as it is asked, and another thread may interrupt it."""
+    texts: list[str] = []
+
+    class Interrupted:
+        """The connection, of which each EXPLAIN is interrupted."""
+
+        def sql(self, text):
+            if not text.startswith("EXPLAIN"):
+                return connection.sql(text)
+            texts.append(text)
+            raise duckdb.InterruptException("Interrupted!")  # noqa: EM101 - as DuckDB says
+
+        def __getattr__(self, name):
+            return getattr(connection, name)
+
+    connection = orders.connection
+    monkeypatch.setattr(orders, "connection", Interrupted())
+    with pytest.raises(InvalidRequestError, match="Interrupted"):
+        orders.sql(f"EXPLAIN ANALYZE SELECT count(*) FROM {NAME} WHERE time >= {FROM}")
+    assert len(texts) == 1
 
 
 def test_error_of_a_query_with_a_condition_on_time_is_of_the_query_as_written(orders):

@@ -250,7 +250,8 @@ def test_handle_that_threads_share_gives_each_what_it_sought(root):
     whole = part.path.read_bytes()
     files = PartFiles(verify_checksums=True)
     listed = ListedPart(NAME, part.shard, part.path, part.entry)
-    files.list_parts(NAME, [listed])
+    with files.listing(NAME, [listed]):
+        pass
     handle = files.open(listed.url, "rb")
 
     def read(begin, size):
@@ -268,7 +269,8 @@ def test_read_gives_all_that_it_is_asked_for_or_an_error(root):
     part = part_of(root)
     files = PartFiles(verify_checksums=True)
     listed = ListedPart(NAME, part.shard, part.path, part.entry)
-    files.list_parts(NAME, [listed])
+    with files.listing(NAME, [listed]):
+        pass
     handle = files.open(listed.url, "rb")
     handle.seek(part.entry.size - 10)
     with pytest.raises(CorruptionError, match="behind the end"):
@@ -276,7 +278,7 @@ def test_read_gives_all_that_it_is_asked_for_or_an_error(root):
     for mode in ("wb", "r+b", "ab", "w+b"):
         with pytest.raises(InvalidRequestError, match="writes no file"):
             files.open(listed.url, mode)
-    files.list_parts(NAME, [])
+    files.forget(NAME)
     with pytest.raises(InvalidRequestError):
         files.open(listed.url, "rb")
     handle.close()
@@ -313,7 +315,8 @@ def test_large_chunk_that_is_damaged_between_two_portions_is_told(large, monkeyp
     monkeypatch.setattr(part_files, "CACHE_BYTES_MAX", 2**18)
     part, files = part_of(root), PartFiles(verify_checksums=True)
     listed = ListedPart(NAME, part.shard, part.path, part.entry)
-    files.list_parts(NAME, [listed])
+    with files.listing(NAME, [listed]):
+        pass
     handle = files.open(listed.url, "rb")
     whole = part.path.read_bytes()
     for place in (2**20 + 1, 3 * 2**20):
