@@ -1,5 +1,6 @@
 """DuckDB as SQL over streams has it: how it is opened, what it may take and what it may reach."""
 
+import atexit
 import os
 import secrets
 import shutil
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any, Final
+from weakref import WeakSet
 
 from storage_core.cold.part_files import PROTOCOL, PartFiles
 from storage_core.errors import InvalidRequestError
@@ -35,6 +37,7 @@ _NO_EXTENSIONS: Final = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
 }
+_open: Final[WeakSet[Any]] = WeakSet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,19 @@ def open_engine(options: EngineOptions, files: PartFiles) -> Any:  # noqa: ANN40
     except BaseException:
         connection.close()
         raise
+    _open.add(connection)
     return connection
+
+
+@atexit.register
+def _close_open() -> None:
+    """Close what nobody closed, while there is still an interpreter.
+
+    IMPORTANT: a thread of DuckDB may be letting go of a file of ours behind its query. Once the
+    interpreter ends it may no longer call into Python, and the process would abort.
+    """
+    for connection in list(_open):
+        connection.close()
 
 
 def _keep_what_stays(connection: Any, *, keeps_bytes: bool) -> None:  # noqa: ANN401 - DuckDB's
