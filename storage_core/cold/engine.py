@@ -38,6 +38,8 @@ _NO_EXTENSIONS: Final = {
     "autoload_known_extensions": "false",
 }
 _open: Final[WeakSet[Any]] = WeakSet()
+# A child has none of the threads that closing waits for.
+os.register_at_fork(after_in_child=_open.clear)
 
 
 @dataclass(frozen=True, slots=True)
