@@ -24,6 +24,7 @@ class PartitionFaults:
         self._told_s: dict[tuple[Partition, str], float] = {}
         self._unreadable_since: dict[Partition, tuple[int, float]] = {}
         self._refusals: Counter[Partition] = Counter()
+        self._refused_above_since: dict[Partition, float] = {}
 
     def tell(self, fault: PartitionFault, now_s: float) -> None:
         """Log an event, and raise when nothing will come after it.
@@ -49,21 +50,27 @@ class PartitionFaults:
             return
         offset, since_s = self._unreadable_since[fault.partition]
         if now_s - since_s >= _UNREADABLE_AFTER_S:
-            message = (
-                f"Kafka holds what cannot be read: {fault.text}; restore the partition from a "
-                "replica, or remove the records and start with on_overtaken=skip"
-            )
-            raise CorruptionError(message, stream=topic, shard=number, start=offset, end=offset + 1)
+            raise _unreadable(fault, offset)
 
-    def judge_refusal(self, partition: Partition, *, is_same_place: bool) -> None:
-        """Count an offset that Kafka refuses though its log spans it.
+    def judge_refusal(
+        self, fault: PartitionFault, next_offset: int, now_s: float, *, is_same_place: bool
+    ) -> None:
+        """Count an offset that Kafka refuses though its log spans the one that comes next.
 
-        An offset read from a damaged batch says nothing of the log.
+        An offset above the next one was read from a damaged batch, or fetched ahead before the log
+        was cut: neither says that the next one is refused.
 
         Raises:
+            CorruptionError: For long, offsets above the next one have been refused.
             ForeignDataError: It refuses the same place again.
         """
+        partition = fault.partition
         if partition in self._unreadable_since:
+            return
+        if is_same_place and fault.offset > next_offset:
+            since_s = self._refused_above_since.setdefault(partition, now_s)
+            if now_s - since_s >= _UNREADABLE_AFTER_S:
+                raise _unreadable(fault, next_offset)
             return
         self._refusals[partition] = self._refusals[partition] + 1 if is_same_place else 0
         if self._refusals[partition] > _REFUSALS_MAX:
@@ -79,6 +86,7 @@ class PartitionFaults:
         for partition in partitions:
             self._refusals.pop(partition, None)
             self._unreadable_since.pop(partition, None)
+            self._refused_above_since.pop(partition, None)
 
 
 def refusal_of(fault: PartitionFault) -> InvalidRequestError:
@@ -86,3 +94,12 @@ def refusal_of(fault: PartitionFault) -> InvalidRequestError:
     topic = fault.partition.topic
     message = f"Kafka does not let this group read topic {topic!r}: {fault.text}"
     return InvalidRequestError(message, stream=topic)
+
+
+def _unreadable(fault: PartitionFault, offset: int) -> CorruptionError:
+    topic, number = fault.partition
+    message = (
+        f"Kafka holds what cannot be read: {fault.text}; restore the partition from a replica, or "
+        "remove the records and start with on_overtaken=skip"
+    )
+    return CorruptionError(message, stream=topic, shard=number, start=offset, end=offset + 1)

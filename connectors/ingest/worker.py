@@ -344,7 +344,8 @@ class Worker:
         # Waiting for the round may have shown that its disk failed; then it is being reopened.
         is_same_place = self._holdings.retake(fault.partition)
         if is_same_place is not None:
-            self._faults.judge_refusal(fault.partition, is_same_place=is_same_place)
+            next_offset = self._holdings.feeds[fault.partition].next
+            self._faults.judge_refusal(fault, next_offset, now_s, is_same_place=is_same_place)
 
     def _concluded(self, report: RoundReport) -> None:
         """Take over what a round has moved; go back where it failed."""
