@@ -105,6 +105,11 @@ def translated(doing: str) -> Iterator[None]:
         yield
     except KafkaException as error:
         raise our_error(error, doing) from error
+    except SystemError as error:
+        # NOTE: an error that a callback leaves behind (2.16) is the cause of what CPython raises.
+        if not isinstance(error.__cause__, KafkaException):
+            raise
+        raise our_error(error.__cause__, doing) from error
     except (ValueError, TypeError) as error:
         message = f"{doing}: {error}"
         raise InvalidRequestError(message) from error
