@@ -14,6 +14,7 @@ driver hands over. What has expired is not shown. Called on the driver.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
+from operator import and_, ge, lt, ne, or_
 from os import PathLike, fsdecode
 from typing import Any, Final, NoReturn
 
@@ -33,11 +34,12 @@ from storage_core.cold.moment import (
 )
 from storage_core.cold.united import Shown
 from storage_core.ground.likely_names import told_unknown
+from storage_core.parts.visible_rows import COMPARED_COLUMNS, Comparison, visible_rows
 from streaming_jobs.field_types import shown_types
 from streaming_jobs.option_values import path_here
 from streaming_jobs.part_casts import named, value_of
 
-_EXPIRED: Final = 3
+_COMPARED: Final = {"<": lt, ">=": ge, "<>": ne}
 # What Spark has no reader of in files, and what the column would be.
 _UNREAD: Final = "{} is {}, which Spark cannot read from Parquet; leave it out by `columns`"
 _OPTIONS: Final = {
@@ -51,8 +53,6 @@ _OPTIONS: Final = {
 # NOTE: Spark (4.3) takes paths for patterns. Told not to (`__globPaths__`), it reads all of several
 # paths once for each that looks like one.
 _PATTERN: Final = re.compile(r"([][{}*?\\])")
-# By which rows that have expired, or were taken by a cap or given up, are told.
-_TELLING: Final = ("shard", "primary", "address", "state")
 _arrow: Any = pa.types  # the stubs do not tell one kind of type from another
 
 
@@ -116,7 +116,7 @@ def _files(
             if error.getCondition() == "PATH_NOT_FOUND":
                 raise FileNotFoundError from error
             raise
-        yield _cast(rows.where(_shown(moment)) if one.has_hidden else rows, asked)
+        yield _cast(rows.where(_is_visible(moment)) if one.has_hidden else rows, asked)
 
 
 def _as_written(file: str) -> str:
@@ -132,12 +132,12 @@ def _hot(spark: SparkSession, moment: Moment, wanted: Sequence[str] | None) -> I
         kinds = pa.schema([(one.name, _handed(one.type)) for one in rows.schema])
         # NOTE: PySpark (4.3) makes nothing of a table whose lists have no rows.
         given = rows.cast(kinds) if len(rows) else []
-        yield _cast(spark.createDataFrame(given, told).where(_shown(moment)), asked)
+        yield _cast(spark.createDataFrame(given, told).where(_is_visible(moment)), asked)
 
 
 def _asked(columns: Iterable[Shown], wanted: Sequence[str] | None) -> list[Shown]:
     """Return the columns of a table that are shown, or needed to tell what is."""
-    asked = None if wanted is None else {*map(str.lower, wanted), *_TELLING}
+    asked = None if wanted is None else {*map(str.lower, wanted), *COMPARED_COLUMNS}
     return [one for one in columns if asked is None or one.name.lower() in asked]
 
 
@@ -218,19 +218,13 @@ def _united(
         raise InvalidRequestError(str(error).splitlines()[0]) from error
 
 
-def _shown(moment: Moment) -> Column:
-    """Return the condition on rows that reads show: not expired, not capped, not given up."""
-    floors = [one.floor for one in moment.looks.values()]
-    least = min(floors, default=None)
-    shown = F.col("state") != _EXPIRED
-    if least is not None:
-        shown &= F.col("primary") >= least
-    for shard, one in moment.looks.items():
-        if one.floor != least:
-            shown &= (F.col("shard") != shard) | (F.col("primary") >= one.floor)
-        if one.cut > 0:
-            shown &= (F.col("shard") != shard) | (F.col("address") >= one.cut)
-        for gap in one.gaps:
-            is_outside = (F.col("address") < gap.start) | (F.col("address") >= gap.end)
-            shown &= (F.col("shard") != shard) | is_outside
-    return shown
+def _is_visible(moment: Moment) -> Column:
+    """Return the condition on rows that are visible."""
+    clauses = visible_rows(moment.looks)
+    return reduce(and_, (reduce(or_, map(_compared, clause)) for clause in clauses))
+
+
+def _compared(comparison: Comparison) -> Column:
+    compare: Any = _COMPARED[comparison.operator]
+    condition: Column = compare(F.col(comparison.column), int(comparison.value))
+    return condition

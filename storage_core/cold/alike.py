@@ -14,7 +14,8 @@ from typing import Final
 import pyarrow as pa
 
 from storage_core.errors import CorruptionError
-from storage_core.format.part_entry import FileProof, PartEntry, ShardParts
+from storage_core.format.part_entry import FileProof, ShardParts
+from storage_core.parts.visible_rows import may_hide_rows
 from storage_core.read.parts import part_path, parts_directory
 from storage_core.sealed.part_groups import passing_foot
 
@@ -27,7 +28,7 @@ class FilesAlike:
 
     Attributes:
         schema: Their columns.
-        has_hidden: Whether rows of them may have expired, been taken by a cap, or been given up.
+        has_hidden: Whether some of their rows may not be visible.
         paths: Them.
     """
 
@@ -57,17 +58,10 @@ def files_alike(shards: Iterable[tuple[Path, ShardParts]]) -> list[FilesAlike]:
             except CorruptionError as error:
                 first, end = one.first, one.last + 1
                 raise CorruptionError(error.message, path=path, start=first, end=end) from error
-            hides = _may_hide(one, parts)
+            hides = may_hide_rows(one, parts)
             alike = found.setdefault((schema, hides), FilesAlike(schema, hides))
             alike.paths.append(str(path))
     return list(found.values())
-
-
-def _may_hide(part: PartEntry, parts: ShardParts) -> bool:
-    """Tell whether a part may have rows that are not shown."""
-    if part.is_flagged or part.primary_min < parts.floor or part.first < parts.cut:
-        return True
-    return any(gap.overlaps(part.first, part.last + 1) for gap in parts.gaps)
 
 
 @lru_cache(maxsize=_SCHEMAS_MAX)

@@ -7,9 +7,7 @@ import pyarrow as pa
 
 from storage_core.cold.moment import Moment
 from storage_core.cold.sql_casts import quoted, selected, told_apart
-from storage_core.format.keys import INT64_MIN
-from storage_core.format.part_entry import ShardParts
-from storage_core.format.record import State
+from storage_core.parts.visible_rows import as_sql, visible_rows
 
 # IMPORTANT: a directory above the root may be called `version=3`; that is no column of the rows.
 _AS_WRITTEN: Final = "hive_partitioning = false"
@@ -20,21 +18,6 @@ _TABLES: Final = 'memory."main"'
 _HOT: Final = 'memory."not sealed"'
 
 
-def _shown(looks: Mapping[int, ShardParts]) -> str:
-    """Return the condition on rows that reads show: not expired, not capped, not given up."""
-    floor = min((one.floor for one in looks.values()), default=INT64_MIN)
-    terms = [f'state <> {State.EXPIRED:d} AND "primary" >= {floor}']
-    for shard, one in looks.items():
-        if one.floor > floor:
-            terms.append(f'(shard <> {shard} OR "primary" >= {one.floor})')
-        if one.cut > 0:
-            terms.append(f"(shard <> {shard} OR address >= {one.cut})")
-        for gap in one.gaps:
-            outside = f"address < {gap.start} OR address >= {gap.end}"
-            terms += [f"(shard <> {shard} OR {outside})"]
-    return " AND ".join(terms)
-
-
 def show(
     connection: Any,  # noqa: ANN401 - DuckDB's
     name: str,
@@ -42,7 +25,7 @@ def show(
     urls: Mapping[str, str],
 ) -> None:
     """Make a stream a view of its name; `urls` are what DuckDB knows the files of parts by."""
-    shown = _shown(moment.looks)
+    is_visible = as_sql(visible_rows(moment.looks))
     sources = []
     for columns, one in moment.files:
         listed = ", ".join(f"'{urls[path]}'" for path in one.paths)
@@ -50,12 +33,12 @@ def show(
         source = (
             f"SELECT {selected(shown_here)} FROM read_parquet([{listed}], {_AS_WRITTEN}){names}"  # noqa: S608 - names are of safe letters
         )
-        sources.append(f"{source} WHERE {shown}" if one.has_hidden else source)
+        sources.append(f"{source} WHERE {is_visible}" if one.has_hidden else source)
     for number, (columns, table) in enumerate(moment.hot):
         inner = f"{name} {number}"
         _keep(connection, inner, table)
         source = f"SELECT {selected(columns)} FROM {_HOT}.{quoted(inner)}"  # noqa: S608 - quoted
-        sources.append(f"{source} WHERE {shown}")
+        sources.append(f"{source} WHERE {is_visible}")
     # Each has all columns, in the same order.
     connection.execute(f"CREATE OR REPLACE VIEW {quoted(name)} AS {' UNION ALL '.join(sources)}")
     connection.execute(f"COMMENT ON VIEW {quoted(name)} IS '{OF_A_STREAM}'")

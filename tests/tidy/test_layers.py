@@ -100,6 +100,7 @@ OPEN_TO_SIBLINGS = (
     "storage_core.ground.durable_file",
     "storage_core.ground.likely_names",
     "storage_core.ground.names_on_demand",
+    "storage_core.parts.visible_rows",
     "storage_core.testing",
 )
 

@@ -1,0 +1,63 @@
+"""Which rows of Parquet files are visible: the one rule, as conditions that any engine can ask.
+
+A row is visible unless it had expired when it came, lies below its shard's floor or cut, or in a
+gap that was accepted as lost. The rule is a list of clauses, all of which hold for a visible row; a
+clause holds where one of its comparisons does. SQL is written from them here, Spark's columns in
+`streaming_jobs/parts.py`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from storage_core.format.keys import INT64_MIN
+from storage_core.format.part_entry import PartEntry, ShardParts
+from storage_core.format.record import State
+
+# The columns that the rule compares.
+COMPARED_COLUMNS: Final = ("shard", "primary", "address", "state")
+
+
+class Comparison(NamedTuple):
+    """A column beside a number; the operator is one of `<`, `>=` and `<>`."""
+
+    column: str
+    operator: str
+    value: int
+
+
+Clause = tuple[Comparison, ...]
+
+
+def visible_rows(shards: Mapping[int, ShardParts]) -> list[Clause]:
+    """Return the clauses that hold for each visible row of some shards, and for no other row."""
+    lowest_floor = min((parts.floor for parts in shards.values()), default=INT64_MIN)
+    clauses: list[Clause] = [
+        (Comparison("state", "<>", State.EXPIRED),),
+        (Comparison("primary", ">=", lowest_floor),),
+    ]
+    for shard, parts in shards.items():
+        elsewhere = Comparison("shard", "<>", shard)
+        if parts.floor > lowest_floor:
+            clauses.append((elsewhere, Comparison("primary", ">=", parts.floor)))
+        if parts.cut > 0:
+            clauses.append((elsewhere, Comparison("address", ">=", parts.cut)))
+        for gap in parts.gaps:
+            below, above = ("address", "<", gap.start), ("address", ">=", gap.end)
+            clauses.append((elsewhere, Comparison(*below), Comparison(*above)))
+    return clauses
+
+
+def may_hide_rows(part: PartEntry, parts: ShardParts) -> bool:
+    """Tell whether a part may have rows that are not visible; else no column is compared."""
+    if part.is_flagged or part.primary_min < parts.floor or part.first < parts.cut:
+        return True
+    return any(gap.overlaps(part.first, part.last + 1) for gap in parts.gaps)
+
+
+def as_sql(clauses: Sequence[Clause]) -> str:
+    """Return clauses as a condition of SQL."""
+    return " AND ".join(f"({' OR '.join(map(_compared, clause))})" for clause in clauses)
+
+
+def _compared(comparison: Comparison) -> str:
+    return f'"{comparison.column}" {comparison.operator} {comparison.value:d}'
