@@ -10,9 +10,16 @@ _LOOK_EVERY_S = 0.02
 _CLOCK = SystemClock()
 
 
-def await_that(condition: Callable[[], bool], what: str, wait_s: float = WAIT_MAX_S) -> None:
-    """Wait until something holds, bounded."""
+def await_that(
+    condition: Callable[[], bool],
+    what: str | Callable[[], str],
+    wait_s: float = WAIT_MAX_S,
+) -> None:
+    """Wait until something holds, bounded; what is long to say is asked for when it does not."""
     deadline = _CLOCK.monotonic_s() + wait_s
     while not condition():
-        assert _CLOCK.monotonic_s() < deadline, f"not within {wait_s:g} s: {what}"
+        if _CLOCK.monotonic_s() >= deadline:
+            missing = what if isinstance(what, str) else what()
+            message = f"not within {wait_s:g} s: {missing}"
+            raise AssertionError(message)
         _CLOCK.sleep(_LOOK_EVERY_S)

@@ -143,7 +143,7 @@ def test_worker_fetches_no_faster_than_letters_go_once_a_shard_keeps_its_limit(l
         kept.append(letters_kept(lab, topic))
         return lab.committed(topic) == {0: LETTERS}
 
-    await_that(is_whole, f"{LETTERS} records of {topic.name}", 3 * WAIT_MAX_S)
+    await_that(is_whole, lambda: f"{LETTERS} records; {worker.said()}", 3 * WAIT_MAX_S)
     # A round in flight, and what is gathered and fetched beside it.
     assert max(kept) < 30_000, max(kept)
     await_that(lambda: waiting(lab, topic) == 0, "no dead letter that waits")
