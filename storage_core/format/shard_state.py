@@ -188,6 +188,11 @@ class ShardState:
         return cls(Tail(born, born, Counters()), born=born, start=born, cut=born, sealed=born)
 
 
+def generation_after(*generations: int) -> int:
+    """Return the next even generation above all of these; odd ones mean that a rebuild runs."""
+    return (max(generations) // 2 + 1) * 2
+
+
 def encode_tail(tail: Tail) -> bytes:
     """Return the bytes under `m next`."""
     return _TAIL.pack(tail.next, tail.blocks_end, *tail.counters)

@@ -13,6 +13,7 @@ from storage_core.format.shard_state import (
     KEY_GENERATION,
     ShardState,
     encode_int,
+    generation_after,
 )
 from storage_core.format.window import WindowScheme
 from storage_core.ground.durable_file import taking_errors
@@ -238,6 +239,6 @@ def _replaced(
 ) -> tuple[Batch, ShardState]:
     batch = Batch()
     after = replace_parts(batch, state, group, [joined])
-    after = replace(after, generation=(state.generation // 2 + 1) * 2)
+    after = replace(after, generation=generation_after(state.generation))
     batch.put(KEY_GENERATION, encode_int(after.generation))
     return batch, after

@@ -13,7 +13,7 @@ from storage_core.errors import CorruptionError, LostRangeError
 from storage_core.fields import AvroSchema
 from storage_core.format.part_entry import PartEntry, part_file_name
 from storage_core.format.record import State
-from storage_core.format.shard_state import KEY_GENERATION, ShardState, encode_int
+from storage_core.format.shard_state import KEY_GENERATION, ShardState, encode_int, generation_after
 from storage_core.ground.durable_file import sync_directory
 from storage_core.parts.catalogue import replace_parts
 from storage_core.parts.making import making_errors, written_part
@@ -174,6 +174,6 @@ def _replaced(
 ) -> tuple[Batch, ShardState]:
     batch = Batch()
     after = replace_parts(batch, state, [old], [] if new is None else [new])
-    after = replace(after, generation=(state.generation // 2 + 1) * 2)
+    after = replace(after, generation=generation_after(state.generation))
     batch.put(KEY_GENERATION, encode_int(after.generation))
     return batch, after

@@ -21,6 +21,7 @@ from storage_core.format.shard_state import (
     AddressRange,
     ShardState,
     encode_int,
+    generation_after,
 )
 from storage_core.format.zone import Zone, encode_zone
 from storage_core.parts.making import made_here
@@ -181,7 +182,7 @@ def _published(
     put_segments(batch, *gone)
     for group in small:
         _put_joined(batch, group, state)
-    generation = (state.generation // 2 + 1) * 2
+    generation = generation_after(state.generation)
     batch.put(KEY_TRIMMED, encode_int(proven.end))
     batch.put(KEY_GENERATION, encode_int(generation))
     return batch, replace(state, trimmed=proven.end, generation=generation)

@@ -27,6 +27,7 @@ from storage_core.format.shard_state import (
     encode_int,
     encode_segment,
     gap_key,
+    generation_after,
     lost_key,
     pass_key,
 )
@@ -122,7 +123,7 @@ class Removal:
             batch.delete_range(zone_key(state.start), zone_key(start))
             batch.put(KEY_START, encode_int(start))
             after = _without_ranges_below(start, batch, after)
-        generation = (state.generation // 2 + 1) * 2
+        generation = generation_after(state.generation)
         for run in self.runs:
             run.put(batch, generation)
         if after.expired_end > state.expired_end:

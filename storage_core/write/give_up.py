@@ -27,6 +27,7 @@ from storage_core.format.shard_state import (
     Tail,
     encode_ledger,
     encode_tail,
+    generation_after,
 )
 from storage_core.read.view import ShardView
 from storage_core.store.key_value import Batch, KeyValueStore
@@ -58,8 +59,8 @@ def make_marker_anew(context: ShardContext, path: Path, state: ShardState) -> Ma
 
 
 def next_generation(state: MarkerState, at_least: int) -> MarkerState:
-    """Return a marker of the next even generation; odd ones mean that a rebuild is under way."""
-    return replace(state, generation=(max(state.generation, at_least) // 2 + 1) * 2)
+    """Return a marker of the generation after its own and another."""
+    return replace(state, generation=generation_after(state.generation, at_least))
 
 
 def remove_unfinished(
