@@ -38,8 +38,8 @@ def check_format(
     Raises:
         UnsupportedFormatError: Another version of shardlog wrote it.
     """
-    found = document.get(_FIELD)
-    if found == format_name(kind):
+    written_format = document.get(_FIELD)
+    if written_format == format_name(kind):
         return
     if is_of_before(document):
         message = (
@@ -47,7 +47,7 @@ def check_format(
             "read it with that version and append its rows to a new stream"
         )
     else:
-        message = f"format {found!r:.60}; this shardlog reads {format_name(kind)!r}"
+        message = f"format {written_format!r:.60}; this shardlog reads {format_name(kind)!r}"
     raise UnsupportedFormatError(message, stream=stream, path=path)
 
 

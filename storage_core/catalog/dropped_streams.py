@@ -134,9 +134,9 @@ def _worth_keeping(aside: Path, incarnation: str) -> list[Drop]:
     """Return what to remember beside one more drop: the last ones, and what lies there still."""
     # A drop that was cut short or undone is told by the one that follows.
     drops = [drop for drop in _read_drops(aside) if drop.incarnation != incarnation]
-    there = {path.name.rpartition("-")[2] for path in aside.iterdir() if path.is_dir()}
+    incarnations_aside = {path.name.rpartition("-")[2] for path in aside.iterdir() if path.is_dir()}
     older, last = drops[: 1 - _DROPS_MAX], drops[1 - _DROPS_MAX :]
-    return [*(drop for drop in older if _short(drop.incarnation) in there), *last]
+    return [*(drop for drop in older if _short(drop.incarnation) in incarnations_aside), *last]
 
 
 def _short(incarnation: str) -> str:

@@ -143,8 +143,8 @@ class StreamOptions:
             return None
         microseconds = self.retention // timedelta(microseconds=1)
         # Up, so that a row is never taken before its time.
-        kept = -(-microseconds * UNITS_PER_SECOND[self.unit] // 10**6)
-        return saturating_add(now, -kept)
+        retained = -(-microseconds * UNITS_PER_SECOND[self.unit] // 10**6)
+        return saturating_add(now, -retained)
 
     def check_retention(self, scheme: WindowScheme) -> None:
         """Refuse a retention of too many windows of this scheme."""

@@ -54,8 +54,8 @@ def list_streams(root: str | PathLike[str]) -> list[str]:
     path = Path(root)
     root_id(path)
     with reading_errors(path, "listing streams"):
-        found = {directory.name for directory in path.iterdir() if _has_stream(directory)}
-    return sorted(found - {DROPPED_DIRECTORY})
+        names = {directory.name for directory in path.iterdir() if _has_stream(directory)}
+    return sorted(names - {DROPPED_DIRECTORY})
 
 
 def _has_stream(directory: Path) -> bool:

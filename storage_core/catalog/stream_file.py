@@ -89,10 +89,10 @@ class StreamFiles:
     def settings_stamp(self) -> tuple[int, ...] | None:
         """Return what differs once options.json was replaced; None if it is gone."""
         try:
-            found = (self.directory / OPTIONS_FILE).stat()
+            status = (self.directory / OPTIONS_FILE).stat()
         except FileNotFoundError:
             return None
-        return (found.st_ino, found.st_mtime_ns, found.st_size)
+        return (status.st_ino, status.st_mtime_ns, status.st_size)
 
 
 def shard_directory(stream_directory: Path, shard: int) -> Path:
@@ -103,9 +103,9 @@ def shard_directory(stream_directory: Path, shard: int) -> Path:
 def check_name(name: object) -> None:
     """Refuse a name that is not in Kafka's alphabet."""
     if not is_stream_name(name):
-        shown = repr(name if len(repr(name)) <= 80 else str(name)[:60] + "…")  # noqa: PLR2004 - a line
+        quoted = repr(name if len(repr(name)) <= 80 else str(name)[:60] + "…")  # noqa: PLR2004 - a line
         message = (
-            f"bad stream name {shown}: use 1 to 249 letters, digits, dots, dashes, underscores"
+            f"bad stream name {quoted}: use 1 to 249 letters, digits, dots, dashes, underscores"
         )
         raise InvalidRequestError(message)
 

@@ -187,19 +187,19 @@ def encode_options(options: StreamOptions) -> dict[str, Any]:
 
 def unknown_options(options: Mapping[str, Any]) -> list[str]:
     """Return the names of options that this shardlog does not have."""
-    known = {one.name for one in fields(StreamOptions)}
-    return sorted(set(options) - known) + unknown_index_options(options.get("index", {}))
+    option_names = {one.name for one in fields(StreamOptions)}
+    return sorted(set(options) - option_names) + unknown_index_options(options.get("index", {}))
 
 
 def decode_options(options: Mapping[str, Any]) -> StreamOptions:
     """Return what `encode_options` was given, none of it unknown."""
-    found = dict(options)
+    decoded = dict(options)
     for name in _SPANS:
-        if found.get(name) is not None:
-            found[name] = timedelta(seconds=found[name])
-    if "index" in found:
-        found["index"] = decode_index_options(found["index"])
-    return StreamOptions(**found)
+        if decoded.get(name) is not None:
+            decoded[name] = timedelta(seconds=decoded[name])
+    if "index" in decoded:
+        decoded["index"] = decode_index_options(decoded["index"])
+    return StreamOptions(**decoded)
 
 
 def read_settings(directory: Path, meta: StreamMeta) -> StreamSettings:
