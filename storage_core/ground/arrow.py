@@ -51,19 +51,19 @@ def alone(column: Array) -> Array:
     Arrow writes a slice of a buffer up to a multiple of 64 bytes, and takes what lies behind it
     for that. The types are those of a caller's columns.
     """
-    kind, count, at = column.type, len(column), column.offset
+    kind, count, begin = column.type, len(column), column.offset
     untyped: Any = column
     if not count:
         return nulls(0, kind)
     buffers = untyped.buffers()
-    own, children = [_own_bits(buffers[0], at, count) if column.null_count else None], []
+    own, children = [_own_bits(buffers[0], begin, count) if column.null_count else None], []
     if pa.types.is_struct(kind):
         children = [alone(untyped.field(number)) for number in range(kind.num_fields)]
     elif pa.types.is_primitive(kind):
         width = kind.bit_width // 8
-        own.append(buffers[1].slice(at * width, count * width))
+        own.append(buffers[1].slice(begin * width, count * width))
     else:
-        offsets = np.frombuffer(buffers[1], np.int32)[at : at + count + 1]
+        offsets = np.frombuffer(buffers[1], np.int32)[begin : begin + count + 1]
         start, size = int(offsets[0]), int(offsets[-1] - offsets[0])
         own.append(_untyped.py_buffer(offsets - offsets[0] if start else offsets))
         if pa.types.is_list(kind):
@@ -76,9 +76,9 @@ def alone(column: Array) -> Array:
     return array
 
 
-def _own_bits(buffer: Any, at: int, count: int) -> Any:  # noqa: ANN401 - a buffer, untyped
+def _own_bits(buffer: Any, begin: int, count: int) -> Any:  # noqa: ANN401 - a buffer, untyped
     """Return so many bits from a place on, with none behind them."""
-    first, skipped = divmod(at, 8)
+    first, skipped = divmod(begin, 8)
     taken = np.frombuffer(buffer, np.uint8)[first:]
     bits = np.unpackbits(taken, count=skipped + count, bitorder="little")
     return _untyped.py_buffer(np.packbits(bits[skipped:], bitorder="little"))
@@ -99,8 +99,8 @@ def binary_sizes(column: Array) -> npt.NDArray[np.int32]:
         return np.empty(0, dtype=np.int32)
     buffers: Any = column.buffers()
     offsets = np.frombuffer(buffers[1], dtype=np.int32)
-    at = column.offset
-    offsets = offsets[at : at + len(column) + 1]
+    begin = column.offset
+    offsets = offsets[begin : begin + len(column) + 1]
     return offsets[1:] - offsets[:-1]
 
 
@@ -109,8 +109,8 @@ def entry_sizes(column: Array) -> npt.NDArray[np.int64]:
     lists: Any = column
     entries = lists.values
     sizes = np.zeros(len(entries) + 1, dtype=np.int64)
-    for at in range(entries.type.num_fields):
-        sizes[1:] += binary_sizes(entries.field(at))
+    for field_index in range(entries.type.num_fields):
+        sizes[1:] += binary_sizes(entries.field(field_index))
     ends = np.cumsum(sizes)
     offsets = lists.offsets.to_numpy()
     taken: npt.NDArray[np.int64] = ends[offsets[1:]] - ends[offsets[:-1]]

@@ -123,8 +123,8 @@ def decode_document(data: bytes, path: Path) -> dict[str, object]:
     if not is_whole:
         message = "the file does not match its checksum"
         raise CorruptionError(message, path=path)
-    found: dict[str, object] = fields
-    return found
+    document: dict[str, object] = fields
+    return document
 
 
 def write_once(path: Path, data: bytes) -> bool:

@@ -114,14 +114,14 @@ class _Shared(Generic[_A, _B]):
         """Take one thing after the other until none is left or one has failed."""
         while True:
             with self._lock:
-                at = self._next
-                if at >= self._end:
+                index = self._next
+                if index >= self._end:
                     return
-                self._next = at + 1
+                self._next = index + 1
             try:
-                self._answers[at] = self._do(self._things[at])
+                self._answers[index] = self._do(self._things[index])
             except BaseException as error:  # noqa: BLE001 - the caller raises it
-                self.failures[at] = error
+                self.failures[index] = error
                 self._begin_no_more()
 
     def join(self) -> bool:
