@@ -217,9 +217,9 @@ class ShardIndex:
         waiting = np.concatenate((self._waiting, entries)) if len(self._waiting) else entries
         most = 2 * self._options.queue_max
         if len(waiting) > most:
-            kept = np.argsort(~waiting["is_first"], kind="stable")[:most]
-            kept.sort()
-            self._waiting = waiting[kept]
+            chosen = np.argsort(~waiting["is_first"], kind="stable")[:most]
+            chosen.sort()
+            self._waiting = waiting[chosen]
             self._dropped += len(waiting) - most
         else:
             self._waiting = waiting
@@ -257,6 +257,6 @@ class ShardIndex:
         return -(-rows // self._spacing.spacing)
 
     def _counted(self) -> IndexCounts:
-        one = self._spacing
+        spacing = self._spacing
         dropped = self._dropped + self._left_out
-        return IndexCounts(self._entries, dropped, one.ups, one.downs, one.spacing)
+        return IndexCounts(self._entries, dropped, spacing.ups, spacing.downs, spacing.spacing)

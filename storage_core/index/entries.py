@@ -67,8 +67,10 @@ class IndexedRows(NamedTuple):
         """The normal ones of them."""
         if self.states is None or not self.states.any():
             return self
-        at = np.flatnonzero(self.states == 0)
-        return IndexedRows(self.secondary[at], self.primary[at], self.address[at], None)
+        positions = np.flatnonzero(self.states == 0)
+        return IndexedRows(
+            self.secondary[positions], self.primary[positions], self.address[positions], None
+        )
 
 
 class SealedRows(NamedTuple):
@@ -133,10 +135,10 @@ class EntryChooser:
         self._since[slots] = np.where(is_due, counts, np.minimum(since + counts, 2**30))
         due = np.flatnonzero(is_due)
         due = due[np.argsort(places[due], kind="stable")]
-        at = places[due]
+        positions = places[due]
         entries = np.empty(len(due), dtype=_ENTRY)
         entries["window"], entries["secondary"] = windows[due], ids[due]
-        entries["primary"], entries["address"] = rows.primary[at], rows.address[at]
+        entries["primary"], entries["address"] = rows.primary[positions], rows.address[positions]
         entries["is_first"] = is_first[due]
         return entries
 
@@ -164,8 +166,8 @@ class EntryChooser:
             slots = min(2 * slots, self._slots_most)
         if slots == len(self._ids):
             return False
-        kept = np.flatnonzero(self._since)
-        ids, windows, since = self._ids[kept], self._windows[kept], self._since[kept]
+        occupied = np.flatnonzero(self._since)
+        ids, windows, since = self._ids[occupied], self._windows[occupied], self._since[occupied]
         self._resize(slots)
         slots_of = self._slots_of(ids)
         self._ids[slots_of], self._windows[slots_of], self._since[slots_of] = ids, windows, since

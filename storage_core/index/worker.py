@@ -149,12 +149,12 @@ def _work(
         pause_s: float | None = None
         while True:
             is_idle = _is_tick_over(wake, pause_s)
-            one = worker()
-            if one is None or one.is_over:
+            current = worker()
+            if current is None or current.is_over:
                 return
-            one.turn(is_idle=is_idle)
-            pause_s = one.pause_s()
-            del one
+            current.turn(is_idle=is_idle)
+            pause_s = current.pause_s()
+            del current
     finally:
         ended.release()
 
