@@ -64,9 +64,9 @@ class ShardHeads:
         """Return the heads of these sorted ids; of those from `none_from` on there was no row."""
         heads, present = self._written.find(ids)
         if not present.all():
-            at = np.flatnonzero(~present & (ids < none_from))
-            self._bounds.note_asked(len(at))
-            heads.fill(at, self._load([head_key(int(one)) for one in ids[at]]))
+            missing = np.flatnonzero(~present & (ids < none_from))
+            self._bounds.note_asked(len(missing))
+            heads.fill(missing, self._load([head_key(int(one)) for one in ids[missing]]))
         return heads
 
     def find_for(
@@ -86,9 +86,9 @@ class ShardHeads:
         if undecided.all():
             return self.find(groups.ids, none_from)
         heads = Heads.none_for(groups.ids)
-        at = np.flatnonzero(undecided)
-        if len(at):
-            heads.values[at] = self.find(groups.ids[at], none_from).values
+        positions = np.flatnonzero(undecided)
+        if len(positions):
+            heads.values[positions] = self.find(groups.ids[positions], none_from).values
         return heads
 
     def as_of_committed(
@@ -108,8 +108,8 @@ class ShardHeads:
             if ids is None:
                 heads = self._committed.heads
             else:
-                found, present = self._committed.find(ids)
-                heads = found.where(present)
+                committed_heads, present = self._committed.find(ids)
+                heads = committed_heads.where(present)
             return open_view(committed, HeadTable(heads=heads))
 
     def written(self, end: int, heads: Heads, blocks: int) -> None:

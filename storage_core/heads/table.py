@@ -64,11 +64,13 @@ class Heads:
         """Return the heads that a mask, places or a slice choose."""
         return Heads(self.ids[chosen], self.values[chosen])
 
-    def fill(self, at: npt.NDArray[np.intp], stored: Sequence[bytes | None]) -> None:
+    def fill(self, positions: npt.NDArray[np.intp], stored: Sequence[bytes | None]) -> None:
         """Take over what lies on disk of those at these places, where there is something."""
-        found = [value for value in stored if value is not None]
-        if found:
-            self.values[at[[value is not None for value in stored]]] = decode_head_values(found)
+        values = [value for value in stored if value is not None]
+        if values:
+            self.values[positions[[value is not None for value in stored]]] = decode_head_values(
+                values
+            )
 
 
 def heads_after(
@@ -103,26 +105,26 @@ class HeadTable:
     @property
     def heads(self) -> Heads:
         """A copy of all heads in memory."""
-        known = self._settled()
-        return Heads(known.ids, known.values.copy())
+        settled = self._settled()
+        return Heads(settled.ids, settled.values.copy())
 
     def find(self, ids: Int32s) -> tuple[Heads, npt.NDArray[np.bool_]]:
         """Return the heads of sorted ids, and which of them are in memory."""
-        known = self._settled()
-        at, present = _places(known, ids)
+        settled = self._settled()
+        positions, present = _places(settled, ids)
         if present.all():
-            return Heads(ids, known.values[at]), present
-        found = Heads.none_for(ids)
-        found.values[present] = known.values[at[present]]
-        return found, present
+            return Heads(ids, settled.values[positions]), present
+        heads = Heads.none_for(ids)
+        heads.values[present] = settled.values[positions[present]]
+        return heads, present
 
     def put(self, heads: Heads) -> None:
         """Remember heads, ids ascending, in place of what was known of them."""
         if not self._latest:
-            known = self._heads
-            at, present = _places(known, heads.ids)
+            settled = self._heads
+            positions, present = _places(settled, heads.ids)
             if present.all():
-                known.values[at] = heads.values
+                settled.values[positions] = heads.values
                 return
         self._latest.append(Heads(heads.ids, heads.values.copy()))
         if len(self._latest) == _PARTS_MAX:
@@ -130,18 +132,18 @@ class HeadTable:
 
     def fresh(self, written_through: int) -> Heads:
         """Return the heads that are not on disk as they stand."""
-        known = self._settled()
-        return known.where(known.last >= written_through)
+        settled = self._settled()
+        return settled.where(settled.last >= written_through)
 
     def evict(self, written_through: int) -> None:
         """Above capacity, let go of the oldest heads that are on disk, down to half of it."""
-        known = self._settled()
-        count = len(known.ids)
+        settled = self._settled()
+        count = len(settled.ids)
         if count <= self._capacity:
             return
-        last = known.last
+        last = settled.last
         oldest_kept = np.partition(last, count - self._capacity // 2)[count - self._capacity // 2]
-        self._heads = known.where((last >= written_through) | (last >= oldest_kept))
+        self._heads = settled.where((last >= written_through) | (last >= oldest_kept))
 
     def _settled(self) -> Heads:
         """Return all heads, sorted, once what was put since is among them."""
@@ -153,22 +155,22 @@ class HeadTable:
         return self._heads
 
 
-def _places(known: Heads, ids: Int32s) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+def _places(table: Heads, ids: Int32s) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
     """Return where each of sorted ids is or would be, and which of them are there."""
-    if len(ids) == len(known.ids) and np.array_equal(ids, known.ids):
+    if len(ids) == len(table.ids) and np.array_equal(ids, table.ids):
         return np.arange(len(ids)), np.ones(len(ids), dtype=np.bool_)
-    at = known.ids.searchsorted(ids)
-    if not len(known.ids):
-        return at, np.zeros(len(ids), dtype=np.bool_)
-    return at, known.ids[np.minimum(at, len(known.ids) - 1)] == ids
+    positions = table.ids.searchsorted(ids)
+    if not len(table.ids):
+        return positions, np.zeros(len(ids), dtype=np.bool_)
+    return positions, table.ids[np.minimum(positions, len(table.ids) - 1)] == ids
 
 
-def _with_one(known: Heads, heads: Heads) -> Heads:
-    at, present = _places(known, heads.ids)
-    values = known.values.copy()
-    values[at[present]] = heads.values[present]
-    new, where = heads.where(~present), at[~present]
-    return Heads(np.insert(known.ids, where, new.ids), np.insert(values, where, new.values, axis=0))
+def _with_one(table: Heads, heads: Heads) -> Heads:
+    positions, present = _places(table, heads.ids)
+    values = table.values.copy()
+    values[positions[present]] = heads.values[present]
+    new, where = heads.where(~present), positions[~present]
+    return Heads(np.insert(table.ids, where, new.ids), np.insert(values, where, new.values, axis=0))
 
 
 def _newest(parts: Sequence[Heads]) -> Heads:
