@@ -105,12 +105,12 @@ def group_to_join(files: Sequence[StoredFile]) -> Sequence[StoredFile]:
         files: Files by their first keys, none overlapping.
     """
     begin, total = 0, 0
-    for at, file in enumerate(files):
+    for index, file in enumerate(files):
         total += file.size
         if file.size >= LARGE_BYTES:
-            begin, total = at + 1, 0
+            begin, total = index + 1, 0
         elif total >= SETTLED_BYTES:
-            return files[begin : at + 1]
+            return files[begin : index + 1]
     return _newest_to_gather(files[begin:])
 
 

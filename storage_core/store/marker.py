@@ -90,9 +90,9 @@ def create_marker(path: Path, committed: int, lineage: bytes) -> None:
     """Make the marker of a new shard, both slots valid, durable but for its directory entry."""
     data = bytearray(2 * SLOT_STRIDE)
     for sequence in (0, 1):
-        at = sequence * SLOT_STRIDE
+        offset = sequence * SLOT_STRIDE
         slot = encode_slot(MarkerState(sequence, 0, committed, lineage))
-        data[at : at + SLOT_BYTES] = slot
+        data[offset : offset + SLOT_BYTES] = slot
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
         os.write(descriptor, data)
@@ -184,11 +184,11 @@ class MarkerReader:
     def _current(self, open_file: OwnedDescriptor) -> OwnedDescriptor:
         """Return what has the file that is there at this moment. Under the lock."""
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except (FileNotFoundError, NotADirectoryError) as error:
             message = "the shard's marker is missing: the stream was dropped or moved, or damaged"
             raise CorruptionError(message, path=self._path) from error
-        if not os.path.samestat(found, self._file):
+        if not os.path.samestat(status, self._file):
             open_file = self._open()
             self._open_file, self._file = open_file, os.fstat(open_file.fileno())
         return open_file

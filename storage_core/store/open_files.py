@@ -125,14 +125,14 @@ class OpenFiles:
             self._require(more, f"{shards} shards to write", stream, None)
 
     def require_for_reader(
-        self, files: int, what: str, stream: str, shard: int | None = None
+        self, files: int, purpose: str, stream: str, shard: int | None = None
     ) -> None:
         """See to it that a reader can hold so many more files, which are told by a phrase.
 
         Raises:
             InvalidRequestError: It cannot; the message has the number that is needed.
         """
-        self._require(files, what, stream, shard, is_first_of_many=True)
+        self._require(files, purpose, stream, shard, is_first_of_many=True)
 
     def tables_for_one_more(self) -> int:
         """Return how many of its files one more writer's store may keep open."""
@@ -162,7 +162,7 @@ class OpenFiles:
     def _require(
         self,
         more: int,
-        what: str,
+        purpose: str,
         stream: str,
         shard: int | None,
         *,
@@ -176,7 +176,7 @@ class OpenFiles:
                 return
             if hard != resource.RLIM_INFINITY and needed > hard:
                 message = (
-                    f"{what} need {needed} open files in this process, {promised} of them for "
+                    f"{purpose} need {needed} open files in this process, {promised} of them for "
                     f"shards open here already; it may have {hard}: raise the hard limit "
                     "(ulimit -Hn), or open fewer shards"
                 )
@@ -184,7 +184,9 @@ class OpenFiles:
             raised = max(needed, 2 * soft) if is_first_of_many else needed
             raised = raised if hard == resource.RLIM_INFINITY else min(raised, hard)
             self._set_limits((raised, hard))
-            _log.warning("the limit on open files is raised from %d to %d: %s", soft, raised, what)
+            _log.warning(
+                "the limit on open files is raised from %d to %d: %s", soft, raised, purpose
+            )
 
     def _others(self, soft: int) -> int:
         """Return how many files are open that no writer's store was promised.
@@ -204,8 +206,10 @@ class OpenFiles:
             # Readers alone need no names: one is asked for by each shard that they open.
             return len(descriptors)
         names = {self._name_of(descriptor) for descriptor in descriptors}
-        found = Counter(_shard_of(name, promised) for name in names)
-        return len(descriptors) - sum(min(found[shard], files) for shard, files in promised.items())
+        open_by_shard = Counter(_shard_of(name, promised) for name in names)
+        return len(descriptors) - sum(
+            min(open_by_shard[shard], files) for shard, files in promised.items()
+        )
 
 
 def _shard_of(name: str, shards: Container[str]) -> str:

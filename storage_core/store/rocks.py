@@ -142,9 +142,9 @@ class _translated:  # noqa: N801 - reads as a verb in `with`
         # NOTE: rocksdict raises Exception itself; anything more special is not its own.
         if type(error) is Exception:
             text = str(error)
-            found = (kind for pattern, kind in self._kinds if pattern.search(text))
+            matching = (kind for pattern, kind in self._kinds if pattern.search(text))
             message = f"{self._doing}: {text}"
-            raise next(found, CorruptionError)(message, path=self._path) from error
+            raise next(matching, CorruptionError)(message, path=self._path) from error
 
 
 def refuse_writing_in_fork() -> None:
@@ -174,8 +174,8 @@ def _shared_buffers() -> WriteBufferManager:
 
 def _share_buffers() -> None:
     """Let the budget for all grow with the stores, so that none is flushed nearly empty."""
-    each = WRITE_BUFFERS_BYTES_EACH * open_files().stores
-    _shared_buffers().set_buffer_size(max(WRITE_BUFFERS_BYTES, each))
+    buffers_bytes = WRITE_BUFFERS_BYTES_EACH * open_files().stores
+    _shared_buffers().set_buffer_size(max(WRITE_BUFFERS_BYTES, buffers_bytes))
 
 
 def _options(family: str, recovery: Recovery, write_buffer_bytes: int, tables_open: int) -> Options:
@@ -308,9 +308,9 @@ class RocksStore:
         """Return values of the default family. For a writer's own store only."""
         assert self._segments is not None, "a secondary's get goes stale"
         values: list[bytes | None] = []
-        for at in range(0, len(keys), _KEYS_AT_ONCE):
+        for begin in range(0, len(keys), _KEYS_AT_ONCE):
             with _translated(self.path, "reading"), self._lock:
-                values += self._held().get(keys[at : at + _KEYS_AT_ONCE])
+                values += self._held().get(keys[begin : begin + _KEYS_AT_ONCE])
         return values
 
     def view(self) -> RocksView:
@@ -467,8 +467,8 @@ def open_store(  # noqa: PLR0913 - what tests make small
         try:
             data = database.get(KEY_SEGMENTS)
             noted = None if data is None else decode_segments_end(data)
-            kept = SegmentsKept() if noted is None else _segments_kept(path, database)
-            segments = SegmentWriter(path, noted, segment_bytes, apart_bytes_min, kept)
+            segments_kept = SegmentsKept() if noted is None else _segments_kept(path, database)
+            segments = SegmentWriter(path, noted, segment_bytes, apart_bytes_min, segments_kept)
             store = RocksStore(path, database, segments=segments)
         except BaseException:
             database.close()

@@ -170,7 +170,9 @@ class SegmentWriter:
         return segment
 
 
-def _place_to_go_on(store: Path, noted: SegmentsEnd | None, kept: SegmentsKept) -> SegmentsEnd:
+def _place_to_go_on(
+    store: Path, noted: SegmentsEnd | None, segments_kept: SegmentsKept
+) -> SegmentsEnd:
     """Return where the next block goes; refuse what the first large batch would break on."""
     directory = store / _DIRECTORY
     with taking_errors(directory, "looking for segments"):
@@ -183,17 +185,17 @@ def _place_to_go_on(store: Path, noted: SegmentsEnd | None, kept: SegmentsKept) 
             message = "not a directory; blocks of large batches belong there"
             raise CorruptionError(message, path=directory) from error
     for number in (int(name) for name in is_file if name.isdecimal()):
-        if number < kept.begin or number in kept.gone:
+        if number < segments_kept.begin or number in segments_kept.gone:
             # A crash has left it; what the system does not let go stays.
             with suppress(OSError):
                 segment_path(store, number).unlink()
-    there = kept.begin - 1
-    while there + 1 in kept.gone or is_file.get(_name_of(there + 1)):
-        there += 1
-    last = there if noted is None else noted.number
-    if there < last:
+    newest = segments_kept.begin - 1
+    while newest + 1 in segments_kept.gone or is_file.get(_name_of(newest + 1)):
+        newest += 1
+    last = newest if noted is None else noted.number
+    if newest < last:
         message = f"a segment is missing; {_WAY_OUT}"
-        raise CorruptionError(message, path=segment_path(store, there + 1))
+        raise CorruptionError(message, path=segment_path(store, newest + 1))
     following = segment_path(store, last + 1)
     if is_file.get(following.name) is False:
         message = "not a file; the next segment belongs there, move this away"
@@ -214,12 +216,12 @@ def _place_to_go_on(store: Path, noted: SegmentsEnd | None, kept: SegmentsKept) 
     return SegmentsEnd(last, end)
 
 
-def _write_all(descriptor: int, blocks: Sequence[bytes], at: int) -> None:
+def _write_all(descriptor: int, blocks: Sequence[bytes], offset: int) -> None:
     rest: list[bytes | memoryview] = list(reversed(blocks))
     while rest:
         pieces = rest[: -_PIECES_MAX - 1 : -1]
-        written = os.pwritev(descriptor, pieces, at)
-        at += written
+        written = os.pwritev(descriptor, pieces, offset)
+        offset += written
         while rest and written >= len(rest[-1]):
             written -= len(rest.pop())
         if written:
@@ -237,7 +239,7 @@ class SegmentReader:
         """Open nothing yet."""
         self._store = store
         # One value: another thread, or what an interruption leaves, has both or neither.
-        self._kept: tuple[int, OwnedDescriptor] | None = None
+        self._cached: tuple[int, OwnedDescriptor] | None = None
         self._is_closed = False
 
     def block(self, reference: bytes) -> bytes:
@@ -272,19 +274,19 @@ class SegmentReader:
     def close(self) -> None:
         """Let go of what is open; a second call does nothing."""
         self._is_closed = True
-        self._kept = None
+        self._cached = None
 
     def _opened(self, path: Path, number: int) -> OwnedDescriptor:
-        kept = self._kept
+        cached = self._cached
         # NOTE: a file that was removed is read on by those who have it open.
-        if kept is None or kept[0] != number or not os.fstat(kept[1].fileno()).st_nlink:
-            kept = self._kept = number, opened(path, os.O_RDONLY)
+        if cached is None or cached[0] != number or not os.fstat(cached[1].fileno()).st_nlink:
+            cached = self._cached = number, opened(path, os.O_RDONLY)
         # IMPORTANT: last; what was kept behind a `close` goes as well.
         if self._is_closed:
-            self._kept = None
+            self._cached = None
             message = "the store was closed while it was being read"
             raise ClosedError(message, path=self._store)
-        return kept[1]
+        return cached[1]
 
 
 @contextmanager
@@ -302,14 +304,14 @@ def _reading_errors(path: Path) -> Iterator[None]:
             raise CorruptionError(message, path=path) from error
 
 
-def _read_all(descriptor: int, size: int, at: int) -> bytes:
+def _read_all(descriptor: int, size: int, offset: int) -> bytes:
     """Return so many bytes, or all to the file's end; one call reads no more than 2 GiB."""
-    data = os.pread(descriptor, size, at)
+    data = os.pread(descriptor, size, offset)
     if len(data) == size:
         return data
     pieces = [data]
     while data:
-        at, size = at + len(data), size - len(data)
-        data = os.pread(descriptor, size, at)
+        offset, size = offset + len(data), size - len(data)
+        data = os.pread(descriptor, size, offset)
         pieces.append(data)
     return b"".join(pieces)
