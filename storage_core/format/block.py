@@ -138,8 +138,8 @@ class Block:
         payload = self.batch.column("payload")
         if not payload.null_count:
             return repeated(self.one_schema, SCHEMA_TYPE, len(self))
-        one: Any = pa.scalar(self.one_schema, SCHEMA_TYPE)
-        numbers: Array = pc.if_else(payload.is_valid(), one, pa.scalar(None, SCHEMA_TYPE))
+        schema_number: Any = pa.scalar(self.one_schema, SCHEMA_TYPE)
+        numbers: Array = pc.if_else(payload.is_valid(), schema_number, pa.scalar(None, SCHEMA_TYPE))
         return numbers
 
     def _optional(self, bit: int, name: str) -> Any:  # noqa: ANN401 - the column's type
@@ -236,8 +236,10 @@ def _schema_mask(rows: Rows) -> tuple[int, int]:
             return MASK_SCHEMA, 0
         column = column.drop_null()
     numbers = column.to_numpy()
-    one = int(numbers[0])
-    return (MASK_ONE_SCHEMA, one) if (numbers == one).all() else (MASK_SCHEMA, 0)
+    schema_number = int(numbers[0])
+    return (
+        (MASK_ONE_SCHEMA, schema_number) if (numbers == schema_number).all() else (MASK_SCHEMA, 0)
+    )
 
 
 def _serialize(message: pa.RecordBatch, codec: Codec) -> pa.Buffer:
@@ -248,8 +250,8 @@ def _serialize(message: pa.RecordBatch, codec: Codec) -> pa.Buffer:
         writer.write_batch(message)
         end = sink.tell()
     # The stream opens with its schema's message, which is not stored.
-    at = message.schema.serialize().size
-    return sink.getvalue().slice(at, end - at)
+    begin = message.schema.serialize().size
+    return sink.getvalue().slice(begin, end - begin)
 
 
 def block_checksum(data: bytes) -> int:
@@ -306,10 +308,10 @@ def decode_headers(blocks: Sequence[bytes], place: BlockPlace) -> npt.NDArray[np
 
     None where one of them belongs to another place or format.
     """
-    found = np.frombuffer(b"".join([data[:HEADER_BYTES] for data in blocks]), _HEADER_DTYPE)
-    is_ours = (found["magic"] == _MAGIC) & (found["format"] == BLOCK_FORMAT)
-    is_ours &= (found["codec"] < len(_CODECS)) & (found["mask"] & ~np.uint32(_MASK_ALL) == 0)
-    is_ours &= found["shard"] == place.shard
-    if not is_ours.all() or found["lineage"].tobytes() != place.lineage * len(blocks):
+    headers = np.frombuffer(b"".join([data[:HEADER_BYTES] for data in blocks]), _HEADER_DTYPE)
+    is_ours = (headers["magic"] == _MAGIC) & (headers["format"] == BLOCK_FORMAT)
+    is_ours &= (headers["codec"] < len(_CODECS)) & (headers["mask"] & ~np.uint32(_MASK_ALL) == 0)
+    is_ours &= headers["shard"] == place.shard
+    if not is_ours.all() or headers["lineage"].tobytes() != place.lineage * len(blocks):
         return None
-    return found
+    return headers

@@ -93,8 +93,8 @@ def _row_bytes(zone: Zone) -> int:
 
 def _ids_of(zones: Sequence[Zone]) -> bytes:
     """Return the section with the ids of all; nothing, which may be any, if one does not say."""
-    each = [decode_secondaries(zone.sections) for zone in zones]
-    known = [ids for ids in each if ids is not None]
-    if len(known) < len(each):
+    secondaries = [decode_secondaries(zone.sections) for zone in zones]
+    recorded = [ids for ids in secondaries if ids is not None]
+    if len(recorded) < len(secondaries):
         return b""
-    return encode_secondaries(np.concatenate(known).astype(np.int32))
+    return encode_secondaries(np.concatenate(recorded).astype(np.int32))

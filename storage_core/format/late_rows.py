@@ -123,17 +123,17 @@ def _encode_headers(headers: list[Header | None]) -> bytes:
 
 def _decode_headers(data: bytes) -> list[Header | None]:
     (count,) = _COUNT.unpack_from(data)
-    at = _COUNT.size
+    offset = _COUNT.size
     headers: list[Header | None] = []
     for _ in range(count):
-        key_bytes, value_bytes = _HEADER.unpack_from(data, at)
-        at += _HEADER.size
-        key_end = at + max(key_bytes, 0)
+        key_bytes, value_bytes = _HEADER.unpack_from(data, offset)
+        offset += _HEADER.size
+        key_end = offset + max(key_bytes, 0)
         value_end = key_end + max(value_bytes, 0)
-        key = None if key_bytes < 0 else data[at:key_end].decode()
+        key = None if key_bytes < 0 else data[offset:key_end].decode()
         value = None if value_bytes < 0 else data[key_end:value_end]
         headers.append(None if key_bytes == _NULL_HEADER else {"key": key, "value": value})
-        at = value_end
+        offset = value_end
     return headers
 
 

@@ -167,8 +167,8 @@ def rows_from_arrow(
         version = _numbers(batch, "version", pa.uint16())
         if not version.any():
             version = None
-    given = [(name, kind) for name, kind in ENVELOPE.items() if name in names]
-    envelope = {name: _column(batch, name, kind) for name, kind in given}
+    present = [(name, kind) for name, kind in ENVELOPE.items() if name in names]
+    envelope = {name: _column(batch, name, kind) for name, kind in present}
     column = _schema_column(batch, schemas) if SCHEMA in names or schemas else None
     if column is not None:
         envelope[SCHEMA] = column
@@ -203,8 +203,8 @@ def _unnumbered(batch: pa.RecordBatch) -> npt.NDArray[np.int32]:
     if keys.null_count:
         sizes = np.where(keys.is_valid().to_numpy(zero_copy_only=False), sizes, np.int32(0))
     if len(sizes) and int(sizes.max()) > KEY_BYTES_MAX:
-        at = int(sizes.argmax())
-        message = f"key of row {at} has {int(sizes[at])} bytes; {KEY_BYTES_MAX} is the most"
+        row = int(sizes.argmax())
+        message = f"key of row {row} has {int(sizes[row])} bytes; {KEY_BYTES_MAX} is the most"
         raise InvalidRequestError(message)
     return np.full(batch.num_rows, NULL_KEY_NUMBER, dtype=np.int32)
 
@@ -217,9 +217,9 @@ def _schema_column(batch: pa.RecordBatch, schemas: tuple[SchemaEntry, ...]) -> "
     bounds: Any = pc.min_max(column)
     least, most = bounds["min"].as_py(), bounds["max"].as_py()
     if least < 0 or most >= len(schemas):
-        one = least if least < 0 else most
+        outside = least if least < 0 else most
         message = (
-            f"column 'schema' has {one}, and {len(schemas)} schemas are given: "
+            f"column 'schema' has {outside}, and {len(schemas)} schemas are given: "
             "it counts through `schemas` from 0, null for none"
         )
         raise InvalidRequestError(message)
@@ -232,9 +232,9 @@ def check_payload_sizes(rows: Rows, payload_bytes_max: int) -> None:
         return
     sizes = rows.payload_sizes()
     if int(sizes.max()) > payload_bytes_max:
-        at = int(sizes.argmax())
+        row = int(sizes.argmax())
         message = (
-            f"payload of row {at} has {int(sizes[at])} bytes; "
+            f"payload of row {row} has {int(sizes[row])} bytes; "
             f"payload_bytes_max is {payload_bytes_max}"
         )
         raise InvalidRequestError(message)

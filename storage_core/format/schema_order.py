@@ -21,26 +21,26 @@ def in_order_of_all(orders: Iterable[Iterable[SchemaEntry]]) -> list[SchemaEntry
     entries: dict[_Identity, SchemaEntry] = {}
     before: dict[_Identity, set[_Identity]] = {}
     for order in orders:
-        known = {entry.identity: entry for entry in order}
-        entries |= known
-        for one in known:
-            before.setdefault(one, set())
-        for one, after in pairwise(known):
-            before[after].add(one)
+        by_identity = {entry.identity: entry for entry in order}
+        entries |= by_identity
+        for key in by_identity:
+            before.setdefault(key, set())
+        for key, after in pairwise(by_identity):
+            before[after].add(key)
     places = {identity: place for place, identity in enumerate(entries)}
     older = TopologicalSorter(before)
     try:
         older.prepare()
     except CycleError:
-        return [entries[one] for one in sorted(entries, key=lambda one: (one[0], places[one]))]
-    found: list[SchemaEntry] = []
+        return [entries[key] for key in sorted(entries, key=lambda key: (key[0], places[key]))]
+    ordered: list[SchemaEntry] = []
     rows: dict[_Identity, int] = {}
     ready: list[tuple[int, int, int, _Identity]] = []
     while older.is_active():
-        for one in older.get_ready():
-            rows[one] = 1 + max((rows[each] for each in before[one]), default=0)
-            heappush(ready, (one[0], rows[one], places[one], one))
+        for key in older.get_ready():
+            rows[key] = 1 + max((rows[each] for each in before[key]), default=0)
+            heappush(ready, (key[0], rows[key], places[key], key))
         *_, first = heappop(ready)
-        found.append(entries[first])
+        ordered.append(entries[first])
         older.done(first)
-    return found
+    return ordered

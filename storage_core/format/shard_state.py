@@ -300,8 +300,8 @@ def decode_ledger(data: bytes) -> Ledger:
     first, next_, numbered_first, numbered_next = _PLACES.unpack_from(data)
     begun = None
     if len(data) > _PLACES.size:
-        at = _PLACES.size + _PROGRESS.size
-        begun = data[at:].decode(), decode_progress(data[_PLACES.size : at])
+        offset = _PLACES.size + _PROGRESS.size
+        begun = data[offset:].decode(), decode_progress(data[_PLACES.size : offset])
     return Ledger(begun, Places(first, next_), Places(numbered_first, numbered_next))
 
 
@@ -368,9 +368,9 @@ def _ledger(single: dict[bytes, bytes]) -> Ledger:
 
 
 def _ranges(entries: list[tuple[bytes, bytes]], prefix: bytes) -> tuple[AddressRange, ...]:
-    found = (
+    ranges = (
         AddressRange(int.from_bytes(key[len(prefix) :], "big"), _INT.unpack_from(value)[0])
         for key, value in entries
         if key.startswith(prefix)
     )
-    return tuple(sorted(found))
+    return tuple(sorted(ranges))

@@ -61,14 +61,14 @@ def decode_small_blocks(
     if any((headers[name] != spans[:, at]).any() for at, name in enumerate(names)):
         return None
     kinds = headers["mask"].astype(np.int64) << 32 | headers["schema"]
-    found = []
+    decoded = []
     for kind in np.unique(kinds).tolist():
         alike = np.flatnonzero(kinds == kind)
         block = _as_one([blocks[at] for at in alike.tolist()], headers[alike])
         if block is None:
             return None
-        found.append(block)
-    return found
+        decoded.append(block)
+    return decoded
 
 
 def _as_one(blocks: Sequence[bytes], headers: Headers) -> Block | None:

@@ -135,16 +135,16 @@ class Zone:
 
     def may_hold_ids(self, ids: Int32s) -> bool:
         """Tell whether the block has a row of any of these secondaries."""
-        at = 0
+        offset = 0
         sections = self.sections
-        while at < len(sections):
-            tag, length = _SECTION.unpack_from(sections, at)
-            at += _SECTION.size
+        while offset < len(sections):
+            tag, length = _SECTION.unpack_from(sections, offset)
+            offset += _SECTION.size
             if tag == _TAG_BITMAP:
-                return _bitmap_holds(sections[at : at + length], ids)
+                return _bitmap_holds(sections[offset : offset + length], ids)
             if tag == _TAG_DELTAS:
-                return _deltas_hold(sections[at : at + length], ids)
-            at += length
+                return _deltas_hold(sections[offset : offset + length], ids)
+            offset += length
         return True
 
 
@@ -189,9 +189,9 @@ def decode_zone_fields(data: bytes) -> npt.NDArray[np.void]:
     return np.frombuffer(data, _FIELDS_DTYPE)
 
 
-def zone_without_sections(data: bytes, at: int) -> Zone:
+def zone_without_sections(data: bytes, index: int) -> Zone:
     """Return one of the zones whose fields lie one behind the other."""
-    fields: tuple[Any, ...] = (*_FIELDS.unpack_from(data, at * _FIELDS.size), b"")
+    fields: tuple[Any, ...] = (*_FIELDS.unpack_from(data, index * _FIELDS.size), b"")
     return Zone(*fields)
 
 
@@ -203,22 +203,24 @@ class ZoneChunk:
     fields: npt.NDArray[np.void]
     values: Sequence[bytes]
 
-    def zone(self, at: int) -> Zone:
+    def zone(self, index: int) -> Zone:
         """Return one of them."""
-        value = self.values[at]
+        value = self.values[index]
         fields: tuple[Any, ...] = (*_FIELDS.unpack_from(value), value[_FIELDS.size :])
         return Zone(*fields)
 
     def may_hold_ids(self, ids: Int32s) -> npt.NDArray[np.bool_]:
         """Tell which blocks can have a row of some ids, as far as zones of one id say it."""
-        found = np.ones(len(self.values), dtype=np.bool_)
+        candidates = np.ones(len(self.values), dtype=np.bool_)
         sizes = np.fromiter(map(len, self.values), np.int64, len(self.values))
-        at = np.flatnonzero(sizes == _ONE_ID.itemsize)
-        if len(at):
-            ones = np.frombuffer(b"".join([self.values[one] for one in at.tolist()]), _ONE_ID)
+        of_one_id = np.flatnonzero(sizes == _ONE_ID.itemsize)
+        if len(of_one_id):
+            ones = np.frombuffer(
+                b"".join([self.values[one] for one in of_one_id.tolist()]), _ONE_ID
+            )
             is_one = (ones["tag"] == _TAG_DELTAS) & (ones["length"] == _DELTAS.size)
-            found[at] = ~is_one | np.isin(ones["id"], ids)
-        return found
+            candidates[of_one_id] = ~is_one | np.isin(ones["id"], ids)
+        return candidates
 
 
 def decode_zones(items: Sequence[tuple[bytes, bytes]], shard: int) -> ZoneChunk:
@@ -279,18 +281,18 @@ def encode_secondaries(secondaries: Int32s) -> bytes:
 
 def decode_secondaries(sections: bytes) -> Int64s | None:
     """Return the sorted set of secondaries in a zone's sections, or None if it holds none."""
-    at = 0
-    while at < len(sections):
-        tag, length = _SECTION.unpack_from(sections, at)
-        at += _SECTION.size
-        body = sections[at : at + length]
+    offset = 0
+    while offset < len(sections):
+        tag, length = _SECTION.unpack_from(sections, offset)
+        offset += _SECTION.size
+        body = sections[offset : offset + length]
         if tag == _TAG_BITMAP:
             bits = np.unpackbits(np.frombuffer(body, np.uint8, offset=4), bitorder="little")
             least: int = _LEAST.unpack_from(body)[0]
             return np.flatnonzero(bits) + least
         if tag == _TAG_DELTAS:
             return _decode_deltas(body)
-        at += length
+        offset += length
     return None
 
 
@@ -310,16 +312,16 @@ def _deltas_hold(body: bytes, ids: Int32s) -> bool:
         least: int = _DELTAS.unpack_from(body)[0]
         return int(ids[0]) == least if len(ids) == 1 else bool((ids == least).any())
     unique = _decode_deltas(body)
-    at = unique.searchsorted(ids)
-    return bool((unique[np.minimum(at, len(unique) - 1)] == ids).any())
+    positions = unique.searchsorted(ids)
+    return bool((unique[np.minimum(positions, len(unique) - 1)] == ids).any())
 
 
 def _bitmap_holds(body: bytes, ids: Int32s) -> bool:
     (least,) = _LEAST.unpack_from(body)
     bits = (len(body) - _LEAST.size) * 8
     if len(ids) == 1:
-        at = int(ids[0]) - least
-        return 0 <= at < bits and bool(body[_LEAST.size + (at >> 3)] >> (at & 7) & 1)
+        bit = int(ids[0]) - least
+        return 0 <= bit < bits and bool(body[_LEAST.size + (bit >> 3)] >> (bit & 7) & 1)
     at_many = ids.astype(np.int64) - least
     at_many = at_many[(at_many >= 0) & (at_many < bits)]
     flags = np.frombuffer(body, np.uint8, offset=_LEAST.size)
