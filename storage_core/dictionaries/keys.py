@@ -58,12 +58,12 @@ class KeyNumbers:
         self._shard = shard
         self._recent = _RecentKeys()
 
-    def number(self, rows: Rows, given: int) -> Numbered:
+    def number(self, rows: Rows, count: int) -> Numbered:
         """Return rows with their keys' numbers; nothing changes before `accept`.
 
         Args:
             rows: Rows with a column of keys.
-            given: How many keys have a number.
+            count: How many keys have a number.
 
         Raises:
             InvalidRequestError: There is no number left for a key.
@@ -71,20 +71,20 @@ class KeyNumbers:
         """
         values, codes = distinct(rows.envelope["key"])
         keys: list[Any] = values.to_pylist()
-        found = self._recent.find(keys)
-        unknown = [at for at, number in enumerate(found) if number is None]
+        numbered = self._recent.find(keys)
+        unknown = [position for position, number in enumerate(numbered) if number is None]
         new: dict[bytes, int] = {}
         if unknown:
-            stored = self._stored([keys[at] for at in unknown], given)
-            for at, number in zip(unknown, stored, strict=True):
+            stored = self._stored([keys[position] for position in unknown], count)
+            for position, number in zip(unknown, stored, strict=True):
                 if number is None:
-                    number = new[keys[at]] = given + len(new)  # noqa: PLW2901 - its own from here
-                found[at] = number
-            if given + len(new) > INT32_MAX:
-                message = f"the shard has numbered {given} keys, and can number no more"
+                    number = new[keys[position]] = count + len(new)  # noqa: PLW2901 - its own from here
+                numbered[position] = number
+            if count + len(new) > INT32_MAX:
+                message = f"the shard has numbered {count} keys, and can number no more"
                 raise InvalidRequestError(message, stream=self._stream, shard=self._shard)
         # The last is that of rows without a key, whose code is -1.
-        numbers = np.array([*found, NULL_KEY_NUMBER], dtype=np.int32)
+        numbers = np.array([*numbered, NULL_KEY_NUMBER], dtype=np.int32)
         return Numbered(rows.with_secondary(numbers[codes]), new)
 
     def accept(self, new: Mapping[bytes, int]) -> None:
@@ -92,12 +92,12 @@ class KeyNumbers:
         if new:
             self._recent.put(new)
 
-    def _stored(self, keys: list[bytes], given: int) -> list[int | None]:
-        found = self._load([PREFIX_KEY + key for key in keys])
+    def _stored(self, keys: list[bytes], count: int) -> list[int | None]:
+        values = self._load([PREFIX_KEY + key for key in keys])
         try:
             numbers = [
-                None if value is None else _given_number(key, value, given)
-                for key, value in zip(keys, found, strict=True)
+                None if value is None else _given_number(key, value, count)
+                for key, value in zip(keys, values, strict=True)
             ]
         except CorruptionError as error:
             raise error.placed(self._stream, self._shard) from error
@@ -128,13 +128,13 @@ def numbers_of(
     Raises:
         CorruptionError: An entry is no number that was given.
     """
-    found, given = [], _given(value_at(KEY_KEYS))
+    numbers, count = [], _given(value_at(KEY_KEYS))
     for key in keys:
         if key is None:
-            found.append(NULL_KEY_NUMBER)
+            numbers.append(NULL_KEY_NUMBER)
         elif (value := value_at(number_key(key))) is not None:
-            found.append(_given_number(key, value, given))
-    return tuple(found)
+            numbers.append(_given_number(key, value, count))
+    return tuple(numbers)
 
 
 class _RecentKeys:
@@ -151,36 +151,40 @@ class _RecentKeys:
 
     def find(self, keys: list[bytes]) -> list[int | None]:
         """Return the number of each key, None where it is not known here."""
-        found = list(map(self._young.get, keys))
-        if None in found and self._old:
-            unknown = [(at, keys[at]) for at, number in enumerate(found) if number is None]
+        numbers = list(map(self._young.get, keys))
+        if None in numbers and self._old:
+            unknown = [
+                (position, keys[position])
+                for position, number in enumerate(numbers)
+                if number is None
+            ]
             old = self._old
             again = {key: old[key] for _, key in unknown if key in old}
             if again:
-                for at, key in unknown:
-                    found[at] = again.get(key)
+                for position, key in unknown:
+                    numbers[position] = again.get(key)
                 self.put(again)
-        return found
+        return numbers
 
     def put(self, numbers: Mapping[bytes, int]) -> None:
         """Remember numbers; of very many only some."""
-        kept = dict(islice(numbers.items(), RECENT_KEYS_MAX))
-        size = sum(map(len, kept))
+        remembered = dict(islice(numbers.items(), RECENT_KEYS_MAX))
+        size = sum(map(len, remembered))
         if (
-            len(self._young) + len(kept) > RECENT_KEYS_MAX
+            len(self._young) + len(remembered) > RECENT_KEYS_MAX
             or self._young_bytes + size > RECENT_BYTES_MAX
         ):
             self._old, self._young, self._young_bytes = self._young, {}, 0
         if size <= RECENT_BYTES_MAX:
-            self._young |= kept
+            self._young |= remembered
             self._young_bytes += size
 
 
-def _given_number(key: bytes, value: bytes, given: int) -> int:
+def _given_number(key: bytes, value: bytes, count: int) -> int:
     number = decode_key_number(value)
-    if number is None or not 0 <= number < given:
-        found = f"{_shown(value)}, which is none" if number is None else number
-        message = f"the key {_shown(key)} has number {found}, and {given} were given"
+    if number is None or not 0 <= number < count:
+        reported = f"{_shown(value)}, which is none" if number is None else number
+        message = f"the key {_shown(key)} has number {reported}, and {count} were given"
         raise CorruptionError(message)
     return number
 

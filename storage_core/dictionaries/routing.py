@@ -61,6 +61,6 @@ def refuse_strange_keys(rows: Rows, mask: int, shard: int) -> None:
         return
     numbers = shards_of_keys(rows.envelope["key"], mask)
     if (numbers != shard).any():
-        at = int((numbers != shard).argmax())
-        message = f"the key of row {at} belongs to shard {int(numbers[at])}, not {shard}"
+        row = int((numbers != shard).argmax())
+        message = f"the key of row {row} belongs to shard {int(numbers[row])}, not {shard}"
         raise InvalidRequestError(message)

@@ -77,14 +77,14 @@ class SchemaNumbers:
         table = np.zeros(len(schemas), dtype=np.int32)
         new: dict[SchemaEntry, int] = {}
         given_here: dict[Identity, int] = {}
-        for at in used:
-            entry = schemas[at]
+        for position in used:
+            entry = schemas[position]
             number = given_here.get(entry.identity)
             if number is None:
                 number = self._known(entry.identity, given)
             if number is None:
                 number = new[entry] = given + len(new)
-            table[at] = given_here[entry.identity] = number
+            table[position] = given_here[entry.identity] = number
         if given + len(new) > INT32_MAX:
             message = f"the shard has numbered {given} schemas, and can number no more"
             raise InvalidRequestError(message, stream=self._stream, shard=self._shard)
@@ -97,21 +97,21 @@ class SchemaNumbers:
         for entry, number in new.items():
             self._remember(entry.identity, number)
 
-    def _known(self, identity: Identity, given: int) -> int | None:
+    def _known(self, identity: Identity, count: int) -> int | None:
         number = self._recent.get(identity)
-        if number is None and given:
+        if number is None and count:
             (value,) = self._load([schema_number_key(*identity)])
             if value is not None:
-                number = self._given_number(identity, value, given)
+                number = self._given_number(identity, value, count)
                 self._remember(identity, number)
         return number
 
-    def _given_number(self, identity: Identity, value: bytes, given: int) -> int:
+    def _given_number(self, identity: Identity, value: bytes, count: int) -> int:
         number = decode_schema_number(value)
-        if number is None or not 0 <= number < given:
+        if number is None or not 0 <= number < count:
             message = (
                 f"schema {identity[0]} with fingerprint {identity[1].hex()} has {value!r} for its "
-                f"number, and {given} were given"
+                f"number, and {count} were given"
             )
             raise CorruptionError(message, stream=self._stream, shard=self._shard)
         return number
@@ -124,12 +124,12 @@ class SchemaNumbers:
 
 def checked_schemas(schemas: object) -> tuple[SchemaEntry, ...]:
     """Return the schemas that a caller names, or refuse them."""
-    given = tuple(schemas) if isinstance(schemas, Iterable) else (schemas,)
-    for entry in given:
+    entries = tuple(schemas) if isinstance(schemas, Iterable) else (schemas,)
+    for entry in entries:
         if type(entry) is not SchemaEntry:
             message = f"schemas are SchemaEntry values, not {entry!r}"
             raise InvalidRequestError(message)
-    return given
+    return entries
 
 
 def put_new_schemas(batch: Batch, new: Mapping[SchemaEntry, int], given: int) -> int:
