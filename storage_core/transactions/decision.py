@@ -90,10 +90,10 @@ def heard(staging: Staging, transaction: AnyId, shards: Shards = NO_SHARDS) -> D
             return Decision()
         return Decision(is_done=True, contents=mark.contents.get(transaction.number))
     is_given_up = given_up_note(directory).exists()  # 3
-    asked = (shard.transactions.progress(name_of(transaction)) for shard in shards.values())
-    found = [progress for progress in asked if progress is not None]
-    is_done = bool(found) and all(one.is_done for one in found) and not is_given_up  # 4
-    rows_total = found[0].rows_of_all_shards if found else None
+    reported = (shard.transactions.progress(name_of(transaction)) for shard in shards.values())
+    progresses = [progress for progress in reported if progress is not None]
+    is_done = bool(progresses) and all(one.is_done for one in progresses) and not is_given_up  # 4
+    rows_total = progresses[0].rows_of_all_shards if progresses else None
     return Decision(is_done=is_done, is_given_up=is_given_up, rows_total=rows_total)
 
 
@@ -103,10 +103,10 @@ def decision_of(staging: Staging, transaction: AnyId, shards: Shards = NO_SHARDS
     Raises:
         CorruptionError: The mark of its series, or a manifest is damaged that may be of it.
     """
-    known = heard(staging, transaction, shards)
-    if not known.is_made and isinstance(transaction, TransactionId):
+    decision = heard(staging, transaction, shards)
+    if not decision.is_made and isinstance(transaction, TransactionId):
         return Decision(is_done=_is_passed(staging, transaction))
-    return known
+    return decision
 
 
 def is_needed(staging: Staging, transaction: str, kind: int) -> bool:
@@ -117,11 +117,11 @@ def is_needed(staging: Staging, transaction: str, kind: int) -> bool:
     """
     numbered = id_of_name(transaction) if kind == KIND_NUMBERED else None
     try:
-        known = heard(staging, numbered or transaction)
+        decision = heard(staging, numbered or transaction)
     except CorruptionError:
         # Its own series is told; to others the damage is nothing.
         return True
-    return known.manifest is not None or not (known.is_done or numbered is None)
+    return decision.manifest is not None or not (decision.is_done or numbered is None)
 
 
 def publish(
@@ -141,19 +141,19 @@ def publish(
         UnavailableError: Staged files are gone; nothing was decided.
         ForeignDataError: It was decided with other contents.
     """
-    known = decision_of(staging, transaction, shards)
-    _refuse_other(staging, known.contents, contents)
-    if parts and not known.is_made:
+    decision = decision_of(staging, transaction, shards)
+    _refuse_other(staging, decision.contents, contents)
+    if parts and not decision.is_made:
         _check_there(staging, transaction, parts)
         return Decision(write_manifest(staging, transaction, parts, contents))
-    if known.manifest is None:
+    if decision.manifest is None:
         if isinstance(transaction, TransactionId):
-            if known.is_done:
+            if decision.is_done:
                 note_skipped(staging.stream, transaction.series)
             else:
                 write_mark(staging.stream, transaction, contents)
         remove_transaction(staging.of(transaction))
-    return known
+    return decision
 
 
 def rows_gone(staging: Staging, transaction: AnyId, path: Path) -> UnavailableError:
@@ -177,11 +177,11 @@ def _is_passed(staging: Staging, transaction: TransactionId) -> bool:
     )
 
 
-def _refuse_other(staging: Staging, known: Contents | None, contents: Contents | None) -> None:
-    if contents is None or known is None or contents == known:
+def _refuse_other(staging: Staging, decided: Contents | None, contents: Contents | None) -> None:
+    if contents is None or decided is None or contents == decided:
         return
     message = (
-        f"the transaction is decided with {known.rows} rows, and comes again with "
+        f"the transaction is decided with {decided.rows} rows, and comes again with "
         f"{contents.rows} other ones; give what follows an id of its own"
     )
     raise ForeignDataError(message, stream=staging.stream.name)

@@ -82,12 +82,12 @@ def _land(staging: Staging, manifest: Manifest, shard: Shard) -> None:
         if not manifest.is_published:
             _refuse_if_removed(staging, manifest, shard)
             return
-        known = shard.transactions.progress(manifest.transaction)
+        recorded = shard.transactions.progress(manifest.transaction)
         rows_total = sum(part.rows for part in manifest.shards[shard.context.number])
         planned = TransactionProgress(0, rows_total, manifest.rows_total, 0)
-        if known is not None:
-            _refuse_other_rows(manifest, planned, known, shard)
-        if known is not None and known.is_done:
+        if recorded is not None:
+            _refuse_other_rows(manifest, planned, recorded, shard)
+        if recorded is not None and recorded.is_done:
             # Done in the store is not yet durable.
             shard.commit_path(None, durable=True)
         else:
@@ -95,7 +95,7 @@ def _land(staging: Staging, manifest: Manifest, shard: Shard) -> None:
 
             def append() -> None:
                 # The tail is asked only here; what stood before is behind it by now.
-                _append(manifest, known or replace(planned, begin=shard.tail.next), shard)
+                _append(manifest, recorded or replace(planned, begin=shard.tail.next), shard)
 
             shard.publish_at_end(append)
 
@@ -108,13 +108,13 @@ def _refuse_if_removed(staging: Staging, manifest: Manifest, shard: Shard) -> No
 
 
 def _refuse_other_rows(
-    manifest: Manifest, planned: TransactionProgress, known: TransactionProgress, shard: Shard
+    manifest: Manifest, planned: TransactionProgress, recorded: TransactionProgress, shard: Shard
 ) -> None:
     numbers = planned.rows_total, planned.rows_of_all_shards
-    if numbers != (known.rows_total, known.rows_of_all_shards):
+    if numbers != (recorded.rows_total, recorded.rows_of_all_shards):
         message = (
-            f"transaction {manifest.transaction!r} has {known.rows_total} rows here and "
-            f"{known.rows_of_all_shards} in all, and is staged again with {numbers[0]} and "
+            f"transaction {manifest.transaction!r} has {recorded.rows_total} rows here and "
+            f"{recorded.rows_of_all_shards} in all, and is staged again with {numbers[0]} and "
             f"{numbers[1]}; open with give_up_transactions to forget what is staged"
         )
         raise InvalidRequestError(message, shard=shard.context.number)
@@ -142,7 +142,7 @@ def _write(
     manifest: Manifest, rows: Rows | None, progress: TransactionProgress, shard: Shard
 ) -> None:
     beside = Batch()
-    kept = shard.options.transactions_kept if manifest.id is None else None
-    ledger = shard.transactions.put(beside, manifest.transaction, progress, kept)
+    remembered = shard.options.transactions_kept if manifest.id is None else None
+    ledger = shard.transactions.put(beside, manifest.transaction, progress, remembered)
     shard.commit_path(Entry(rows, beside=beside), durable=False)
     shard.transactions.accept(ledger)

@@ -42,7 +42,7 @@ def give_up(staging: Staging, transaction: str, shards: Shards, shards_total: in
 
 
 def _has_landed_by_half(transaction: str, shards: Shards) -> bool:
-    found = [shard.transactions.progress(transaction) for shard in shards.values()]
-    done = [progress for progress in found if progress is not None and progress.is_done]
+    recorded = [shard.transactions.progress(transaction) for shard in shards.values()]
+    done = [progress for progress in recorded if progress is not None and progress.is_done]
     landed = sum(progress.rows_total for progress in done)
     return bool(done) and landed < done[0].rows_of_all_shards

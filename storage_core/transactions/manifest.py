@@ -67,8 +67,8 @@ class Staging:
 
     def directories(self) -> list[Path]:
         """Return those of all transactions."""
-        found = self.directory.iterdir() if self.directory.is_dir() else ()
-        return sorted(path for path in found if path.is_dir())
+        paths = self.directory.iterdir() if self.directory.is_dir() else ()
+        return sorted(path for path in paths if path.is_dir())
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +252,8 @@ def remove_attempts(directory: Path, attempts: Iterable[str]) -> None:
     Under the stream's lock.
     """
     manifest = read_manifest(directory)
-    kept = set() if manifest is None else attempts_of(manifest.shards)
-    for attempt in set(attempts) - kept:
+    published = set() if manifest is None else attempts_of(manifest.shards)
+    for attempt in set(attempts) - published:
         shutil.rmtree(directory / attempt, ignore_errors=True)
     with suppress(OSError):
         directory.rmdir()

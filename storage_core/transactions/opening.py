@@ -38,9 +38,9 @@ def shard_numbers(files: StreamFiles, shards: object) -> Sequence[int]:
     Raises:
         InvalidRequestError: There is none of a number, or they are not numbers.
     """
-    there = sorted(files.settings.lineages)
+    existing = sorted(files.settings.lineages)
     if shards is None:
-        return there
+        return existing
     try:
         numbers = sorted({index(number) for number in shards})  # type: ignore[attr-defined]
     except TypeError as error:
@@ -48,8 +48,8 @@ def shard_numbers(files: StreamFiles, shards: object) -> Sequence[int]:
         raise InvalidRequestError(message, stream=files.meta.name) from error
     unknown = [number for number in numbers if number not in files.settings.lineages]
     if unknown or not numbers:
-        known = f"{there[0]} to {there[-1]}" if there else "none yet"
-        message = f"there are no shards {unknown}; there are {known}"
+        existing_range = f"{existing[0]} to {existing[-1]}" if existing else "none yet"
+        message = f"there are no shards {unknown}; there are {existing_range}"
         raise InvalidRequestError(message, stream=files.meta.name)
     return numbers
 

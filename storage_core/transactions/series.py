@@ -84,10 +84,10 @@ class TransactionId:
 
 def id_of_name(name: str) -> TransactionId | None:
     """Return the id of a transaction with a number from its name in the shards."""
-    found = _NUMBER.search(name)
-    if found is None or not name.startswith(NAME_PREFIX):
+    match = _NUMBER.search(name)
+    if match is None or not name.startswith(NAME_PREFIX):
         return None
-    return TransactionId(name[len(NAME_PREFIX) : found.start()], int(found[1]))
+    return TransactionId(name[len(NAME_PREFIX) : match.start()], int(match[1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +130,9 @@ def write_mark(stream: Path, transaction: TransactionId, contents: Contents | No
     held = {} if mark is None else dict(mark.contents)
     if contents is not None:
         held[number] = contents
-    kept = {n: held[n] for n in sorted(held)[-CONTENTS_KEPT_MAX:]}
+    newest = {n: held[n] for n in sorted(held)[-CONTENTS_KEPT_MAX:]}
     skipped = 0 if mark is None else mark.skipped
-    _write_mark(stream, transaction.series, Mark(number, kept, skipped))
+    _write_mark(stream, transaction.series, Mark(number, newest, skipped))
 
 
 def note_skipped(stream: Path, series: str) -> None:
@@ -148,11 +148,11 @@ def claim(stream: Path, name: str, owner: str, *, takes_over: bool) -> str:
     Under the stream's lock.
     """
     document = _read(stream, name, _OWNER_FILE) or {}
-    found = document.get("owner")
-    if found is None or (found != owner and takes_over):
+    holder = document.get("owner")
+    if holder is None or (holder != owner and takes_over):
         _write(stream, name, _OWNER_FILE, {"owner": owner})
         return owner
-    return str(found)
+    return str(holder)
 
 
 def _decode_mark(document: dict[str, Any]) -> Mark:

@@ -37,9 +37,9 @@ _GIVEN_BYTES_TARGET: Final = 16 * 2**20
 def read_sorted(directory: Path, parts: Sequence[StagedPart]) -> Iterator[Rows]:
     """Yield the rows of a shard's sorted parts that are whole."""
     for group in merge_groups(parts):
-        known: dict[SchemaEntry, int] = {}
-        for batch in _merged(directory, group, known):
-            schemas = tuple(known) if SCHEMA in batch.schema.names else ()
+        numbers: dict[SchemaEntry, int] = {}
+        for batch in _merged(directory, group, numbers):
+            schemas = tuple(numbers) if SCHEMA in batch.schema.names else ()
             yield rows_from_arrow(batch, PAYLOAD_BYTES_MAX, schemas=schemas)
 
 
@@ -58,11 +58,11 @@ def merge_groups(parts: Iterable[StagedPart]) -> list[tuple[StagedPart, ...]]:
 
 
 def _merged(
-    directory: Path, parts: Sequence[StagedPart], known: dict[SchemaEntry, int]
+    directory: Path, parts: Sequence[StagedPart], numbers: dict[SchemaEntry, int]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of parts, whose schemas count through those that are known of all parts."""
     with ExitStack() as files:
-        runs = [_Run(directory, part, files, known) for part in parts]
+        runs = [_Run(directory, part, files, numbers) for part in parts]
         while runs:
             taken = _taken(runs)
             runs = [run for run in runs if run.goes_on()]
@@ -101,12 +101,12 @@ def _as_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
         return concat(batches)
     tables = [pa.Table.from_batches([batch]) for batch in batches]
     table = pa.concat_tables(tables, promote_options="default")
-    (one, *others) = table.combine_chunks().to_batches()
+    (joined, *others) = table.combine_chunks().to_batches()
     if others:
         # Values of one column beyond what 32-bit offsets reach stay in several.
         message = f"{table.num_rows} staged rows do not fit in one batch; nothing was dropped"
         raise UnavailableError(message)
-    return one
+    return joined
 
 
 class _Run:
@@ -116,14 +116,16 @@ class _Run:
     _batch: pa.RecordBatch
 
     def __init__(
-        self, directory: Path, part: StagedPart, files: ExitStack, known: dict[SchemaEntry, int]
+        self, directory: Path, part: StagedPart, files: ExitStack, numbers: dict[SchemaEntry, int]
     ) -> None:
         self._path = directory / part.file
         file = files.enter_context(pa.OSFile(str(self._path), "rb"))
         file.seek(part.start)
         batches = files.enter_context(pa.ipc.open_stream(file))
         schemas = schemas_of_part(batches.schema)
-        self._schemas = np.array([known.setdefault(one, len(known)) for one in schemas], np.int32)
+        self._schemas = np.array(
+            [numbers.setdefault(one, len(numbers)) for one in schemas], np.int32
+        )
         self._batches = iter(batches)
         self.rows_left = part.rows
         self._read()
@@ -159,6 +161,6 @@ class _Run:
         """Return a batch whose schemas count through those of all parts."""
         if (self._schemas == np.arange(len(self._schemas))).all():
             return batch
-        at = batch.schema.get_field_index(SCHEMA)
-        column = int_array(self._schemas).take(batch.column(at))
-        return batch.set_column(at, SCHEMA, column)
+        index = batch.schema.get_field_index(SCHEMA)
+        column = int_array(self._schemas).take(batch.column(index))
+        return batch.set_column(index, SCHEMA, column)

@@ -140,8 +140,8 @@ class PartsWriter:
         """Return rows whose schemas count through those of the attempt."""
         if not rows.schemas:
             return rows
-        known = self._schemas
-        places = [known.setdefault(entry, len(known)) for entry in rows.schemas]
+        numbers = self._schemas
+        places = [numbers.setdefault(entry, len(numbers)) for entry in rows.schemas]
         column = int_array(np.array(places, np.int32)).take(rows.envelope[SCHEMA])
         return rows.with_schemas(column)
 
@@ -240,9 +240,9 @@ class StagingWriter:
                 does not cast without loss; a payload is too large, or a schema is none.
         """
         self._home.refuse_elsewhere()
-        known = checked_schemas(schemas)
+        checked = checked_schemas(schemas)
         rows = rows_from_arrow(
-            batch, self._payload_bytes_max, has_keys=self._has_keys, schemas=known
+            batch, self._payload_bytes_max, has_keys=self._has_keys, schemas=checked
         )
         self._writer.gather(rows)
 

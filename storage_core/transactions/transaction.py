@@ -67,20 +67,23 @@ class Transaction:
         self._name = name
         self._rows_total = rows_total
         self._shards = shards
-        one = next(iter(shards.values()))
-        mask, self._payload_bytes_max = one.context.meta.shard_mask, one.options.payload_bytes_max
+        shard = next(iter(shards.values()))
+        mask, self._payload_bytes_max = (
+            shard.context.meta.shard_mask,
+            shard.options.payload_bytes_max,
+        )
         assert mask is not None, "a stream with an origin has no transactions"
         self._mask = mask
-        self._has_keys = one.context.meta.has_keys
-        self._builder = RecordBuilder(one.options)
+        self._has_keys = shard.context.meta.has_keys
+        self._builder = RecordBuilder(shard.options)
         self._writer = PartsWriter(self._begin, mask, keeps_order=True, has_keys=self._has_keys)
         self._is_over = False
         self._is_in_doubt = False
         self._home = Home()
         with file_errors(staging.directory, "looking for a transaction"):
-            known = self._known()
-        self._manifest = known.manifest
-        self.is_replay = known.is_made
+            decision = self._known()
+        self._manifest = decision.manifest
+        self.is_replay = decision.is_made
 
     def append(self, primary: int, secondary: int, payload: bytes | None, version: int = 0) -> None:
         """Stage one record."""
@@ -105,9 +108,9 @@ class Transaction:
         self._refuse_if_over()
         if self.is_replay:
             return
-        known = checked_schemas(schemas)
+        checked = checked_schemas(schemas)
         rows = rows_from_arrow(
-            batch, self._payload_bytes_max, has_keys=self._has_keys, schemas=known
+            batch, self._payload_bytes_max, has_keys=self._has_keys, schemas=checked
         )
         shards = shards_of_rows(rows, self._mask, has_keys=self._has_keys)
         for shard in np.unique(shards).tolist():
@@ -158,10 +161,10 @@ class Transaction:
                 file_errors(self._staging.directory, "staging a transaction"),
                 self._staging.locked(),
             ):
-                known = publish(self._staging, self._name, parts, shards=self._shards)
-            self._refuse_other_total(known.rows_total)
-            self.is_replay = known.is_done
-            self._manifest = known.manifest
+                decision = publish(self._staging, self._name, parts, shards=self._shards)
+            self._refuse_other_total(decision.rows_total)
+            self.is_replay = decision.is_done
+            self._manifest = decision.manifest
 
     def _stage_records(self) -> None:
         if self._is_in_doubt:
@@ -210,14 +213,14 @@ class Transaction:
             self._abandon()
 
     def _known(self) -> Decision:
-        known = decision_of(self._staging, self._name, self._shards)
-        self._refuse_other_total(known.rows_total)
-        return known
+        decision = decision_of(self._staging, self._name, self._shards)
+        self._refuse_other_total(decision.rows_total)
+        return decision
 
-    def _refuse_other_total(self, known: int | None) -> None:
-        if known not in (None, self._rows_total):
+    def _refuse_other_total(self, decided: int | None) -> None:
+        if decided not in (None, self._rows_total):
             message = (
-                f"transaction {self._name!r} was made with {known} rows, not {self._rows_total}"
+                f"transaction {self._name!r} was made with {decided} rows, not {self._rows_total}"
             )
             raise InvalidRequestError(message)
 
