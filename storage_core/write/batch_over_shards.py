@@ -59,14 +59,14 @@ def _write(parts: Sequence[tuple[Shard, Rows]]) -> AppendReport:
     except BaseException as error:
         if len(written) == len(parts):
             raise
-        at, *rest = [shard.context.number for shard, _ in parts[len(written) :]]
-        told = (
-            f"rows of this batch are in shards {sorted(written)}, may be in shard {at}, "
+        uncertain, *rest = [shard.context.number for shard, _ in parts[len(written) :]]
+        outcome = (
+            f"rows of this batch are in shards {sorted(written)}, may be in shard {uncertain}, "
             f"are not in shards {rest}; appending it again would double them"
         )
         if not isinstance(error, ShardlogError):
-            error.add_note(told)
+            error.add_note(outcome)
             raise
-        message = f"{error.message}; {told}"
-        raise ShardPoisonedError(message, stream=error.stream, shard=at) from error
+        message = f"{error.message}; {outcome}"
+        raise ShardPoisonedError(message, stream=error.stream, shard=uncertain) from error
     return reduce(AppendReport.plus, written.values(), AppendReport())

@@ -80,10 +80,10 @@ def _filled_cuts(filled: Int64s, records_max: int, bytes_max: int) -> list[int]:
     count = len(filled)
     cuts = [0]
     while cuts[-1] < count:
-        at = cuts[-1]
-        before = int(filled[at - 1]) if at else 0
+        begin = cuts[-1]
+        before = int(filled[begin - 1]) if begin else 0
         full = int(np.searchsorted(filled, before + bytes_max))
-        cuts.append(min(count, at + records_max, max(at, full) + 1))
+        cuts.append(min(count, begin + records_max, max(begin, full) + 1))
     return cuts
 
 

@@ -95,8 +95,8 @@ def _count_stored(view: ShardView, addresses: npt.NDArray[np.int64], tail: int) 
         dead = [address for address, _ in view.dead_letters(start, end)]
         is_known |= np.isin(old, dead)
     if not is_known.all():
-        at = int(old[~is_known][0])
-        message = f"address {at} lies below the tail {tail}, but nothing was stored there"
+        unstored = int(old[~is_known][0])
+        message = f"address {unstored} lies below the tail {tail}, but nothing was stored there"
         raise InvalidRequestError(message, stream=view.stream, shard=view.shard)
     return count
 

@@ -222,7 +222,7 @@ def checked_dead_letters(
     if addresses is not None:
         both = np.isin(np.fromiter(dead_letters, np.int64, len(dead_letters)), addresses)
         if both.any():
-            at = list(dead_letters)[int(both.argmax())]
-            message = f"address {at} is given to a row and to a dead letter"
+            repeated = list(dead_letters)[int(both.argmax())]
+            message = f"address {repeated} is given to a row and to a dead letter"
             raise InvalidRequestError(message)
     return tuple(sorted(dead_letters.items()))

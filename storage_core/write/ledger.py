@@ -50,8 +50,8 @@ class ShardTransactions:
         begun = self._ledger.begun
         if begun is not None and begun[0] == transaction:
             return begun[1]
-        (found,) = self._load([done_key(transaction)])
-        return None if found is None else decode_progress(found)
+        (value,) = self._load([done_key(transaction)])
+        return None if value is None else decode_progress(value)
 
     def unfinished(self) -> str | None:
         """Return the transaction of which only a part is written."""

@@ -22,8 +22,8 @@ from storage_core.store.key_value import Batch
 
 def knows_loss(state: ShardState, found: AddressRange) -> bool:
     """Tell whether a range is known to be lost or given up."""
-    known = (*state.lost, *state.gaps)
-    return any(one.start <= found.start and found.end <= one.end for one in known)
+    recorded = (*state.lost, *state.gaps)
+    return any(one.start <= found.start and found.end <= one.end for one in recorded)
 
 
 def note_loss(state: ShardState, found: AddressRange) -> tuple[Batch, ShardState]:
@@ -41,12 +41,12 @@ def give_up_loss(state: ShardState, start: int, end: int, shard: int) -> tuple[B
     """
     touched = [lost for lost in state.lost if lost.overlaps(start, end)]
     if not touched or any(lost.start < start or end < lost.end for lost in touched):
-        known = [(lost.start, lost.end) for lost in state.lost]
-        message = f"[{start}, {end}) must hold whole lost ranges; lost are {known}"
+        lost_ranges = [(lost.start, lost.end) for lost in state.lost]
+        message = f"[{start}, {end}) must hold whole lost ranges; lost are {lost_ranges}"
         raise InvalidRequestError(message, shard=shard)
     batch = Batch()
     for lost in touched:
         batch.delete(lost_key(lost.start))
         batch.put(gap_key(lost.start), encode_range_end(lost.end, "given up"))
-    kept = tuple(lost for lost in state.lost if lost not in touched)
-    return batch, replace(state, lost=kept, gaps=tuple(sorted([*state.gaps, *touched])))
+    remaining = tuple(lost for lost in state.lost if lost not in touched)
+    return batch, replace(state, lost=remaining, gaps=tuple(sorted([*state.gaps, *touched])))

@@ -109,16 +109,16 @@ class ShardWriting:
             judged = judge(rows.primary, groups, before.primary, rules)
         else:
             before = self._heads.find(groups.ids, unused)
-            given = entry.states, rows.primary, groups, before.primary, rules.jitter
-            judged = as_given(*given)
+            arguments = entry.states, rows.primary, groups, before.primary, rules.jitter
+            judged = as_given(*arguments)
         late, ahead, expired = state_counts(judged.states)
         if addresses is None:
             if expired and judged.states is not None:
-                kept = np.flatnonzero(judged.states != State.EXPIRED)
-                rows = rows.take(kept)
-                states = judged.states[kept]
+                unexpired = np.flatnonzero(judged.states != State.EXPIRED)
+                rows = rows.take(unexpired)
+                states = judged.states[unexpired]
                 judged = replace(judged, states=states if states.any() else None)
-                groups = Grouping(groups.ids, groups.codes[kept])
+                groups = Grouping(groups.ids, groups.codes[unexpired])
             if state.tail.next + len(rows) > ADDRESS_MAX:
                 raise no_address_left(self._meta.name, self._place.shard)
             addresses = np.arange(state.tail.next, state.tail.next + len(rows))
@@ -250,9 +250,9 @@ def _put_flagged(batch: Batch, judged: JudgedEntry, scheme: WindowScheme, now_ms
     states = judged.states
     if states is None:
         return
-    at = np.flatnonzero((states == State.LATE) | (states == State.AHEAD))
-    rows, addresses = judged.rows.take(at), judged.addresses[at]
-    for key, value in encode_late_rows(rows, states[at], addresses, scheme, now_ms):
+    positions = np.flatnonzero((states == State.LATE) | (states == State.AHEAD))
+    rows, addresses = judged.rows.take(positions), judged.addresses[positions]
+    for key, value in encode_late_rows(rows, states[positions], addresses, scheme, now_ms):
         batch.put(key, value)
         if value[0] == State.AHEAD:
             batch.put(ahead_key_of(key), b"")

@@ -200,10 +200,10 @@ def _settle(
     state = replace(state, tail=tail)
     with closing(_view_of(context, store, state)) as view:
         lost.extend(replay_heads(view, heads))
-    known = set(state.lost)
-    for found in lost:
-        if found not in known:
-            batch.put(lost_key(found.start), encode_range_end(found.end))
+    recorded = set(state.lost)
+    for lost_range in lost:
+        if lost_range not in recorded:
+            batch.put(lost_key(lost_range.start), encode_range_end(lost_range.end))
     batch.put(KEY_NEXT, encode_tail(tail))
     store.write(batch)
     store.sync()

@@ -263,13 +263,17 @@ class Shard:
         Those that are gone already are let be, and not counted again.
         """
         with self.guard.appending():
-            there = self._store.get_many([dead_letter_key(one) for one in addresses])
-            found = tuple(one for one, raw in zip(addresses, there, strict=True) if raw is not None)
-            if found:
-                self.commit_path(Entry(None, cleared=found, are_dropped=are_dropped), durable=False)
-        if found:
+            values = self._store.get_many([dead_letter_key(one) for one in addresses])
+            present = tuple(
+                one for one, raw in zip(addresses, values, strict=True) if raw is not None
+            )
+            if present:
+                self.commit_path(
+                    Entry(None, cleared=present, are_dropped=are_dropped), durable=False
+                )
+        if present:
             self.commit_path(None, durable=True)
-        return len(found)
+        return len(present)
 
     def raise_floor(self, floor: int) -> None:
         """Judge what comes from here on by a floor; it goes to disk with what is written next."""
@@ -334,15 +338,15 @@ class Shard:
         """
         self.guard.refuse_if_closed()
         strays = self.tail.counters.strays
-        asked = routed_here(request, self.context.meta, strays)
-        if asked is None:
+        routed = routed_here(request, self.context.meta, strays)
+        if routed is None:
             return
-        with closing(self.views.asked_for(asked), self.note_lost) as view:
+        with closing(self.views.asked_for(routed), self.note_lost) as view:
             if view.state.tail.counters.strays and not strays:
                 # The shard's first strays came in between; their ids are left out of what is asked.
                 yield from self.scan(request)
                 return
-            for batch, _ in scan_view(view, asked):
+            for batch, _ in scan_view(view, routed):
                 yield batch
 
     def state(self) -> ShardFacts:
@@ -471,10 +475,10 @@ class Shard:
             self._marker.publish(marker.committed)
 
     def _note_block(self, block: AddressRange, *, with_parts: bool) -> None:
-        known = self._standing.state
+        state = self._standing.state
         # What has expired since it was found, or was trimmed, is not lost.
-        begin = known.start if with_parts else max(known.start, known.trimmed)
+        begin = state.start if with_parts else max(state.start, state.trimmed)
         is_there = block.end > begin
-        if self.guard.is_usable and is_there and not knows_loss(known, block):
-            step = partial(self._write_loss, *note_loss(known, block))
+        if self.guard.is_usable and is_there and not knows_loss(state, block):
+            step = partial(self._write_loss, *note_loss(state, block))
             self.guard.finish(self.guard.commit_lock, step)

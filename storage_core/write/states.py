@@ -73,10 +73,10 @@ def as_given(
     behind = is_normal & (primaries < before)
     wrong = behind & (primaries < _least_normal(before, jitter))
     if wrong.any():
-        at = int(wrong.argmax())
+        row = int(wrong.argmax())
         message = (
-            f"row {at} has state {State.NORMAL} and primary {int(primaries[at])}, and its id has "
-            f"had {int(before[at])}: that is late where the jitter is {jitter}"
+            f"row {row} has state {State.NORMAL} and primary {int(primaries[row])}, and its id has "
+            f"had {int(before[row])}: that is late where the jitter is {jitter}"
         )
         raise InvalidRequestError(message)
     return Judged(None if is_normal.all() else states, after, int(np.count_nonzero(behind)))

@@ -72,24 +72,24 @@ class ShardViews:
         A key may get its number and its first rows before the heads' moment. A number stays, so
         there is one look more at most for each key.
         """
-        found: tuple[int, ...] = ()
+        numbers: tuple[int, ...] = ()
         while True:
-            view = self.with_heads(np.unique(np.array(found, np.int32)))
+            view = self.with_heads(np.unique(np.array(numbers, np.int32)))
             try:
-                asked, found = found, numbers_in(view, keys)
+                previous, numbers = numbers, numbers_in(view, keys)
             except BaseException:
                 view.close()
                 raise
-            if found == asked:
+            if numbers == previous:
                 return view
             view.close()
 
     def whole(self) -> ShardView:
         """Return all that is written, committed or not."""
         self._guard.refuse_if_closed()
-        one = self._context
+        context = self._context
         store = self._moment()[1]
-        return whole_view(one.place, one.meta, one.born, store, self._blocks_for)
+        return whole_view(context.place, context.meta, context.born, store, self._blocks_for)
 
     def _moment(self) -> tuple[ShardState, StoreView]:
         """Return where the shard stands, and a view that holds all that this covers.
@@ -108,8 +108,10 @@ class ShardViews:
     def _at(self, committed: int, in_memory: HeadTable | None) -> ShardView:
         state, store = self._moment()
         heads_for = None if in_memory is None else partial(heads_of, in_memory)
-        one = self._context
-        view = ShardView(one.place, one.meta, state, committed, store, self._blocks_for, heads_for)
+        context = self._context
+        view = ShardView(
+            context.place, context.meta, state, committed, store, self._blocks_for, heads_for
+        )
         view.has_index = self._has_index()
         view.has_whole_heads = True
         return view

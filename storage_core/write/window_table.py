@@ -18,11 +18,11 @@ class WindowTable:
     def __init__(self, load: Callable[[list[bytes]], list[bytes | None]]) -> None:
         """Remember none yet; `load` looks any that is not known up in the writer's store."""
         self._load = load
-        self._known: dict[int, Window] = {}
+        self._windows: dict[int, Window] = {}
 
     def widen(self, added: dict[int, Window]) -> dict[int, Window]:
         """Return the windows as they will be, without remembering them yet."""
-        missing = [number for number in added if number not in self._known]
+        missing = [number for number in added if number not in self._windows]
         stored = self._load([window_key(number) for number in missing]) if missing else ()
         before = {
             number: decode_window(data)
@@ -30,16 +30,16 @@ class WindowTable:
             if data is not None
         }
         return {
-            number: (self._known.get(number) or before.get(number) or Window()).widened(window)
+            number: (self._windows.get(number) or before.get(number) or Window()).widened(window)
             for number, window in added.items()
         }
 
     def accept(self, windows: dict[int, Window]) -> None:
         """Remember windows that were written."""
-        self._known.update(windows)
-        while len(self._known) > WINDOWS_MAX:
-            del self._known[next(iter(self._known))]
+        self._windows.update(windows)
+        while len(self._windows) > WINDOWS_MAX:
+            del self._windows[next(iter(self._windows))]
 
     def forget(self) -> None:
         """Forget all: some are gone."""
-        self._known = {}
+        self._windows = {}
