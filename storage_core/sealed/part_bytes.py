@@ -96,18 +96,18 @@ class PartBytes:
         behind_first, end = np.searchsorted(offsets, [begin + 1, begin + size]).tolist()
         first = max(0, behind_first - 1)
         chunks = [self._chunk(at) for at in range(first, end)]
-        found = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         skipped = begin - int(offsets[first])
         # Of bytes objects this makes no copy where all of one is asked for.
-        return found[skipped : skipped + size]
+        return data[skipped : skipped + size]
 
-    def _chunk(self, at: int) -> bytes:
-        offset, size = int(self._table.offsets[at]), int(self._table.sizes[at])
-        found = os.pread(self._file.fileno(), size, offset)
-        if len(found) < size or xxhash.xxh3_64_intdigest(found) != int(self._table.digests[at]):
+    def _chunk(self, index: int) -> bytes:
+        offset, size = int(self._table.offsets[index]), int(self._table.sizes[index])
+        data = os.pread(self._file.fileno(), size, offset)
+        if len(data) < size or xxhash.xxh3_64_intdigest(data) != int(self._table.digests[index]):
             message = f"bytes {offset} to {offset + size} of a part are not as they were published"
             raise CorruptionError(message, path=self._path)
-        return found
+        return data
 
 
 def unread(path: Path, error: Exception) -> Exception:
@@ -128,10 +128,10 @@ def unread(path: Path, error: Exception) -> Exception:
             return forbidden
         # What Arrow finds wrong with the bytes comes as an OSError too, without a number.
         if error.errno is not None:
-            what = os.strerror(error.errno)
+            reason = os.strerror(error.errno)
             if error.errno in _NO_FILE:
-                return CorruptionError(f"{doing}: {what}", path=path)
-            return UnavailableError(f"{doing} now: {what}", path=path)
+                return CorruptionError(f"{doing}: {reason}", path=path)
+            return UnavailableError(f"{doing} now: {reason}", path=path)
     if isinstance(error, MemoryError):
         message = f"{doing} now: {str(error) or 'there is no memory for it'}"
         return UnavailableError(message, path=path)
@@ -226,9 +226,9 @@ def _blocks_outside(file: BinaryIO, offsets: Int64s, sizes: Int64s, end: int) ->
 def _places(metadata: Any) -> Iterator[tuple[int, int]]:  # noqa: ANN401 - the library's
     """Yield where each chunk begins, and how many bytes it has."""
     for group in range(metadata.num_row_groups):
-        told = metadata.row_group(group)
+        group_metadata = metadata.row_group(group)
         for column in range(metadata.num_columns):
-            chunk = told.column(column)
+            chunk = group_metadata.column(column)
             begin = chunk.data_page_offset
             if chunk.has_dictionary_page:
                 begin = min(begin, chunk.dictionary_page_offset)
@@ -243,9 +243,9 @@ def _bounds(metadata: Any, column: str) -> tuple[Int64s, Int64s]:  # noqa: ANN40
     if column in paths:
         place = paths.index(column)
         for group in range(count):
-            told = metadata.row_group(group).column(place).statistics
-            if told is not None and told.has_min_max:
-                least[group], most[group] = told.min, told.max
+            statistics = metadata.row_group(group).column(place).statistics
+            if statistics is not None and statistics.has_min_max:
+                least[group], most[group] = statistics.min, statistics.max
     return least, most
 
 

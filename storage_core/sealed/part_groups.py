@@ -61,8 +61,8 @@ class Foot:
     @property
     def bytes_kept(self) -> int:
         """How many bytes it takes in memory, about."""
-        kept: int = self.metadata.serialized_size * _FOOTER_GROWS
-        return kept
+        in_memory: int = self.metadata.serialized_size * _FOOTER_GROWS
+        return in_memory
 
     def may_lie_between(self, column: str, first: int, last: int) -> Mask:
         """Tell which groups can have a value in a closed range."""
@@ -72,21 +72,23 @@ class Foot:
     def may_have(self, column: str, values: npt.NDArray[Any]) -> Mask:
         """Tell which groups can have one of some sorted values."""
         least, most = self.table.bounds[column]
-        found: Mask = np.searchsorted(values, least) < np.searchsorted(values, most, side="right")
-        return found
+        candidates: Mask = np.searchsorted(values, least) < np.searchsorted(
+            values, most, side="right"
+        )
+        return candidates
 
     def may_have_keys(self, keys: Sequence[bytes | None]) -> Mask:
         """Tell which groups can have a row of some keys, None for rows without one."""
         if not self.keys:
             return np.ones(self.groups, np.bool_)
-        given, has_none = sorted(key for key in keys if key is not None), None in keys
-        found = np.ones(self.groups, np.bool_)
+        sorted_keys, has_none = sorted(key for key in keys if key is not None), None in keys
+        candidates = np.ones(self.groups, np.bool_)
         for group, bounds in enumerate(self.keys):
             if bounds is not None:
                 least, most, may_have_none = bounds
-                is_between = bisect_left(given, least) < bisect_right(given, most)
-                found[group] = is_between or (has_none and may_have_none)
-        return found
+                is_between = bisect_left(sorted_keys, least) < bisect_right(sorted_keys, most)
+                candidates[group] = is_between or (has_none and may_have_none)
+        return candidates
 
     def only_value(self, column: str, group: int) -> int | None:
         """Return the one value that a column has in a group; None where there may be others."""
@@ -134,23 +136,23 @@ class PartFile:
             CorruptionError: The file is damaged.
         """
         schema = self.foot.schema
-        there = [name for name in columns if name in schema.names]
-        only = {name: self.foot.only_value(name, group) for name in there}
-        varied = [name for name in there if only[name] is None]
+        present = [name for name in columns if name in schema.names]
+        only = {name: self.foot.only_value(name, group) for name in present}
+        varied = [name for name in present if only[name] is None]
         try:
             rows: pa.Table = self._file.read_row_group(group, columns=varied, use_threads=False)
         except (pa.ArrowException, OSError, MemoryError) as error:
             raise unread(self._path, error) from error
-        if len(varied) == len(there):
+        if len(varied) == len(present):
             return rows
         count = self.foot.metadata.row_group(group).num_rows
         arrays = [
             rows.column(name)
             if only[name] is None
             else repeated(only[name], schema.field(name).type, count)
-            for name in there
+            for name in present
         ]
-        return pa.Table.from_arrays(arrays, names=there)
+        return pa.Table.from_arrays(arrays, names=present)
 
 
 class _Feet:
@@ -161,17 +163,17 @@ class _Feet:
 
     def get(self, path: Path, proof: FileProof) -> Foot:
         with self._lock:
-            foot = self._kept.get((path, proof))
+            foot = self._cached.get((path, proof))
             if foot is not None:
-                self._kept.move_to_end((path, proof))
+                self._cached.move_to_end((path, proof))
                 return foot
         foot = passing_foot(path, proof)
         with self._lock:
-            if (path, proof) not in self._kept:
-                self._kept[path, proof] = foot
+            if (path, proof) not in self._cached:
+                self._cached[path, proof] = foot
                 self._bytes += foot.bytes_kept
             while self._bytes > FEET_BYTES_MAX:
-                _, gone = self._kept.popitem(last=False)
+                _, gone = self._cached.popitem(last=False)
                 self._bytes -= gone.bytes_kept
         return foot
 
@@ -180,7 +182,7 @@ class _Feet:
         self._begin()
 
     def _begin(self) -> None:
-        self._kept: OrderedDict[tuple[Path, FileProof], Foot] = OrderedDict()
+        self._cached: OrderedDict[tuple[Path, FileProof], Foot] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
         # A fork may fork.
@@ -236,10 +238,14 @@ def _key_bounds(metadata: Any) -> tuple[KeyBounds, ...]:  # noqa: ANN401 - of th
     return tuple(_bounds_in(one.column(place).statistics) for one in groups)
 
 
-def _bounds_in(told: Any) -> KeyBounds:  # noqa: ANN401 - of the library's
-    if told is None or not told.has_min_max:
+def _bounds_in(statistics: Any) -> KeyBounds:  # noqa: ANN401 - of the library's
+    if statistics is None or not statistics.has_min_max:
         return None
-    return told.min, told.max, not told.has_null_count or told.null_count > 0
+    return (
+        statistics.min,
+        statistics.max,
+        not statistics.has_null_count or statistics.null_count > 0,
+    )
 
 
 def _opened(file: PartBytes, metadata: Any) -> Any:  # noqa: ANN401 - of the library's

@@ -66,24 +66,24 @@ def base_of(column: str) -> str:
     return column.partition(VARIANT)[0]
 
 
-def columns_in(reader: AvroSchema, there: Collection[str]) -> dict[str, str]:
+def columns_in(reader: AvroSchema, file_columns: Collection[str]) -> dict[str, str]:
     """Return the column of each field of a part's schema, of those that its file has.
 
     Args:
         reader: The schema by which the part shows values.
-        there: The columns of the file.
+        file_columns: The columns of the file.
     """
     variants: dict[str, list[str]] = {}
-    for column in there:
+    for column in file_columns:
         variants.setdefault(base_of(column), []).append(column)
-    found: dict[str, str] = {}
+    chosen: dict[str, str] = {}
     for field in _columnar(reader):
         # The columns of the newest schema are named before those of others.
         own = column_of(field)
-        of_field = [own] if own in there else variants.get(own, [])
+        of_field = [own] if own in file_columns else variants.get(own, [])
         if of_field:
-            found[field] = min(of_field, key=lambda name: (len(name), name))
-    return found
+            chosen[field] = min(of_field, key=lambda name: (len(name), name))
+    return chosen
 
 
 def fields_in(columns: Iterable[str]) -> dict[str, str]:
@@ -132,8 +132,8 @@ def payloads_of(
 
 def known_to(writer: AvroSchema, values: Any) -> Any:  # noqa: ANN401 - a table
     """Return the columns that a writer has fields for."""
-    there = {field.name for field in writer.fields}
-    return values.select([name for name in values.schema.names if name in there])
+    writer_fields = {field.name for field in writer.fields}
+    return values.select([name for name in values.schema.names if name in writer_fields])
 
 
 def shown_fields(reader: AvroSchema) -> list[str]:
@@ -176,9 +176,9 @@ def shown_type(kind: Any) -> Any:  # noqa: ANN401 - a type of Arrow's
 
 def _with_wide_decimals(values: Any, reader: AvroSchema) -> Any:  # noqa: ANN401 - tables
     """Return columns of a part with the decimals that are texts there."""
-    for at, field in enumerate(reader.arrow_schema(values.schema.names)):
+    for index, field in enumerate(reader.arrow_schema(values.schema.names)):
         if shown_type(field.type) != field.type:
-            values = values.set_column(at, field.name, values.column(at).cast(field.type))
+            values = values.set_column(index, field.name, values.column(index).cast(field.type))
     return values
 
 

@@ -204,8 +204,8 @@ def test_feet_are_kept_within_bytes(tmp_path, monkeypatch):
     for one in parts[1:]:
         feet.get(*one)
         assert feet.get(*parts[0]) is first
-    assert len(feet._kept) == 4
-    assert feet._bytes == sum(one.bytes_kept for one in feet._kept.values())
+    assert len(feet._cached) == 4
+    assert feet._bytes == sum(one.bytes_kept for one in feet._cached.values())
 
 
 def test_fork_of_a_fork_reads_though_another_thread_looked_at_feet():
