@@ -22,10 +22,10 @@ def stands_alone(text: str, references: Iterable[str]) -> Json:
     Raises:
         InvalidRequestError: A text is no JSON, or nothing that a schema can be.
     """
-    known: dict[str, Json] = {}
-    for one in references:
-        _Writer({}, known, is_last=False).written(_parsed(one), "", 0)
-    return _Writer(known, {}, is_last=True).written(_parsed(text), "", 0)
+    definitions: dict[str, Json] = {}
+    for reference in references:
+        _Writer({}, definitions, is_last=False).written(_parsed(reference), "", 0)
+    return _Writer(definitions, {}, is_last=True).written(_parsed(text), "", 0)
 
 
 def full_name(name: str, namespace: str) -> str:
@@ -82,8 +82,8 @@ class _Writer:
                 return name
             if name in self._known:
                 # Its name is full, and is one without a namespace if it has none.
-                found = {**self._known[name], "namespace": ""}
-                return self.written(found, namespace, nesting + 1)
+                definition = {**self._known[name], "namespace": ""}
+                return self.written(definition, namespace, nesting + 1)
         # Of a reference it is found where that is written out: another may come behind it.
         return full_name(given, namespace) if self._is_last else given
 

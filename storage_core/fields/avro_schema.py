@@ -165,14 +165,14 @@ class AvroSchema:
         Raises:
             InvalidRequestError: There is none of a name.
         """
-        there = {each.name: each for each in self.fields}
-        names = list(there) if columns is None else list(dict.fromkeys(columns))
-        if unknown := [name for name in names if name not in there]:
+        by_name = {each.name: each for each in self.fields}
+        names = list(by_name) if columns is None else list(dict.fromkeys(columns))
+        if unknown := [name for name in names if name not in by_name]:
             message = (
-                f"{self.full_name} has no field {', '.join(unknown)}; it has {', '.join(there)}"
+                f"{self.full_name} has no field {', '.join(unknown)}; it has {', '.join(by_name)}"
             )
             raise InvalidRequestError(message)
-        return [there[name] for name in names]
+        return [by_name[name] for name in names]
 
 
 def _without_logical(given: dict[str, Any]) -> dict[str, Any]:
@@ -203,19 +203,19 @@ class _Tree:
                 message = "this is no Avro schema: a union without branches"
                 raise InvalidRequestError(message)
             return Union(tuple(self.type_of(one, nesting + 1) for one in parsed))
-        given = {"type": parsed} if isinstance(parsed, str) else parsed
-        kind = given["type"]
+        document = {"type": parsed} if isinstance(parsed, str) else parsed
+        kind = document["type"]
         if isinstance(kind, dict | list):
-            found = self.type_of(kind, nesting + 1)
+            avro_type = self.type_of(kind, nesting + 1)
         elif kind == "array":
-            found = Array(self.type_of(given["items"], nesting + 1))
+            avro_type = Array(self.type_of(document["items"], nesting + 1))
         elif kind == "map":
-            found = Map(self.type_of(given["values"], nesting + 1))
+            avro_type = Map(self.type_of(document["values"], nesting + 1))
         elif kind in NAMED:
-            found = self._named_type(given, nesting)
+            avro_type = self._named_type(document, nesting)
         else:
-            found = self._named.get(kind) or _logical(_primitive(kind), given)
-        return found
+            avro_type = self._named.get(kind) or _logical(_primitive(kind), document)
+        return avro_type
 
     def _named_type(self, parsed: Mapping[str, Any], nesting: int) -> Named:
         name, kind = parsed["name"], parsed["type"]
@@ -257,9 +257,9 @@ def _fixed_size(name: str, given: object) -> int:
 
 
 def _primitive(kind: str) -> PrimitiveKind:
-    for one in PRIMITIVES:
-        if kind == one:
-            return one
+    for name in PRIMITIVES:
+        if kind == name:
+            return name
     message = f"the schema refers to {kind}, which is not given; add it as reference"
     raise InvalidRequestError(message)
 

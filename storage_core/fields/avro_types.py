@@ -175,27 +175,27 @@ def _arrow(shown: AvroType, inside: tuple[Record, ...]) -> pa.DataType:
         return _of_members(shown, inside)
     if isinstance(shown, Primitive | Fixed) and shown.decimal is not None:
         return shown.decimal.arrow
-    found: pa.DataType = pa.string()
+    arrow: pa.DataType = pa.string()
     if isinstance(shown, Primitive):
-        found = _TIMES.get((shown.kind, shown.logical or ""), _PLAIN[shown.kind])
+        arrow = _TIMES.get((shown.kind, shown.logical or ""), _PLAIN[shown.kind])
     elif isinstance(shown, Fixed):
-        found = pa.binary(shown.size if shown.size <= FIXED_SHOWN_MAX else -1)
+        arrow = pa.binary(shown.size if shown.size <= FIXED_SHOWN_MAX else -1)
     elif isinstance(shown, Array):
-        found = pa.list_(_arrow(shown.items, inside))
+        arrow = pa.list_(_arrow(shown.items, inside))
     elif isinstance(shown, Map):
-        found = pa.map_(pa.string(), _arrow(shown.values, inside))
+        arrow = pa.map_(pa.string(), _arrow(shown.values, inside))
     elif isinstance(shown, Record):
-        found = _struct(shown, inside)
-    return found
+        arrow = _struct(shown, inside)
+    return arrow
 
 
 def _of_members(shown: Union, inside: tuple[Record, ...]) -> pa.DataType:
     others = members(shown)
     if not others:
         return pa.null()
-    one = others[0] if len(others) == 1 else widened(shown)
-    if one is not None:
-        return _arrow(one, inside)
+    member = others[0] if len(others) == 1 else widened(shown)
+    if member is not None:
+        return _arrow(member, inside)
     return pa.struct(
         [pa.field(f"member{at}", _arrow(each, inside)) for at, each in enumerate(others)]
     )

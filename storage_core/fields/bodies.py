@@ -88,10 +88,10 @@ def encode_batch(
         raise InvalidRequestError(message)
     if there is None or there.all():
         return _encoded(rows, schema, int, frame)
-    at = np.flatnonzero(there)
+    positions = np.flatnonzero(there)
     some = rows.filter(_untyped.array(there))
-    bodies = _encoded(some, schema, lambda row: int(at[row]), frame)
-    made: pa.BinaryArray = spread_out(bodies, at, rows.num_rows)
+    bodies = _encoded(some, schema, lambda row: int(positions[row]), frame)
+    made: pa.BinaryArray = spread_out(bodies, positions, rows.num_rows)
     return made
 
 
@@ -101,19 +101,19 @@ def _encoded(
     told_of: Callable[[int], int],
     frame: bytes,
 ) -> pa.BinaryArray:
-    writer, found, size = _Writer(frame), [], 0
+    writer, encoded, size = _Writer(frame), [], 0
     try:
         for first, some in _some_at_once(rows):
             place = RowPlace(partial(_told_behind, told_of, first))
             columns = dict(zip(some.schema.names, map(_as_one, some.columns), strict=True))
             bodies = writer.bodies(schema, columns, some.num_rows, place)
             size += int(edges_of(bodies)[-1]) - int(edges_of(bodies)[0])
-            found.append(bodies)
+            encoded.append(bodies)
     except pa.ArrowCapacityError as error:
         raise _too_large() from error
     if size > _BYTES_MAX:
         raise _too_large()
-    made: pa.BinaryArray = found[0] if len(found) == 1 else _untyped.concat_arrays(found)
+    made: pa.BinaryArray = encoded[0] if len(encoded) == 1 else _untyped.concat_arrays(encoded)
     return made
 
 
@@ -164,22 +164,24 @@ class _Writer:
         items = self._items_of_rows
         over = items > np.minimum(sizes + EMPTY_ITEMS_MAX, Limits().items)
         if over.any():
-            at = int(over.argmax())
-            place.refuse(at, f"has {items[at]} items in its arrays and maps: {too_many(Limits())}")
+            index = int(over.argmax())
+            place.refuse(
+                index, f"has {items[index]} items in its arrays and maps: {too_many(Limits())}"
+            )
 
     def _fields(
         self, fields: Sequence[Field], columns: Mapping[str, Column], place: RowPlace
     ) -> Pieces:
         """Return the bytes of a record's fields."""
-        there = [each.name for each in fields]
-        if unknown := [name for name in columns if name not in there]:
-            place.refuse_all(f"has no field {', '.join(unknown)}; there are {', '.join(there)}")
+        names = [field.name for field in fields]
+        if unknown := [name for name in columns if name not in names]:
+            place.refuse_all(f"has no field {', '.join(unknown)}; there are {', '.join(names)}")
         pieces: list[Piece] = []
-        for each in fields:
-            if each.name in columns:
-                pieces += self._value(each.type, columns[each.name], place.field(each.name))
+        for field in fields:
+            if field.name in columns:
+                pieces += self._value(field.type, columns[field.name], place.field(field.name))
             else:
-                pieces.append(self._default(each, place.field(each.name)))
+                pieces.append(self._default(field, place.field(field.name)))
         return pieces
 
     def _value(self, what: AvroType, given: Column, place: RowPlace) -> Pieces:
@@ -187,8 +189,8 @@ class _Writer:
         if isinstance(what, Union):
             return self._union(what, given, place)
         if given.null_count and what != NULL:
-            at = int(given.is_null().to_numpy(zero_copy_only=False).argmax())
-            place.refuse(at, "is null, and the schema takes none there")
+            index = int(given.is_null().to_numpy(zero_copy_only=False).argmax())
+            place.refuse(index, "is null, and the schema takes none there")
         if what == NULL and given.null_count < len(given):
             place.refuse(int(_valid(given).argmax()), "is a value, and the schema has null there")
         return self._filled(what, given, place)
@@ -202,9 +204,9 @@ class _Writer:
                 return []
             place.refuse_all(f"is {given.type}, and the schema has {name_of(what)} there")
         if given.null_count:
-            at = np.flatnonzero(_valid(given))
-            some = self._filled(what, given.filter(given.is_valid()), place.some(at))
-            return [spread_out(joined(some, len(at)), at, len(given))]
+            positions = np.flatnonzero(_valid(given))
+            some = self._filled(what, given.filter(given.is_valid()), place.some(positions))
+            return [spread_out(joined(some, len(positions)), positions, len(given))]
         if isinstance(what, Record):
             columns = dict(zip(given.type.names, given.flatten(), strict=True))
             return self._fields(what.fields, columns, place)
@@ -237,7 +239,7 @@ class _Writer:
             columns = by_member(others, given, place)
         else:
             columns = [given] * len(others)
-        numbers = [at for at, each in enumerate(what.branches) if each != NULL]
+        numbers = [index for index, member in enumerate(what.branches) if member != NULL]
         chosen = np.full(len(given), -1, np.int64)
         for number, column in zip(numbers, columns, strict=True):
             is_it = _valid(column)
@@ -247,16 +249,16 @@ class _Writer:
             chosen[is_it] = number
         if (chosen < 0).any():
             if NULL not in what.branches:
-                at = int((chosen < 0).argmax())
-                place.refuse(at, "is null, and the schema takes none there")
+                index = int((chosen < 0).argmax())
+                place.refuse(index, "is null, and the schema takes none there")
             chosen[chosen < 0] = what.branches.index(NULL)
         if not others and given.null_count < len(given):
             place.refuse(int(_valid(given).argmax()), "is a value, and the schema has null there")
         is_one = len(chosen) > 0 and bool((chosen == chosen[0]).all())
         branch = whole_numbers(chosen[:1])[0].as_py() if is_one else whole_numbers(chosen)
         pieces: list[Piece] = [branch]
-        for each, column in zip(others, columns, strict=True):
-            pieces += self._filled(each, column, place)
+        for member, column in zip(others, columns, strict=True):
+            pieces += self._filled(member, column, place)
         return pieces
 
     def default(self, what: AvroType, value: Column, place: RowPlace) -> bytes:
@@ -267,9 +269,9 @@ class _Writer:
 
     def _default(self, field: Field, place: RowPlace) -> bytes:
         """Return the body of what a field is that no column has."""
-        found = self._defaults.get(id(field))
-        if found is not None:
-            return found
+        cached = self._defaults.get(id(field))
+        if cached is not None:
+            return cached
         is_nullable = isinstance(field.type, Union) and NULL in field.type.branches
         if not field.has_default and not is_nullable:
             place.refuse_all("is not given, and has no default")
@@ -281,8 +283,8 @@ class _Writer:
 
 
 def _valid(column: Column) -> Mask:
-    there = where_valid(column)
-    return np.ones(len(column), np.bool_) if there is None else there
+    valid = where_valid(column)
+    return np.ones(len(column), np.bool_) if valid is None else valid
 
 
 def _plain_list(what: Array | Map, given: Column) -> Column:

@@ -36,15 +36,15 @@ def by_width(what: Union, given: Column, wide: Primitive, place: RowPlace) -> li
         narrow = values.astype(np.int32 if wide.kind == "long" else np.float32)
     # What is no number is so in any width.
     is_narrow = (narrow == values) | np.isnan(narrow)
-    found = []
+    columns = []
     left = np.ones(len(values), np.bool_)
-    for each in members(what):
-        takes_all = each == wide
+    for member in members(what):
+        takes_all = member == wide
         mine = left if takes_all else left & is_narrow
         left = left & ~mine
         none = _untyped.scalar(None, column.type)
-        found.append(_compute.if_else(_untyped.array(mine), column, none))
-    return found
+        columns.append(_compute.if_else(_untyped.array(mine), column, none))
+    return columns
 
 
 def by_member(others: tuple[AvroType, ...], given: Column, place: RowPlace) -> list[Column]:
@@ -52,21 +52,21 @@ def by_member(others: tuple[AvroType, ...], given: Column, place: RowPlace) -> l
     kind = given.type
     names = [f"member{at}" for at in range(len(others))]
     if _types.is_struct(kind) and kind.names and set(kind.names) <= set(names):
-        there = dict(zip(kind.names, given.flatten(), strict=True))
-        return [there.get(name, _untyped.nulls(len(given))) for name in names]
-    found = [at for at, each in enumerate(others) if _is_shown_as(each, kind)]
-    if not found:
-        found = [at for at, each in enumerate(others) if _may_be(each, kind)]
+        fields = dict(zip(kind.names, given.flatten(), strict=True))
+        return [fields.get(name, _untyped.nulls(len(given))) for name in names]
+    matching = [at for at, each in enumerate(others) if _is_shown_as(each, kind)]
+    if not matching:
+        matching = [at for at, each in enumerate(others) if _may_be(each, kind)]
     if _types.is_null(kind):
-        found = [0]
-    if len(found) != 1:
+        matching = [0]
+    if len(matching) != 1:
         branches = ", ".join(
             f"{name}: {name_of(each)}" for name, each in zip(names, others, strict=True)
         )
         place.refuse_all(
             f"is {kind}, and the schema has a union there: give a struct of {branches}"
         )
-    return [given if at == found[0] else _untyped.nulls(len(given)) for at in range(len(others))]
+    return [given if at == matching[0] else _untyped.nulls(len(given)) for at in range(len(others))]
 
 
 def _is_shown_as(what: AvroType, kind: Kind) -> bool:

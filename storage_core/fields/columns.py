@@ -46,8 +46,8 @@ def read_fields(
 ) -> tuple[list[_Array], Numbers]:
     """Return the columns of a record, and the places behind."""
     columns: list[_Array] = [None] * len(plan.names)
-    for at, value in plan.defaults.items():
-        columns[at] = _untyped.repeat(_untyped.scalar(value, plan.types[at]), len(rows))
+    for index, value in plan.defaults.items():
+        columns[index] = _untyped.repeat(_untyped.scalar(value, plan.types[index]), len(rows))
     for step in plan.steps:
         if step.column is None or step.plan is None:
             places = skip(cursor, step.kind, places, rows, 1)
@@ -119,13 +119,13 @@ def _bytes(
 ) -> _Array:
     ends, contents = cursor.gathered(starts, sizes)
     buffers = [None, _untyped.py_buffer(ends), _untyped.py_buffer(contents)]
-    found = _untyped.Array.from_buffers(pa.binary(), len(rows), buffers)
+    values = _untyped.Array.from_buffers(pa.binary(), len(rows), buffers)
     if not is_text:
-        return found
+        return values
     try:
-        return found.cast(pa.string())
+        return values.cast(pa.string())
     except pa.ArrowInvalid:
-        is_wrong = np.array([not _is_text(each) for each in found.to_pylist()], np.bool_)
+        is_wrong = np.array([not _is_text(each) for each in values.to_pylist()], np.bool_)
     cursor.refuse(is_wrong & ~cursor.is_bad[rows], rows, starts.copy(), "a string that is no UTF-8")
     return _bytes(cursor, starts, np.where(is_wrong, 0, sizes), rows, is_text=True)
 
@@ -150,18 +150,18 @@ def _decimals(
     places = (starts + sizes - 1)[:, None] - back
     inside = back < sizes[:, None]
     raw: Bytes = np.where(inside, cursor.data.take(places, mode="clip"), sign[:, None])
-    found = _made(kind.arrow, len(rows), np.ascontiguousarray(raw))
+    decimals = _made(kind.arrow, len(rows), np.ascontiguousarray(raw))
     limit = 10**kind.precision
     is_wrong = sizes == 0
     long_ones = np.flatnonzero(sizes > width)
     try:
-        found.validate(full=True)
+        decimals.validate(full=True)
         to_look_at: Any = long_ones
     except pa.ArrowInvalid:
         to_look_at = np.arange(len(rows))
-    for at in to_look_at.tolist():
-        whole = cursor.data[starts[at] : starts[at] + sizes[at]].tobytes()
-        is_wrong[at] |= abs(int.from_bytes(whole, "big", signed=True)) >= limit
+    for index in to_look_at.tolist():
+        whole = cursor.data[starts[index] : starts[index] + sizes[index]].tobytes()
+        is_wrong[index] |= abs(int.from_bytes(whole, "big", signed=True)) >= limit
     if (
         cursor.refuse(
             is_wrong & ~cursor.is_bad[rows],
@@ -172,18 +172,18 @@ def _decimals(
         or is_wrong.any()
     ):
         raw[is_wrong] = 0
-        found = _made(kind.arrow, len(rows), np.ascontiguousarray(raw))
-    return found
+        decimals = _made(kind.arrow, len(rows), np.ascontiguousarray(raw))
+    return decimals
 
 
 def _symbols(
     cursor: Cursor, plan: Symbols, places: Numbers, rows: Numbers
 ) -> tuple[_Array, Numbers]:
     chosen, places = cursor.choices(places, rows, len(plan.names), "an enum's symbol")
-    for at, shown in enumerate(plan.shown):
+    for index, shown in enumerate(plan.shown):
         if shown is None:
-            wrong = (chosen == at) & ~cursor.is_bad[rows]
-            message = f"symbol {plan.names[at]} is not among the reader's, which has no default"
+            wrong = (chosen == index) & ~cursor.is_bad[rows]
+            message = f"symbol {plan.names[index]} is not among the reader's, which has no default"
             cursor.refuse(wrong, rows, places, message)
     names = _untyped.array(plan.shown, pa.string())
     return names.take(_untyped.array(chosen)), places
@@ -191,49 +191,51 @@ def _symbols(
 
 def _items(cursor: Cursor, plan: Items, places: Numbers, rows: Numbers) -> tuple[_Array, Numbers]:
     before = cursor.items_left.copy()
-    found = find_items(cursor, plan.kind, places, rows, 1)
+    items = find_items(cursor, plan.kind, places, rows, 1)
     # What is in the items is counted as they are read.
     cursor.items_left = before
-    np.subtract.at(cursor.items_left, rows, found.counts)
+    np.subtract.at(cursor.items_left, rows, items.counts)
     ends = np.zeros(len(rows) + 1, np.int32)
-    np.cumsum(found.counts, out=ends[1:])
+    np.cumsum(items.counts, out=ends[1:])
     offsets = _untyped.array(ends, pa.int32())
     if isinstance(plan.kind, Map):
-        names, at = read(cursor, _TEXT, found.places, found.rows)
-        values, _ = read(cursor, plan.plan, at, found.rows)
-        return _untyped.MapArray.from_arrays(offsets, names, values), found.behind
-    values, _ = read(cursor, plan.plan, found.places, found.rows)
-    return _untyped.ListArray.from_arrays(offsets, values), found.behind
+        names, values_begin = read(cursor, _TEXT, items.places, items.rows)
+        values, _ = read(cursor, plan.plan, values_begin, items.rows)
+        return _untyped.MapArray.from_arrays(offsets, names, values), items.behind
+    values, _ = read(cursor, plan.plan, items.places, items.rows)
+    return _untyped.ListArray.from_arrays(offsets, values), items.behind
 
 
 def _choice(cursor: Cursor, plan: Choice, places: Numbers, rows: Numbers) -> tuple[_Array, Numbers]:
     branches = np.zeros(len(rows), np.int64)
     if plan.is_union:
         branches, places = cursor.choices(places, rows, len(plan.branches), "a union's branch")
-    found: dict[int, list[tuple[Numbers, _Array]]] = {}
+    pieces: dict[int, list[tuple[Numbers, _Array]]] = {}
     is_shown = np.zeros(len(rows), np.bool_)
     behind = places.copy()
     for number, branch in enumerate(plan.branches):
-        at = np.flatnonzero(branches == number)
-        if not len(at):
+        positions = np.flatnonzero(branches == number)
+        if not len(positions):
             continue
         if branch.is_fault:
-            which = np.zeros(len(rows), np.bool_)
-            which[at] = ~cursor.is_bad[rows[at]]
+            mask = np.zeros(len(rows), np.bool_)
+            mask[positions] = ~cursor.is_bad[rows[positions]]
             message = f"{branch.name}, which the reader's schema has no place for"
-            cursor.refuse(which, rows, behind, message)
+            cursor.refuse(mask, rows, behind, message)
         elif branch.plan is not None and branch.member is not None:
-            values, behind[at] = read(cursor, branch.plan, places[at], rows[at])
-            is_shown[at] = True
+            values, behind[positions] = read(
+                cursor, branch.plan, places[positions], rows[positions]
+            )
+            is_shown[positions] = True
             member = branch.member if plan.members is not None else 0
-            found.setdefault(member, []).append((at, values))
+            pieces.setdefault(member, []).append((positions, values))
     if plan.members is None:
-        return _scattered(plan.type, found.get(0, []), len(rows)), behind
+        return _scattered(plan.type, pieces.get(0, []), len(rows)), behind
     columns = [
-        _scattered(plan.type.field(at).type, found.get(at, []), len(rows))
-        for at in range(plan.members)
+        _scattered(plan.type.field(index).type, pieces.get(index, []), len(rows))
+        for index in range(plan.members)
     ]
-    fields = [plan.type.field(at) for at in range(plan.members)]
+    fields = [plan.type.field(index) for index in range(plan.members)]
     nulls = _untyped.array(~is_shown)
     return _untyped.StructArray.from_arrays(columns, fields=fields, mask=nulls), behind
 
@@ -246,8 +248,8 @@ def _scattered(kind: pa.DataType, pieces: list[tuple[Numbers, _Array]], count: i
         return pieces[0][1]
     where = np.full(count, -1, np.int64)
     first = 0
-    for at, values in pieces:
-        where[at] = np.arange(first, first + len(values))
+    for positions, values in pieces:
+        where[positions] = np.arange(first, first + len(values))
         first += len(values)
     joined = _untyped.concat_arrays([values for _, values in pieces])
     return joined.take(_untyped.array(where, mask=where < 0))

@@ -83,8 +83,8 @@ class Cursor:
 
     def bytes_at(self, places: Numbers) -> Bytes:
         """Return a byte of each place; zeros behind the end."""
-        found: Bytes = self.data.take(places, mode="clip")
-        return found
+        values: Bytes = self.data.take(places, mode="clip")
+        return values
 
     def longs(self, places: Numbers, rows: Numbers) -> tuple[Numbers, Numbers]:
         """Read a zigzag number of each."""
@@ -107,19 +107,19 @@ class Cursor:
         more: npt.NDArray[np.bool_],
     ) -> None:
         """Read what is behind the first byte, of those that have more."""
-        at, shift = np.flatnonzero(more), 7
-        while len(at):
-            byte = self.bytes_at(places[at])
-            places[at] += 1
+        positions, shift = np.flatnonzero(more), 7
+        while len(positions):
+            byte = self.bytes_at(places[positions])
+            places[positions] += 1
             if shift == _LAST_SHIFT:
                 # One bit is left.
-                self._refuse_at(byte > 1, at, rows, places, "a number of more than 64 bits")
+                self._refuse_at(byte > 1, positions, rows, places, "a number of more than 64 bits")
                 byte &= 1
-            numbers[at] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
+            numbers[positions] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
             if shift == _LAST_SHIFT:
                 return
             shift += 7
-            at = at[byte >= _MORE]
+            positions = positions[byte >= _MORE]
 
     def _refuse_at(
         self,
@@ -129,9 +129,9 @@ class Cursor:
         places: Numbers,
         reason: str,
     ) -> None:
-        which = np.zeros(len(rows), np.bool_)
-        which[at[bad]] = True
-        self.refuse(which, rows, places, reason)
+        mask = np.zeros(len(rows), np.bool_)
+        mask[at[bad]] = True
+        self.refuse(mask, rows, places, reason)
 
     def ints(self, places: Numbers, rows: Numbers) -> tuple[Numbers, Numbers]:
         """Read a zigzag number of 32 bits of each."""
@@ -187,7 +187,7 @@ def each_branch(
         return step(int(branches[0]), np.arange(len(rows)), places, rows)
     behind = places.copy()
     for branch in range(count):
-        at = np.flatnonzero(branches == branch)
-        if len(at):
-            behind[at] = step(branch, at, places[at], rows[at])
+        positions = np.flatnonzero(branches == branch)
+        if len(positions):
+            behind[positions] = step(branch, positions, places[positions], rows[positions])
     return behind

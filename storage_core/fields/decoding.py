@@ -134,17 +134,17 @@ def _pieces(
         edges = np.frombuffer(places, kind, len(chunk) + 1, offset).astype(np.int64)
         data = np.frombuffer(contents, np.uint8) if contents is not None else _ZERO[:0]
         is_there = chunk.is_valid().to_numpy(zero_copy_only=False)
-        at = 0
-        while at < len(chunk):
-            most = int(np.searchsorted(edges, edges[at] + _BYTES_AT_ONCE, "right")) - 1
-            end = min(max(most, at + 1), at + _ROWS_AT_ONCE, len(chunk))
-            some = slice(at, end)
-            begins = edges[at:end] - edges[at]
-            ends = edges[at + 1 : end + 1] - edges[at]
-            behind = starts if isinstance(starts, int) else starts[first + at : first + end]
-            piece = np.concatenate((data[edges[at] : edges[end]], _ZERO))
-            yield end - at, piece, begins + behind, ends, is_there[some]
-            at = end
+        begin = 0
+        while begin < len(chunk):
+            most = int(np.searchsorted(edges, edges[begin] + _BYTES_AT_ONCE, "right")) - 1
+            end = min(max(most, begin + 1), begin + _ROWS_AT_ONCE, len(chunk))
+            some = slice(begin, end)
+            begins = edges[begin:end] - edges[begin]
+            ends = edges[begin + 1 : end + 1] - edges[begin]
+            behind = starts if isinstance(starts, int) else starts[first + begin : first + end]
+            piece = np.concatenate((data[edges[begin] : edges[end]], _ZERO))
+            yield end - begin, piece, begins + behind, ends, is_there[some]
+            begin = end
         first += len(chunk)
 
 
@@ -171,8 +171,8 @@ def _decoded(  # noqa: PLR0913 - what a piece is
         where = np.full(len(ends), -1, np.int64)
         where[rows] = np.arange(len(rows))
         where[cursor.is_bad] = -1
-        shown = _untyped.array(where, mask=where < 0)
-        columns = [column.take(shown) for column in columns]
+        indices = _untyped.array(where, mask=where < 0)
+        columns = [column.take(indices) for column in columns]
     if not columns:
         batch = _untyped.RecordBatch.from_struct_array(
             _untyped.array([{}] * len(ends), pa.struct([]))

@@ -52,9 +52,9 @@ def default_value(what: AvroType, given: Any) -> Any:  # noqa: ANN401 - JSON
     except InvalidRequestError:
         raise
     except _UNFIT as error:
-        shown = repr(given)
-        shown = shown if len(shown) <= _SHOWN_MAX else f"{shown[:_SHOWN_MAX]}…"
-        message = f"the default {shown} does not fit its type: {error}"
+        quoted = repr(given)
+        quoted = quoted if len(quoted) <= _SHOWN_MAX else f"{quoted[:_SHOWN_MAX]}…"
+        message = f"the default {quoted} does not fit its type: {error}"
         raise InvalidRequestError(message) from error
     return value
 
@@ -95,12 +95,12 @@ def _of_union(what: Union, given: Any) -> Any:  # noqa: ANN401 - JSON
     if given is None and NULL in what.branches:
         return None
     others = members(what)
-    for at, each in enumerate(others):
+    for index, member in enumerate(others):
         try:
-            value = _value(each, given)
+            value = _value(member, given)
         except _UNFIT:
             continue
-        return value if len(others) == 1 or widened(what) else {f"member{at}": value}
+        return value if len(others) == 1 or widened(what) else {f"member{index}": value}
     message = "it is of no branch"
     raise ValueError(message)
 

@@ -26,26 +26,26 @@ class _Extent:
     """What is known of records: how deep they are, and how many types they are."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[int, int]] = {}
+        self._cached: dict[int, tuple[int, int]] = {}
 
     def of(self, what: AvroType, nesting: int) -> tuple[int, int]:
         """Return how many types stand in each other below a type, and how many they are."""
-        found = self._known.get(id(what))
-        if found is None:
+        extent = self._cached.get(id(what))
+        if extent is None:
             if nesting > NESTING_MAX:
                 raise _too_deep()
             # Of one that holds itself, what is inside it.
-            self._known[id(what)] = 0, 1
+            self._cached[id(what)] = 0, 1
             parts = [self.of(each, nesting + 1) for each in _parts(what)]
             depth = max((each for each, _ in parts), default=-1) + 1
-            found = self._known[id(what)] = depth, 1 + sum(each for _, each in parts)
-        depth, count = found
+            extent = self._cached[id(what)] = depth, 1 + sum(each for _, each in parts)
+        depth, count = extent
         if nesting + depth > NESTING_MAX:
             raise _too_deep()
         if count > _TYPES_MAX:
             message = f"a schema of more than {_TYPES_MAX} types, each counted where it is used"
             raise InvalidRequestError(message)
-        return found
+        return extent
 
 
 def _parts(what: AvroType) -> list[AvroType]:

@@ -128,13 +128,13 @@ def fitted(what: Leaf, given: Column, place: RowPlace) -> Column:
         given = given.dictionary_decode()
     wanted = _wanted(what)
     if given.type == wanted:
-        found = given
+        values = given
     else:
-        found = _each(what, given, place, lambda column: _cast(column, wanted))
+        values = _each(what, given, place, lambda column: _cast(column, wanted))
     if wanted == pa.string():
-        _each(what, found, place, _checked_text)
-    _refuse_values(what, found, given, place)
-    return found
+        _each(what, values, place, _checked_text)
+    _refuse_values(what, values, given, place)
+    return values
 
 
 def _wanted(what: Leaf) -> Kind:
@@ -169,8 +169,8 @@ def _each(what: Leaf, given: Column, place: RowPlace, step: Callable[[Column], C
         reason = str(error).splitlines()[0]
         if not len(given):
             place.refuse_all(f"is no {leaf_name(what)}: {reason}")
-        at = _first_failing(given, step)
-        place.refuse(at, f"is {_shown(given, at)}, and no {leaf_name(what)}: {reason}")
+        row = _first_failing(given, step)
+        place.refuse(row, f"is {_shown(given, row)}, and no {leaf_name(what)}: {reason}")
 
 
 def _first_failing(given: Column, step: Callable[[Column], Column]) -> int:
@@ -202,8 +202,8 @@ def _refuse_values(what: Leaf, found: Column, given: Column, place: RowPlace) ->
     if found.null_count:
         wrong &= found.is_valid().to_numpy(zero_copy_only=False)
     if wrong.any():
-        at = int(wrong.argmax())
-        place.refuse(at, f"is {_shown(given, at)}, which is no {leaf_name(what)}")
+        row = int(wrong.argmax())
+        place.refuse(row, f"is {_shown(given, row)}, which is no {leaf_name(what)}")
 
 
 def numbers_of(column: Column) -> npt.NDArray[Any]:

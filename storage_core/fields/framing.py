@@ -71,10 +71,10 @@ def starts_of(payloads: Array, headers: Array | None = None) -> Places:
         starts[:] = usual_size
     else:
         for begin, size in _FRAMES:
-            at = np.flatnonzero(sizes >= size)
+            positions = np.flatnonzero(sizes >= size)
             for place, byte in enumerate(begin):
-                at = at[data[edges[at] + place] == byte]
-            starts[at] = size
+                positions = positions[data[edges[positions] + place] == byte]
+            starts[positions] = size
     if headers is not None and headers.null_count < len(headers):
         starts[_rows_named_by_header(headers)] = 0
     return starts
@@ -89,21 +89,21 @@ def starts_by(schema: AvroSchema, registry_id: int, payloads: Array, starts: Pla
         payloads: Binary, without nulls where `starts` is not 0.
         starts: What `starts_of` returned for them.
     """
-    found = starts
+    checked = starts
     by_id = frame_of(schema, registry_id) if registry_id > 0 else b""
     frames = {5: by_id, 10: frame_of(schema, None), 17: b"\x01" if registry_id > 0 else b""}
     for size, frame in frames.items():
-        at = np.flatnonzero(starts == size)
-        if not len(at):
+        positions = np.flatnonzero(starts == size)
+        if not len(positions):
             continue
-        is_other = np.ones(len(at), np.bool_)
+        is_other = np.ones(len(positions), np.bool_)
         if frame:
-            heads = _compute.binary_slice(payloads.take(_untyped.array(at)), 0, len(frame))
+            heads = _compute.binary_slice(payloads.take(_untyped.array(positions)), 0, len(frame))
             is_other = _compute.not_equal(heads, frame).to_numpy(zero_copy_only=False)
         if is_other.any():
-            found = found.copy() if found is starts else found
-            found[at[is_other]] = 0
-    return found
+            checked = checked.copy() if checked is starts else checked
+            checked[positions[is_other]] = 0
+    return checked
 
 
 def _rows_named_by_header(headers: Array) -> Places:

@@ -35,12 +35,12 @@ def leaf_pieces(what: Leaf, given: Column, place: RowPlace) -> Pieces:
     if what == NULL:
         return []
     column = fitted(what, given, place)
-    there = where_valid(column)
+    valid = where_valid(column)
     if isinstance(what, Enum):
-        return [_symbols(what, column, place, there)]
+        return [_symbols(what, column, place, valid)]
     if what.decimal is not None:
-        return _decimals(what, column, there)
-    return [column] if isinstance(what, Fixed) else _primitives(what, column, there)
+        return _decimals(what, column, valid)
+    return [column] if isinstance(what, Fixed) else _primitives(what, column, valid)
 
 
 def _primitives(what: Primitive, column: Column, there: Mask | None) -> Pieces:
@@ -61,13 +61,13 @@ def _some_of_width(numbers: npt.NDArray[Any], there: Mask) -> Column:
 
 
 def _symbols(what: Enum, column: Column, place: RowPlace, there: Mask | None) -> Column:
-    found = _compute.index_in(column, value_set=_untyped.array(what.symbols, pa.string()))
-    if found.null_count > column.null_count:
-        is_wrong = _compute.and_(found.is_null(), column.is_valid())
-        at = int(is_wrong.to_numpy(zero_copy_only=False).argmax())
+    indices = _compute.index_in(column, value_set=_untyped.array(what.symbols, pa.string()))
+    if indices.null_count > column.null_count:
+        is_wrong = _compute.and_(indices.is_null(), column.is_valid())
+        row = int(is_wrong.to_numpy(zero_copy_only=False).argmax())
         symbols = ", ".join(what.symbols)
-        place.refuse(at, f"is {column[at].as_py()!r}, and enum {what.name} has {symbols}")
-    return whole_numbers(numbers_of(found), there)
+        place.refuse(row, f"is {column[row].as_py()!r}, and enum {what.name} has {symbols}")
+    return whole_numbers(numbers_of(indices), there)
 
 
 def _decimals(what: Primitive | Fixed, column: Column, there: Mask | None) -> Pieces:

@@ -66,16 +66,16 @@ def check_names(schema: Any) -> None:  # noqa: ANN401 - JSON
         InvalidRequestError: The message has the first.
     """
     if isinstance(schema, list):
-        for one in schema:
-            check_names(one)
+        for field in schema:
+            check_names(field)
     elif isinstance(schema, Mapping) and schema.get("type") in NAMED:
         kind, full = schema["type"], str(schema.get("name", ""))
         for name in full.split("."):
             _check_name(name, f"{kind} {full!r}")
         _check_each(_texts(schema.get("symbols")), f"symbol {{!r}} of {full}")
-        fields = [one for one in _items(schema.get("fields")) if isinstance(one, Mapping)]
-        _check_each(_texts([one.get("name") for one in fields]), f"field {{!r}} of {full}")
-        check_names([one.get("type") for one in fields])
+        fields = [field for field in _items(schema.get("fields")) if isinstance(field, Mapping)]
+        _check_each(_texts([field.get("name") for field in fields]), f"field {{!r}} of {full}")
+        check_names([field.get("type") for field in fields])
     elif isinstance(schema, Mapping):
         check_names([schema.get(inside) for inside in ("type", "items", "values")])
 

@@ -16,7 +16,7 @@ def newest_schema(*orders: Iterable[SchemaEntry]) -> SchemaEntry | None:
         orders: The schemas of a stream, or of each of several, as `schemas()` returns them.
     """
     newest: SchemaEntry | None = None
-    for one in in_order_of_all(orders):
-        if newest is None or one.registry_id >= newest.registry_id:
-            newest = one
+    for entry in in_order_of_all(orders):
+        if newest is None or entry.registry_id >= newest.registry_id:
+            newest = entry
     return newest

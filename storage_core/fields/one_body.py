@@ -30,27 +30,27 @@ class Body:
         """Read from `place` on, not beyond `end`, and no more items than are left."""
         # Not copied: of arrays in each other each is read by a body of its own.
         self._bytes = data[place:end]
-        self._from, self._at = place, 0
+        self._from, self._offset = place, 0
         self._limits = limits
         self.items_left = items_left
 
     @property
     def place(self) -> int:
         """Where it is read."""
-        return self._from + self._at
+        return self._from + self._offset
 
     def items(self, what: Array | Map, left: int, nesting: int) -> list[int]:
         """Pass over an array or map, `left` items of a block first; return where items start."""
-        found: list[int] = []
+        positions: list[int] = []
         while True:
             for _ in range(left):
-                found.append(self.place)
+                positions.append(self.place)
                 if isinstance(what, Map):
                     self._over(self._long())
                 self._skip(what.items if isinstance(what, Array) else what.values, nesting + 1)
             left = self._block()
             if not left:
-                return found
+                return positions
 
     def _block(self) -> int:
         count = self._long()
@@ -75,8 +75,8 @@ class Body:
         elif isinstance(what, Enum):
             self._choice(len(what.symbols), "an enum's symbol")
         elif isinstance(what, Record):
-            for each in what.fields:
-                self._skip(each.type, nesting + 1)
+            for field in what.fields:
+                self._skip(field.type, nesting + 1)
         elif isinstance(what, Union):
             branch = self._choice(len(what.branches), "a union's branch")
             self._skip(what.branches[branch], nesting + 1)
@@ -93,9 +93,9 @@ class Body:
                 message = "an int of more than 32 bits"
                 raise BodyError(message)
         else:
-            at = self._at
+            offset = self._offset
             self._over(WIDTHS[what.kind])
-            if what.kind == "boolean" and self._bytes[at] > 1:
+            if what.kind == "boolean" and self._bytes[offset] > 1:
                 message = "a boolean that is neither 0 nor 1"
                 raise BodyError(message)
 
@@ -107,19 +107,19 @@ class Body:
         return chosen
 
     def _over(self, size: int) -> None:
-        if size < 0 or size > len(self._bytes) - self._at:
+        if size < 0 or size > len(self._bytes) - self._offset:
             message = "bytes beyond the body's end"
             raise BodyError(message)
-        self._at += size
+        self._offset += size
 
     def _long(self) -> int:
         number = shift = 0
         while True:
-            if self._at >= len(self._bytes):
+            if self._offset >= len(self._bytes):
                 message = "the body ends too early"
                 raise BodyError(message)
-            byte = self._bytes[self._at]
-            self._at += 1
+            byte = self._bytes[self._offset]
+            self._offset += 1
             number |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:  # noqa: PLR2004 - the bit that says more

@@ -35,15 +35,15 @@ _HIGH_MARKS: Final = np.array([0x80 if size == 10 else 0 for size in range(11)],
 
 def joined(pieces: Iterable[Piece], count: int) -> Column:
     """Return the bytes of so many values, none of them null."""
-    found = _merged(pieces)
-    columns = [each for each in found if not isinstance(each, bytes)]
+    merged = _merged(pieces)
+    columns = [each for each in merged if not isinstance(each, bytes)]
     if not columns:
-        only = cast("bytes", found[0]) if found else b""
+        only = cast("bytes", merged[0]) if merged else b""
         return _untyped.repeat(_untyped.scalar(only, pa.binary()), count)
-    if len(found) == 1:
+    if len(merged) == 1:
         return _compute.fill_null(columns[0], b"") if columns[0].null_count else columns[0]
     arguments = [
-        _untyped.scalar(each, pa.binary()) if isinstance(each, bytes) else each for each in found
+        _untyped.scalar(each, pa.binary()) if isinstance(each, bytes) else each for each in merged
     ]
     return _compute.binary_join_element_wise(
         *arguments, _NOTHING, null_handling="replace", null_replacement=b""
@@ -52,13 +52,13 @@ def joined(pieces: Iterable[Piece], count: int) -> Column:
 
 def _merged(pieces: Iterable[Piece]) -> list[Piece]:
     """Return pieces of which no two that all values have stand together."""
-    found: list[Piece] = []
-    for each in pieces:
-        if isinstance(each, bytes) and found and isinstance(found[-1], bytes):
-            found[-1] += each
-        elif not isinstance(each, bytes) or each:
-            found.append(each)
-    return found
+    merged: list[Piece] = []
+    for piece in pieces:
+        if isinstance(piece, bytes) and merged and isinstance(merged[-1], bytes):
+            merged[-1] += piece
+        elif not isinstance(piece, bytes) or piece:
+            merged.append(piece)
+    return merged
 
 
 def whole_numbers(numbers: npt.NDArray[np.integer[Any]], there: Mask | None = None) -> Column:
@@ -95,16 +95,16 @@ def whole_numbers(numbers: npt.NDArray[np.integer[Any]], there: Mask | None = No
 
 def _spread(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Return the lower 56 bits, seven in each byte."""
-    found = bits & np.uint64((1 << _LOW_BITS) - 1)
+    spread = bits & np.uint64((1 << _LOW_BITS) - 1)
     for mask, shift in (
         (0x00FFFFFFF0000000, 4),
         (0x0FFFC0000FFFC000, 2),
         (0x3F803F803F803F80, 1),
     ):
-        upper = found & np.uint64(mask)
-        found ^= upper
-        found |= upper << np.uint64(shift)
-    return found
+        upper = spread & np.uint64(mask)
+        spread ^= upper
+        spread |= upper << np.uint64(shift)
+    return spread
 
 
 def _of_views(views: npt.NDArray[Any]) -> Column:
@@ -152,8 +152,8 @@ def where_valid(column: Column) -> Mask | None:
     """Return which values are not null; None where all are."""
     if not column.null_count:
         return None
-    found: Mask = column.is_valid().to_numpy(zero_copy_only=False)
-    return found
+    valid: Mask = column.is_valid().to_numpy(zero_copy_only=False)
+    return valid
 
 
 def _edges(there: Mask) -> npt.NDArray[np.int32]:

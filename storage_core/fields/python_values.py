@@ -23,13 +23,13 @@ def in_python(rows: Any) -> list[Any]:  # noqa: ANN401 - an array, a batch or a 
     columns = _columns(rows)
     kinds = [rows.type] if columns is None else [one.type for one in columns.values()]
     maps = "lossy" if all(map(_has_text_keys, kinds)) else None
-    found: list[Any]
+    values: list[Any]
     with warnings.catch_warnings(action="ignore"):
         try:
-            found = rows.to_pylist(maps_as_pydicts=maps)
+            values = rows.to_pylist(maps_as_pydicts=maps)
         except _UNLIKE_PYTHON:
-            found = _one_by_one(columns, rows, is_lossy=maps is not None)
-    return found
+            values = _one_by_one(columns, rows, is_lossy=maps is not None)
+    return values
 
 
 def _columns(rows: Any) -> dict[str, Any] | None:  # noqa: ANN401 - as above
@@ -57,8 +57,8 @@ def _value(scalar: Any, *, is_lossy: bool) -> Any:  # noqa: ANN401 - any type
     if not pa.types.is_map(kind):
         return [_value(one, is_lossy=is_lossy) for one in scalar.values]
     keys, values = scalar.values.flatten()
-    told = ([_value(one, is_lossy=is_lossy) for one in side] for side in (keys, values))
-    pairs = list(zip(*told, strict=True))
+    sides = ([_value(one, is_lossy=is_lossy) for one in side] for side in (keys, values))
+    pairs = list(zip(*sides, strict=True))
     return dict(pairs) if is_lossy else pairs
 
 

@@ -154,10 +154,10 @@ def plan_of(writer: AvroSchema, reader: AvroSchema, columns: Iterable[str] | Non
     Raises:
         InvalidRequestError: The schemas do not resolve, or a column is not there.
     """
-    asked = reader.chosen(columns)
+    requested = reader.chosen(columns)
     try:
         if isinstance(writer.root, Record) and isinstance(reader.root, Record):
-            return _fields(writer.root, asked, reader.root.fields)
+            return _fields(writer.root, requested, reader.root.fields)
         plan = _plan(writer.root, reader.root)
     except _MismatchError as error:
         message = (
@@ -165,8 +165,10 @@ def plan_of(writer: AvroSchema, reader: AvroSchema, columns: Iterable[str] | Non
             "give a reader's schema that is compatible"
         )
         raise InvalidRequestError(message) from error
-    step = Step(writer.root, 0 if asked else None, plan if asked else None)
-    return Fields((step,), (VALUE,)[: len(asked)], {}, (arrow_type(reader.root),)[: len(asked)])
+    step = Step(writer.root, 0 if requested else None, plan if requested else None)
+    return Fields(
+        (step,), (VALUE,)[: len(requested)], {}, (arrow_type(reader.root),)[: len(requested)]
+    )
 
 
 def _plan(writer: AvroType, reader: AvroType) -> Plan:
@@ -184,9 +186,9 @@ def _plan(writer: AvroType, reader: AvroType) -> Plan:
         arrow_type(reader)
         plan = _fields(writer, reader.fields, reader.fields)
     elif isinstance(writer, Enum) and isinstance(reader, Enum):
-        there = frozenset(reader.symbols)
-        shown = (each if each in there else reader.default for each in writer.symbols)
-        plan = Symbols(writer.symbols, tuple(shown))
+        symbols = frozenset(reader.symbols)
+        symbols_read = (each if each in symbols else reader.default for each in writer.symbols)
+        plan = Symbols(writer.symbols, tuple(symbols_read))
     elif isinstance(writer, Fixed) and isinstance(reader, Fixed):
         is_other = writer.decimal and reader.decimal and writer.decimal != reader.decimal
         plan = None if is_other or writer.size != reader.size else Sized(writer, reader)
@@ -225,56 +227,59 @@ def _written_names(writer: Record, reader: list[Field]) -> dict[str, str]:
 
     One of the same name stands before one that has it among its aliases.
     """
-    left = {each.name for each in writer.fields}
-    found = {each.name: each.name for each in reader if each.name in left}
-    left -= found.keys()
-    for each in reader:
-        name = next((one for one in sorted(each.aliases) if one in left), None)
-        if each.name not in found and name is not None:
-            found[each.name] = name
+    left = {field.name for field in writer.fields}
+    names = {field.name: field.name for field in reader if field.name in left}
+    left -= names.keys()
+    for field in reader:
+        name = next((one for one in sorted(field.aliases) if one in left), None)
+        if field.name not in names and name is not None:
+            names[field.name] = name
             left.remove(name)
-    return found
+    return names
 
 
 def _fields(writer: Record, asked: list[Field], reader: list[Field]) -> Fields:
     """Return how some of the reader's fields are read, all of which are `reader`."""
-    theirs = {each.name: each for each in writer.fields}
+    theirs = {field.name: field for field in writer.fields}
     written = _written_names(writer, reader)
     columns: dict[str, tuple[int, Plan]] = {}
     defaults: dict[int, Any] = {}
-    for at, each in enumerate(asked):
-        name = written.get(each.name)
+    for index, field in enumerate(asked):
+        name = written.get(field.name)
         if name is not None:
             try:
-                columns[name] = at, _plan(theirs[name].type, each.type)
+                columns[name] = index, _plan(theirs[name].type, field.type)
             except _MismatchError as error:
-                message = f"field {each.name}: {error}"
+                message = f"field {field.name}: {error}"
                 raise _MismatchError(message) from error
-        elif each.has_default:
-            defaults[at] = default_value(each.type, each.default)
+        elif field.has_default:
+            defaults[index] = default_value(field.type, field.default)
         else:
-            message = f"field {each.name} is not written, and has no default"
+            message = f"field {field.name} is not written, and has no default"
             raise _MismatchError(message)
     steps = tuple(
-        Step(each.type, *columns[each.name])
-        if each.name in columns
-        else Step(each.type, None, None)
-        for each in writer.fields
+        Step(field.type, *columns[field.name])
+        if field.name in columns
+        else Step(field.type, None, None)
+        for field in writer.fields
     )
-    types = tuple(arrow_type(each.type) for each in asked)
-    return Fields(steps, tuple(each.name for each in asked), defaults, types)
+    types = tuple(arrow_type(field.type) for field in asked)
+    return Fields(steps, tuple(field.name for field in asked), defaults, types)
 
 
 def _choice(writer: AvroType, reader: AvroType) -> Choice:
     theirs = writer.branches if isinstance(writer, Union) else (writer,)
-    shown = members(reader) if isinstance(reader, Union) else (reader,)
+    reader_members = members(reader) if isinstance(reader, Union) else (reader,)
     wide = widened(reader) if isinstance(reader, Union) else None
-    branches = tuple(_branch(each, shown, reader, wide) for each in theirs)
+    branches = tuple(_branch(each, reader_members, reader, wide) for each in theirs)
     if all(each.is_fault for each in branches):
         raise _MismatchError.of(writer, reader)
-    is_one = wide is not None or len(shown) <= 1
+    is_one = wide is not None or len(reader_members) <= 1
     return Choice(
-        isinstance(writer, Union), branches, arrow_type(reader), None if is_one else len(shown)
+        isinstance(writer, Union),
+        branches,
+        arrow_type(reader),
+        None if is_one else len(reader_members),
     )
 
 
@@ -287,16 +292,16 @@ def _branch(
         return Branch(None, None, not has_null, name)
     # The one of its full name first, then the same type, then one that it is promoted to.
     for fits in (_has_its_name, _is_same, _is_any):
-        for at, each in enumerate(shown):
-            if not fits(writer, each):
+        for index, member in enumerate(shown):
+            if not fits(writer, member):
                 continue
             try:
-                plan = _plan(writer, each)
+                plan = _plan(writer, member)
                 if wide is not None:
                     plan = _plan(writer, wide)
             except _MismatchError:
                 continue
-            return Branch(plan, at, is_fault=False, name=name)
+            return Branch(plan, index, is_fault=False, name=name)
     return Branch(None, None, is_fault=True, name=name)
 
 

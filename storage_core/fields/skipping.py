@@ -44,8 +44,8 @@ def skip(cursor: Cursor, what: AvroType, places: Numbers, rows: Numbers, nesting
     elif isinstance(what, Enum):
         _, places = cursor.choices(places, rows, len(what.symbols), "an enum's symbol")
     elif isinstance(what, Record):
-        for each in what.fields:
-            places = skip(cursor, each.type, places, rows, nesting + 1)
+        for field in what.fields:
+            places = skip(cursor, field.type, places, rows, nesting + 1)
     elif isinstance(what, Union):
         branches, places = cursor.choices(places, rows, len(what.branches), "a union's branch")
         places = each_branch(
@@ -72,12 +72,12 @@ def _skip_primitive(cursor: Cursor, what: Primitive, places: Numbers, rows: Numb
 
 def truths(cursor: Cursor, places: Numbers, rows: Numbers) -> tuple[Numbers, Numbers]:
     """Read a byte that is 0 or 1 of each."""
-    found = cursor.bytes_at(places)
+    values = cursor.bytes_at(places)
     places = places + 1
     cursor.hold(rows, places)
-    wrong = (found > 1) & ~cursor.is_bad[rows]
+    wrong = (values > 1) & ~cursor.is_bad[rows]
     cursor.refuse(wrong, rows, places, "a boolean that is neither 0 nor 1")
-    return found.astype(np.int64), places
+    return values.astype(np.int64), places
 
 
 def _over(cursor: Cursor, places: Numbers, rows: Numbers, size: int) -> Numbers:
@@ -115,11 +115,11 @@ def find_items(
     owners, starts = [], []
     while len(active):
         if len(active) < _FEW:
-            for one in active.tolist():
-                found = _one_by_one(cursor, what, (places, rows, one), int(left[one]), nesting)
-                owners.append(np.full(len(found), one))
-                starts.append(found)
-                counts[one] += len(found)
+            for index in active.tolist():
+                items = _one_by_one(cursor, what, (places, rows, index), int(left[index]), nesting)
+                owners.append(np.full(len(items), index))
+                starts.append(items)
+                counts[index] += len(items)
             break
         new = active[left[active] == 0]
         if len(new):
@@ -129,10 +129,10 @@ def find_items(
             break
         owners.append(active)
         starts.append(places[active])
-        at = places[active]
+        active_places = places[active]
         if isinstance(what, Map):
-            at = skip(cursor, _STRING, at, rows[active], nesting + 1)
-        places[active] = skip(cursor, of_item, at, rows[active], nesting + 1)
+            active_places = skip(cursor, _STRING, active_places, rows[active], nesting + 1)
+        places[active] = skip(cursor, of_item, active_places, rows[active], nesting + 1)
         counts[active] += 1
         left[active] -= 1
         left[active[cursor.is_bad[rows[active]]]] = 0
@@ -170,22 +170,22 @@ def _one_by_one(
     nesting: int,
 ) -> Numbers:
     """Find the items of one body that are left; `places` moves on."""
-    places, rows, at = where
-    row = int(rows[at])
+    places, rows, index = where
+    row = int(rows[index])
     if cursor.is_bad[row]:
         return np.empty(0, np.int64)
     left_of_body = int(cursor.items_left[row])
-    body = Body(cursor.view, int(places[at]), int(cursor.ends[row]), cursor.limits, left_of_body)
+    body = Body(cursor.view, int(places[index]), int(cursor.ends[row]), cursor.limits, left_of_body)
     try:
-        found = body.items(what, left, nesting)
+        positions = body.items(what, left, nesting)
     except BodyError as error:
-        one = np.array([at])
-        moved = places[one]
-        cursor.refuse(np.ones(1, np.bool_), rows[one], moved, str(error))
-        places[one] = moved
+        indices = np.array([index])
+        moved = places[indices]
+        cursor.refuse(np.ones(1, np.bool_), rows[indices], moved, str(error))
+        places[indices] = moved
         return np.empty(0, np.int64)
-    places[at], cursor.items_left[row] = body.place, body.items_left
-    return np.array(found, np.int64)
+    places[index], cursor.items_left[row] = body.place, body.items_left
+    return np.array(positions, np.int64)
 
 
 def _in_order(
