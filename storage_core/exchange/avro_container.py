@@ -45,22 +45,22 @@ def blocks_in(data: bytes, codec: Codec, room: Room) -> Iterator[npt.NDArray[np.
         ValueError: It is no container.
         TooLargeError: They would take more than there is room for.
     """
-    at = len(_MAGIC)
+    offset = len(_MAGIC)
     if not data:
         return
     while True:
-        count, at = _read_long(data, at)
+        count, offset = _read_long(data, offset)
         if not count:
             break
         for _ in range(2 * count):
-            size, at = _read_long(data, at)
-            at += size
-    at += SYNC_BYTES
-    while at < len(data):
-        _, at = _read_long(data, at)
-        size, at = _read_long(data, at)
-        yield np.frombuffer(_unpacked(data[at : at + size], codec, room), np.uint8)
-        at += size + SYNC_BYTES
+            size, offset = _read_long(data, offset)
+            offset += size
+    offset += SYNC_BYTES
+    while offset < len(data):
+        _, offset = _read_long(data, offset)
+        size, offset = _read_long(data, offset)
+        yield np.frombuffer(_unpacked(data[offset : offset + size], codec, room), np.uint8)
+        offset += size + SYNC_BYTES
 
 
 def _packed(data: bytes, codec: Codec) -> bytes:
@@ -72,11 +72,11 @@ def _packed(data: bytes, codec: Codec) -> bytes:
 
 
 def _unpacked(data: bytes, codec: Codec, room: Room) -> bytearray:
-    found = bytearray()
+    unpacked = bytearray()
     for piece in _inflated(data) if codec == "deflate" else _of_zstandard(data):
         room.take(len(piece))
-        found += piece
-    return found
+        unpacked += piece
+    return unpacked
 
 
 def _of_zstandard(data: bytes) -> Iterator[bytes]:
@@ -105,14 +105,14 @@ def _long(number: int) -> bytes:
     return bytes([*made, left])
 
 
-def _read_long(data: bytes, at: int) -> tuple[int, int]:
+def _read_long(data: bytes, offset: int) -> tuple[int, int]:
     """Return what `_long` was given, and what is behind it."""
     number = shift = 0
     while shift <= _LONG_BITS:
-        byte = data[at]
+        byte = data[offset]
         number |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
+        offset, shift = offset + 1, shift + 7
         if byte <= 0x7F:  # noqa: PLR2004 - seven bits
-            return number >> 1, at
-    message = f"a number of more than 64 bits at byte {at}"
+            return number >> 1, offset
+    message = f"a number of more than 64 bits at byte {offset}"
     raise ValueError(message)

@@ -101,7 +101,7 @@ class AvroFiles:
         rows: Any = plain(batches, has_keys=self._has_keys).combine_chunks()
         starts = starts_of(rows.column("payload"), rows.column("headers").combine_chunks())
         numbers, starts = self._numbers(rows, starts)
-        found = []
+        written = []
         for number in np.unique(numbers).tolist():
             places = np.flatnonzero(numbers == number)
             name = "raw" if number == _RAW else str(number)
@@ -110,13 +110,13 @@ class AvroFiles:
                 self._write(file, number, some, starts[places])
             kind = "" if number == _RAW else self._writers[number].schema.full_name
             first = int(some.column("address")[0].as_py())
-            found.append(file.entry(kind, None if number == _RAW else number, first))
-        return tuple(found)
+            written.append(file.entry(kind, None if number == _RAW else number, first))
+        return tuple(written)
 
     def read(self, data: bytes, file: ExportedFile) -> pa.Table:
         """Return the rows that the first bytes of a file have."""
         packed, room = Room(self._bytes_max), Room(self._bytes_max)
-        found = [filled(pa.table({}), has_keys=self._has_keys)]
+        tables = [filled(pa.table({}), has_keys=self._has_keys)]
         for rows in blocks_in(data, self._codec, packed):
             packed.take(_BLOCK_BYTES)
             for edges in _pieces(_edges(rows, packed)):
@@ -126,8 +126,8 @@ class AvroFiles:
                 else:
                     table = self._typed_rows(rows, edges, file.schema)
                 room.take(table.nbytes)
-                found.append(filled(table, has_keys=self._has_keys))
-        made: pa.Table = _untyped.concat_tables(found)
+                tables.append(filled(table, has_keys=self._has_keys))
+        made: pa.Table = _untyped.concat_tables(tables)
         return made
 
     def _numbers(self, rows: Any, starts: Places) -> tuple[Places, Places]:  # noqa: ANN401 - a table
@@ -166,19 +166,19 @@ class AvroFiles:
         """Return rows as the file has them, one behind the other."""
         wide = {"version": pa.int32(), "state": pa.int32(), "timestamp_type": pa.int32()}
         for name, kind in wide.items():
-            at = rows.schema.get_field_index(name)
-            rows = rows.set_column(at, name, rows.column(name).cast(kind))
+            index = rows.schema.get_field_index(name)
+            rows = rows.set_column(index, name, rows.column(name).cast(kind))
         payloads = rows.column("payload").combine_chunks()
         if number == _RAW:
             made = encode_batch(rows, self._raw)
             return _joined(made, _sizes(made), _untyped.array([b""] * len(made), pa.binary()))
-        there = payloads.is_valid()
+        present = payloads.is_valid()
         whole = payloads.fill_null(b"")
         edges, data = _edges_and_data(whole)
         frames, bodies = _parts(data, edges, edges[:-1] + starts)
         rows = rows.drop_columns(["schema", "payload"]).append_column("frame", frames)
         beside = encode_batch(rows, self._typed)
-        flags = _compute.if_else(there, _VALUE, _NO_VALUE).cast(pa.binary())
+        flags = _compute.if_else(present, _VALUE, _NO_VALUE).cast(pa.binary())
         values = _compute.binary_join_element_wise(flags, bodies, b"")
         return _joined(beside, _sizes(beside), values)
 
@@ -190,13 +190,13 @@ class AvroFiles:
             raise ValueError(message)
         values = edges[:-1] + at
         beside, flags, bodies = _parts(rows, edges, values, values + 1)
-        found: Any = _decoded(beside, self._typed, _PLACE_BYTES)
-        frames = found.column("frame").combine_chunks()
+        decoded: Any = _decoded(beside, self._typed, _PLACE_BYTES)
+        frames = decoded.column("frame").combine_chunks()
         payloads = _compute.binary_join_element_wise(frames, bodies, b"")
         is_there, none = _compute.equal(flags, _VALUE), _untyped.scalar(None, pa.binary())
         numbers = _untyped.array(np.full(len(bodies), number, np.int32))
-        found = found.append_column("payload", _compute.if_else(is_there, payloads, none))
-        rows_found: pa.Table = found.append_column("schema", numbers)
+        decoded = decoded.append_column("payload", _compute.if_else(is_there, payloads, none))
+        rows_found: pa.Table = decoded.append_column("schema", numbers)
         return rows_found
 
     def _text(self, number: int) -> str:
@@ -235,8 +235,8 @@ def _joined(beside: Any, sizes: Places, values: Any) -> bytes:  # noqa: ANN401 -
 
 
 def _sizes(column: Any) -> Places:  # noqa: ANN401 - an array
-    found: Places = _compute.binary_length(column).to_numpy().astype(np.int64)
-    return found
+    sizes: Places = _compute.binary_length(column).to_numpy().astype(np.int64)
+    return sizes
 
 
 def _edges_and_data(column: Any) -> tuple[Places, npt.NDArray[np.uint8]]:  # noqa: ANN401 - an array
@@ -250,12 +250,12 @@ def _parts(data: npt.NDArray[np.uint8], edges: Places, *cuts: Places) -> list[An
     count = len(cuts) + 1
     places = np.empty(count * (len(edges) - 1) + 1, np.int64)
     places[::count] = edges
-    for at, cut in enumerate(cuts, 1):
-        places[at::count] = cut
+    for index, cut in enumerate(cuts, 1):
+        places[index::count] = cut
     offsets = pa.py_buffer(places.astype(np.int32).tobytes())
     whole = _untyped.py_buffer(data)
     both = _untyped.Array.from_buffers(pa.binary(), len(places) - 1, [None, offsets, whole])
-    return [both.take(_untyped.array(np.arange(at, len(both), count))) for at in range(count)]
+    return [both.take(_untyped.array(np.arange(index, len(both), count))) for index in range(count)]
 
 
 def _edges(rows: npt.NDArray[np.uint8], room: Room) -> Places:
@@ -267,13 +267,13 @@ def _edges(rows: npt.NDArray[np.uint8], room: Room) -> Places:
     """
     data, edges = rows.tobytes(), [0]
     while edges[-1] < len(data):
-        at = edges[-1]
-        size = int.from_bytes(data[at : at + 4], "little")
-        if not _PLACE_BYTES <= size <= len(data) - at:
-            message = f"a row of {size} bytes at byte {at} of {len(data)}"
+        begin = edges[-1]
+        size = int.from_bytes(data[begin : begin + 4], "little")
+        if not _PLACE_BYTES <= size <= len(data) - begin:
+            message = f"a row of {size} bytes at byte {begin} of {len(data)}"
             raise ValueError(message)
         room.take(_ROW_BYTES)
-        edges.append(at + size)
+        edges.append(begin + size)
     return np.array(edges, np.int64)
 
 

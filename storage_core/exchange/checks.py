@@ -55,27 +55,29 @@ class _Check:
         self._names: set[str] = set()
 
     def head(self) -> None:
-        one: Any = self._manifest
+        manifest: Any = self._manifest
         choices: Mapping[str, tuple[object, Sequence[object]]] = {
-            "form": (one.form, get_args(FormName)),
-            "codec": (one.codec, get_args(Codec)),
-            "key_mode": (one.key_mode, ("none", "dictionary")),
+            "form": (manifest.form, get_args(FormName)),
+            "codec": (manifest.codec, get_args(Codec)),
+            "key_mode": (manifest.key_mode, ("none", "dictionary")),
         }
-        for name, (value, known) in choices.items():
-            if value not in known:
-                self._refuse(f"{name}: {value!r} is none of {', '.join(map(str, known))}")
-        if not isinstance(one.export, str) or not _EXPORT.fullmatch(one.export):
-            self._refuse(f"export: {_short(one.export)} is no id of one")
-        if not isinstance(one.stream, str):
-            self._refuse(f"stream: {_short(one.stream)} is no name")
-        self._whole("jitter", one.jitter, 0, ADDRESS_MAX)
-        self._whole("shards", one.shards, 0, SHARDS_MAX)
-        for name in ("shards", "jitter", "key_mode") if one.origin is None else ():
+        for name, (value, allowed) in choices.items():
+            if value not in allowed:
+                self._refuse(f"{name}: {value!r} is none of {', '.join(map(str, allowed))}")
+        if not isinstance(manifest.export, str) or not _EXPORT.fullmatch(manifest.export):
+            self._refuse(f"export: {_short(manifest.export)} is no id of one")
+        if not isinstance(manifest.stream, str):
+            self._refuse(f"stream: {_short(manifest.stream)} is no name")
+        self._whole("jitter", manifest.jitter, 0, ADDRESS_MAX)
+        self._whole("shards", manifest.shards, 0, SHARDS_MAX)
+        for name in ("shards", "jitter", "key_mode") if manifest.origin is None else ():
             # A stream is made by the options.
-            if getattr(one, name) != getattr(one.options, name):
-                self._refuse(f"{name}: {getattr(one, name)}, and among the options another")
-        if one.origin is None and sorted(one.places) != list(range(one.shards)):
-            self._refuse(f"it has {one.shards} shards, and tells of {sorted(one.places)[:20]}")
+            if getattr(manifest, name) != getattr(manifest.options, name):
+                self._refuse(f"{name}: {getattr(manifest, name)}, and among the options another")
+        if manifest.origin is None and sorted(manifest.places) != list(range(manifest.shards)):
+            self._refuse(
+                f"it has {manifest.shards} shards, and tells of {sorted(manifest.places)[:20]}"
+            )
 
     def place(self, shard: int, place: ShardMoment) -> None:
         self._whole("committed", place.committed, 0, ADDRESS_MAX, shard)
@@ -96,8 +98,8 @@ class _Check:
         for file in chunk.files:
             self._file(file, chunk)
         if chunk.rows > chunk.end - chunk.start:
-            what = f"{chunk.rows} rows have {chunk.end - chunk.start} addresses"
-            self._refuse(what, shard, chunk.start, chunk.end)
+            message = f"{chunk.rows} rows have {chunk.end - chunk.start} addresses"
+            self._refuse(message, shard, chunk.start, chunk.end)
 
     def covers(self, shard: int, place: ShardMoment, chunks: Sequence[Chunk]) -> None:
         """Refuse chunks that have an address twice, or leave one out that is not lost."""
@@ -113,8 +115,8 @@ class _Check:
             reached = max(reached, end)
         unnamed += max(0, place.committed - reached)
         if unnamed:
-            what = f"the shard ends at {place.committed}, and chunks reach to {reached}"
-            self._refuse(what, shard, place.born, place.committed)
+            message = f"the shard ends at {place.committed}, and chunks reach to {reached}"
+            self._refuse(message, shard, place.born, place.committed)
 
     def _file(self, file: ExportedFile, chunk: Chunk) -> None:
         shard, name = chunk.shard, file.name
@@ -138,15 +140,17 @@ class _Check:
                 self._refuse(f"{_short(digest)} is no digest", shard)
             before = (piece.bytes, piece.rows)
         if before != (file.bytes, file.rows):
-            what = f"{name} has {file.rows} rows and {file.bytes} bytes, and its pieces {before[1]}"
-            self._refuse(f"{what} and {before[0]}", shard, chunk.start, chunk.end)
+            message = (
+                f"{name} has {file.rows} rows and {file.bytes} bytes, and its pieces {before[1]}"
+            )
+            self._refuse(f"{message} and {before[0]}", shard, chunk.start, chunk.end)
 
     def _ranges(self, name: str, ranges: Iterable[Any], shard: int, place: ShardMoment) -> None:
         before = 0
-        for one in ranges:
-            if len(one) != 2:  # noqa: PLR2004 - where it begins and ends
-                self._refuse(f"{name}: {_short(one)} is no range", shard)
-            start, end = one
+        for bounds in ranges:
+            if len(bounds) != 2:  # noqa: PLR2004 - where it begins and ends
+                self._refuse(f"{name}: {_short(bounds)} is no range", shard)
+            start, end = bounds
             self._whole(f"end of one of {name}", end, 1, place.committed, shard)
             self._whole(f"start of one of {name}", start, before, end - 1, shard)
             before = end if name == "gaps" else 0

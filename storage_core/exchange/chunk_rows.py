@@ -112,9 +112,9 @@ class ChunkReader:
         except MemoryError as error:
             message = f"there is no memory for the rows of the file: {error}"
             raise UnavailableError(message, path=path) from error
-        what = _strange_in(rows, count, chunk)
-        if what:
-            message = f"its digest holds, but no export wrote this file: {what}"
+        fault = _strange_in(rows, count, chunk)
+        if fault:
+            message = f"its digest holds, but no export wrote this file: {fault}"
             raise CorruptionError(message, path=path, shard=chunk.shard)
         return rows
 
@@ -124,8 +124,8 @@ class ChunkReader:
         except (TooLargeError, MemoryError):
             raise
         except Exception as error:  # whatever the bytes of a stranger make of their reader
-            told = " ".join(str(error).split())[:200] or type(error).__name__
-            message = f"its digest holds, but no export wrote this file: {told}"
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            message = f"its digest holds, but no export wrote this file: {reason}"
             raise CorruptionError(message, path=path) from error
 
 

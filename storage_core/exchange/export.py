@@ -243,11 +243,11 @@ def _write_all(
 
 def _ranges(place: ShardMoment, reached: int) -> list[tuple[int, int]]:
     """Return what of a shard's addresses is left, without what is lost."""
-    found, first = [], max(place.born, reached)
+    ranges, first = [], max(place.born, reached)
     for lost, end in sorted(place.lost):
         if first < lost:
-            found.append((first, lost))
+            ranges.append((first, lost))
         first = max(first, end)
     if first < place.committed:
-        found.append((first, place.committed))
-    return found
+        ranges.append((first, place.committed))
+    return ranges

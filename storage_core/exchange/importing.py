@@ -240,13 +240,13 @@ class _Intake:
             raise InvalidRequestError(message, stream=name)
 
     def _append(self, stream: Stream, txn_id: str, rows: pa.Table) -> None:
-        given = rows.drop_columns(["shard", "address", "state"])
+        columns = rows.drop_columns(["shard", "address", "state"])
         with stream.transaction(txn_id, rows.num_rows) as transaction:
             if transaction.is_replay:
                 self._before += rows.num_rows
             else:
                 self._added += rows.num_rows
-            transaction.append_batch(given, schemas=self._manifest.schemas)
+            transaction.append_batch(columns, schemas=self._manifest.schemas)
 
 
 class _ShardCopy:
@@ -270,8 +270,8 @@ class _ShardCopy:
         if self._tail > self._moment.born < self._moment.start:
             nothing = by_address([], has_keys=self._manifest.has_keys)
             self._compare(nothing, self._moment.born, min(self._tail, self._moment.start))
-        for one in chunks:
-            self._take(one)
+        for chunk in chunks:
+            self._take(chunk)
         while self._gaps:
             self._pass(*self._gaps.pop(0))
         if self._manifest.asked.is_whole and self._tail <= self._moment.committed:
@@ -280,10 +280,10 @@ class _ShardCopy:
     def _take(self, taken: ChunkRows) -> None:
         rows = taken.rows
         addresses = rows.column("address").to_numpy()
-        known = int(np.searchsorted(addresses, self._tail))
+        stored = int(np.searchsorted(addresses, self._tail))
         if self._tail > taken.chunk.start:
-            self._compare(rows.slice(0, known), taken.chunk.start, min(self._tail, taken.end))
-        rows = rows.slice(known)
+            self._compare(rows.slice(0, stored), taken.chunk.start, min(self._tail, taken.end))
+        rows = rows.slice(stored)
         taken.added = rows.num_rows
         while rows.num_rows:
             before = rows.num_rows
@@ -300,7 +300,7 @@ class _ShardCopy:
         has_keys = self._manifest.has_keys
         columns = asked_columns(has_keys=has_keys)
         try:
-            found = [
+            tables = [
                 numbered(batch, self._numbers)
                 for batch in self._stream.tail(self._shard, start, end, columns=columns)
                 if batch.num_rows
@@ -308,9 +308,9 @@ class _ShardCopy:
         except LostRangeError as error:
             message = f"what the stream has there cannot be compared: {error.message}"
             raise InvalidRequestError(message, shard=self._shard, start=start, end=end) from error
-        there = by_address([plain(found, has_keys=has_keys)] if found else [], has_keys=has_keys)
+        stored = by_address([plain(tables, has_keys=has_keys)] if tables else [], has_keys=has_keys)
         names = [one for one in rows.schema.names if one != "state" or self._gives_states]
-        if not are_same(there.select(names).combine_chunks(), rows.select(names).combine_chunks()):
+        if not are_same(stored.select(names).combine_chunks(), rows.select(names).combine_chunks()):
             message = (
                 "the stream has other rows there than the export: import into a stream that has "
                 "none, or add them behind those with --append"

@@ -65,12 +65,12 @@ class JsonLines:
     def read(self, data: bytes, _file: ExportedFile) -> pa.Table:
         """Return the rows that the first bytes of a file have."""
         schema, room = plain_schema(has_keys=self._has_keys), Room(self._bytes_max)
-        found = [schema.empty_table()]
+        tables = [schema.empty_table()]
         for lines in _some(_lines(data)):
             rows = [_row(self._parsed(line)) for line in lines]
-            found.append(_untyped.Table.from_pylist(rows, schema=schema))
-            room.take(found[-1].nbytes)
-        return filled(_untyped.concat_tables(found), has_keys=self._has_keys)
+            tables.append(_untyped.Table.from_pylist(rows, schema=schema))
+            room.take(tables[-1].nbytes)
+        return filled(_untyped.concat_tables(tables), has_keys=self._has_keys)
 
     def _parsed(self, line: bytes) -> Mapping[str, Any]:
         """Return the object in a line.
@@ -100,9 +100,9 @@ class JsonLines:
                 continue
             faulty = {fault.row for fault in decoded.faults}
             shown = in_python(decoded.table)
-            for at, place in enumerate(places.tolist()):
-                if at not in faulty and bodies[at].is_valid:
-                    values[place] = shown[at]
+            for index, place in enumerate(places.tolist()):
+                if index not in faulty and bodies[index].is_valid:
+                    values[place] = shown[index]
         return rows.to_pylist(), values
 
 
@@ -137,25 +137,25 @@ def _lines(data: bytes) -> Iterator[bytes]:
 
 def _row(fields: Mapping[str, Any]) -> dict[str, Any]:
     row: dict[str, Any] = {"version": 0, "state": 0}
-    for name, given in fields.items():
+    for name, value in fields.items():
         if name == "headers":
-            row[name] = [{"key": one["key"], "value": _bytes(one, "value")} for one in given]
+            row[name] = [{"key": one["key"], "value": _bytes(one, "value")} for one in value]
         elif name.removesuffix(_BASE64) in ("key", "payload"):
             plain_name = name.removesuffix(_BASE64)
             row[plain_name] = _bytes(fields, plain_name)
         elif name in _PLAIN:
-            row[name] = given
+            row[name] = value
     return row
 
 
-def _named(name: str, given: object) -> dict[str, object]:
+def _named(name: str, value: object) -> dict[str, object]:
     """Return a value of a row under the name that tells what it is."""
-    if not isinstance(given, bytes):
-        return {name: given}
+    if not isinstance(value, bytes):
+        return {name: value}
     try:
-        return {name: given.decode()}
+        return {name: value.decode()}
     except UnicodeDecodeError:
-        return {name + _BASE64: b64encode(given).decode()}
+        return {name + _BASE64: b64encode(value).decode()}
 
 
 def _bytes(fields: Mapping[str, Any], name: str) -> bytes | None:

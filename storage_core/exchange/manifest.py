@@ -82,8 +82,8 @@ class ExportedFile:
 
     def fields(self) -> dict[str, object]:
         """Return it as JSON has it."""
-        found = {name: getattr(self, name) for name in self.__slots__}
-        return {**found, "pieces": [[one.bytes, one.rows, one.digest] for one in self.pieces]}
+        document = {name: getattr(self, name) for name in self.__slots__}
+        return {**document, "pieces": [[one.bytes, one.rows, one.digest] for one in self.pieces]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,8 @@ class Chunk:
 
     def fields(self) -> dict[str, object]:
         """Return it as JSON has it."""
-        found = {"shard": self.shard, "start": self.start, "end": self.end}
-        return {**found, "files": [one.fields() for one in self.files]}
+        document = {"shard": self.shard, "start": self.start, "end": self.end}
+        return {**document, "files": [one.fields() for one in self.files]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +226,8 @@ class Manifest:
         for number, place in self.places.items():
             lost = now.places[number].lost if number in now.places else ()
             below = [(first, min(end, place.committed)) for first, end in lost]
-            kept = tuple(one for one in below if one[0] < one[1])
-            places[number] = replace(place, lost=kept)
+            remaining = tuple(one for one in below if one[0] < one[1])
+            places[number] = replace(place, lost=remaining)
         return replace(self, places=places)
 
 

@@ -61,13 +61,13 @@ def refuse_bloated(data: bytes, rows: int, bytes_max: int) -> list[str]:
         message = f"the footer has {footer[3]} rows in the place of {rows}"
         raise ValueError(message)
     pages = Room(_PAGES_MAX)
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for group in groups:
         room = Room(bytes_max)
         for leaf, chunk in zip(leaves, group[1], strict=True):
             if _count(data, leaf, chunk, room, pages):
-                found[leaf.path[0]] = None
-    return list(found)
+                names[leaf.path[0]] = None
+    return list(names)
 
 
 def _footer(data: bytes, room: Room) -> dict[int, Any]:
@@ -86,27 +86,27 @@ def _leaves(elements: Sequence[dict[int, Any]]) -> Iterator[_Leaf]:
     if len(elements) > _LEAVES_MAX:
         message = f"it has {len(elements)} columns"
         raise ValueError(message)
-    for one in elements[1:]:
+    for element in elements[1:]:
         while above and not above[-1][0]:
             above.pop()
         if not above or len(above) > _DEPTH_MAX:
             message = "its schema is no tree, or too deep"
             raise ValueError(message)
         above[-1][0] -= 1
-        name = one[4].decode()
-        if 1 not in one:
-            above.append([one[5], name])
+        name = element[4].decode()
+        if 1 not in element:
+            above.append([element[5], name])
             continue
         path = (*(name for _, name in above[1:]), name)
-        width = _WIDTHS[one[1]] if one[1] < len(_WIDTHS) else 0
-        yield _Leaf(path, one[2] if one[1] == _FIXED else width)
+        width = _WIDTHS[element[1]] if element[1] < len(_WIDTHS) else 0
+        yield _Leaf(path, element[2] if element[1] == _FIXED else width)
 
 
 def _count(data: bytes, leaf: _Leaf, chunk: dict[int, Any], room: Room, pages: Room) -> bool:
     """Take what a column of a group takes; tell whether it is one to be read as a dictionary."""
-    told = chunk[3]
-    at = min(told[9], told.get(11) or told[9])
-    end = at + told[7]
+    metadata = chunk[3]
+    at = min(metadata[9], metadata.get(11) or metadata[9])
+    end = at + metadata[7]
     if 1 in chunk or not 0 <= at <= end <= len(data):
         message = f"column {'.'.join(leaf.path)} lies outside of the file"
         raise ValueError(message)
@@ -127,7 +127,7 @@ def _count(data: bytes, leaf: _Leaf, chunk: dict[int, Any], room: Room, pages: R
             largest = max(largest, head[2])
         else:
             values += kind.get(1, 0)
-    room.take(max(values, told[5]) * (leaf.width + _BESIDE_VALUE))
+    room.take(max(values, metadata[5]) * (leaf.width + _BESIDE_VALUE))
     if leaf.width or not largest:
         return False
     if len(leaf.path) == 1:

@@ -46,7 +46,7 @@ class ParquetFiles:
     ) -> tuple[ExportedFile, ...]:
         """Write the rows of a chunk as files whose names begin alike."""
         made = part_rows(batches, has_keys=self._has_keys, writers=self._writers)
-        found = []
+        written = []
         for number, part in enumerate(made):
             path = directory / f"{stem}-{number}.parquet"
             proof = write_part(path, part.rows, part.order)
@@ -54,8 +54,10 @@ class ParquetFiles:
             addresses: Any = part.rows.column("address")
             first, count = int(addresses.to_numpy().min()), part.rows.num_rows
             pieces = (Piece(proof.size, count, proof.digest.hex()),)
-            found.append(ExportedFile(path.name, part.kind, None, count, proof.size, first, pieces))
-        return tuple(found)
+            written.append(
+                ExportedFile(path.name, part.kind, None, count, proof.size, first, pieces)
+            )
+        return tuple(written)
 
     def read(self, data: bytes, file: ExportedFile) -> pa.Table:
         """Return the rows that the bytes of a whole file have; of a part of one there are none."""
@@ -64,7 +66,7 @@ class ParquetFiles:
         # IMPORTANT: before its library makes room for whatever the file says.
         repeated = refuse_bloated(data, file.rows, self._bytes_max)
         room = Room(self._bytes_max)
-        found = [filled(pa.table({}), has_keys=self._has_keys)]
+        tables = [filled(pa.table({}), has_keys=self._has_keys)]
         source = _untyped.BufferReader(data)
         with _parquet.ParquetFile(source, read_dictionary=repeated) as opened:
             reader = self._reader(opened) if file.kind else None
@@ -72,9 +74,9 @@ class ParquetFiles:
                 rows = _without_dictionaries(opened.read_row_group(group), room)
                 if reader is not None:
                     rows = self._with_payloads(rows, reader)
-                found.append(filled(rows, has_keys=self._has_keys))
-                room.take(found[-1].nbytes)
-        made: pa.Table = _untyped.concat_tables(found)
+                tables.append(filled(rows, has_keys=self._has_keys))
+                room.take(tables[-1].nbytes)
+        made: pa.Table = _untyped.concat_tables(tables)
         return made
 
     def _reader(self, opened: Any) -> AvroSchema:  # noqa: ANN401 - the library's
@@ -88,8 +90,8 @@ class ParquetFiles:
         if "payload" not in rows.schema.names:
             rows = rows.append_column("payload", _untyped.nulls(rows.num_rows, pa.binary()))
         payloads = payloads_of(rows, writers, columns, reader)
-        at = rows.schema.get_field_index("payload")
-        return rows.set_column(at, "payload", payloads)
+        index = rows.schema.get_field_index("payload")
+        return rows.set_column(index, "payload", payloads)
 
 
 def _without_dictionaries(rows: Any, room: Room) -> pa.Table:  # noqa: ANN401 - a table
@@ -98,12 +100,12 @@ def _without_dictionaries(rows: Any, room: Room) -> pa.Table:  # noqa: ANN401 - 
     Raises:
         TooLargeError: They would take more than there is room for.
     """
-    for at, field in enumerate(rows.schema):
+    for index, field in enumerate(rows.schema):
         if not pa.types.is_dictionary(field.type):
             continue
-        for chunk in rows.column(at).chunks:
+        for chunk in rows.column(index).chunks:
             sizes = _compute.binary_length(chunk.dictionary).take(chunk.indices)
             room.refuse_beyond(_compute.sum(sizes).as_py() or 0)
-        rows = rows.set_column(at, field.name, rows.column(at).cast(field.type.value_type))
+        rows = rows.set_column(index, field.name, rows.column(index).cast(field.type.value_type))
     table: pa.Table = rows
     return table

@@ -41,7 +41,7 @@ class Thrift:
             ValueError: The bytes are none.
             TooLargeError: They are more values than there is room for.
         """
-        found: dict[int, Any] = {}
+        values: dict[int, Any] = {}
         number = 0
         if depth > _DEPTH_MAX:
             message = f"more than {_DEPTH_MAX} structs in each other"
@@ -50,8 +50,8 @@ class Thrift:
             delta, kind = head >> 4, head & 15
             number = number + delta if delta else self._zigzag()
             self._room.take(_VALUE_BYTES)
-            found[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, depth)
-        return found
+            values[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, depth)
+        return values
 
     def _value(self, kind: int, depth: int) -> Any:  # noqa: ANN401, PLR0911 - whatever there is, one kind a line
         if kind in _WHOLE:

@@ -80,15 +80,15 @@ class WorkPlace:
                 message = "another process is exporting to there"
                 raise UnavailableError(message, path=target)
             with lock:
-                known = cls._known_plan(directory, plan)
-                if known is None:
+                planned = cls._known_plan(directory, plan)
+                if planned is None:
                     cls._clear(directory, set())
                     write_once(directory / PLAN_FILE, encode_manifest(plan))
                 chunks = cls._known_chunks(directory)
-                place = cls(target, directory, known or plan, chunks)
-                place.is_resumed = known is not None
-                kept = {file.name for one in chunks for file in one.files}
-                cls._clear(directory, kept | {PLAN_FILE, _JOURNAL})
+                place = cls(target, directory, planned or plan, chunks)
+                place.is_resumed = planned is not None
+                retained = {file.name for one in chunks for file in one.files}
+                cls._clear(directory, retained | {PLAN_FILE, _JOURNAL})
                 yield place
 
     def add(self, chunk: Chunk) -> None:
@@ -123,22 +123,22 @@ class WorkPlace:
     def _known_plan(cls, directory: Path, plan: Manifest) -> Manifest | None:
         """Return the plan that an interrupted export had; None if there was none."""
         try:
-            known = read_manifest(directory / PLAN_FILE)
+            planned = read_manifest(directory / PLAN_FILE)
         except FileNotFoundError:
             if not (directory / MANIFEST_FILE).exists():
                 return None
             # All but the name is done.
-            known = read_manifest(directory / MANIFEST_FILE)
-            lines = "".join(encode_chunk(one) + "\n" for one in known.chunks)
+            planned = read_manifest(directory / MANIFEST_FILE)
+            lines = "".join(encode_chunk(one) + "\n" for one in planned.chunks)
             (directory / _JOURNAL).write_text(lines)
-            write_once(directory / PLAN_FILE, encode_manifest(with_chunks(known, ())))
+            write_once(directory / PLAN_FILE, encode_manifest(with_chunks(planned, ())))
         except CorruptionError as error:
             message = f"an interrupted export cannot go on; remove it: {error.message}"
             raise InvalidRequestError(message, path=directory) from error
-        if known.is_asked_alike(plan):
-            return known.without_what_is_lost(plan)
+        if planned.is_asked_alike(plan):
+            return planned.without_what_is_lost(plan)
         message = (
-            f"an interrupted export of stream {known.stream!r} is there, of other rows or in "
+            f"an interrupted export of stream {planned.stream!r} is there, of other rows or in "
             "another form; finish it as it was begun, or remove it"
         )
         raise InvalidRequestError(message, path=directory)
@@ -163,9 +163,9 @@ class WorkPlace:
         return chunks
 
     @staticmethod
-    def _clear(directory: Path, kept: set[str]) -> None:
+    def _clear(directory: Path, retained: set[str]) -> None:
         for path in directory.iterdir():
-            if path.name not in kept and path.is_file():
+            if path.name not in retained and path.is_file():
                 path.unlink()
 
 
